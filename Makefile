@@ -1,0 +1,54 @@
+# Everything there is to do here has a name; `make` alone lists the names.
+# Needed are make, a POSIX shell and Python 3.11 or newer. More on PYTHON and UV: scripts/install.sh.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+BIN := .venv/bin
+ARGS :=
+COMPILE_LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --fork-strategy fewest \
+	--generate-hashes --no-emit-index-url --custom-compile-command "make lock" $(ARGS)
+
+.PHONY: help
+help:  ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: setup
+setup:  ## install what ToolHub needs into .venv, from requirements.lock
+	@scripts/install.sh run
+
+.PHONY: dev
+dev:  ## the same with the tools for developing, from requirements-dev.lock
+	@scripts/install.sh dev
+
+.PHONY: run
+run: setup  ## start ToolHub; ARGS="…" goes to `toolhub serve`
+	@exec $(BIN)/python -m toolhub serve $(ARGS)
+
+.PHONY: test
+test: dev  ## run the tests on every database there is, and hold core coverage at 90 %; ARGS="-k name" runs some
+	@scripts/test.sh $(ARGS)
+
+.PHONY: lint
+lint: dev  ## everything of `make check` that runs no test
+	@scripts/lint.sh
+
+.PHONY: check
+check: lint test  ## what CI runs: lint, then test
+
+.PHONY: fix
+fix: dev  ## format, and apply the fixes that change no meaning
+	@$(BIN)/ruff check --quiet --fix --exit-zero
+	@$(BIN)/ruff format --quiet
+	@find templates tools_app -name '*.html' -exec $(BIN)/djade --target-version 5.2 {} + || true
+	@$(BIN)/ruff check --quiet
+
+.PHONY: lock
+lock: dev  ## write the lock files from pyproject.toml; ARGS=--upgrade takes newer versions
+	@$(COMPILE_LOCK) --output-file requirements.lock
+	@$(COMPILE_LOCK) --extra postgres --group dev --constraint requirements.lock --output-file requirements-dev.lock
+
+.PHONY: clean
+clean:  ## remove what make and the tools made; never var/, which is the operator's data
+	@rm -rf .venv build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name var -prune -o -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,29 @@
+#!/bin/sh
+# Runs the tests once for each database there is; arguments go to pytest. TOOLHUB_TEST_POSTGRES_URL names a
+# PostgreSQL server on which test databases may be made.
+set -eu
+cd "$(dirname "$0")/.."
+PATH=$PWD/.venv/bin:$PATH
+export PATH
+
+run() {
+  echo "==> testing on $1"
+  shift
+  coverage run --append -m pytest "$@"
+}
+
+coverage erase
+TOOLHUB_TEST_DATABASE=sqlite run SQLite "$@"
+tested="SQLite only (set TOOLHUB_TEST_POSTGRES_URL to test PostgreSQL too)"
+if [ -n "${TOOLHUB_TEST_POSTGRES_URL:-}" ]; then
+  TOOLHUB_TEST_DATABASE=postgres run PostgreSQL "$@"
+  tested="SQLite, PostgreSQL"
+fi
+
+if [ $# -eq 0 ]; then
+  python scripts/coverage_gate.py
+else
+  echo "coverage: not judged, as only a choice of tests ran"
+fi
+echo
+echo "==> tested on: $tested"
