@@ -45,7 +45,7 @@ fix: dev  ## format, and apply the fixes that change no meaning
 
 .PHONY: lock
 lock: dev  ## write the lock files from pyproject.toml; ARGS=--upgrade takes newer versions
-	@$(COMPILE_LOCK) --output-file requirements.lock
+	@$(COMPILE_LOCK) --extra postgres --output-file requirements.lock
 	@$(COMPILE_LOCK) --extra postgres --group dev --constraint requirements.lock --output-file requirements-dev.lock
 
 .PHONY: clean

@@ -1,0 +1,72 @@
+"""What every test has: no network but loopback, and a fresh engine, registry and catalog."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.tools import Hub, Programmable
+from tools_app import access, catalog, database, engine, sources, sync
+from tools_app.tool import Caller
+
+LOOPBACK = ("127.", "::1", "localhost")
+
+
+@pytest.fixture(autouse=True)
+def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that leaves the machine fails the test that tries it."""
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: Any) -> None:
+        if isinstance(address, tuple) and not str(address[0]).startswith(LOOPBACK):
+            raise AssertionError(f"a test tried to reach {address[0]}")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+@pytest.fixture(autouse=True)
+def fresh_hub(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Nothing that a test did to this process reaches the next one."""
+    yield
+    asyncio.run(engine.close(2))
+    database.close()
+    catalog.forget()
+    sources.forget()
+    access.forget()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def hub(transactional_db: None) -> Hub:
+    """A hub with its shipped tools, ready to be called. Real commits: the engine writes from threads of its own."""
+    sync.sync(sources.registry())
+    return Hub()
+
+
+@pytest.fixture
+def programmable(hub: Hub) -> Programmable:
+    """A read-only tool of the hub whose behaviour the test decides."""
+    made = Programmable()
+    hub.add(made.tool)
+    return made
+
+
+@pytest.fixture
+def alice() -> Caller:
+    """Somebody with a key who may list, read and call."""
+    return Caller("key", "key:1", "alice", frozenset({"tools:list", "tools:read", "tools:execute"}))
+
+
+@pytest.fixture
+def charlie() -> Caller:
+    """Somebody with a key that may do nothing."""
+    return Caller("key", "key:3", "charlie", frozenset())

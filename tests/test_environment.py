@@ -1,0 +1,222 @@
+"""Every value of the environment is checked, and every fault names its variable and what it takes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from toolhub.environment import Environment
+
+ROOT = Path(__file__).parent.parent
+
+
+def read(method: str, *arguments: Any, **variables: str) -> tuple[Any, list[str]]:
+    """What a method makes of the variable `X`, and the faults it found."""
+    environment = Environment(variables)
+    return getattr(environment, method)("X", *arguments), environment.faults
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "default"),
+    [
+        ("text", ("d",), "d"),
+        ("text", (), ""),
+        ("number", (5, 1, 9), 5),
+        ("seconds", (0.5, 0, 9), 0.5),
+        ("flag", (True,), True),
+        ("choice", ("a", ("a", "b")), "a"),
+        ("names", (("a", "b"),), ["a", "b"]),
+        ("names", (), []),
+        ("path", (), None),
+    ],
+)
+def test_what_is_not_set_or_blank_has_its_default(method: str, arguments: Any, default: Any) -> None:
+    for variables in ({}, {"X": ""}, {"X": "  \n"}):
+        assert read(method, *arguments, **variables) == (default, [])
+
+
+class TestText:
+    def test_is_taken_without_the_space_around_it(self) -> None:
+        assert read("text", X=" a b \n") == ("a b", [])
+
+    def test_can_stand_in_a_file(self, tmp_path: Path) -> None:
+        file = tmp_path / "secret"
+        file.write_text("from the file – ü\n", encoding="utf-8")
+        assert read("text", "d", X_FILE=str(file)) == ("from the file – ü", [])
+
+    def test_cannot_stand_in_both(self, tmp_path: Path) -> None:
+        file = tmp_path / "secret"
+        file.write_text("a")
+        assert read("text", "d", X="b", X_FILE=str(file)) == ("d", ["X: set it or X_FILE, not both"])
+        assert read("text", X="b", X_FILE=" ") == ("b", [])
+
+    def test_in_a_file_that_cannot_be_read_is_a_fault(self, tmp_path: Path) -> None:
+        binary, empty = tmp_path / "binary", tmp_path / "empty"
+        binary.write_bytes(b"\xff\xfe")
+        empty.write_text("\n")
+        missing = tmp_path / "missing"
+        for file, fault in (
+            (missing, f"cannot read {missing} (No such file or directory)"),
+            (tmp_path, f"cannot read {tmp_path} (Is a directory)"),
+            (binary, f"{binary} is not UTF-8 text"),
+            (empty, f"{empty} is empty"),
+        ):
+            assert read("text", "d", X_FILE=str(file)) == ("d", [f"X_FILE: {fault}"])
+
+
+@pytest.mark.parametrize(("text", "number"), [("1", 1), ("9", 9), (" 7 ", 7), ("007", 7), ("-3", -3), ("0", 0)])
+def test_a_number_within_its_range_is_taken(text: str, number: int) -> None:
+    assert read("number", 5, -5, 9, X=text) == (number, [])
+
+
+@pytest.mark.parametrize(
+    "text", ["10", "-6", "1.0", "1e0", "x", "--5", "-", "+1", "1_0", "٣", "0" * 20 + "9", "9" * 30, "1 2", "0x1", "nan"]
+)
+def test_any_other_number_is_a_fault(text: str) -> None:
+    assert read("number", 5, -5, 9, X=text) == (5, [f"X: expected a whole number from -5 to 9, found {text!r}"])
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("0.2", 0.2), ("60", 60.0), ("1.50", 1.5)])
+def test_seconds_within_their_range_are_taken(text: str, seconds: float) -> None:
+    assert read("seconds", 5.0, 0.1, 60, X=text) == (seconds, [])
+
+
+@pytest.mark.parametrize("text", ["0", "61", "x", "nan", "inf", "-1", "1_0", "1e1", "1.", ".5", "1,5"])
+def test_any_other_seconds_are_a_fault(text: str) -> None:
+    assert read("seconds", 5.0, 0.1, 60, X=text) == (5.0, [f"X: expected seconds from 0.1 to 60, found {text!r}"])
+
+
+@pytest.mark.parametrize(
+    ("text", "flag"),
+    [("1", True), ("TRUE", True), ("yes", True), ("On", True), ("0", False), ("No", False), ("off", False)],
+)
+def test_flags_are_said_in_several_ways(text: str, flag: bool) -> None:
+    assert read("flag", not flag, X=text) == (flag, [])
+
+
+@pytest.mark.parametrize("text", ["2", "y", "enabled", "tru"])
+def test_any_other_flag_is_a_fault(text: str) -> None:
+    assert read("flag", True, X=text) == (True, [f"X: expected true or false, found {text!r}"])
+
+
+def test_a_choice_is_one_of_those_there_are_in_any_case() -> None:
+    assert read("choice", "info", ("info", "debug"), X="DEBUG") == ("debug", [])
+    assert read("choice", "info", ("info", "debug"), X="loud") == (
+        "info",
+        ["X: expected one of info, debug, found 'loud'"],
+    )
+
+
+def test_names_are_split_at_commas() -> None:
+    assert read("names", ("d",), X=" a, b ,,c ") == (["a", "b", "c"], [])
+
+
+def test_a_path_is_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert read("path", X="~/a") == (tmp_path / "a", [])
+    assert read("path", X="a/b") == (tmp_path / "a" / "b", [])
+    assert read("path", X="~nobody-of-that-name/a") == (None, ["X: expected a path, found '~nobody-of-that-name/a'"])
+
+
+class TestDatabases:
+    @pytest.mark.parametrize(
+        ("url", "expected"),
+        [
+            ("sqlite:////srv/hub.sqlite3", {"ENGINE": "django.db.backends.sqlite3", "NAME": "/srv/hub.sqlite3"}),
+            (
+                "postgres://ann:p%40ss@db.test:5433/hub",
+                {
+                    "ENGINE": "django.db.backends.postgresql",
+                    "NAME": "hub",
+                    "USER": "ann",
+                    "PASSWORD": "p@ss",
+                    "HOST": "db.test",
+                    "PORT": 5433,
+                },
+            ),
+        ],
+    )
+    def test_of_the_two_kinds_are_taken(self, url: str, expected: dict[str, Any]) -> None:
+        found, faults = read("database", "sqlite:///d", X=url)
+        assert expected.items() <= found.items()
+        assert faults == []
+
+    def test_have_a_default(self) -> None:
+        found, faults = read("database", "sqlite:////srv/default.sqlite3")
+        assert (found["NAME"], faults) == ("/srv/default.sqlite3", [])
+
+    @pytest.mark.parametrize("url", ["mysql://ann:hunter2@db.test/hub", "hunter2", "postgres://ann:hunter2@db:port/x"])
+    def test_of_another_kind_are_a_fault_that_does_not_repeat_the_password(self, url: str) -> None:
+        _, (fault,) = read("database", "sqlite:///d", X=url)
+        assert fault.startswith("X: expected sqlite:///PATH or postgres://")
+        assert "hunter2" not in fault
+
+
+def test_a_value_can_be_checked_further() -> None:
+    environment = Environment({})
+    assert environment.checked("X", "https://a", lambda origin: "://" in origin, "origins") == "https://a"
+    assert environment.faults == []
+    environment.checked("X", "a" * 100, lambda origin: "://" in origin, "origins")
+    assert environment.faults == [f"X: expected origins, found {'a' * 60!r}"]
+
+
+def test_all_faults_are_told_at_once() -> None:
+    environment = Environment({"PORT": "x", "DEBUG": "maybe"})
+    environment.finish()
+    environment.number("PORT", 3000, 1, 65535)
+    environment.flag("DEBUG", False)
+    with pytest.raises(ImproperlyConfigured) as caught:
+        environment.finish()
+    assert str(caught.value).splitlines() == [
+        "PORT: expected a whole number from 1 to 65535, found 'x'",
+        "DEBUG: expected true or false, found 'maybe'",
+    ]
+
+
+Start = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Start:
+    """Start a hub's command with these variables, on an empty home."""
+
+    def started(**variables: str) -> subprocess.CompletedProcess[str]:
+        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "SYSTEMROOT") if name in os.environ}
+        own = {"TOOLHUB_HOME": str(tmp_path / "home"), "TOOLHUB_ENV_FILE": os.devnull}
+        command = [sys.executable, "-m", "toolhub", "diffsettings", "--output", "hash"]
+        return subprocess.run(
+            command, cwd=ROOT, env=kept | own | variables, capture_output=True, text=True, check=False
+        )
+
+    return started
+
+
+def test_a_hub_with_wrong_settings_does_not_start_and_says_which(start: Start) -> None:
+    done = start(PORT="0", LOG_LEVEL="loud", DATABASE_URL="mysql://a:hunter2@b/c", TOOLHUB_TIMEOUT_MS="99")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert sorted(line.split(":")[1].strip() for line in done.stderr.splitlines()) == [
+        *("DATABASE_URL", "LOG_LEVEL", "PORT", "TOOLHUB_TIMEOUT_MS"),
+    ]
+    assert all(line.startswith("toolhub: ") for line in done.stderr.splitlines())
+    assert "hunter2" not in done.stderr
+
+
+def test_a_hub_whose_log_cannot_be_written_does_not_start_and_says_so(start: Start, tmp_path: Path) -> None:
+    done = start(TOOLHUB_LOG_FILE=str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr == f"toolhub: TOOLHUB_LOG_FILE: cannot write {tmp_path} (Is a directory)\n"
+
+
+def test_a_hub_needs_no_settings_at_all(start: Start) -> None:
+    done = start()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "TOOLHUB_TIMEOUT_MS = 30000" in done.stdout

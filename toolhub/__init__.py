@@ -1,0 +1,75 @@
+"""ToolHub: the Django admin for the tools that AI agents use. What tool authors need is importable from here."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from tools_app.errors import (
+        ApiError,
+        ConfigurationError,
+        InvalidArgumentsError,
+        NotFoundError,
+        Problem,
+        ToolError,
+        UpstreamInvalidResponseError,
+        UpstreamTlsError,
+        UpstreamUnavailableError,
+        UpstreamValidationError,
+        ValidationError,
+    )
+    from tools_app.signatures import Number, Says
+    from tools_app.tool import Caller, Context, Example, Hints, Pack, Tool, ToolParameter, tool
+
+_HOMES = {
+    "tools_app.tool": ("Caller", "Context", "Example", "Hints", "Pack", "Tool", "ToolParameter", "tool"),
+    "tools_app.signatures": ("Number", "Says"),
+    "tools_app.errors": (
+        "ApiError",
+        "ConfigurationError",
+        "InvalidArgumentsError",
+        "NotFoundError",
+        "Problem",
+        "ToolError",
+        "UpstreamInvalidResponseError",
+        "UpstreamTlsError",
+        "UpstreamUnavailableError",
+        "UpstreamValidationError",
+        "ValidationError",
+    ),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "ApiError",
+    "Caller",
+    "ConfigurationError",
+    "Context",
+    "Example",
+    "Hints",
+    "InvalidArgumentsError",
+    "NotFoundError",
+    "Number",
+    "Pack",
+    "Problem",
+    "Says",
+    "Tool",
+    "ToolError",
+    "ToolParameter",
+    "UpstreamInvalidResponseError",
+    "UpstreamTlsError",
+    "UpstreamUnavailableError",
+    "UpstreamValidationError",
+    "ValidationError",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported at first use: settings and commands import this package too, and must not pay for what they don't use.
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'toolhub' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME_OF[name]), name)

@@ -1,0 +1,46 @@
+"""The hub as an ASGI application: Django, and the start and end of the engine with the server's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "toolhub.settings")
+
+from django.core.asgi import get_asgi_application
+
+_django: Any = get_asgi_application()
+
+# Only now, after Django is set up.
+from django.conf import settings  # noqa: E402
+from django.urls import resolve  # noqa: E402
+
+from tools_app import catalog, database, engine  # noqa: E402
+from tools_app.api.intake import Intake  # noqa: E402
+
+django_application = Intake(_django, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+
+
+async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    if scope["type"] == "lifespan":
+        await _lifespan(receive, send)
+    elif scope["type"] == "http":
+        await django_application(scope, receive, send)
+    # No websockets here: returning makes the server refuse the handshake.
+
+
+async def _lifespan(receive: Any, send: Any) -> None:
+    while True:
+        message = await receive()
+        if message["type"] == "lifespan.startup":
+            engine.adopt_running_loop()
+            await catalog.fresh()
+            # The first visitor should not wait for the addresses and all that stands behind them to be imported.
+            await database.run(resolve, "/")
+            await send({"type": "lifespan.startup.complete"})
+        else:
+            await engine.close()
+            await asyncio.to_thread(database.close)
+            await send({"type": "lifespan.shutdown.complete"})
+            return

@@ -1,0 +1,116 @@
+"""Reading the environment: every value is checked, and every fault says which variable and what it takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+T = TypeVar("T")
+_WHOLE_NUMBER: Final = re.compile("-?[0-9]{1,18}")
+_SECONDS: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
+
+
+class Environment:
+    """The process's environment variables. Collects all faults, so that they can be mended in one go."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self.variables = dict(variables)
+        self.faults: list[str] = []
+
+    def text(self, name: str, default: str = "") -> str:
+        """`NAME`, or the content of the file that `NAME_FILE` names: secrets need not stand in the environment."""
+        own = self.variables.get(name, "").strip()
+        file = self.variables.get(f"{name}_FILE", "").strip()
+        if not file:
+            return own or default
+        if own:
+            self.faults.append(f"{name}: set it or {name}_FILE, not both")
+            return default
+        try:
+            content = Path(file).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            self.faults.append(f"{name}_FILE: cannot read {file} ({error.strerror})")
+            return default
+        except UnicodeDecodeError:
+            self.faults.append(f"{name}_FILE: {file} is not UTF-8 text")
+            return default
+        if not content:
+            self.faults.append(f"{name}_FILE: {file} is empty")
+        return content or default
+
+    def number(self, name: str, default: int, low: int, high: int) -> int:
+        text = self.text(name)
+        if not text:
+            return default
+        if not _WHOLE_NUMBER.fullmatch(text) or not low <= int(text) <= high:
+            self._fault(name, f"a whole number from {low} to {high}", text)
+            return default
+        return int(text)
+
+    def seconds(self, name: str, default: float, low: float, high: float) -> float:
+        text = self.text(name)
+        if not text:
+            return default
+        if not _SECONDS.fullmatch(text) or not low <= float(text) <= high:
+            self._fault(name, f"seconds from {low} to {high}", text)
+            return default
+        return float(text)
+
+    def flag(self, name: str, default: bool) -> bool:
+        text = self.text(name).lower()
+        if text in ("1", "true", "yes", "on"):
+            return True
+        if text in ("0", "false", "no", "off"):
+            return False
+        if text:
+            self._fault(name, "true or false", text)
+        return default
+
+    def choice(self, name: str, default: str, choices: Sequence[str]) -> str:
+        text = self.text(name, default).lower()
+        if text not in choices:
+            self._fault(name, f"one of {', '.join(choices)}", text)
+            return default
+        return text
+
+    def names(self, name: str, default: Sequence[str] = ()) -> list[str]:
+        text = self.text(name)
+        return [part.strip() for part in text.split(",") if part.strip()] if text else list(default)
+
+    def path(self, name: str) -> Path | None:
+        text = self.text(name)
+        try:
+            return Path(text).expanduser().absolute() if text else None
+        except RuntimeError:  # ~somebody, and there is no such user
+            self._fault(name, "a path", text)
+            return None
+
+    def database(self, name: str, default: str) -> dict[str, Any]:
+        url = self.text(name, default)
+        try:
+            found = dict(environ.Env.db_url_config(url))
+        except Exception:
+            found = {}
+        if found.get("ENGINE") not in ("django.db.backends.sqlite3", "django.db.backends.postgresql"):
+            # The URL may hold a password: it is not repeated.
+            self.faults.append(f"{name}: expected sqlite:///PATH or postgres://USER:PASSWORD@HOST:PORT/NAME")
+            return {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
+        return found
+
+    def checked(self, name: str, value: T, fits: Callable[[T], bool], expected: str) -> T:
+        if not fits(value):
+            self._fault(name, expected, str(value))
+        return value
+
+    def finish(self) -> None:
+        """Raises: ImproperlyConfigured, naming every variable that is wrong."""
+        if self.faults:
+            raise ImproperlyConfigured("\n".join(self.faults))
+
+    def _fault(self, name: str, expected: str, found: str) -> None:
+        self.faults.append(f"{name}: expected {expected}, found {found[:60]!r}")

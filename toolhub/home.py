@@ -1,0 +1,64 @@
+"""The directory that holds a hub's state: database, generated secrets, logs. Readable by its owner only."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import errno
+import os
+import secrets
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+def default_directory() -> Path:
+    """`var/` in a checkout; for an installed package, where the platform keeps a user's data."""
+    if (CHECKOUT / "manage.py").exists() and (CHECKOUT / "pyproject.toml").exists():
+        return CHECKOUT / "var"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "toolhub"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "toolhub"
+
+
+def prepare(directory: Path) -> Path:
+    """Make the directory if it is not there.
+
+    Raises:
+        OSError: it cannot be made or written.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(directory))
+    return directory
+
+
+def secret(directory: Path, name: str) -> str:
+    """A secret that is generated once and kept in a file. Two processes starting at once get the same one.
+
+    Raises:
+        OSError: the file cannot be read or made, or is empty.
+    """
+    path = directory / name
+    if not path.exists():
+        _generate(path)
+    found = path.read_text(encoding="ascii", errors="replace").strip()
+    if not found:
+        raise OSError(errno.EINVAL, "it is empty; remove it to have a new one generated", str(path))
+    return found
+
+
+def _generate(path: Path) -> None:
+    # Written under another name and linked: whoever finds the file finds all of it.
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(base64.urlsafe_b64encode(secrets.token_bytes(48)).decode())
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)

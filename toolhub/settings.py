@@ -1,0 +1,157 @@
+"""Every knob of the hub, read from the environment here and nowhere else. `.env.example` explains each.
+
+Production is the default; `DEBUG=1` is for development. A wrong value stops the start with the variable's name.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+from toolhub import __version__, home
+from toolhub.environment import Environment
+from toolhub.unfold import UNFOLD as UNFOLD
+
+PACKAGE = Path(__file__).resolve().parent
+BASE_DIR = PACKAGE.parent
+
+_dotenv = Path(os.environ.get("TOOLHUB_ENV_FILE") or BASE_DIR / ".env")
+if _dotenv.is_file():
+    environ.Env.read_env(str(_dotenv))
+env = Environment(os.environ)
+
+# An agent pays for the start of `runmcp` in every session: what only browsers and REST clients need stays out.
+FOR_AGENTS_ONLY = os.environ.get("TOOLHUB_PROCESS") == "runmcp"
+
+DEBUG = env.flag("DEBUG", False)
+
+# --- state ---------------------------------------------------------------------------------------------------
+TOOLHUB_HOME = env.path("TOOLHUB_HOME") or home.default_directory()
+try:
+    home.prepare(TOOLHUB_HOME)
+    SECRET_KEY = env.text("SECRET_KEY") or home.secret(TOOLHUB_HOME, "secret_key")
+    TOOLHUB_ENCRYPTION_KEY = env.text("TOOLHUB_ENCRYPTION_KEY") or home.secret(TOOLHUB_HOME, "encryption_key")
+except OSError as error:
+    raise ImproperlyConfigured(
+        f"TOOLHUB_HOME: cannot use {error.filename or TOOLHUB_HOME} ({error.strerror}); "
+        "set TOOLHUB_HOME to a directory that this user can write"
+    ) from error
+SECRET_KEY_FALLBACKS = env.names("SECRET_KEY_FALLBACKS")
+
+_database = env.database("DATABASE_URL", f"sqlite:///{TOOLHUB_HOME / 'toolhub.sqlite3'}")
+if _database["ENGINE"].endswith("sqlite3"):
+    _database["OPTIONS"] = {
+        # Readers never wait for the writer; a writer takes its lock at BEGIN instead of failing half way; an
+        # acknowledged change survives a power cut.
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 5,
+    }
+else:
+    _database.setdefault("OPTIONS", {}).setdefault("connect_timeout", 5)
+    _database["CONN_HEALTH_CHECKS"] = True
+_database["CONN_MAX_AGE"] = 60
+DATABASES = {"default": _database}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+USE_TZ = True
+TIME_ZONE = "UTC"
+USE_I18N = False
+
+# --- where it listens ----------------------------------------------------------------------------------------
+HOST = env.text("HOST", "127.0.0.1")
+PORT = env.number("PORT", 3000, 1, 65535)
+ALLOWED_HOSTS = env.names("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.names("CSRF_TRUSTED_ORIGINS")
+for _origin in CSRF_TRUSTED_ORIGINS:
+    env.checked("CSRF_TRUSTED_ORIGINS", _origin, lambda origin: "://" in origin, "origins like https://hub.example.org")
+TOOLHUB_HTTPS = env.flag("TOOLHUB_HTTPS", False)
+
+# --- logs ----------------------------------------------------------------------------------------------------
+LOG_LEVELS = ("fatal", "error", "warn", "info", "debug", "trace")
+LOG_LEVEL = env.choice("LOG_LEVEL", "info", LOG_LEVELS)
+TOOLHUB_LOG_FORMAT = env.choice("TOOLHUB_LOG_FORMAT", "console", ("console", "json"))
+TOOLHUB_LOG_FILE = env.path("TOOLHUB_LOG_FILE")
+LOGGING_CONFIG = "tools_app.logs.configure"
+LOGGING = {"level": LOG_LEVEL, "format": TOOLHUB_LOG_FORMAT, "file": TOOLHUB_LOG_FILE}
+
+# --- tools and calls -----------------------------------------------------------------------------------------
+TOOLHUB_NAME = "toolhub"
+TOOLHUB_VERSION = __version__
+TOOLHUB_PACKS = ("tools_app.packs.builtin",)
+TOOLHUB_TOOLS_DIR = env.path("TOOLHUB_TOOLS_DIR")
+TOOLHUB_TIMEOUT_MS = env.number("TOOLHUB_TIMEOUT_MS", 30_000, 100, 120_000)
+TOOLHUB_THREADS = env.number("TOOLHUB_THREADS", 16, 1, 256)
+TOOLHUB_WATCH_SECONDS = env.seconds("TOOLHUB_WATCH_SECONDS", 0.2, 0.02, 60)
+TOOLHUB_ERROR_DETAIL = env.choice("TOOLHUB_ERROR_DETAIL", "message" if DEBUG else "none", ("none", "message"))
+TOOLHUB_MAX_ANSWER_BYTES = env.number("TOOLHUB_MAX_ANSWER_BYTES", 8 * 1024 * 1024, 1024, 256 * 1024 * 1024)
+TOOLHUB_ADMIN_PASSWORD = env.text("TOOLHUB_ADMIN_PASSWORD")
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
+
+env.finish()
+
+# --- Django --------------------------------------------------------------------------------------------------
+AGENT_APPS = ["tools_app", "django.contrib.auth", "django.contrib.contenttypes"]
+BROWSER_APPS = [
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "servestatic",
+    "ninja",
+]
+INSTALLED_APPS = [*([] if FOR_AGENTS_ONLY else BROWSER_APPS), *AGENT_APPS, *env.names("TOOLHUB_APPS")]
+
+ROOT_URLCONF = "toolhub.urls"
+ASGI_APPLICATION = "toolhub.asgi.application"
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        # In a checkout the templates stand at the top; in a wheel they come inside this package.
+        "DIRS": [path for path in (BASE_DIR / "templates", PACKAGE / "templates") if path.is_dir()],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "admin:login"
+LOGIN_REDIRECT_URL = "admin:index"
+
+# Served straight from the packages they come in: there is no step between installing and running.
+STATIC_URL = "/static/"
+STATIC_ROOT = TOOLHUB_HOME / "static"
+SERVESTATIC_USE_FINDERS = True
+SERVESTATIC_AUTOREFRESH = DEBUG
+SERVESTATIC_MAX_AGE = 3600
+
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = TOOLHUB_HTTPS
+SECURE_HSTS_SECONDS = 31_536_000 if TOOLHUB_HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = TOOLHUB_HTTPS
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"

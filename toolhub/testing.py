@@ -1,0 +1,138 @@
+"""What authors test their tools with: call one as the hub would, and hear what an agent would stumble over.
+
+    from toolhub import testing
+
+    def test_knows_kyoto():
+        assert testing.call(forecast, city="Kyoto")["degrees"] == 21.5
+
+    def test_reads_well_to_an_agent():
+        assert testing.findings(forecast) == []
+
+Needs no database and no hub. An answer is what the tool says, as JSON: the short one where there is a short one,
+without the wrapper and guidance that the hub adds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import re
+import time
+from typing import Any, Final
+
+from pydantic_core import to_jsonable_python
+
+from tools_app.errors import ToolError, ToolExecutionError, ToolTimeoutError
+from tools_app.redaction import one_line
+from tools_app.schemas import parts_of
+from tools_app.tool import RAW_PARAMETER, Caller, Context, Tool
+
+SECONDS: Final = 30.0
+MOST_LINES: Final = 4
+MOST_CHARACTERS: Final = 1_024
+# A tool whose name begins like this says that it changes nothing, and must say so in its hints as well.
+READING: Final = re.compile(r"(?:get|list|show|search|find|read|query|count|check|fetch|describe|lookup)(?:[_-]|$)")
+
+EVERYTHING: Final = frozenset({"tools:list", "tools:read", "tools:execute"})
+
+
+def context(tool: Tool, *, seconds: float = SECONDS, caller: Caller | None = None) -> Context:
+    """What a tool is told of its call: by default one of the local user's, with 30 seconds to go."""
+    return Context(
+        call_id="test",
+        tool=tool.name,
+        caller=caller or Caller("local", "local:test", "test", EVERYTHING),
+        deadline=time.monotonic() + seconds,
+        log=logging.getLogger(f"tools_app.tool.{tool.name}"),
+    )
+
+
+def call(tool: Tool, /, **arguments: Any) -> Any:
+    """Call a tool and return its answer. A tool that blocks runs in this very thread.
+
+    Raises:
+        ToolError: as a caller of the hub would get it; an unforeseen exception is its `__cause__`.
+    """
+    return asyncio.run(_called(tool, arguments, in_thread=False))
+
+
+async def acall(tool: Tool, /, **arguments: Any) -> Any:
+    """The same for tests that are coroutines. A tool that blocks runs in a thread."""
+    return await _called(tool, arguments, in_thread=True)
+
+
+async def _called(tool: Tool, arguments: dict[str, Any], *, in_thread: bool) -> Any:
+    given = tool.checker.with_defaults(arguments)
+    converted = tool.checked(given)
+    about = context(tool)
+    deadline = asyncio.timeout(SECONDS)
+    try:
+        async with deadline:
+            if tool.blocking and in_thread:
+                returned = await asyncio.to_thread(tool.run, about, converted)
+            else:
+                returned = tool.run(about, converted)
+            answer = await returned if inspect.isawaitable(returned) else returned
+        return _shaped(tool, answer, raw=given.get(RAW_PARAMETER) is True)
+    except ToolError:
+        raise
+    except Exception as error:
+        if deadline.expired() and isinstance(error, TimeoutError):
+            raise ToolTimeoutError.after(round(SECONDS * 1000), writes=tool.hints.writes) from error
+        raise ToolExecutionError.of(tool.name, error, f"{type(error).__name__}: {error}") from error
+
+
+def _shaped(tool: Tool, answer: Any, *, raw: bool) -> Any:
+    data = to_jsonable_python(answer, inf_nan_mode="constants")
+    if tool.minimal is not None and not raw:
+        data = to_jsonable_python(tool.minimal(data), inf_nan_mode="constants")
+    if tool.output_checker is not None and (wrong := tool.output_checker.problems(data)):
+        raise ValueError(f"the answer does not fit the output schema: {wrong[0].message}")
+    return data
+
+
+# ---- what an agent would stumble over
+
+
+def findings(tool: Tool) -> list[str]:
+    """What could be better in what agents and operators see of a tool; empty when there is nothing."""
+    found = [f"the title {fault}" for fault in _hidden(tool.title)]
+    found += [f"the description {fault}" for fault in _unreadable(tool.description)]
+    if not tool.category:
+        found.append("has no category")
+    if not tool.tags:
+        found.append("has no tags")
+    if READING.match(tool.name) and tool.hints.writes:
+        found.append(f"is called {tool.name}, but has no hints that say read_only=True")
+    if tool.hints.read_only and tool.hints.destructive:
+        found.append("says that it only reads, and that it destroys")
+    return found + _findings_in(tool)
+
+
+def _findings_in(tool: Tool) -> list[str]:
+    found = []
+    for name, part in tool.input_schema["properties"].items():
+        description = part.get("description", "")
+        found += [f"parameter {name}: the description {fault}" for fault in _unreadable(description)]
+        if not description.strip():
+            found.append(f"parameter {name} has no description")
+    for part in parts_of(tool.input_schema):
+        if isinstance(part.body.get("type"), list) or part.body.keys() & {"anyOf", "oneOf"}:
+            found.append(f"parameter {part} is of one type or another, which many agents cannot read")
+    return found
+
+
+def _hidden(text: str) -> list[str]:
+    """An agent reads what people cannot see, and would follow it."""
+    seen = text.replace("\n", " ")
+    return ["has characters that people do not see"] if one_line(seen) != seen else []
+
+
+def _unreadable(description: str) -> list[str]:
+    found = _hidden(description)
+    if len(description.splitlines()) > MOST_LINES:
+        found.append(f"has more than {MOST_LINES} lines")
+    if len(description) > MOST_CHARACTERS:
+        found.append(f"has more than {MOST_CHARACTERS:,} characters")
+    return found

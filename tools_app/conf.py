@@ -1,0 +1,41 @@
+"""The one place where ToolHub's parts read their settings.
+
+`toolhub/settings.py` reads the environment and checks every value. Installed in another Django project, `tools_app`
+takes the same names from that project's settings, or these defaults.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from django.conf import settings
+
+DEFAULTS: Final[dict[str, Any]] = {
+    "TOOLHUB_NAME": "toolhub",
+    "TOOLHUB_VERSION": "0",
+    "TOOLHUB_HOME": None,
+    "TOOLHUB_PACKS": ("tools_app.packs.builtin",),
+    "TOOLHUB_TOOLS_DIR": None,
+    "TOOLHUB_TIMEOUT_MS": 30_000,
+    "TOOLHUB_THREADS": 16,
+    "TOOLHUB_WATCH_SECONDS": 0.2,
+    "TOOLHUB_ERROR_DETAIL": "none",
+    "TOOLHUB_MAX_ANSWER_BYTES": 8 * 1024 * 1024,
+}
+
+
+def value(name: str) -> Any:
+    return getattr(settings, name, DEFAULTS[name])
+
+
+def home() -> Path | None:
+    """The directory that holds this hub's state, where it has one."""
+    directory = value("TOOLHUB_HOME")
+    return Path(directory) if directory else None
+
+
+def unset(names: tuple[str, ...] | list[str]) -> list[str]:
+    """Which of a pack's own environment variables are missing. They belong to the pack, not to the settings."""
+    return [name for name in names if not os.environ.get(name, "").strip()]
