@@ -1,0 +1,257 @@
+"""How calls fail: the documents' codes, statuses and words, and nothing of the inside on the outside."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import re
+from typing import Any
+
+import pytest
+
+from tools_app import errors
+from tools_app.errors import (
+    ApiError,
+    AuthenticationError,
+    AuthorizationError,
+    InternalError,
+    InvalidArgumentsError,
+    NotFoundError,
+    Problem,
+    RateLimitError,
+    ToolDisabledError,
+    ToolError,
+    ToolExecutionError,
+    ToolNotFoundError,
+    ToolTimeoutError,
+    UpstreamValidationError,
+    ValidationError,
+    all_errors,
+    shortened,
+)
+
+# code, class, REST status, retryable, level of the log
+TABLE = [
+    ("API_ERROR", "ApiError", 502, False, "ERROR"),
+    ("AUTHENTICATION_ERROR", "AuthenticationError", 401, False, "WARNING"),
+    ("AUTHORIZATION_ERROR", "AuthorizationError", 403, False, "WARNING"),
+    ("CONFIGURATION_ERROR", "ConfigurationError", 500, False, "ERROR"),
+    ("INTERNAL_ERROR", "InternalError", 500, False, "ERROR"),
+    ("NOT_FOUND", "NotFoundError", 404, False, "WARNING"),
+    ("RATE_LIMIT_EXCEEDED", "RateLimitError", 429, True, "WARNING"),
+    ("SHUTTING_DOWN", "ShuttingDownError", 503, True, "WARNING"),
+    ("STORAGE_BUSY", "StorageBusyError", 503, True, "ERROR"),
+    ("TIMEOUT", "ToolTimeoutError", 408, True, "WARNING"),
+    ("TOOL_DISABLED", "ToolDisabledError", 403, False, "WARNING"),
+    ("TOOL_EXECUTION_ERROR", "ToolExecutionError", 500, False, "ERROR"),
+    ("TOOL_NOT_FOUND", "ToolNotFoundError", 404, False, "WARNING"),
+    ("UPSTREAM_INVALID_RESPONSE", "UpstreamInvalidResponseError", 502, False, "ERROR"),
+    ("UPSTREAM_TLS", "UpstreamTlsError", 502, False, "ERROR"),
+    ("UPSTREAM_UNAVAILABLE", "UpstreamUnavailableError", 502, True, "ERROR"),
+    ("UPSTREAM_VALIDATION", "UpstreamValidationError", 422, False, "WARNING"),
+    ("VALIDATION_ERROR", "ValidationError", 400, False, "WARNING"),
+]
+
+
+@pytest.mark.parametrize(("code", "name", "status", "retryable", "level"), TABLE, ids=[row[0] for row in TABLE])
+def test_every_code_has_its_class_status_and_level(
+    code: str, name: str, status: int, retryable: bool, level: str
+) -> None:
+    error = getattr(errors, name)
+    found = (error.code, error.status, error.retryable, logging.getLevelName(error.log_level))
+    assert found == (code, status, retryable, level)
+
+
+def test_the_table_holds_every_error_there_is() -> None:
+    known = {code for code, *_ in TABLE}
+    assert known <= {error.code for error in all_errors()}
+    assert len({error.code for error in all_errors()}) == len(all_errors())
+
+
+def test_every_error_says_when_it_is_raised() -> None:
+    assert all(error.__doc__ for error in all_errors())
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ToolNotFoundError.named("nope"), "Tool not found: nope"),
+        (ToolDisabledError.named("echo", "switched off", "Ask."), "Tool is disabled: echo"),
+        (ToolTimeoutError.after(30_000, writes=False), "Execution timeout after 30000ms"),
+        (ToolExecutionError.of("echo", ValueError("inside")), "Tool execution failed: echo"),
+        (ToolExecutionError.of("echo", ValueError("x"), "ValueError: x"), "Tool execution failed: echo: ValueError: x"),
+        (AuthorizationError.lacking("tools:execute"), "Permission denied: requires scope tools:execute"),
+        (AuthenticationError(), "Authentication required"),
+        (RateLimitError(), "Rate limit exceeded"),
+        (InternalError(), "Internal server error"),
+    ],
+    ids=lambda value: value.code if isinstance(value, ToolError) else "",
+)
+def test_messages_are_the_documents_words(error: ToolError, message: str) -> None:
+    assert (error.message, str(error), error.as_dict()["error"]) == (message, message, message)
+
+
+def test_a_plain_error_is_told_in_three_fields() -> None:
+    assert ToolError("Nope").as_dict() == {"error": "Nope", "code": "TOOL_ERROR", "retryable": False}
+
+
+def test_a_full_error_is_told_in_camel_case() -> None:
+    error = RateLimitError(context={"limit": 60}, next_step="Wait.", retry_after=1.5)
+    error.error_id = "e1"
+    assert error.as_dict() == {
+        "error": "Rate limit exceeded",
+        "code": "RATE_LIMIT_EXCEEDED",
+        "retryable": True,
+        "context": {"limit": 60},
+        "nextStep": "Wait.",
+        "retryAfter": 1.5,
+        "errorId": "e1",
+    }
+
+
+def test_a_retry_after_of_zero_is_told() -> None:
+    assert RateLimitError(retry_after=0).as_dict()["retryAfter"] == 0
+
+
+def test_a_disabled_tool_says_why_and_what_to_do() -> None:
+    shown = ToolDisabledError.named("echo", "not configured: N8N_URL", "Ask an operator.").as_dict()
+    assert shown["context"] == {"reason": "not configured: N8N_URL"}
+    assert shown["nextStep"] == "Ask an operator."
+
+
+def test_the_first_problem_is_the_message_and_all_are_details() -> None:
+    problems = [Problem("/a", "Required parameter missing: a", "a value"), Problem("/b", "Unknown parameter: b")]
+    assert InvalidArgumentsError(problems=problems).as_dict() == {
+        "error": "Required parameter missing: a",
+        "code": "VALIDATION_ERROR",
+        "retryable": False,
+        "details": [
+            {"path": "/a", "message": "Required parameter missing: a", "expected": "a value"},
+            {"path": "/b", "message": "Unknown parameter: b"},
+        ],
+        "nextStep": "Correct the arguments and call again; the tool's input schema says what it takes.",
+    }
+
+
+def test_a_message_of_its_own_wins_over_the_first_problem() -> None:
+    error = ValidationError("Validation failed", problems=[Problem("/a", "wrong")])
+    assert error.as_dict()["error"] == "Validation failed"
+
+
+@pytest.mark.parametrize(
+    ("error", "context", "lacking"),
+    [
+        (ApiError, {"statusCode": 500}, "operation"),
+        (ApiError, {}, "operation"),
+        (NotFoundError, {"operation": "get workflow", "resourceType": "Workflow"}, "resourceId"),
+        (NotFoundError, {"operation": "x", "resourceType": None, "resourceId": None}, "resourceId, resourceType"),
+        (UpstreamValidationError, {"expectedType": "string"}, "field"),
+        (ValidationError, {"constraint": "required"}, "field"),
+    ],
+)
+def test_a_context_without_its_required_keys_cannot_be_made(
+    error: type[ToolError], context: dict[str, Any], lacking: str
+) -> None:
+    with pytest.raises(TypeError, match=f"^{error.__name__} context lacks {lacking}$"):
+        error("x", context=context)
+
+
+@pytest.mark.parametrize(
+    ("error", "context"),
+    [
+        (ApiError, {"operation": "update workflow", "stack": "…"}),
+        (NotFoundError, {"operation": "x", "resourceType": "y", "resourceId": "z", "body": "…"}),
+        (UpstreamValidationError, {"field": "name", "value": "secret"}),
+        (ValidationError, {"field": "name", "received": "secret"}),
+    ],
+)
+def test_a_context_cannot_carry_what_is_not_meant_to_leave(error: type[ToolError], context: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="context does not know"):
+        error("x", context=context)
+
+
+def test_typed_contexts_hold_the_documents_keys() -> None:
+    context = {"operation": "update workflow", "resourceType": "workflow", "resourceId": "abc", "statusCode": 400}
+    error = ApiError("Failed to update workflow", context={**context, "errorDetails": None})
+    assert error.as_dict()["context"] == context
+
+
+@pytest.mark.parametrize(
+    ("status", "retryable"),
+    [(400, False), (401, False), (404, False), (409, False), (429, True), (500, False), (502, True), (503, True)],
+)
+def test_whether_an_upstreams_error_can_pass_depends_on_its_status(status: int, retryable: bool) -> None:
+    error = ApiError("x", context={"operation": "y", "statusCode": status})
+    assert error.retryable is retryable
+    assert error.as_dict()["retryable"] is retryable
+    assert ApiError.retryable is False
+
+
+def test_an_upstreams_error_without_a_status_does_not_pass() -> None:
+    assert ApiError("x").retryable is False
+
+
+def test_whoever_writes_is_told_that_the_outcome_of_a_timeout_is_unknown() -> None:
+    assert "outcome is unknown" in ToolTimeoutError.after(100, writes=True).next_step
+    assert "unknown" not in ToolTimeoutError.after(100, writes=False).next_step
+
+
+@pytest.mark.parametrize("value", ["text", 5, None, ValueError("boom"), ["a"]], ids=repr)
+def test_a_message_is_text_whatever_it_is_made_of(value: Any) -> None:
+    expected = "" if value is None else str(value)
+    assert ToolError(value).as_dict()["error"] == expected
+
+
+def failures_with_everything_inside() -> list[ToolError]:
+    """One of each, raised where a stack is long, with the exception and an upstream's body as its detail."""
+    made: list[ToolError] = []
+    contexts: dict[str, Any] = {
+        "ApiError": {"operation": "get", "statusCode": 500},
+        "NotFoundError": {"operation": "get", "resourceType": "Workflow", "resourceId": "1"},
+    }
+    for kind in all_errors():
+        try:
+            try:
+                json.loads("{")
+            except ValueError as cause:
+                context = contexts.get(kind.__name__)
+                raise kind("Failed to get workflow", detail=f"{cause!r} secret-body", context=context) from cause
+        except ToolError as error:
+            error.detail = error if len(made) % 2 else error.detail
+            made.append(error)
+    return made
+
+
+@pytest.mark.parametrize("error", failures_with_everything_inside(), ids=lambda error: error.code)
+def test_no_wire_form_holds_a_stack_or_a_detail(error: ToolError) -> None:
+    wire = json.dumps(error.as_dict())
+    assert not re.search(r'Traceback|File \\?"|at .*\(.*:\d+|secret-body|JSONDecodeError|test_errors', wire)
+
+
+def test_a_copy_of_an_error_says_the_same() -> None:
+    error = InvalidArgumentsError(problems=[Problem("/a", "wrong", "right")])
+    error.error_id = "e1"
+    assert copy.copy(error).as_dict() == error.as_dict()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("echo", "echo"),
+        ("日本語 ok", "日本語 ok"),
+        ("a\nb\rc", "a�b�c"),
+        ("\x1b[31mred", "�[31mred"),
+        ("a\u202eb\u2028c\ud800", "a�b�c�"),
+        ("x" * 100, "x" * 100),
+        ("x" * 101, "x" * 99 + "…"),
+    ],
+)
+def test_names_from_outside_are_quoted_on_one_short_printable_line(text: str, shown: str) -> None:
+    assert shortened(text) == shown
+
+
+def test_an_unknown_tools_name_cannot_break_the_message() -> None:
+    message = ToolNotFoundError.named("a\r\nX-Evil: 1" + "b" * 500).message
+    assert message.isprintable()
+    assert len(message) < 130

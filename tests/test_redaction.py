@@ -1,0 +1,348 @@
+"""Secrets are masked wherever they stand, quickly, and what is no secret stays readable."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tools_app import redaction
+from tools_app.redaction import (
+    CUT,
+    MASK,
+    MOST_DEPTH,
+    MOST_ITEMS,
+    MOST_NODES,
+    MOST_TEXT,
+    is_secret,
+    one_line,
+    one_line_json,
+    redacted,
+    redacted_text,
+    summary,
+)
+
+SECRET = "hunter2-Xy9"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.SflKxwRJSMeKKF2QT4"
+PEM = "-----BEGIN " + "PRIVATE KEY-----"
+OWN_KEY = "thub_Ab3dEf6h_" + "x" * 43 + "Abc123"
+
+NAMES = [
+    *("password", "Password", "passwd", "db_password", "password_confirmation", "passphrase", "pwd", "auth"),
+    *("token", "access_token", "refreshToken", "X-Auth-Token", "csrfmiddlewaretoken", "secret", "client_secret"),
+    *("api_key", "apiKey", "API-KEY", "X-Api-Key", "X-N8N-API-KEY", "X-Redmine-API-Key", "n8n api key"),
+    *("authorization", "Proxy-Authorization", "cookie", "Set-Cookie", "session_key", "sessionid", "credentials"),
+    *("private_key", "aws_access_key_id", "TOOLHUB_ENCRYPTION_KEY", "SECRET_KEY", "signing-key", "jwt"),
+]
+ORDINARY_NAMES = [
+    *("name", "key", "keys", "keyboard", "monkey", "author", "authority", "pass_count", "compass", "tokenizer"),
+    *("id", "query", "project_id", "identifier", "message", "path", "passed", "", "日本", "session", "bearer_of_news"),
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_value_under_a_secrets_name_is_masked(name: str) -> None:
+    assert is_secret(name)
+    for value in (SECRET, [SECRET], {"x": SECRET}, (SECRET,), SECRET.encode(), 1.5j):
+        assert redacted({name: value, "other": 1}) == {name: MASK, "other": 1}
+
+
+@pytest.mark.parametrize("name", ORDINARY_NAMES)
+def test_a_value_under_an_ordinary_name_stays(name: str) -> None:
+    assert not is_secret(name)
+    assert redacted({name: "value"}) == {name: "value"}
+
+
+@pytest.mark.parametrize("value", [None, True, False, "", [], {}])
+def test_whether_a_secret_is_set_may_be_seen(value: Any) -> None:
+    assert redacted({"password": value}) == {"password": value}
+
+
+def test_counts_of_tokens_stay_and_numeric_passwords_do_not() -> None:
+    assert redacted({"tokens": 512, "max_tokens": 1.5, "password": 1234, "client_secret": 5}) == {
+        "tokens": 512,
+        "max_tokens": 1.5,
+        "password": MASK,
+        "client_secret": MASK,
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([["Authorization", SECRET], ["Accept", "x"]], [["Authorization", MASK], ["Accept", "x"]]),
+        ([(b"X-Api-Key", SECRET.encode())], [["X-Api-Key", MASK]]),
+        ({"name": "X-API-Key", "value": SECRET}, {"name": "X-API-Key", "value": MASK}),
+        ({"key": "api_token", "value": SECRET, "x": 1}, {"key": "api_token", "value": MASK, "x": 1}),
+        ({"name": "city", "value": "Kyoto"}, {"name": "city", "value": "Kyoto"}),
+        ({"a": [{"b": {"c": [{"Pass-Word": SECRET}]}}]}, {"a": [{"b": {"c": [{"Pass-Word": MASK}]}}]}),
+        ({"text": f"Bearer {SECRET}"}, {"text": f"Bearer {MASK}"}),
+        ({f"token={SECRET}": 1}, {f"token={MASK}": 1}),
+    ],
+)
+def test_secrets_are_found_in_the_shapes_they_come_in(value: Any, expected: Any) -> None:
+    assert redacted(value) == expected
+
+
+TEXTS = [
+    (f"password={SECRET}", f"password={MASK}"),
+    (f"Password : {SECRET} and more", f"Password : {MASK} and more"),
+    (f'{{"api_key": "{SECRET}", "n": 1}}', f'{{"api_key": "{MASK}", "n": 1}}'),
+    (f"{{'secret': '{SECRET}', 'n': 1}}", f"{{'secret': '{MASK}', 'n': 1}}"),
+    (f'{{"password": "a\\"{SECRET}", "n": 1}}', f'{{"password": "{MASK}", "n": 1}}'),
+    (f'{{\\"token\\": \\"{SECRET}\\", \\"n\\": 1}}', f'{{\\"token\\": {MASK}, \\"n\\": 1}}'),
+    (f"Config(api_key='{SECRET}', n=1)", f"Config(api_key='{MASK}', n=1)"),
+    (f"?access_token={SECRET}&n=1", f"?access_token={MASK}&n=1"),
+    (f"https://h.test/x?key={SECRET}&n=1#f", f"https://h.test/x?key={MASK}&n=1#f"),
+    (f"X-N8N-API-KEY: {SECRET}", f"X-N8N-API-KEY: {MASK}"),
+    (f"X-Redmine-API-Key: {SECRET}\nAccept: x", f"X-Redmine-API-Key: {MASK}\nAccept: x"),
+    (f"Authorization: Basic {SECRET} x\nAccept: y", f"Authorization: {MASK}\nAccept: y"),
+    (f"Cookie: a={SECRET}; b={SECRET}\nAccept: y", f"Cookie: {MASK}\nAccept: y"),
+    (f"(b'set-cookie', b'a={SECRET}; Path=/')", f"(b'set-cookie', {MASK})"),
+    (f"{{'Authorization': 'Bearer {SECRET}', 'n': 1}}", f"{{'Authorization': '{MASK}', 'n': 1}}"),
+    (f"sent Bearer {SECRET}, got 401", f"sent Bearer {MASK}, got 401"),
+    (f"token: Bearer {SECRET} end", f"token: {MASK} end"),
+    ("Basic dXNlcjpodW50ZXIy end", f"Basic {MASK} end"),
+    (f"https://ann:{SECRET}@h.test/x", f"https://{MASK}@h.test/x"),
+    (f"postgres://ann:p@{SECRET}@h.test:5432/x", f"postgres://{MASK}@h.test:5432/x"),
+    (f"redis://:{SECRET}@h.test", f"redis://{MASK}@h.test"),
+    (f"key {OWN_KEY} is revoked", f"key thub_Ab3dEf6h_{MASK} is revoked"),
+    (f"key {OWN_KEY[:30]}", f"key thub_Ab3dEf6h_{MASK}"),
+    ("thub_short1", f"thub_{MASK}"),
+    (f"jwt {JWT} end", f"jwt {MASK} end"),
+    (f"tokens=['{SECRET}', '{SECRET}'] n=1", f"tokens={MASK} n=1"),
+    (f"credentials: {{'x': '{SECRET}'}} n", f"credentials: {MASK} n"),
+    (f"token=<Token {SECRET}> n", f"token={MASK} n"),
+    (f"secret => '{SECRET}'", f"secret => '{MASK}'"),
+    ("password: 1234", f"password: {MASK}"),
+    (f'password="{SECRET}', f'password="{MASK}"'),
+    (f"{PEM.replace(' ', ' RSA ', 1)}\n{SECRET}\n-----END RSA PRIVATE KEY-----\nx", f"{MASK}\nx"),
+    (f"{PEM}\n{SECRET}", MASK),
+    (f"İİİ password={SECRET}", f"İİİ password={MASK}"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), TEXTS, ids=range(len(TEXTS)))
+def test_secrets_in_free_text_are_masked(text: str, expected: str) -> None:
+    assert redacted_text(text) == expected
+    assert SECRET not in redacted_text(f"{text} {text}")
+    assert redacted_text(expected) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "Tool completed", "the password is wrong", "Set TOOLHUB_ENCRYPTION_KEY", "Bearer token required"),
+        *("Basic understanding of cookies", "tokens: 512", "api_key=None", '"generate_password": true', "max_tokens=5"),
+        *("https://example.org/a@b?limit=1", "mail ann@example.org", "monkey=1 keyboard: x", "tokenizer: bpe"),
+        *("thub_ab", "secretly: no", "日本語のパスワード", "eyJ is how they begin", "12:30 meeting & more?"),
+    ],
+)
+def test_text_without_secrets_stays(text: str) -> None:
+    expected = text.replace("secretly: no", f"secretly: {MASK}")  # rather too much than too little
+    assert redacted_text(text) == expected
+
+
+EVIL = {
+    "a word": "a" * 100_000,
+    "names": "token" * 20_000,
+    "names apart": ("token" + "_" * 39 + " ") * 2_200,
+    "a name with a tail": "token" + "a-" * 50_000,
+    "spaces": ("token" + " " * 50) * 1_800,
+    "backslashes": ("token=" + "\\" * 50) * 1_800,
+    "quotes": 'password="' * 10_000,
+    "escapes": "token='" + "\\'" * 50_000,
+    "brackets": "token=[" * 14_000,
+    "braces": "token={" * 14_000,
+    "angles": "token=<" * 14_000,
+    "cookies": "cookie:" * 14_000,
+    "pairs": "token,b'" * 12_000,
+    "addresses": "://a" * 25_000,
+    "addresses with much": ("://" + "a" * 500) * 200,
+    "an address": "://" + "a" * 100_000,
+    "users": "://a@" * 20_000,
+    "queries": "?key=" * 20_000,
+    "bearers": "bearer " * 14_000,
+    "basics": ("Basic " + "a" * 70) * 1_300,
+    "jwt": "eyJ" * 33_000,
+    "jwts": "eyJaaaaaaaa " * 8_000,
+    "half jwts": "eyJaaaaaaaa." * 8_000,
+    "own keys": "thub_" * 20_000,
+    "pem": PEM * 3_700,
+    "half pem": "-----BEGIN " * 9_000,
+    "dashes": "-" * 100_000,
+}
+
+
+@pytest.mark.parametrize("text", EVIL.values(), ids=EVIL)
+def test_no_text_takes_long(text: str) -> None:
+    def seconds() -> float:
+        begun = time.perf_counter()
+        redacted_text(text)
+        return time.perf_counter() - begun
+
+    assert min(seconds() for _ in range(3)) < 0.05
+
+
+class TestBounds:
+    def test_long_text_is_cut_with_a_mark(self) -> None:
+        assert redacted("x" * MOST_TEXT) == "x" * MOST_TEXT
+        assert redacted("x" * (MOST_TEXT + 1)) == "x" * MOST_TEXT + CUT
+
+    def test_a_secret_is_recognised_where_the_text_is_cut(self) -> None:
+        text = "x" * (MOST_TEXT - 10) + f"https://ann:{SECRET}@h.test/"
+        assert "ann" not in redacted(text)
+
+    def test_long_lists_and_objects_are_cut_with_a_mark(self) -> None:
+        assert redacted(list(range(MOST_ITEMS + 5)))[MOST_ITEMS:] == [f"{CUT} 5 more"]
+        shown = redacted({str(n): n for n in range(MOST_ITEMS + 5)})
+        assert len(shown) == MOST_ITEMS + 1
+        assert shown[CUT] == "5 more"
+
+    def test_depth_and_size_are_bounded(self) -> None:
+        deep: Any = "x"
+        for _ in range(5_000):
+            deep = [deep]
+        assert json.dumps(redacted(deep)).count("[") == MOST_DEPTH
+        wide = [[[0] * 100] * 100] * 100
+        assert json.dumps(redacted(wide)).count("0,") <= MOST_NODES
+
+    def test_a_structure_that_contains_itself_ends(self) -> None:
+        loop: dict[str, Any] = {}
+        loop["self"] = loop
+        assert CUT in json.dumps(redacted(loop), ensure_ascii=False)
+
+
+class Unprintable:
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b"secret bytes", "<12 bytes>"),
+        (float("nan"), "nan"),
+        (float("-inf"), "-inf"),
+        (10**400, "<a number of 1329 bits>"),
+        (10**300, 10**300),
+        ({1: 2, None: 3}, {"1": 2, "None": 3}),
+        ({"a"}, ["a"]),
+        (("a", 1), ["a", 1]),
+        (Unprintable(), "<Unprintable>"),
+        ({Unprintable(): 1}, {"<Unprintable>": 1}),
+        (ValueError(f"password={SECRET}"), f"password={MASK}"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_no_json_becomes_json(value: Any, expected: Any) -> None:
+    assert redacted(value) == expected
+    json.dumps(redacted(value), allow_nan=False)
+
+
+def test_the_original_is_not_touched() -> None:
+    original = {"password": SECRET, "a": [{"token": SECRET}]}
+    redacted(original)
+    assert original == {"password": SECRET, "a": [{"token": SECRET}]}
+
+
+# ---- one line
+
+DANGEROUS = (
+    "\x00\x07\x08\t\n\r\x1b\x7f\x85\x9b\u061c\u200b\u200e\u202a\u202e\u2028\u2029\u2066\u2069"
+    "\ud800\udfff\ufeff\U000e0041"
+)
+HARMLESS = ["plain", "日本語", "é", "👩‍👩‍👧‍👦", "🏳️‍🌈", "नमस्ते", "a\u200db", "مرحبا", "\\n", '"quoted"', "\xa0"]
+
+
+@pytest.mark.parametrize("character", DANGEROUS, ids=ascii)
+def test_a_character_that_could_forge_or_hide_something_is_escaped(character: str) -> None:
+    for shown in (one_line(f"a{character}b"), one_line_json(f"a{character}b")):
+        assert character not in shown
+        assert shown.isascii()
+        assert "\\" in shown
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_other_characters_stay(text: str) -> None:
+    assert one_line(text) == text
+    assert json.loads(one_line_json(text)) == text
+    assert one_line_json(text) == json.dumps(text, ensure_ascii=False)
+
+
+def test_escapes_are_short_and_readable() -> None:
+    assert one_line("a\nb\tc\x1b[31m\u202e\U000e0041\ud800") == "a\\nb\\tc\\x1b[31m\\u202e\\U000e0041\\ud800"
+
+
+def test_json_escapes_give_the_text_back_save_for_halves_of_pairs() -> None:
+    text = DANGEROUS.replace("\ud800", "").replace("\udfff", "")
+    assert json.loads(one_line_json(text)) == text
+    assert json.loads(one_line_json("\ud800")) == "\\ud800"
+
+
+# ---- summaries
+
+
+def test_a_summary_is_compact_redacted_json() -> None:
+    assert summary({"a": 1, "password": SECRET, "b": ["日本"]}) == '{"a":1,"password":"***","b":["日本"]}'
+
+
+@pytest.mark.parametrize("limit", [10, 11, 12, 13, 14, 2048])
+def test_a_summary_is_cut_at_a_whole_character_with_a_mark(limit: int) -> None:
+    cut = summary({"text": "日本語" * 2_000}, limit)
+    assert limit - 3 <= len(cut.encode()) <= limit
+    assert cut.endswith(CUT)
+    assert cut[:-1] == ('{"text":"' + "日本語" * 2_000)[: len(cut) - 1]
+
+
+def test_a_summary_that_fits_exactly_is_not_cut() -> None:
+    assert summary("x" * 2_046) == '"' + "x" * 2_046 + '"'
+    assert summary("x" * 2_047).endswith(CUT)
+
+
+def test_a_summary_of_much_does_not_take_long() -> None:
+    much = {"rows": [{"id": n, "text": "password=x " * 100} for n in range(20_000)]}
+    begun = time.perf_counter()
+    assert len(summary(much).encode()) <= 2048
+    assert time.perf_counter() - begun < 0.2
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(exclude_categories=()))
+    | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=())), inner),
+    max_leaves=30,
+)
+
+
+@given(json_values, st.integers(3, 3_000))
+@settings(max_examples=300, deadline=None)
+def test_any_summary_is_one_safe_line_within_its_limit(value: Any, limit: int) -> None:
+    text = summary(value, limit)
+    assert len(text.encode()) <= limit
+    assert one_line(text) == text
+    if not text.endswith(CUT):
+        json.loads(text)
+
+
+@given(st.text(st.characters(exclude_categories=())), st.text("abcdefghijklmnopqrstuvwxyzABC0123456789", min_size=12))
+@settings(max_examples=300, deadline=None)
+def test_a_secret_is_masked_whatever_stands_before_it(before: str, secret: str) -> None:
+    for text in (f"{before} password={secret}", f'{before}\n{{"api_key": "{secret}"}}', f"{before} Bearer {secret}"):
+        shown = redacted_text(text)
+        assert secret not in shown or secret in before
+
+
+def test_nothing_of_the_project_is_imported() -> None:
+    source = inspect.getsource(redaction)
+    assert not re.search(r"^\s*(?:from|import) (?:tools_app|toolhub|django)", source, re.MULTILINE)

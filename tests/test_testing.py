@@ -1,0 +1,271 @@
+"""The kit for authors: calls as the hub calls, fails as the hub fails, and finds what an agent would stumble over."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel
+
+import toolhub
+from toolhub import Context, Hints, InvalidArgumentsError, NotFoundError, Tool, testing, tool
+from tools_app.errors import ToolError, ToolExecutionError, ToolTimeoutError
+from tools_app.schemas import Schema
+from tools_app.tool import SchemaTool
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclasses.dataclass
+class Forecast:
+    city: str
+    day: datetime.date
+    wind: float | None = None
+
+
+@tool(category="weather", tags=["test"], hints=Hints(read_only=True))
+def get_forecast(
+    city: Annotated[str, "Where"], day: Annotated[datetime.date, "When"] = datetime.date(2024, 1, 1)
+) -> Forecast:
+    """Tell the weather."""
+    return Forecast(city, day)
+
+
+@tool
+async def about(ctx: Context, seconds: float = 0) -> dict[str, Any]:
+    """Tell of the call."""
+    await asyncio.sleep(seconds)
+    ctx.log.info("called")
+    left = ctx.remaining()
+    return {"tool": ctx.tool, "caller": str(ctx.caller), "may": ctx.caller.may("tools:execute"), "left": left}
+
+
+@tool
+def where_am_i() -> str:
+    """Tell the thread."""
+    return threading.current_thread().name
+
+
+class TestCall:
+    def test_checks_completes_converts_runs_and_answers_in_json(self) -> None:
+        assert testing.call(get_forecast, city="Kyoto") == {"city": "Kyoto", "day": "2024-01-01", "wind": None}
+        assert testing.call(get_forecast, city="Nara", day="2024-02-29")["day"] == "2024-02-29"
+
+    def test_gives_a_context_of_the_local_user_with_30_seconds(self) -> None:
+        answer = testing.call(about)
+        assert 29 < answer.pop("left") <= 30
+        assert answer == {"tool": "about", "caller": "local:test", "may": True}
+
+    def test_runs_a_blocking_tool_in_this_thread(self) -> None:
+        assert testing.call(where_am_i) == threading.current_thread().name
+
+    def test_takes_parameters_of_any_name(self) -> None:
+        @tool
+        def odd(tool: str, arguments: str) -> str:
+            """Odd."""
+            return tool + arguments
+
+        assert testing.call(odd, tool="a", arguments="b") == "ab"
+
+    def test_works_for_classes_and_bare_schemas(self) -> None:
+        class Arguments(BaseModel):
+            n: int
+
+        class Double(Tool):
+            """Double it."""
+
+            name = "double"
+
+            async def run(self, ctx: Context, arguments: Arguments) -> int:
+                return arguments.n * 2
+
+        Double.Arguments = Arguments
+        schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+        bare = SchemaTool(lambda arguments: arguments["n"] * 2, schema, name="bare", description="Double it.")
+        assert testing.call(Double(), n=4) == testing.call(bare, n=4) == 8
+
+    def test_gives_the_short_answer_unless_raw(self) -> None:
+        @tool(minimal=lambda full: {"id": full["id"]}, done="Found", guidance="Go on")
+        def find() -> dict[str, int]:
+            """Find."""
+            return {"id": 1, "size": 2}
+
+        assert testing.call(find) == {"id": 1}
+        assert testing.call(find, raw=True) == {"id": 1, "size": 2}
+
+
+class TestFailing:
+    def test_arguments_are_refused_as_the_hub_refuses_them(self) -> None:
+        with pytest.raises(InvalidArgumentsError) as caught:
+            testing.call(get_forecast, day=5, wehn="x")
+        assert [problem.message for problem in caught.value.problems] == [
+            "Required parameter missing: city",
+            "Invalid type for parameter day: expected string",
+            "Unknown parameter: wehn",
+        ]
+        with pytest.raises(InvalidArgumentsError, match=r"^Invalid value for parameter day: "):
+            testing.call(get_forecast, city="x", day="2023-02-29")
+
+    def test_a_typed_error_comes_as_it_is(self) -> None:
+        @tool
+        def fail() -> None:
+            """Fail."""
+            raise NotFoundError("Workflow 'x' not found")
+
+        with pytest.raises(NotFoundError, match=r"^Workflow 'x' not found$"):
+            testing.call(fail)
+
+    @pytest.mark.parametrize("outcome", [ValueError("boom"), TimeoutError("its own"), RecursionError("deep")])
+    def test_anything_else_is_an_execution_error_with_its_cause(self, outcome: Exception) -> None:
+        @tool
+        def fail() -> None:
+            """Fail."""
+            raise outcome
+
+        with pytest.raises(ToolExecutionError) as caught:
+            testing.call(fail)
+        assert caught.value.message == f"Tool execution failed: fail: {type(outcome).__name__}: {outcome}"
+        assert caught.value.__cause__ is outcome
+
+    def test_an_answer_that_is_no_json_or_does_not_fit_is_an_execution_error(self) -> None:
+        @tool
+        def strange() -> Any:
+            """Answer strangely."""
+            return object()
+
+        @tool(output_schema={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
+        def unfit() -> Any:
+            """Answer wrongly."""
+            return {}
+
+        with pytest.raises(ToolExecutionError, match="Unable to serialize"):
+            testing.call(strange)
+        with pytest.raises(ToolExecutionError, match="does not fit the output schema: Required parameter missing: n"):
+            testing.call(unfit)
+
+    def test_what_takes_too_long_is_a_timeout(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(testing, "SECONDS", 0.05)
+        begun = time.perf_counter()
+        with pytest.raises(ToolTimeoutError, match=r"^Execution timeout after 50ms$") as caught:
+            testing.call(about, seconds=10)
+        assert time.perf_counter() - begun < 5
+        assert "outcome is unknown" in caught.value.next_step
+        assert isinstance(caught.value, ToolError)
+
+
+@pytest.mark.anyio
+async def test_acall_does_the_same_and_keeps_blocking_tools_off_the_loop() -> None:
+    assert (await testing.acall(get_forecast, city="Kyoto"))["city"] == "Kyoto"
+    assert await testing.acall(where_am_i) != threading.current_thread().name
+    with pytest.raises(InvalidArgumentsError):
+        await testing.acall(get_forecast)
+
+
+def do_nothing() -> None: ...
+
+
+class TestFindings:
+    def test_of_a_good_tool_are_none(self) -> None:
+        assert testing.findings(get_forecast) == []
+
+    def test_of_a_careless_tool_are_all_of_them(self) -> None:
+        class Point(BaseModel):
+            either: int | str
+
+        def list_things(
+            a: str, b: Annotated[int | str, "Which"], c: Annotated[str, "1\n2\n3\n4\n5"], p: Any = None
+        ) -> None: ...
+
+        list_things.__annotations__["p"] = Annotated[list[Point], "Points"]
+        careless = tool(description="1\n2\n3\n4\n5 " + "x" * 1_020)(list_things)
+        assert testing.findings(careless) == [
+            "the description has more than 4 lines",
+            "the description has more than 1,024 characters",
+            "has no category",
+            "has no tags",
+            "is called list_things, but has no hints that say read_only=True",
+            "parameter a has no description",
+            "parameter c: the description has more than 4 lines",
+            "parameter b is of one type or another, which many agents cannot read",
+            "parameter p[].either is of one type or another, which many agents cannot read",
+        ]
+
+    @pytest.mark.parametrize(
+        "name", ["get_x", "list-x", "show_x", "search", "search_x", "find_x", "read_x", "count_x", "check", "fetch_x"]
+    )
+    def test_a_name_that_sounds_like_reading_needs_hints(self, name: str) -> None:
+        def named(**declared: Any) -> list[str]:
+            return testing.findings(
+                tool(name=name, description="x", category="x", tags=["x"], **declared)(lambda: None)
+            )
+
+        assert named() == [f"is called {name}, but has no hints that say read_only=True"]
+        assert named(hints=Hints(read_only=True)) == []
+
+    @pytest.mark.parametrize("name", ["create_x", "getter", "listen", "update_list", "readme", "forget_x"])
+    def test_other_names_do_not(self, name: str) -> None:
+        assert testing.findings(tool(name=name, description="x", category="x", tags=["x"])(lambda: None)) == []
+
+    def test_hints_may_not_contradict_each_other(self) -> None:
+        both = Hints(read_only=True, destructive=True)
+        assert testing.findings(
+            tool(name="x", description="x", category="x", tags=["x"], hints=both)(lambda: None)
+        ) == ["says that it only reads, and that it destroys"]
+
+    @pytest.mark.parametrize("hidden", ["\u202e", "\u200b", "\U000e0041", "\x1b[8m", "\x00"], ids=ascii)
+    def test_text_that_people_do_not_see_is_found(self, hidden: str) -> None:
+        def one(a: str) -> None: ...
+
+        one.__annotations__["a"] = Annotated[str, f"What{hidden}"]
+        made = tool(title=f"T{hidden}", description=f"D{hidden}", category="x", tags=["x"])(one)
+        assert testing.findings(made) == [
+            "the title has characters that people do not see",
+            "the description has characters that people do not see",
+            "parameter a: the description has characters that people do not see",
+        ]
+
+    def test_text_in_any_language_is_fine(self) -> None:
+        assert testing.findings(tool(description="天気を教える 👩‍👧\nنعم", category="x", tags=["x"])(do_nothing)) == []
+
+    def test_unions_are_found_however_they_are_written(self) -> None:
+        unions: list[Schema] = [{"type": ["string", "null"]}, {"oneOf": [{}]}, {"items": {"anyOf": [{}]}}]
+        for part in unions:
+            schema = {"type": "object", "properties": {"p": {"description": "x", **part}}}
+            one = SchemaTool(lambda _: None, schema, name="x", description="x", category="x", tags=["x"])
+            (finding,) = testing.findings(one)
+            assert "is of one type or another" in finding
+
+
+def test_the_kit_needs_neither_a_database_nor_settings() -> None:
+    code = """
+import sys
+from typing import Annotated, Literal
+from toolhub import tool, testing
+
+@tool(category="test", tags=["x"])
+def greet(name: Annotated[str, "Whom"], how: Annotated[Literal["Hi", "Bye"], "How"] = "Hi") -> str:
+    'Greet.'
+    return f"{how} {name}"
+
+assert testing.call(greet, name="Ann") == "Hi Ann"
+assert testing.findings(greet) == []
+print("django" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_everything_that_authors_need_is_there_by_one_import() -> None:
+    for name in toolhub.__all__:
+        assert getattr(toolhub, name).__module__.startswith("tools_app.") or name == "Number"
+    assert set(toolhub._HOME_OF) == set(toolhub.__all__)
+    with pytest.raises(AttributeError, match="module 'toolhub' has no attribute 'nothing'"):
+        toolhub.nothing  # noqa: B018

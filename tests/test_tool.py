@@ -1,0 +1,608 @@
+"""What a tool is: how one is written, what is refused with its place, and what others see of it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from tools_app.errors import InvalidArgumentsError
+from tools_app.schemas import Schema
+from tools_app.signatures import Says
+from tools_app.tool import (
+    Caller,
+    Context,
+    DefinitionError,
+    Example,
+    FunctionTool,
+    Hints,
+    Pack,
+    SchemaTool,
+    Tool,
+    ToolParameter,
+    check_name,
+    folded,
+    shown_path,
+    tool,
+)
+
+HERE = "tests/test_tool.py"
+
+
+def made(**declared: Any) -> FunctionTool:
+    def echo(message: str, times: int = 1) -> str:
+        """Say it again."""
+        return message * times
+
+    return tool(**declared)(echo)
+
+
+GOOD_NAMES = ["test", "fetch-data", "get_execution", "a", "a1", "web_search", "a-b_c-9", "x" * 64]
+BAD_NAMES = [
+    "A",
+    "1a",
+    "-a",
+    "_a",
+    "a.b",
+    "a b",
+    "a\n",
+    "\na",
+    "get_Execution",
+    "\uff41",
+    "\xe9",
+    "a/b",
+    "a\x00",
+    "x" * 65,
+]
+
+
+@pytest.mark.parametrize("name", GOOD_NAMES)
+def test_a_good_name_is_taken(name: str) -> None:
+    check_name(name)
+    assert made(name=name).name == name
+
+
+@pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
+def test_a_bad_name_is_refused_in_the_documents_words(name: str) -> None:
+    words = (
+        "Tool name must start with lowercase letter and contain only lowercase letters, numbers, hyphens, "
+        "and underscores (at most 64 characters)"
+    )
+    for attempt in (lambda: check_name(name), lambda: made(name=name), lambda: made(aliases=[name])):
+        with pytest.raises(DefinitionError) as caught:
+            attempt()
+        assert str(caught.value) == words
+
+
+@pytest.mark.parametrize("name", ["", " ", "\n", "\t "], ids=ascii)
+def test_a_blank_name_is_refused_in_the_documents_words(name: str) -> None:
+    with pytest.raises(DefinitionError, match=r"^Tool name is required$"):
+        check_name(name)
+    with pytest.raises(DefinitionError, match=r"^Tool name is required$"):
+        SchemaTool(lambda arguments: None, {"type": "object"}, name=name, description="x")
+
+
+@pytest.mark.parametrize("description", ["", " ", "\n\t"], ids=ascii)
+def test_a_blank_description_is_refused_in_the_documents_words(description: str) -> None:
+    with pytest.raises(DefinitionError, match=r"^Tool description is required$"):
+        SchemaTool(lambda arguments: None, {"type": "object"}, name="x", description=description)
+
+
+def test_hyphens_and_underscores_make_no_difference() -> None:
+    assert folded("a-b_c") == folded("a_b-c") == "a_b_c"
+    assert made(name="get-it").folded_name == "get_it"
+
+
+class TestFunctions:
+    def test_become_tools_by_their_name_docstring_and_signature(self) -> None:
+        @tool
+        async def weather(city: Annotated[str, "Where"], days: int = 3) -> str:
+            """Tell the weather.
+
+            In one line.
+            """
+            return f"{city} {days}"
+
+        assert (weather.name, weather.description) == ("weather", "Tell the weather.\n\nIn one line.")
+        assert weather.input_schema == {
+            "type": "object",
+            "properties": {
+                "city": {"type": "string", "description": "Where"},
+                "days": {"type": "integer", "default": 3},
+            },
+            "required": ["city"],
+            "additionalProperties": False,
+        }
+        assert not weather.blocking
+
+    def test_can_still_be_called_as_functions(self) -> None:
+        assert made()("ab", 2) == made()("ab", times=2) == "abab"
+
+    def test_are_run_with_their_context_where_they_ask_for_one(self) -> None:
+        @tool
+        def who(about: Context, greeting: str) -> str:
+            """Greet."""
+            return f"{greeting} {about.caller.name}"
+
+        assert list(who.input_schema["properties"]) == ["greeting"]
+        assert who.run(a_context(), {"greeting": "Hello"}) == "Hello Ann"
+
+    def test_are_told_from_coroutines(self) -> None:
+        async def sleeps() -> None:
+            """Sleep."""
+
+        assert made().blocking
+        assert not tool(sleeps).blocking
+
+    def test_know_where_they_stand(self) -> None:
+        line = inspect.getsourcelines(made)[1] + 1
+        assert made().place == f"{HERE}:{line}"
+        assert repr(made()) == f"<Tool echo at {HERE}:{line}>"
+
+    @pytest.mark.parametrize(
+        ("declared", "reason"),
+        [
+            ({"tags": "n8n"}, "echo: tags must be a list of names"),
+            ({"tags": ["a", ""]}, "echo: tags must be a list of names"),
+            ({"aliases": "echoo"}, "echo: aliases must be a list of names"),
+            ({"dependencies": [1]}, "echo: dependencies must be a list of names"),
+            ({"output_schema": {"type": "string"}}, 'echo: output schema: the root must be "type": "object"'),
+            ({"examples": [Example("Bad", {"message": 1})]}, "echo: example 'Bad': Invalid type for parameter message"),
+            ({"examples": [Example("Bad", {})]}, "echo: example 'Bad': Required parameter missing: message"),
+            ({"examples": [Example("Bad", {"message": "x"}, object())]}, "echo: its definition cannot be expressed"),
+            ({"description": "\ud800"}, "echo: its definition cannot be expressed as JSON"),
+        ],
+    )
+    def test_declared_wrongly_are_refused_with_their_place(self, declared: dict[str, Any], reason: str) -> None:
+        with pytest.raises(DefinitionError) as caught:
+            made(**declared)
+        assert str(caught.value).startswith(reason)
+        assert caught.value.place.startswith(f"{HERE}:")
+
+    def test_that_yield_are_refused(self) -> None:
+        def one() -> Iterator[int]:
+            """Yield."""
+            yield 1
+
+        async def other() -> AsyncIterator[int]:
+            """Yield."""
+            yield 1
+
+        for function in (one, other):
+            with pytest.raises(DefinitionError, match="it must return its answer, and may not yield it"):
+                tool(function)
+
+    def test_whose_annotations_cannot_be_expressed_are_refused_with_their_place(self) -> None:
+        def bad(thing: Iterator[Any] | Context) -> None:
+            """Bad."""
+
+        with pytest.raises(DefinitionError, match=r"^bad: cannot be expressed as JSON Schema") as caught:
+            tool(bad)
+        assert caught.value.place == f"{HERE}:{bad.__code__.co_firstlineno}"
+
+    def test_with_a_default_that_does_not_fit_are_refused(self) -> None:
+        def bad(n: Annotated[int, Field(ge=1)] = 0) -> None:
+            """Bad."""
+
+        with pytest.raises(DefinitionError, match=r"^bad: input schema: n: the default does not fit$"):
+            tool(bad)
+
+    def test_take_only_declarations_there_are(self) -> None:
+        with pytest.raises(TypeError, match=r"tool\(\) does not know nmae"):
+            tool(nmae="x")  # type: ignore[call-overload]
+
+    def test_may_declare_tags_as_anything_that_can_be_read_once(self) -> None:
+        one = made(tags=(name for name in ("b", "a")))
+        assert one.tags == ("b", "a")
+        assert one.definition()["tags"] == one.definition()["tags"] == ["a", "b"]
+
+
+class TestShortAnswers:
+    def test_add_a_parameter_raw(self) -> None:
+        one = made(minimal=len)
+        assert one.input_schema["properties"]["raw"]["type"] == "boolean"
+        assert one.checker.with_defaults({"message": "x"})["raw"] is False
+        assert one.checker.problems({"message": "x", "raw": True}) == []
+        assert "raw" not in made().input_schema["properties"]
+
+    def test_take_raw_out_of_the_arguments(self) -> None:
+        assert made(minimal=len).checked({"message": "x", "raw": True}) == {"message": "x"}
+
+    def test_need_the_name_for_themselves(self) -> None:
+        def tool_with_raw(raw: bool = False) -> str:
+            """Bad."""
+            return ""
+
+        with pytest.raises(DefinitionError, match="a tool with minimal= may not have a parameter `raw`"):
+            tool(minimal=len)(tool_with_raw)
+        assert tool(tool_with_raw).checked({"raw": True}) == {"raw": True}
+
+    def test_work_for_tools_described_by_a_bare_schema(self) -> None:
+        one = SchemaTool(lambda arguments: None, {"type": "object"}, name="x", description="x", minimal=len)
+        assert list(one.input_schema["properties"]) == ["raw"]
+
+
+class Answer(BaseModel):
+    value: int
+
+
+class TestOutputSchemas:
+    def test_come_from_the_return_annotation(self) -> None:
+        def count() -> Answer:
+            """Count."""
+            return Answer(value=1)
+
+        schema = tool(count).output_schema
+        assert schema is not None
+        assert schema["required"] == ["value"]
+
+    @pytest.mark.parametrize("declared", [{"minimal": dict}, {"done": "Counted"}, {"guidance": "Count on"}])
+    def test_are_not_claimed_where_the_answer_is_reshaped(self, declared: dict[str, Any]) -> None:
+        def count() -> Answer:
+            """Count."""
+            return Answer(value=1)
+
+        class Count(Tool):
+            """Count."""
+
+            name = "count"
+            Arguments = Empty
+
+            def run(self, ctx: Context, arguments: Empty) -> Answer:
+                return Answer(value=1)
+
+        for key, value in declared.items():
+            setattr(Count, key, staticmethod(value) if callable(value) else value)
+        assert tool(**declared)(count).output_schema is None
+        assert Count().output_schema is None
+
+    def test_that_are_declared_win(self) -> None:
+        own: Schema = {"type": "object", "properties": {"x": {"type": "string"}}}
+        one = made(output_schema=own, done="Done")
+        assert one.output_checker is not None
+        assert not one.output_checker.accepts({"x": 1})
+
+
+class Empty(BaseModel):
+    pass
+
+
+class Greeting(BaseModel):
+    name: Annotated[str, Says("Whom?")]
+
+
+class Greet(Tool):
+    """Greet somebody."""
+
+    name = "greet"
+    tags = ("polite",)
+    Arguments = Greeting
+
+    async def run(self, ctx: Context, arguments: Greeting) -> str:
+        return f"Hello {arguments.name}"
+
+
+class TestClasses:
+    def test_become_tools_like_functions(self) -> None:
+        greet = Greet()
+        assert (greet.name, greet.description, greet.tags) == ("greet", "Greet somebody.", ("polite",))
+        assert not greet.blocking
+        assert greet.checked({"name": "Ann"}) == Greeting(name="Ann")
+        assert [problem.message for problem in greet.checker.problems({})] == ["Whom?"]
+        assert greet.place == f"{HERE}:{inspect.getsourcelines(Greet)[1]}"
+
+    def test_that_lack_something_say_what(self) -> None:
+        class Bare(Tool):
+            """Bare."""
+
+            name = "bare"
+
+        class Idle(Tool):
+            """Idle."""
+
+            name = "idle"
+            Arguments = Empty
+
+        class Nameless(Tool):
+            """Nameless."""
+
+            Arguments = Empty
+
+            def run(self, ctx: Context, arguments: Empty) -> None: ...
+
+        for kind, reason in (
+            (Bare, "Bare has no Arguments"),
+            (Idle, "Idle has no run()"),
+            (Nameless, "Tool name is required"),
+        ):
+            with pytest.raises(DefinitionError) as caught:
+                kind()
+            assert str(caught.value) == reason
+            assert caught.value.place.startswith(f"{HERE}:")
+
+    def test_whose_arguments_cannot_be_expressed_are_refused_with_their_place(self) -> None:
+        class Odd(Tool):
+            """Odd."""
+
+            name = "odd"
+            Arguments = Callable[[int], int]
+
+            def run(self, ctx: Context, arguments: Any) -> None: ...
+
+        with pytest.raises(DefinitionError, match=r"^odd: cannot be expressed as JSON Schema: ") as caught:
+            Odd()
+        assert caught.value.place.startswith(f"{HERE}:")
+
+    def test_may_have_a_return_annotation_that_cannot_be_read(self) -> None:
+        class Strange(Tool):
+            """Strange."""
+
+            name = "strange"
+            Arguments = Empty
+
+            def run(self, ctx: Context, arguments: Empty) -> Nowhere: ...  # type: ignore[name-defined] # noqa: F821
+
+        assert Strange().output_schema is None
+
+
+class TestBareSchemas:
+    def test_become_tools_whose_function_takes_a_dict(self) -> None:
+        schema: Schema = {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]}
+        one = SchemaTool(lambda arguments: arguments["a"] * 2, schema, name="double", description="Double it.")
+        assert one.run(a_context(), one.checked({"a": 2})) == 4
+        assert one.blocking
+
+    def test_are_copied(self) -> None:
+        schema: Schema = {"type": "object", "properties": {}}
+        one = SchemaTool(lambda arguments: None, schema, name="x", description="x")
+        schema["properties"]["late"] = {}
+        assert one.input_schema["properties"] == {}
+
+    @pytest.mark.parametrize("schema", [None, [], "x", {"type": "array"}, {"type": "object", "$ref": "http://x.test"}])
+    def test_that_may_not_be_published_are_refused(self, schema: Any) -> None:
+        with pytest.raises(DefinitionError, match=r"^x: input schema: "):
+            SchemaTool(lambda arguments: None, schema, name="x", description="x")
+
+    def test_nested_without_end_are_refused_at_once(self) -> None:
+        deep: Schema = {"type": "object"}
+        for _ in range(1_000):
+            deep = {"type": "object", "properties": {"x": deep}}
+        begun = time.perf_counter()
+        with pytest.raises(DefinitionError, match="nested deeper than 16 levels"):
+            SchemaTool(lambda arguments: None, deep, name="x", description="x")
+        assert time.perf_counter() - begun < 0.2
+
+
+def test_wrong_arguments_are_refused_with_everything_that_is_wrong() -> None:
+    with pytest.raises(InvalidArgumentsError) as caught:
+        made().checked({"times": "2", "tiems": 3})
+    assert [problem.message for problem in caught.value.problems] == [
+        "Required parameter missing: message",
+        "Invalid type for parameter times: expected integer",
+        "Unknown parameter: tiems",
+    ]
+
+
+class TestPacks:
+    def test_hold_their_tools_and_give_them_a_version(self) -> None:
+        pack = Pack("weather", version="2.1.0")
+
+        @pack.tool
+        def one() -> None:
+            """One."""
+
+        @pack.tool(version="3.0.0", name="two")
+        def another() -> None:
+            """Two."""
+
+        assert pack.tools == [one, another]
+        assert (one.pack, one.effective_version, another.effective_version) == (pack, "2.1.0", "3.0.0")
+
+    def test_hold_classes_too(self) -> None:
+        pack = Pack("polite", version="1.2.3")
+
+        @pack.add
+        class Bow(Greet):
+            name = "bow"
+            description = "Bow."
+
+        (bow,) = pack.tools
+        assert isinstance(bow, Bow)
+        assert (bow.pack, bow.effective_version) == (pack, "1.2.3")
+        assert Greet.pack is None
+
+    def test_keep_going_when_a_tool_cannot_be_used(self) -> None:
+        pack = Pack("mixed")
+
+        @pack.tool
+        def undocumented() -> None: ...
+
+        @pack.add
+        class Broken(Tool):
+            name = "broken"
+
+        @pack.tool
+        def fine() -> None:
+            """Fine."""
+
+        assert [tool.name for tool in pack.tools] == ["fine"]
+        assert [str(error) for error in pack.broken] == ["Tool description is required", "Broken has no Arguments"]
+        assert all(error.place.startswith(f"{HERE}:") for error in pack.broken)
+
+    @pytest.mark.parametrize("name", ["", "A", "a b", "a\n"], ids=ascii)
+    def test_are_named_like_tools(self, name: str) -> None:
+        with pytest.raises(DefinitionError, match="must look like a tool's name"):
+            Pack(name)
+
+
+def test_a_tool_alone_has_version_1() -> None:
+    assert made().effective_version == "1.0.0"
+
+
+class TestDefinitions:
+    def test_hold_what_others_see(self) -> None:
+        one = made(
+            title="Echo",
+            category="utility",
+            tags=["b", "a", "b"],
+            author="Ann",
+            version="1.1.0",
+            hints=Hints(read_only=True),
+            examples=[Example("Say hello", {"message": "Hello"}, "Hello"), Example("Nothing more", {"message": ""})],
+            aliases=["say"],
+            dependencies=["other"],
+        )
+        assert one.definition() == {
+            "name": "echo",
+            "title": "Echo",
+            "description": "Say it again.",
+            "version": "1.1.0",
+            "category": "utility",
+            "tags": ["a", "b"],
+            "author": "Ann",
+            "inputSchema": one.input_schema,
+            "outputSchema": None,
+            "annotations": Hints(read_only=True).as_dict(),
+            "examples": [
+                {"description": "Say hello", "parameters": {"message": "Hello"}, "expectedResult": "Hello"},
+                {"description": "Nothing more", "parameters": {"message": ""}},
+            ],
+            "aliases": ["say"],
+            "dependencies": ["other"],
+        }
+
+    def test_have_a_fingerprint_that_changes_with_everything_in_them(self) -> None:
+        changes: list[dict[str, Any]] = [
+            {},
+            {"name": "echo2"},
+            {"title": "x"},
+            {"description": "x"},
+            {"version": "2.0.0"},
+            {"category": "x"},
+            {"tags": ["x"]},
+            {"author": "x"},
+            {"hints": Hints(read_only=True)},
+            {"examples": [Example("x", {"message": "x"})]},
+            {"aliases": ["x"]},
+            {"dependencies": ["x"]},
+            {"minimal": len},
+            {"output_schema": {"type": "object"}},
+        ]
+        fingerprints = [made(**change).fingerprint for change in changes]
+        assert len(set(fingerprints)) == len(changes)
+        assert fingerprints[0] == made().fingerprint == made(version="1.0.0").fingerprint
+
+    def test_do_not_tell_where_a_tool_stands(self) -> None:
+        assert HERE not in json.dumps(made().definition())
+
+
+@pytest.mark.parametrize(
+    ("hints", "expected"),
+    [
+        (Hints(), (False, True, False, True)),
+        (Hints(read_only=True), (True, False, True, True)),
+        (Hints(read_only=True, open_world=False), (True, False, True, False)),
+        (Hints(destructive=False), (False, False, False, True)),
+        (Hints(idempotent=True), (False, True, True, True)),
+        (Hints(read_only=True, idempotent=False), (True, False, False, True)),
+    ],
+)
+def test_hints_say_the_worst_until_told_otherwise(hints: Hints, expected: tuple[bool, ...]) -> None:
+    assert tuple(hints.as_dict().values()) == expected
+    assert list(hints.as_dict()) == ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"]
+
+
+@pytest.mark.parametrize(
+    ("hints", "writes", "repeatable"),
+    [(Hints(), True, False), (Hints(idempotent=True), True, True), (Hints(read_only=True), False, True)],
+)
+def test_hints_say_what_may_be_repeated(hints: Hints, writes: bool, repeatable: bool) -> None:
+    assert (hints.writes, hints.repeatable) == (writes, repeatable)
+
+
+def test_a_caller_may_what_its_scopes_say_and_an_administrator_everything() -> None:
+    ann = Caller("key", "key:1", "Ann", frozenset({"tools:list"}))
+    assert (ann.may("tools:list"), ann.may("tools:execute")) == (True, False)
+    assert Caller("user", "user:1", "root", frozenset({"admin:*"})).may("tools:execute")
+    assert str(ann) == "key:Ann"
+
+
+def test_a_context_knows_how_much_time_is_left() -> None:
+    assert 0 < a_context(seconds=5).remaining() <= 5
+    assert a_context(seconds=-1).remaining() == 0
+
+
+class TestParameters:
+    def test_are_a_flat_view_of_the_schema(self) -> None:
+        def search(
+            query: Annotated[str, Field(pattern="^a"), "What for"],
+            limit: Annotated[int, Field(ge=1, le=100)] = 10,
+            kind: Annotated[str, Field(json_schema_extra={"enum": ["a", "b"]})] = "a",
+            either: int | str = 5,
+        ) -> None:
+            """Search."""
+
+        assert [parameter.as_dict() for parameter in tool(search).parameters] == [
+            {"name": "query", "type": "string", "description": "What for", "required": True, "pattern": "^a"},
+            {
+                "name": "limit",
+                "type": "number",
+                "description": "",
+                "required": False,
+                "default": 10,
+                "minimum": 1,
+                "maximum": 100,
+            },
+            {
+                "name": "kind",
+                "type": "string",
+                "description": "",
+                "required": False,
+                "default": "a",
+                "enum": ["a", "b"],
+            },
+            {"name": "either", "type": "object", "description": "", "required": False, "default": 5},
+        ]
+
+    def test_become_the_schema_they_describe(self) -> None:
+        parameter = ToolParameter("n", "number", "How many", default=0, enum=(0, 1), minimum=0, maximum=1)
+        assert parameter.as_schema() == {
+            "type": "number",
+            "description": "How many",
+            "default": 0,
+            "enum": [0, 1],
+            "minimum": 0,
+            "maximum": 1,
+        }
+        assert ToolParameter("s", "string").as_schema() == {"type": "string"}
+
+    def test_with_a_default_of_false_keep_it(self) -> None:
+        assert ToolParameter("b", "boolean", default=False).as_schema()["default"] is False
+        assert ToolParameter("b", "boolean", default=False).as_dict()["default"] is False
+
+    def test_of_a_boolean_schema_are_objects(self) -> None:
+        (parameter,) = ToolParameter.all_of({"type": "object", "properties": {"any": True}})
+        assert (parameter.name, parameter.type) == ("any", "object")
+
+
+@pytest.mark.parametrize(
+    ("path", "module", "shown"),
+    [
+        ("/opt/x/site-packages/pack/tools.py", "pack.tools", "pack/tools.py"),
+        ("/opt/x/site-packages/pack/__init__.py", "pack", "pack/__init__.py"),
+        ("/opt/tools/weather.py", "toolhub_tools.weather", "/opt/tools/weather.py"),
+    ],
+)
+def test_places_are_the_same_on_every_machine(path: str, module: str, shown: str) -> None:
+    assert shown_path(path, module) == shown
+
+
+def a_context(seconds: float = 30) -> Context:
+    caller = Caller("key", "key:1", "Ann")
+    return Context("call", "tool", caller, time.monotonic() + seconds, logging.getLogger("test"))

@@ -1,0 +1,364 @@
+"""How a call can fail: one hierarchy, one wire form.
+
+    ToolError
+    ├── ToolNotFoundError             TOOL_NOT_FOUND             404  the caller named a tool that is not there
+    ├── ToolDisabledError             TOOL_DISABLED              403  it is there, and may not be called now
+    ├── ValidationError               VALIDATION_ERROR           400  something sent is not what was asked for
+    │   └── InvalidArgumentsError                                     … the arguments of a tool
+    ├── AuthenticationError           AUTHENTICATION_ERROR       401  nobody we know
+    ├── AuthorizationError            AUTHORIZATION_ERROR        403  known, but not allowed
+    ├── RateLimitError                RATE_LIMIT_EXCEEDED        429  too many calls
+    ├── ShuttingDownError             SHUTTING_DOWN              503  this process is about to end
+    ├── StorageBusyError              STORAGE_BUSY               503  the journal cannot be written
+    ├── ToolTimeoutError              TIMEOUT                    408  the deadline passed
+    ├── ToolExecutionError            TOOL_EXECUTION_ERROR       500  a tool broke in a way nobody foresaw
+    ├── NotFoundError                 NOT_FOUND                  404  the upstream has no such thing
+    ├── UpstreamValidationError       UPSTREAM_VALIDATION        422  the upstream did not like the values
+    ├── UpstreamError
+    │   ├── ApiError                  API_ERROR                  502  the upstream refused
+    │   ├── UpstreamUnavailableError  UPSTREAM_UNAVAILABLE       502  … could not be reached
+    │   ├── UpstreamTlsError          UPSTREAM_TLS               502  … not securely
+    │   └── UpstreamInvalidResponseError  UPSTREAM_INVALID_RESPONSE  502  … answered nonsense
+    ├── ConfigurationError            CONFIGURATION_ERROR        500  a setting is missing or wrong
+    └── InternalError                 INTERNAL_ERROR             500  a bug of ours
+
+`message` is written by us, safe and actionable: it always reaches the caller. `detail` (an exception, an upstream's
+body) goes to the error log under `error_id` and never leaves. This module imports nothing of ToolHub.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+# What an upstream answers when it cannot now, but may be able to in a moment.
+BUSY_STATUSES: Final = frozenset({429, 502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with what was sent: where, what, and what was expected."""
+
+    path: str
+    message: str
+    expected: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        shown = {"path": self.path, "message": self.message}
+        return shown | {"expected": self.expected} if self.expected else shown
+
+
+class ToolError(Exception):
+    """A call failed in a way that the caller can be told about.
+
+    Subclasses say how: `code` and `status` on the wire, whether trying again can help, how loud the log is,
+    what the caller can do next, and which keys their `context` must have.
+    """
+
+    code: ClassVar[str] = "TOOL_ERROR"
+    status: ClassVar[int] = 500
+    retryable: bool = False
+    log_level: ClassVar[int] = logging.WARNING
+    default_message: ClassVar[str] = ""
+    default_next_step: ClassVar[str] = ""
+    required_context: ClassVar[frozenset[str]] = frozenset()
+    allowed_context: ClassVar[frozenset[str] | None] = None
+
+    def __init__(
+        self,
+        message: object = None,
+        *,
+        detail: object = None,
+        context: Mapping[str, Any] | None = None,
+        next_step: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        self.message = self.default_message if message is None else str(message)
+        self.detail = detail
+        self.context = self._checked(context)
+        self.next_step = self.default_next_step if next_step is None else next_step
+        self.retry_after = retry_after
+        self.error_id: str | None = None
+        self.call_id: str | None = None
+        self.duration_ms: int | None = None
+        super().__init__(self.message)
+
+    @property
+    def details(self) -> Sequence[Problem]:
+        """Everything that is wrong, where more than one thing can be."""
+        return ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The one form in which an error travels, the same at every door."""
+        shown: dict[str, Any] = {"error": self.message, "code": self.code, "retryable": self.retryable}
+        if self.details:
+            shown["details"] = [problem.as_dict() for problem in self.details]
+        if self.context:
+            shown["context"] = self.context
+        if self.next_step:
+            shown["nextStep"] = self.next_step
+        if self.retry_after is not None:
+            shown["retryAfter"] = self.retry_after
+        if self.error_id is not None:
+            shown["errorId"] = self.error_id
+        return shown
+
+    def _checked(self, context: Mapping[str, Any] | None) -> dict[str, Any]:
+        given = {key: value for key, value in (context or {}).items() if value is not None}
+        if context is not None and (missing := self.required_context - given.keys()):
+            raise TypeError(f"{type(self).__name__} context lacks {', '.join(sorted(missing))}")
+        if self.allowed_context is not None and (unknown := given.keys() - self.allowed_context):
+            raise TypeError(f"{type(self).__name__} context does not know {', '.join(sorted(unknown))}")
+        return given
+
+
+class ToolNotFoundError(ToolError):
+    """No tool of that name exists for this caller: never registered, gone, or outside its toolset."""
+
+    code = "TOOL_NOT_FOUND"
+    status = 404
+    default_next_step = "List the tools to see which names exist."
+
+    @classmethod
+    def named(cls, name: str) -> ToolNotFoundError:
+        return cls(f"Tool not found: {shortened(name)}")
+
+
+class ToolDisabledError(ToolError):
+    """The tool exists, but an operator, a missing setting or a broken file keeps it from being called."""
+
+    code = "TOOL_DISABLED"
+    status = 403
+
+    @classmethod
+    def named(cls, name: str, why: str, next_step: str) -> ToolDisabledError:
+        return cls(f"Tool is disabled: {name}", context={"reason": why}, next_step=next_step)
+
+
+class ValidationError(ToolError):
+    """Something that was sent is not what was asked for.
+
+    `problems` holds every fault found; without it, the message is the only one. The context of the documents
+    (`field`, `expectedType`, `receivedType`, `constraint`) describes a single fault.
+    """
+
+    code = "VALIDATION_ERROR"
+    status = 400
+    required_context = frozenset({"field"})
+    allowed_context = frozenset({"field", "expectedType", "receivedType", "constraint"})
+
+    def __init__(
+        self,
+        message: object = None,
+        *,
+        problems: Sequence[Problem] = (),
+        detail: object = None,
+        context: Mapping[str, Any] | None = None,
+        next_step: str | None = None,
+    ) -> None:
+        if message is None and problems:
+            message = problems[0].message
+        self.problems = tuple(problems)
+        super().__init__(message, detail=detail, context=context, next_step=next_step)
+
+    @property
+    def details(self) -> Sequence[Problem]:
+        return self.problems
+
+
+class InvalidArgumentsError(ValidationError):
+    """The arguments do not fit the tool's schema; the message is the first fault, `details` are all of them."""
+
+    default_next_step = "Correct the arguments and call again; the tool's input schema says what it takes."
+
+
+class AuthenticationError(ToolError):
+    """No key or session, or one that is unknown, revoked or expired."""
+
+    code = "AUTHENTICATION_ERROR"
+    status = 401
+    default_message = "Authentication required"
+    default_next_step = "Send a key as `Authorization: Bearer <key>` or `X-API-Key: <key>`."
+
+
+class AuthorizationError(ToolError):
+    """The caller is known, but lacks what this needs."""
+
+    code = "AUTHORIZATION_ERROR"
+    status = 403
+
+    @classmethod
+    def lacking(cls, scope: str) -> AuthorizationError:
+        return cls(
+            f"Permission denied: requires scope {scope}",
+            context={"requiredScope": scope},
+            next_step="Ask an administrator of this hub for a key with that scope.",
+        )
+
+
+class RateLimitError(ToolError):
+    """The caller sent more than it may; `retry_after` says in how many seconds it may go on."""
+
+    code = "RATE_LIMIT_EXCEEDED"
+    status = 429
+    retryable = True
+    default_message = "Rate limit exceeded"
+
+
+class ShuttingDownError(ToolError):
+    """This process is ending and takes no new calls."""
+
+    code = "SHUTTING_DOWN"
+    status = 503
+    retryable = True
+    default_message = "The hub is shutting down"
+    default_next_step = "Call again in a moment."
+
+
+class StorageBusyError(ToolError):
+    """The database cannot be read or written now, so the call cannot be recorded."""
+
+    code = "STORAGE_BUSY"
+    status = 503
+    retryable = True
+    log_level = logging.ERROR
+    default_message = "The hub's database cannot be used right now"
+    default_next_step = "Call again in a moment; if it stays so, an operator should run `toolhub doctor`."
+
+
+class ToolTimeoutError(ToolError):
+    """The deadline of the call passed."""
+
+    code = "TIMEOUT"
+    status = 408
+    retryable = True
+
+    @classmethod
+    def after(cls, milliseconds: int, *, writes: bool) -> ToolTimeoutError:
+        next_step = (
+            "The outcome is unknown: check whether the change was made before calling again."
+            if writes
+            else "Call again, or with a longer timeout."
+        )
+        return cls(f"Execution timeout after {milliseconds}ms", next_step=next_step)
+
+
+class ToolExecutionError(ToolError):
+    """A tool raised something nobody foresaw; the exception itself is only in the error log."""
+
+    code = "TOOL_EXECUTION_ERROR"
+    log_level = logging.ERROR
+    default_next_step = "Tell an operator the errorId: the error log has the cause."
+
+    @classmethod
+    def of(cls, name: str, detail: object, shown_cause: str = "") -> ToolExecutionError:
+        cause = f": {shown_cause}" if shown_cause else ""
+        return cls(f"Tool execution failed: {name}{cause}", detail=detail)
+
+
+class UpstreamError(ToolError):
+    """What an upstream did to a call."""
+
+    status = 502
+    log_level = logging.ERROR
+
+
+class ApiError(UpstreamError):
+    """The upstream answered with an error. Trying again can help where its status says that it is busy."""
+
+    code = "API_ERROR"
+    required_context = frozenset({"operation"})
+    allowed_context = frozenset({"operation", "resourceType", "resourceId", "statusCode", "errorDetails"})
+
+    def __init__(
+        self,
+        message: object = None,
+        *,
+        detail: object = None,
+        context: Mapping[str, Any] | None = None,
+        next_step: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, detail=detail, context=context, next_step=next_step, retry_after=retry_after)
+        self.retryable = self.context.get("statusCode") in BUSY_STATUSES
+
+
+class NotFoundError(ToolError):
+    """The upstream has no such thing."""
+
+    code = "NOT_FOUND"
+    status = 404
+    required_context = frozenset({"operation", "resourceType", "resourceId"})
+    allowed_context = required_context
+
+
+class UpstreamValidationError(ToolError):
+    """The upstream did not accept the values; the message is in its own words."""
+
+    code = "UPSTREAM_VALIDATION"
+    status = 422
+    required_context = frozenset({"field"})
+    allowed_context = frozenset({"field", "expectedType", "receivedType", "constraint"})
+
+
+class UpstreamUnavailableError(UpstreamError):
+    """The upstream could not be reached, or broke off."""
+
+    code = "UPSTREAM_UNAVAILABLE"
+    retryable = True
+
+
+class UpstreamTlsError(UpstreamError):
+    """The upstream could not prove who it is."""
+
+    code = "UPSTREAM_TLS"
+
+
+class UpstreamInvalidResponseError(UpstreamError):
+    """The upstream answered, but not with what its interface promises."""
+
+    code = "UPSTREAM_INVALID_RESPONSE"
+
+
+class ConfigurationError(ToolError):
+    """A setting is missing or wrong; the message names it."""
+
+    code = "CONFIGURATION_ERROR"
+    log_level = logging.ERROR
+
+
+class InternalError(ToolError):
+    """A bug of the hub itself; what happened is only in the error log."""
+
+    code = "INTERNAL_ERROR"
+    log_level = logging.ERROR
+    default_message = "Internal server error"
+    default_next_step = "Tell an operator the errorId: the error log has the cause."
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a tool cannot be called although it exists, in words for whoever asked."""
+
+    reason: str
+    next_step: str = ""
+
+
+def all_errors() -> list[type[ToolError]]:
+    """Every class with a code of its own, for the documentation and the tests."""
+    found: list[type[ToolError]] = []
+    waiting: list[type[ToolError]] = [ToolError]
+    while waiting:
+        for child in waiting.pop().__subclasses__():
+            waiting.append(child)
+            if "code" in vars(child) and child.__module__ == __name__:
+                found.append(child)
+    return sorted(found, key=lambda error: error.code)
+
+
+def shortened(text: str, limit: int = 100) -> str:
+    """Text from outside, fit to be quoted in a message: one line, printable, not long."""
+    clean = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+    return clean if len(clean) <= limit else clean[: limit - 1] + "…"

@@ -1,0 +1,124 @@
+"""Reading JSON from strangers: strictly, and in time and memory that do not depend on their good will.
+
+What Python's own reader lets pass is refused here: NaN and infinities, numbers that overflow, keys given twice (the
+last would win), halves of surrogate pairs and NUL (no database takes them), other encodings than UTF-8. Depth and
+number of values are counted before anything is parsed, with scans that run at C speed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from itertools import accumulate
+from typing import Any, Final
+
+MAX_DEPTH: Final = 64
+MAX_VALUES: Final = 100_000
+LOWEST: Final = -(2**63)
+HIGHEST: Final = 2**63 - 1
+
+_DIGITS: Final = len(str(LOWEST))
+_PLACE: Final = b"__"
+_BRACKETS: Final = bytes(range(256)).translate(None, delete=b"[]{}")
+_BLANKS: Final = b" \t\r\n"
+_STEP: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_NUL: Final = rb"\u0000"
+_HIGH: Final = rb"\\u[dD][89abAB][0-9a-fA-F]{2}"
+_LOW: Final = rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+# Numbers that may be too large; all others spare the reader a call of ours for every one of them.
+_LARGE: Final = re.compile(rb"[0-9]{19}|[eE]\+?[0-9]{3}")
+_HALF: Final = re.compile(rb"%s(?!%s)|(?<!%s)%s" % (_HIGH, _LOW, rb"\\u[dD][89abAB][0-9a-fA-F][0-9a-fA-F]", _LOW))
+
+
+class JsonError(ValueError):
+    """The text is no JSON that is accepted here. The message says why, and repeats nothing of it."""
+
+
+def parsed(body: bytes) -> Any:
+    """What a JSON text says.
+
+    Raises:
+        JsonError: it is not JSON, or JSON that no honest client sends.
+    """
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise JsonError("not UTF-8") from error
+    if text.startswith("\N{ZERO WIDTH NO-BREAK SPACE}"):
+        raise JsonError("starts with a byte order mark")
+    decoder = _CAREFUL if _measure(body) else _QUICK
+    try:
+        return decoder.decode(text)
+    except json.JSONDecodeError as error:
+        raise JsonError(f"syntax error in line {error.lineno}, column {error.colno}") from error
+
+
+def nested_deeper(value: Any, limit: int) -> bool:
+    """Whether a value that did not come as text is nested deeper than `limit`."""
+    waiting = [(value, 0)]
+    while waiting:
+        found, depth = waiting.pop()
+        if isinstance(found, dict | list | tuple):
+            if depth >= limit:
+                return True
+            parts = found.values() if isinstance(found, dict) else found
+            waiting.extend((part, depth + 1) for part in parts)
+    return False
+
+
+def _measure(body: bytes) -> bool:
+    """Refuse what would cost too much to parse, and what the parser would let pass. True: numbers need a closer look.
+
+    With escapes out of the way every quote begins or ends a string, up to where the text stops being JSON; what
+    comes after that is never parsed.
+    """
+    plain = body.replace(rb"\\", _PLACE).replace(rb"\"", _PLACE)
+    if rb"\u" in plain:
+        if _NUL in plain:
+            raise JsonError("a text holds the character NUL")
+        if _HALF.search(plain):
+            raise JsonError("a text holds half of a surrogate pair")
+    # Every value brings two strings at most, its key and itself.
+    if plain.count(b'"') > 4 * MAX_VALUES:
+        raise JsonError(f"more than {MAX_VALUES:,} values")
+    structure = b'"'.join(plain.split(b'"')[::2]).translate(None, delete=_BLANKS)
+    containers = structure.count(b"[") + structure.count(b"{")
+    empty = structure.count(b"[]") + structure.count(b"{}")
+    if 1 + structure.count(b",") + containers - empty > MAX_VALUES:
+        raise JsonError(f"more than {MAX_VALUES:,} values")
+    brackets = structure.translate(None, delete=_BRACKETS)
+    if max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > MAX_DEPTH:
+        raise JsonError(f"nested deeper than {MAX_DEPTH} levels")
+    return _LARGE.search(structure) is not None
+
+
+def _whole(digits: str) -> int:
+    # Length first: turning thousands of digits into a number is slow, and Python refuses to.
+    if len(digits) > _DIGITS or not LOWEST <= (number := int(digits)) <= HIGHEST:
+        raise JsonError("a whole number does not fit into 64 bits")
+    return number
+
+
+def _fraction(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise JsonError("a number is too large")
+    return number
+
+
+def _constant(name: str) -> Any:
+    raise JsonError(f"{name} is not JSON")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise JsonError("an object has the same key twice")
+    return found
+
+
+_QUICK: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
+_CAREFUL: Final = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_whole, parse_float=_fraction, parse_constant=_constant
+)

@@ -1,0 +1,240 @@
+"""Keeps secrets out of what is written down: logs, journal, error log.
+
+A secret is known by the name it stands under (`password`, `X-API-Key`) or, in free text, by its shape (`Bearer …`,
+a key of this hub, the password in an address). What looks like one is masked: rather too much than too little.
+Every pattern runs in linear time. Pure Python, and imports nothing of the project.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import string
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+MASK: Final = "***"
+CUT: Final = "…"
+MOST_DEPTH: Final = 10
+MOST_ITEMS: Final = 100
+MOST_NODES: Final = 2_000
+MOST_TEXT: Final = 4_096
+
+_SEPARATORS: Final = str.maketrans("", "", "-_. ")
+_SECRET_NAME: Final = re.compile(
+    "passw(?:or)?d|passphrase|secret|token(?!iz)|apikey|authorization|cookie|credential|sessionid|"
+    "(?:private|access|encryption|signing|session|host)key|^(?:pwd|pass|auth|jwt)$"
+)
+# Numbers that stand under `tokens` or `session_id` are counts and ids; under these names they are secrets too.
+_NUMERIC_SECRET: Final = re.compile("passw(?:or)?d|passphrase|secret|^(?:pwd|pass)$")
+
+
+def is_secret(name: str) -> bool:
+    """Whether a field of this name holds a secret. `-`, `_` and case make no difference."""
+    return _SECRET_NAME.search(name.translate(_SEPARATORS).lower()) is not None
+
+
+# ---- free text
+
+# Where a secret may begin: found in lower case, which is fast. Then `_PATTERN` looks closer, at that place only.
+_BEGINNING: Final = re.compile(
+    "passw|passphrase|pwd|secret|token|api|authorization|cookie|credential|session|private|access|encryption|"
+    r"signing|host|bearer|basic|thub_|://|\?|&|eyj|-----begin "
+)
+_PATTERN: Final = re.compile(
+    r"""
+    # a name and its value: password=…  "api_key": "…"  X-N8N-API-KEY: …  (b'Set-Cookie', b'…')
+    (?P<name>
+        (?: (?P<header> authorization | cookie )
+          | passw(?:or)?d | passphrase | pwd | secret | token(?!iz) | api[-_ ]?key | credential | sessionid
+          | (?:private|access|encryption|signing|session|host)[-_]?key )
+        [\w.-]{0,40}+ \\{0,4}+ ["']? \s{0,3}+ (?: => | [:=] | , (?= \s{0,3} b?["']) ) \s{0,3}+ )
+    (?! (?:none|null|true|false) \b | \d{1,12} (?![\w.-]) | \*{3} )
+    (?P<value>
+        b?" (?: [^"\\] | \\. )*+ "? [\w-]*+
+      | b?' (?: [^'\\] | \\. )*+ '? [\w-]*+
+      | \\+" [^"]*+ "?
+      | \\+' [^']*+ '?
+      | \[ [^\]]*+ \]?
+      | \{ [^}]*+ \}?
+      | < [^>]*+ >?
+      | (?(header) [^\r\n"']++ | (?: (?:bearer|basic|token|digest) \s{1,3}+ )? [^\s&"'<>]++ ) )
+    # a short password may be a number, which elsewhere is a count
+  | (?P<pin> (?: passw(?:or)?d | passphrase | pwd | secret ) ["']? \s{0,3}+ [:=] \s{0,3}+ ) \d{1,12}
+  | (?P<scheme> bearer | (?-i: Basic (?= \s{1,8} \w{0,64} [A-Z\d+/=] ) ) ) \s{1,8}+ (?! tokens? \b ) [^\s"',;<>]++
+    # a key of this hub: its prefix may be shown, it tells keys apart
+  | (?P<key> thub_ (?! [0-9A-Za-z]{8}_\* ) (?: [0-9A-Za-z]{8}_ )? ) \w{4,}+
+  | (?P<address> :// ) [^\s/?\#"'<>\\]{1,512} @
+  | (?P<query> [?&] (?: key|sig|signature|auth|code ) = ) [^\s&"'<>\#]++
+  | (?P<jwt> (?<! [\w-] ) eyJ ) [\w-]{8,}+ \. [\w-]{4,}+ (?: \. [\w-]*+ )?
+  | (?P<pem> -----BEGIN \s [A-Z ]{0,40} PRIVATE \s KEY-----) (?s:.*?) (?: -----END \s [A-Z ]{0,40} ----- | \Z )
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+def redacted_text(text: str) -> str:
+    """The text with everything in it masked that looks like a secret."""
+    lowered = text.lower()
+    if len(lowered) != len(text):  # a few letters have no lower case of one character, which would shift places
+        lowered = text.translate(_LOWER)
+    parts: list[str] = []
+    done = 0
+    for beginning in _BEGINNING.finditer(lowered):
+        place = beginning.start()
+        if place >= done and (found := _PATTERN.match(text, place)):
+            parts += (text[done:place], _masked(found))
+            done = found.end()
+    return "".join((*parts, text[done:])) if parts else text
+
+
+def _masked(found: re.Match[str]) -> str:
+    kind = found.lastgroup
+    if kind == "value":
+        value = found["value"]
+        quote = value[0] if value[0] in "\"'" else ""
+        return f"{found['name']}{quote}{MASK}{quote}"
+    if kind == "scheme":
+        return f"{found[kind]} {MASK}"
+    if kind == "address":
+        return f"://{MASK}@"
+    return f"{found[kind]}{MASK}" if kind in ("pin", "key", "query") else MASK
+
+
+# ---- structures
+
+
+def redacted(value: Any) -> Any:
+    """A copy of JSON-like data with its secrets masked, of bounded depth and size, that is JSON for certain.
+
+    What is left out is marked with `…`.
+    """
+    return _Copy().of(value)
+
+
+class _Copy:
+    """One pass over one value; knows how much it may still take along."""
+
+    def __init__(self) -> None:
+        self.left = MOST_NODES
+
+    def of(self, value: Any, depth: int = 0) -> Any:
+        self.left -= 1
+        if isinstance(value, str):
+            return _short(value)
+        match value:
+            case None | bool():
+                return value
+            case int():
+                return value if value.bit_length() < 1024 else f"<a number of {value.bit_length()} bits>"
+            case float():
+                return value if math.isfinite(value) else str(value)
+            case bytes() | bytearray() | memoryview():
+                return f"<{len(value)} bytes>"
+        if depth >= MOST_DEPTH or self.left <= 0:
+            return CUT
+        match value:
+            case Mapping():
+                return self._mapping(value, depth)
+            case list() | tuple() | set() | frozenset():
+                return self._items(value, depth)
+        return _short(_plain(value))
+
+    def _mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        copy: dict[str, Any] = {}
+        # {"name": "Authorization", "value": "…"}, as HAR files and n8n's header parameters have it
+        named = next((value[key] for key in ("name", "key") if isinstance(value.get(key), str)), "")
+        for key, item in value.items():
+            if len(copy) >= MOST_ITEMS or self.left <= 0:
+                copy[CUT] = f"{len(value) - len(copy)} more"
+                break
+            name = key if isinstance(key, str) else _plain(key)
+            hidden = is_secret(name) or (name == "value" and named != "" and is_secret(named))
+            copy[_short(name)] = self._hidden(name, item, depth) if hidden else self.of(item, depth + 1)
+        return copy
+
+    def _hidden(self, name: str, item: Any, depth: int) -> Any:
+        if item is None or isinstance(item, bool) or item in ("", [], {}):
+            return item
+        if isinstance(item, int | float) and not _NUMERIC_SECRET.search(name.translate(_SEPARATORS).lower()):
+            return self.of(item, depth + 1)
+        return MASK
+
+    def _items(self, value: Iterable[Any], depth: int) -> list[Any]:
+        items = list(value)
+        match items:
+            case [str() as name, str() | bytes()] if is_secret(name):  # a header, as a pair
+                return [_short(name), MASK]
+            case [bytes() as name, bytes()] if is_secret(name[:100].decode("latin-1")):
+                return [name[:100].decode("latin-1"), MASK]
+        copy: list[Any] = []
+        for item in items:
+            if len(copy) >= MOST_ITEMS or self.left <= 0:
+                copy.append(f"{CUT} {len(items) - len(copy)} more")
+                break
+            copy.append(self.of(item, depth + 1))
+        return copy
+
+
+def _short(text: str) -> str:
+    # More is read than shown, so that a secret that is cut in two is still recognised.
+    clean = redacted_text(text[: 2 * MOST_TEXT])
+    return clean if len(clean) <= MOST_TEXT else f"{clean[:MOST_TEXT]}{CUT}"
+
+
+def _plain(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+# ---- one line
+
+# What could end a line, drive a terminal or hide text: C0, DEL, C1, zero-width and bidirectional marks, line and
+# paragraph separators, halves of surrogate pairs, invisible tags. Joiners within emoji and scripts stay.
+_UNSAFE: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
+)
+_encoded: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_SHORT_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def one_line(text: str) -> str:
+    """The text with every character escaped that could end a line, drive a terminal or hide something."""
+    return text if text.isascii() and text.isprintable() else _UNSAFE.sub(_escaped, text)
+
+
+def one_line_json(value: Any) -> str:
+    """Compact JSON, safe as `one_line` is. Takes what `redacted` returns."""
+    text = _encoded(value)
+    return text if text.isascii() and "\x7f" not in text else _UNSAFE.sub(_escaped_in_json, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    character = found[0]
+    if (code := ord(character)) < 0x100:
+        return _SHORT_ESCAPES.get(character) or f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _escaped_in_json(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if 0xD800 <= code < 0xE000:
+        return f"\\\\u{code:04x}"  # no parser but Python's takes half a pair: it becomes text
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    return f"\\u{0xD7C0 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+
+
+def summary(arguments: Any, limit: int = 2048) -> str:
+    """Arguments as they are written down: redacted, on one line, at most `limit` bytes of UTF-8."""
+    text = one_line_json(redacted(arguments))
+    encoded = text.encode()
+    if len(encoded) <= limit:
+        return text
+    mark = CUT.encode()
+    return encoded[: max(0, limit - len(mark))].decode(errors="ignore") + CUT

@@ -1,0 +1,137 @@
+"""The tools that this process has: in memory, by name, with where each came from.
+
+What operators decide about them is in the database, and what may be called is the `catalog`'s business.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from tools_app.tool import DefinitionError, Tool, folded
+
+
+class Origin(StrEnum):
+    """Which kind of source a tool came from. All of these are the operator's own Python and approve themselves."""
+
+    SHIPPED = "shipped"
+    PLUGIN = "plugin"
+    APP = "app"
+    FILE = "file"
+    CODE = "code"
+
+
+MAX_TOOLS: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A tool as this process has it."""
+
+    tool: Tool
+    origin: Origin
+    pack: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProblem:
+    """Something that could not be loaded: where, why, and which tool it would have been."""
+
+    place: str
+    reason: str
+    tool: str = ""
+
+    def keeps_out(self, name: str, place: str) -> bool:
+        """Whether this is why the tool `name`, last seen at `place`, is not there."""
+        broken = self.place.rpartition(":")[0] if self.place[-1:].isdigit() else self.place
+        file = place.rpartition(":")[0]
+        return self.tool == name or file == broken or file.startswith(f"{broken.removesuffix('/__init__.py')}/")
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.reason}"
+
+
+class RegistrationError(DefinitionError):
+    """A tool cannot be registered because of the tools that are there already."""
+
+
+class Registry:
+    """Tools by name. Reading needs no lock: every change swaps the whole mapping."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, Loaded] = {}
+        self._names: dict[str, str] = {}
+        self._problems: list[LoadProblem] = []
+        self._lock = threading.Lock()
+        self.generation = 0
+
+    def add(self, tool: Tool, origin: Origin = Origin.CODE, *, pack: str = "", overwrite: bool = False) -> None:
+        """Make a tool available in this process. `pack` is where a tool without a pack of its own belongs.
+
+        Raises:
+            RegistrationError: its name, or an alias, is taken (`overwrite` replaces a tool of exactly that name).
+        """
+        entry = Loaded(tool, origin, tool.pack.name if tool.pack else pack)
+        with self._lock:
+            if len(self._tools) >= MAX_TOOLS:
+                raise RegistrationError(f"More than {MAX_TOOLS} tools", tool.place)
+            own = tool.folded_name
+            tools, names = dict(self._tools), dict(self._names)
+            if overwrite and own in tools:
+                self._forget(own, tools, names)
+            for name in (tool.name, *tool.aliases):
+                taken = names.setdefault(folded(name), own)
+                if taken in tools:
+                    place = tools[taken].tool.place
+                    there = f" at {place}" if place else ""
+                    raise RegistrationError(f'Tool "{name}" is already registered{there}', tool.place)
+            tools[own] = entry
+            self._swap(tools, names)
+
+    def remove(self, name: str) -> bool:
+        """Take a tool away; False where there was none."""
+        with self._lock:
+            own = self._names.get(folded(name))
+            if own is None:
+                return False
+            tools, names = dict(self._tools), dict(self._names)
+            self._forget(own, tools, names)
+            self._swap(tools, names)
+            return True
+
+    def report(self, problem: LoadProblem) -> None:
+        """Remember what could not be loaded, for the operator."""
+        with self._lock:
+            self._problems.append(problem)
+
+    def get(self, name: str) -> Loaded | None:
+        """By name or alias; `a-b` finds `a_b`."""
+        own = self._names.get(folded(name))
+        return self._tools.get(own) if own is not None else None
+
+    @property
+    def problems(self) -> list[LoadProblem]:
+        return list(self._problems)
+
+    def __iter__(self) -> Iterator[Loaded]:
+        """In the order of their names."""
+        return iter(sorted(self._tools.values(), key=lambda entry: entry.tool.name))
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+    @staticmethod
+    def _forget(own: str, tools: dict[str, Loaded], names: dict[str, str]) -> None:
+        del tools[own]
+        for name in [name for name, target in names.items() if target == own]:
+            del names[name]
+
+    def _swap(self, tools: dict[str, Loaded], names: dict[str, str]) -> None:
+        self._tools, self._names = tools, names
+        self.generation += 1

@@ -1,0 +1,58 @@
+"""Keys: made, recognised, and compared in constant time. Only an HMAC of a key is ever stored.
+
+A key reads `thub_<prefix>_<secret><checksum>`: the prefix tells keys apart in lists and logs, the checksum tells a
+mistyped key from an unknown one without asking the database.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+from typing import Final
+
+from django.conf import settings
+
+BRAND: Final = "thub"
+_ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_KEY: Final = re.compile(r"thub_([0-9A-Za-z]{8})_([0-9A-Za-z]{43})([0-9A-Za-z]{6})")
+_PURPOSE: Final = b"toolhub api key"
+
+
+def new_key() -> tuple[str, str]:
+    """A fresh key and its prefix. 43 base-62 characters hold 256 bits."""
+    prefix = "".join(secrets.choice(_ALPHABET) for _ in range(8))
+    secret = "".join(secrets.choice(_ALPHABET) for _ in range(43))
+    return f"{BRAND}_{prefix}_{secret}{_checksum(prefix + secret)}", prefix
+
+
+def well_formed(key: str) -> bool:
+    """Whether this can be a key at all."""
+    found = _KEY.fullmatch(key)
+    return found is not None and hmac.compare_digest(_checksum(found[1] + found[2]), found[3])
+
+
+def key_hash(key: str) -> str:
+    """What is stored of a key."""
+    return _hmac(settings.SECRET_KEY, key)
+
+
+def key_hashes(key: str) -> list[str]:
+    """What may have been stored of it: also under earlier values of SECRET_KEY."""
+    return [_hmac(secret, key) for secret in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)]
+
+
+def _hmac(secret: str, key: str) -> str:
+    own = hmac.digest(secret.encode(), _PURPOSE, hashlib.sha256)
+    return hmac.new(own, key.encode(), hashlib.sha256).hexdigest()
+
+
+def _checksum(text: str) -> str:
+    number = binascii.crc32(text.encode())
+    digits = ""
+    for _ in range(6):
+        number, rest = divmod(number, 62)
+        digits = _ALPHABET[rest] + digits
+    return digits

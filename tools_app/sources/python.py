@@ -1,0 +1,238 @@
+"""Tools written in Python: shipped packs, plugins, `tools.py` of Django apps, files in the tools directory.
+
+A file that breaks, or a tool whose name is taken, disables only itself and is reported with its place. What comes
+first wins: shipped packs cannot be replaced by accident.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import logging
+import pkgutil
+import stat
+import sys
+import traceback
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+from django.apps import apps
+
+from tools_app import conf
+from tools_app.errors import shortened
+from tools_app.registry import LoadProblem, Origin, Registry
+from tools_app.tool import NAME, DefinitionError, Pack, Tool, shown_path
+
+log = logging.getLogger("tools_app.sources")
+
+ENTRY_POINTS: Final = "toolhub.packs"
+FILE_MODULES: Final = "toolhub_tools"
+# What a file may do to us when it is imported. sys.exit() at its end must not end the hub.
+_BREAKAGES: Final = (Exception, SystemExit)
+
+
+def load(registry: Registry) -> None:
+    """Fill a registry from every Python source, in the order of precedence."""
+    for name in conf.value("TOOLHUB_PACKS"):
+        _take_package(name, Origin.SHIPPED, registry)
+    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: (entry.name, entry.value)):
+        _take_entry(entry, registry)
+    for app in apps.get_app_configs():
+        name = f"{app.name}.tools"
+        if app.name != "tools_app" and _file_of(name):
+            _take_package(name, Origin.APP, registry)
+    for module in _files(registry):
+        _take(module, Origin.FILE, registry)
+
+
+# ---- finding and importing
+
+
+def _take_package(name: str, origin: Origin, registry: Registry) -> None:
+    """A module or a package with all its modules: a pack may be cut into as many files as it likes."""
+    module = _imported(name, registry)
+    if module is None:
+        return
+    _take(module, origin, registry)
+    for found in pkgutil.iter_modules(getattr(module, "__path__", ()), f"{name}."):
+        if not found.name.rpartition(".")[2].startswith("_"):
+            _take_package(found.name, origin, registry)
+
+
+def _imported(name: str, registry: Registry) -> ModuleType | None:
+    try:
+        return importlib.import_module(name)
+    except _BREAKAGES as error:
+        path = _file_of(name)
+        _report(error, path, shown_path(path, name) or name, registry)
+        return None
+
+
+def _file_of(name: str) -> str:
+    """The file of a module; empty where there is no such module."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except _BREAKAGES:
+        return ""
+    return spec.origin or name if spec else ""
+
+
+def _take_entry(entry: EntryPoint, registry: Registry) -> None:
+    try:
+        found = entry.load()
+        if not isinstance(found, Pack | ModuleType):
+            raise DefinitionError(f"must name a module or a Pack, not {type(found).__name__}")
+    except _BREAKAGES as error:
+        path = _file_of(entry.module)
+        place = shown_path(path, entry.module) or entry.module
+        _report(error, path, place, registry, about=f"entry point {entry.name} = {entry.value}: ")
+        return
+    if isinstance(found, Pack):
+        _take_pack(found, Origin.PLUGIN, registry)
+    else:
+        _take_package(found.__name__, Origin.PLUGIN, registry)
+
+
+def _files(registry: Registry) -> Iterator[ModuleType]:
+    directory = conf.value("TOOLHUB_TOOLS_DIR")
+    if directory is None:
+        return
+    folder = Path(directory)
+    try:
+        if _open_to_all(folder, registry):
+            return
+        paths = sorted(path for path in folder.iterdir() if path.suffix == ".py" and not path.name.startswith("_"))
+    except OSError as error:
+        registry.report(LoadProblem(str(folder), f"TOOLHUB_TOOLS_DIR cannot be read ({error.strerror})"))
+        return
+    for path in paths:
+        if not _open_to_all(path, registry) and (module := _executed(path, registry)):
+            yield module
+
+
+def _open_to_all(path: Path, registry: Registry) -> bool:
+    """Whoever can write these files can do anything that the hub can."""
+    if not path.stat().st_mode & stat.S_IWOTH:
+        return False
+    reason = "can be written by everybody on this machine and is therefore not loaded; run `chmod o-w` on it"
+    registry.report(LoadProblem(str(path), reason))
+    return True
+
+
+def _executed(path: Path, registry: Registry) -> ModuleType | None:
+    name = f"{FILE_MODULES}.{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        return None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except _BREAKAGES as error:
+        sys.modules.pop(name, None)
+        _report(error, str(path), str(path), registry)
+        return None
+    return module
+
+
+# ---- registering what was found
+
+
+def _take(module: ModuleType, origin: Origin, registry: Registry) -> None:
+    """Register what a module declares: its packs, bare tools and Tool classes."""
+    packs: list[Pack] = []
+    bare: list[Tool] = []
+    for name, thing in list(vars(module).items()):
+        try:
+            if isinstance(thing, Pack):
+                packs.append(thing)
+            elif isinstance(thing, Tool) and thing.pack is None:
+                bare.append(thing)
+            elif _declares(module, thing) and not _is_taken(thing, registry):
+                bare.append(thing())
+        except _BREAKAGES as error:
+            _report(error, "", f"{module.__name__}.{name}", registry)
+    for pack in packs:
+        _take_pack(pack, origin, registry)
+    for tool in bare:
+        _add(tool, origin, registry, _pack_name(module))
+
+
+def _declares(module: ModuleType, thing: object) -> bool:
+    """Whether this is a Tool class that was written here. A base for others has a `_` or no `run`."""
+    return (
+        inspect.isclass(thing)
+        and issubclass(thing, Tool)
+        and thing.__module__ == module.__name__
+        and not thing.__name__.startswith("_")
+        and thing.run is not Tool.run
+    )
+
+
+def _is_taken(kind: type[Tool], registry: Registry) -> bool:
+    """Whether a pack has it, or this module was taken before, by another way to it."""
+    known = registry.get(kind.name)
+    return (known is not None and type(known.tool) is kind) or (kind.pack is not None and "pack" in vars(kind))
+
+
+def _pack_name(module: ModuleType) -> str:
+    """Tools without a pack belong to one named after their file or, for a `tools.py`, after their app."""
+    *outer, own = module.__name__.split(".")
+    name = (outer[-1] if own == "tools" and outer and outer[-1] != FILE_MODULES else own).lower()
+    return name if NAME.fullmatch(name) else "tools"
+
+
+def _take_pack(pack: Pack, origin: Origin, registry: Registry) -> None:
+    for error in pack.broken:
+        _report(error, "", pack.name, registry)
+    for tool in pack.tools:
+        _add(tool, origin, registry, pack.name)
+
+
+def _add(tool: Tool, origin: Origin, registry: Registry, pack: str) -> None:
+    known = registry.get(tool.name)
+    if known is not None and known.tool is tool:
+        return  # several modules may hold the same pack or tool
+    try:
+        registry.add(tool, origin, pack=pack)
+    except DefinitionError as error:
+        _report(error, "", tool.name, registry, tool=tool.name)
+
+
+# ---- telling what went wrong
+
+
+def _report(
+    error: BaseException, path: str, place: str, registry: Registry, *, tool: str = "", about: str = ""
+) -> None:
+    """Remember and log what could not be loaded. `path` is the file, `place` how people are shown where it is."""
+    ours = isinstance(error, DefinitionError)
+    if isinstance(error, DefinitionError):
+        place = error.place or place
+    elif line := _line_in(error, path):
+        place = f"{place}:{line}"
+    problem = LoadProblem(place, about + _reason(error), tool)
+    if problem not in registry.problems:
+        registry.report(problem)
+        log.error("cannot load %s", problem, exc_info=None if ours else error)
+
+
+def _reason(error: BaseException) -> str:
+    try:
+        text = error.msg if isinstance(error, SyntaxError) else str(error)
+    except Exception:
+        text = ""
+    words = shortened(" ".join(text.split()), 500)
+    return words if isinstance(error, DefinitionError) else f"{type(error).__name__}: {words}"
+
+
+def _line_in(error: BaseException, path: str) -> int | None:
+    """The line of the broken file itself, wherever deeper the exception came from."""
+    if isinstance(error, SyntaxError) and error.filename == path:
+        return error.lineno
+    lines = [step.lineno for step in traceback.extract_tb(error.__traceback__) if step.filename == path]
+    return lines[-1] if lines else None

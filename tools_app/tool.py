@@ -1,0 +1,531 @@
+"""What a tool is, and how one is written.
+
+    pack = Pack("weather", version="1.0.0")
+
+    @pack.tool(category="forecast", hints=Hints(read_only=True))
+    async def forecast(ctx: Context, city: Annotated[str, Field(min_length=1)], days: int = 3) -> str:
+        \"\"\"Tell the weather of a city.\"\"\"
+
+The signature becomes the input schema, the docstring the description. `@tool` alone works without a pack, and a
+subclass of `Tool` with `name`, `description`, `Arguments` and `run` works like a function. A tool knows nothing of
+the database, the doors or other tools.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import json
+import logging
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, overload
+
+from tools_app import signatures
+from tools_app.checker import Checker
+from tools_app.errors import InvalidArgumentsError
+from tools_app.schemas import Schema, SchemaError, faults, take_messages
+
+NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+RAW_PARAMETER: Final = "raw"
+_RAW_SCHEMA: Final = {
+    "type": "boolean",
+    "default": False,
+    "description": "Set to true for the full answer instead of the short one.",
+}
+
+Formatter = Callable[[Any], Any]
+Guidance = str | Callable[[Any], Any]
+
+
+class DefinitionError(ValueError):
+    """A tool cannot be used as it is written. `place` says where it stands."""
+
+    def __init__(self, message: str, place: str = "") -> None:
+        super().__init__(message)
+        self.place = place
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What calling a tool does to the world. Saying nothing means the worst, as in MCP."""
+
+    read_only: bool = False
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool = True
+
+    @property
+    def writes(self) -> bool:
+        return not self.read_only
+
+    @property
+    def repeatable(self) -> bool:
+        """May be run twice without doing more than once."""
+        return self.read_only or bool(self.idempotent)
+
+    def as_dict(self) -> dict[str, bool]:
+        return {
+            "readOnlyHint": self.read_only,
+            "destructiveHint": not self.read_only if self.destructive is None else self.destructive,
+            "idempotentHint": self.read_only if self.idempotent is None else self.idempotent,
+            "openWorldHint": self.open_world,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: a key, a person in the admin, or the local process. Made by `access`, never by a tool."""
+
+    kind: str
+    id: str
+    name: str
+    scopes: frozenset[str] = frozenset()
+
+    def may(self, scope: str) -> bool:
+        return scope in self.scopes or "admin:*" in self.scopes
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a running tool may know and use of the call it serves."""
+
+    call_id: str
+    tool: str
+    caller: Caller
+    deadline: float
+    log: logging.Logger | logging.LoggerAdapter[logging.Logger]
+
+    def remaining(self) -> float:
+        """Seconds until the deadline of this call."""
+        return max(0.0, self.deadline - time.monotonic())
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One call worth showing: checked against the schema when the tool is registered."""
+
+    description: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    expected_result: Any = None
+
+    def as_dict(self) -> dict[str, Any]:
+        shown: dict[str, Any] = {"description": self.description, "parameters": dict(self.parameters)}
+        if self.expected_result is not None:
+            shown["expectedResult"] = self.expected_result
+        return shown
+
+
+@dataclass(frozen=True, slots=True)
+class ToolParameter:
+    """One parameter, flat, as people read it; a view of the schema."""
+
+    name: str
+    type: str
+    description: str = ""
+    required: bool = False
+    default: Any = None
+    enum: Sequence[Any] | None = None
+    pattern: str | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+
+    @classmethod
+    def all_of(cls, schema: Schema) -> list[ToolParameter]:
+        required = schema.get("required", ())
+        return [cls._from(name, part, name in required) for name, part in schema.get("properties", {}).items()]
+
+    @classmethod
+    def _from(cls, name: str, part: Any, required: bool) -> ToolParameter:
+        part = part if isinstance(part, dict) else {}
+        kind = part.get("type", "object")
+        return cls(
+            name=name,
+            type="number" if kind == "integer" else kind if isinstance(kind, str) else "object",
+            description=part.get("description", ""),
+            required=required,
+            default=part.get("default"),
+            enum=part.get("enum"),
+            pattern=part.get("pattern"),
+            minimum=part.get("minimum"),
+            maximum=part.get("maximum"),
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        shown: dict[str, Any] = {"name": self.name, "type": self.type, "description": self.description}
+        shown["required"] = self.required
+        for key in ("default", "enum", "pattern", "minimum", "maximum"):
+            if (value := getattr(self, key)) is not None:
+                shown[key] = value
+        return shown
+
+    def as_schema(self) -> Schema:
+        """The way back, for tools registered with a parameter list."""
+        part: Schema = {"type": self.type}
+        if self.description:
+            part["description"] = self.description
+        for key in ("default", "enum", "pattern", "minimum", "maximum"):
+            if (value := getattr(self, key)) is not None:
+                part[key] = list(value) if key == "enum" else value
+        return part
+
+
+class Tool:
+    """One thing an agent can call.
+
+    A subclass gives `name`, `description`, `Arguments` (a pydantic model, dataclass or TypedDict) and
+    `run(self, ctx, arguments)`, plain or async; the rest has defaults. A plain `run` may block: the engine
+    keeps it off the event loop.
+    """
+
+    name: str = ""
+    title: str = ""
+    description: str = ""
+    category: str = ""
+    tags: Sequence[str] = ()
+    author: str = ""
+    version: str = ""
+    hints: Hints = Hints()
+    examples: Sequence[Example] = ()
+    aliases: Sequence[str] = ()
+    dependencies: Sequence[str] = ()
+    timeout: float | None = None
+    minimal: Formatter | None = None
+    done: str = ""
+    guidance: Guidance | None = None
+    pack: Pack | None = None
+    place: str = ""
+
+    Arguments: ClassVar[Any] = None
+
+    input_schema: Schema
+    output_schema: Schema | None = None
+    checker: Checker
+    output_checker: Checker | None = None
+    convert: Callable[[dict[str, Any]], Any]
+    blocking: bool
+    """Whether `run` would hold up an event loop."""
+
+    def __init__(self) -> None:
+        self.place = self.place or _place_of(type(self))
+        self.description = inspect.cleandoc(self.description or vars(type(self)).get("__doc__") or "")
+        if self.Arguments is None:
+            raise DefinitionError(f"{type(self).__name__} has no Arguments", self.place)
+        if type(self).run is Tool.run:
+            raise DefinitionError(f"{type(self).__name__} has no run()", self.place)
+        try:
+            schema, self.convert = signatures.from_model(self.Arguments)
+        except SchemaError as error:
+            raise DefinitionError(f"{self.name or type(self).__name__}: {error}", self.place) from error
+        self.settle(schema, self.run)
+
+    def run(self, ctx: Context, arguments: Any) -> Any:
+        """Do the work and return the answer. Raise a `ToolError` for what the caller should be told."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------------------------------ for the hub
+
+    def settle(self, schema: Schema, function: Callable[..., Any]) -> None:
+        """Check everything that is declared, compile the schema, and see how `function` has to be run.
+
+        Raises:
+            DefinitionError: with the documents' words for names and descriptions.
+        """
+        self._check_words()
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise self._wrong("it must return its answer, and may not yield it")
+        self.blocking = not inspect.iscoroutinefunction(function)
+        if self.output_schema is None and self.minimal is None and not self.done and self.guidance is None:
+            # Otherwise what the function returns is not what the caller gets.
+            self.output_schema = signatures.from_result(function)
+        if found := faults(schema):
+            raise self._wrong(f"input schema: {found[0]}")
+        if self.output_schema is not None and (found := faults(self.output_schema)):
+            raise self._wrong(f"output schema: {found[0]}")
+        self.input_schema, messages = take_messages(schema)
+        if self.minimal is not None:
+            self._add_raw()
+        self.checker = Checker(self.input_schema, messages)
+        self.output_checker = Checker(self.output_schema) if self.output_schema is not None else None
+        self._check_examples()
+
+    def checked(self, arguments: dict[str, Any]) -> Any:
+        """The arguments as `run` takes them: nothing wrong with them, and as Python values.
+
+        Raises:
+            InvalidArgumentsError: with everything that is wrong.
+        """
+        if problems := self.checker.problems(arguments):
+            raise InvalidArgumentsError(problems=problems)
+        if self.minimal is not None:
+            arguments = {name: value for name, value in arguments.items() if name != RAW_PARAMETER}
+        return self.convert(arguments)
+
+    def _check_words(self) -> None:
+        for key in ("tags", "aliases", "dependencies"):
+            setattr(self, key, self._names(key))
+        for name in (self.name, *self.aliases):
+            check_name(name, self.place)
+        if not self.description.strip():
+            raise DefinitionError("Tool description is required", self.place)
+
+    def _check_examples(self) -> None:
+        for example in self.examples:
+            if wrong := self.checker.problems(dict(example.parameters)):
+                raise self._wrong(f"example {example.description!r}: {wrong[0].message}")
+        try:
+            _canonical(self.definition())
+        except (TypeError, ValueError, RecursionError) as error:
+            raise self._wrong(f"its definition cannot be expressed as JSON: {error}") from error
+
+    def _names(self, key: str) -> tuple[str, ...]:
+        given = getattr(self, key)
+        names = () if isinstance(given, str) else tuple(given)
+        if isinstance(given, str) or not all(isinstance(name, str) and name.strip() for name in names):
+            raise self._wrong(f"{key} must be a list of names")
+        return names
+
+    def _add_raw(self) -> None:
+        properties = self.input_schema.setdefault("properties", {})
+        if RAW_PARAMETER in properties:
+            raise self._wrong("a tool with minimal= may not have a parameter `raw`")
+        properties[RAW_PARAMETER] = dict(_RAW_SCHEMA)
+
+    def _wrong(self, reason: str) -> DefinitionError:
+        return DefinitionError(f"{self.name}: {reason}", self.place)
+
+    @property
+    def folded_name(self) -> str:
+        return folded(self.name)
+
+    @property
+    def parameters(self) -> list[ToolParameter]:
+        return ToolParameter.all_of(self.input_schema)
+
+    @property
+    def effective_version(self) -> str:
+        return self.version or (self.pack.version if self.pack else "") or "1.0.0"
+
+    def definition(self) -> dict[str, Any]:
+        """Everything that others see of this tool; two tools are the same when this is the same."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "version": self.effective_version,
+            "category": self.category,
+            "tags": sorted(set(self.tags)),
+            "author": self.author,
+            "inputSchema": self.input_schema,
+            "outputSchema": self.output_schema,
+            "annotations": self.hints.as_dict(),
+            "examples": [example.as_dict() for example in self.examples],
+            "aliases": sorted(self.aliases),
+            "dependencies": sorted(self.dependencies),
+        }
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """The hash of the definition: it changes when, and only when, something that others see has changed."""
+        return hashlib.sha256(_canonical(self.definition())).hexdigest()
+
+    def __repr__(self) -> str:
+        return f"<Tool {self.name} at {self.place}>"
+
+
+class FunctionTool(Tool):
+    """A tool made of a function by `@tool` or `@pack.tool`. Calling it calls the function, as if undecorated."""
+
+    def __init__(self, function: Callable[..., Any], **declared: Any) -> None:
+        self.function = function
+        self.place = _place_of(function)
+        for key, value in declared.items():
+            setattr(self, key, value)
+        self.name = self.name or function.__name__
+        self.description = inspect.cleandoc(self.description or function.__doc__ or "")
+        try:
+            signature = signatures.from_signature(function, Context)
+        except SchemaError as error:
+            raise DefinitionError(f"{self.name}: {error}", self.place) from error
+        self._context_parameter = signature.context_parameter
+        self.convert = signature.convert
+        self.settle(signature.schema, function)
+
+    def run(self, ctx: Context, arguments: dict[str, Any]) -> Any:
+        if self._context_parameter is not None:
+            return self.function(**{self._context_parameter: ctx}, **arguments)
+        return self.function(**arguments)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
+class SchemaTool(Tool):
+    """A tool described by a schema instead of Python types; its function takes the arguments as one dict."""
+
+    def __init__(self, function: Callable[[dict[str, Any]], Any], schema: Schema, **declared: Any) -> None:
+        self.function = function
+        self.place = _place_of(function)
+        for key, value in declared.items():
+            setattr(self, key, value)
+        self.convert = _unchanged
+        self.settle(schema, function)
+
+    def run(self, ctx: Context, arguments: dict[str, Any]) -> Any:
+        return self.function(arguments)
+
+
+@dataclass(eq=False)
+class Pack:
+    """Tools that are shipped together.
+
+    `requires` names the environment variables without which none of them can work: until they are set, the tools
+    are listed for operators as unavailable, with what is missing.
+    """
+
+    name: str
+    version: str = "1.0.0"
+    title: str = ""
+    description: str = ""
+    requires: Sequence[str] = ()
+    timeout: float | None = None
+    tools: list[Tool] = field(default_factory=list)
+    broken: list[DefinitionError] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise DefinitionError(f"Pack name {self.name!r} must look like a tool's name")
+
+    @overload
+    def tool(self, function: Callable[..., Any], /) -> FunctionTool: ...
+    @overload
+    def tool(self, /, **declared: Any) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+    def tool(self, function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
+        """Make a function a tool of this pack. Takes what `tool` takes."""
+
+        def decorate(function: Callable[..., Any]) -> Any:
+            try:
+                made = FunctionTool(function, pack=self, **_known(declared))
+            except DefinitionError as error:
+                # One tool that cannot be used must not take the others of its file with it.
+                self.broken.append(error)
+                return function
+            self.tools.append(made)
+            return made
+
+        return decorate if function is None else decorate(function)
+
+    def add(self, kind: type[Tool]) -> type[Tool]:
+        """Class decorator: make a `Tool` subclass a tool of this pack."""
+        kind.pack = self
+        try:
+            self.tools.append(kind())
+        except DefinitionError as error:
+            self.broken.append(error)
+        return kind
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> FunctionTool: ...
+@overload
+def tool(
+    *,
+    name: str = ...,
+    title: str = ...,
+    description: str = ...,
+    category: str = ...,
+    tags: Iterable[str] = ...,
+    author: str = ...,
+    version: str = ...,
+    hints: Hints = ...,
+    examples: Sequence[Example] = ...,
+    aliases: Sequence[str] = ...,
+    dependencies: Sequence[str] = ...,
+    timeout: float | None = ...,
+    minimal: Formatter | None = ...,
+    done: str = ...,
+    guidance: Guidance | None = ...,
+    output_schema: Schema | None = ...,
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
+    """Make a function a tool.
+
+    `minimal` turns the full answer into a short one; the hub adds the parameter `raw` with which the caller asks
+    for the full one. `done` is the message of a `{success, message, data}` answer. `guidance` (text, or a
+    function of the answer) tells the agent what to do next.
+
+    Raises:
+        DefinitionError: at import, with file and line, when the function cannot become a tool.
+    """
+    if function is not None:
+        return FunctionTool(function)
+    declared = _known(declared)
+    return lambda function: FunctionTool(function, **declared)
+
+
+def check_name(name: str, place: str = "") -> None:
+    """Raises: DefinitionError, in the documents' words."""
+    if not name or not name.strip():
+        raise DefinitionError("Tool name is required", place)
+    if not NAME.fullmatch(name):
+        raise DefinitionError(
+            "Tool name must start with lowercase letter and contain only lowercase letters, numbers, "
+            "hyphens, and underscores (at most 64 characters)",
+            place,
+        )
+
+
+def folded(name: str) -> str:
+    """`a-b` and `a_b` are the same name: an agent must not be able to mistake one tool for another."""
+    return name.replace("-", "_")
+
+
+def _canonical(definition: Mapping[str, Any]) -> bytes:
+    return json.dumps(definition, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+_DECLARABLE: Final = frozenset(
+    {
+        *("name", "title", "description", "category", "tags", "author", "version", "hints", "examples", "aliases"),
+        *("dependencies", "timeout", "minimal", "done", "guidance", "output_schema"),
+    }
+)
+
+
+def _known(declared: dict[str, Any]) -> dict[str, Any]:
+    if unknown := declared.keys() - _DECLARABLE:
+        raise TypeError(f"tool() does not know {', '.join(sorted(unknown))}")
+    return declared
+
+
+def _unchanged(arguments: dict[str, Any]) -> dict[str, Any]:
+    return arguments
+
+
+def _place_of(thing: Any) -> str:
+    """`file:line` of a function or class."""
+    module = getattr(thing, "__module__", "")
+    code = getattr(thing, "__code__", None)
+    if code is not None:
+        return f"{shown_path(code.co_filename, module)}:{code.co_firstlineno}"
+    path = shown_path(getattr(sys.modules.get(module), "__file__", None) or "?", module)
+    try:
+        return f"{path}:{inspect.getsourcelines(thing)[1]}"
+    except (OSError, TypeError):
+        return path
+
+
+def shown_path(path: str, module: str) -> str:
+    """A module's file as `package/module.py`: the same on every machine, whatever the working directory."""
+    inner = module.replace(".", "/")
+    for end in (f"{inner}.py", f"{inner}/__init__.py"):
+        if path.endswith(f"/{end}"):
+            return end
+    return path
