@@ -1,0 +1,80 @@
+"""Tools whose behaviour a test decides, and a hub to put them into."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from tools_app import catalog, sources, sync
+from tools_app.catalog import Entry
+from tools_app.registry import Loaded, Origin
+from tools_app.tool import Context, FunctionTool, Hints, Tool, tool
+
+
+class Programmable:
+    """A tool that does what it is told: each call takes the next outcome, an error, a value or a function."""
+
+    def __init__(self, name: str = "programmable", **declared: Any) -> None:
+        self.outcomes: list[Any] = []
+        self.calls: list[dict[str, Any]] = []
+        self.contexts: list[Context] = []
+
+        async def run(ctx: Context, value: int = 0, text: str = "") -> Any:
+            self.calls.append({"value": value, "text": text})
+            self.contexts.append(ctx)
+            outcome = self.outcomes.pop(0) if self.outcomes else {"value": value}
+            if isinstance(outcome, BaseException):
+                raise outcome
+            if callable(outcome):
+                outcome = outcome()
+                return await outcome if asyncio.iscoroutine(outcome) else outcome
+            return outcome
+
+        declared.setdefault("hints", Hints(read_only=True))
+        self.tool: FunctionTool = tool(name=name, description="Does what a test tells it.", **declared)(run)
+
+
+def blocking_tool(name: str, release: threading.Event, started: threading.Event | None = None) -> FunctionTool:
+    """A tool that holds its thread until it is released."""
+
+    def run() -> str:
+        """Block."""
+        if started is not None:
+            started.set()
+        release.wait(10)
+        return "released"
+
+    return tool(name=name, hints=Hints(read_only=True))(run)
+
+
+class Hub:
+    """The hub under test."""
+
+    def add(self, *tools: Tool, origin: Origin = Origin.CODE) -> None:
+        for one in tools:
+            sources.registry().add(one, origin)
+            loaded = sources.registry().get(one.name)
+            assert loaded is not None
+            sync.register(loaded, actor="test")
+
+    def loaded(self, name: str) -> Loaded:
+        loaded = sources.registry().get(name)
+        assert loaded is not None
+        return loaded
+
+    def entry(self, name: str) -> Entry:
+        entry = catalog.current().find(name)
+        assert entry is not None
+        return entry
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 2.0) -> bool:
+    """Wait for something that another thread or process does."""
+    never = threading.Event()
+    for _ in range(int(seconds / 0.01)):
+        if condition():
+            return True
+        never.wait(0.01)
+    return condition()

@@ -1,0 +1,215 @@
+"""The snapshot: exact after every change, in whatever way and wherever it was made."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from tests.support.tools import Hub, Programmable
+from tools_app import catalog, governance, sources, sync
+from tools_app.models import Tag, ToolRecord, ToolTag
+from tools_app.registry import LoadProblem
+from tools_app.tool import Hints, Pack, tool
+
+
+def fresh() -> catalog.Snapshot:
+    return asyncio.run(catalog.fresh())
+
+
+def test_is_the_same_object_until_something_changes(hub: Hub) -> None:
+    assert catalog.current() is catalog.current()
+    assert fresh() is catalog.current()
+
+
+@pytest.mark.parametrize("look", [catalog.current, fresh])
+def test_is_true_right_after_a_change(hub: Hub, look: Any) -> None:
+    assert look().find("echo").callable
+    ToolRecord.objects.filter(name="echo").update(enabled=False)
+    assert not look().find("echo").callable
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE tools_app_toolrecord SET enabled = NOT enabled WHERE name = 'echo'")
+    assert look().find("echo").callable
+
+
+def test_does_not_show_what_is_not_committed_to_others(hub: Hub) -> None:
+    with transaction.atomic():
+        ToolRecord.objects.filter(name="echo").update(enabled=False)
+        seen: list[bool] = []
+
+        def look() -> None:
+            seen.append(hub.entry("echo").callable)
+            connection.close()
+
+        other = threading.Thread(target=look)
+        other.start()
+        other.join()
+        assert seen == [True]
+
+
+def test_lists_by_name(hub: Hub) -> None:
+    hub.add(Programmable("zebra").tool, Programmable("aardvark").tool)
+    assert [entry.name for entry in catalog.current().all] == ["aardvark", "calculate", "echo", "zebra"]
+
+
+def test_leaves_out_what_cannot_be_called_and_says_why(hub: Hub) -> None:
+    governance.set_enabled(["echo"], False, actor="test")
+    snapshot = catalog.current()
+    assert [entry.name for entry in snapshot.callable] == ["calculate"]
+    refusal = snapshot.find("echo").refusal  # type: ignore[union-attr]
+    assert refusal is not None
+    assert refusal.reason == "switched off by an operator"
+
+
+def test_a_pack_without_its_settings_is_there_but_cannot_be_called(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    pack = Pack("needy", requires=["NEEDY_URL", "NEEDY_KEY"])
+
+    @pack.tool(hints=Hints(read_only=True))
+    def ask() -> str:
+        """Ask the upstream."""
+        return "answer"
+
+    monkeypatch.setenv("NEEDY_URL", "http://localhost")
+    hub.add(ask)
+    refusal = hub.entry("ask").refusal
+    assert refusal is not None
+    assert refusal.reason == "not configured: NEEDY_KEY"
+    assert "NEEDY_KEY" in refusal.next_step
+    monkeypatch.setenv("NEEDY_KEY", "k")
+    catalog.forget()
+    assert hub.entry("ask").callable
+
+
+def test_a_tool_that_this_process_has_not_loaded_cannot_be_called(hub: Hub) -> None:
+    hub.add(Programmable("visitor").tool)
+    sources.registry().remove("visitor")
+    refusal = hub.entry("visitor").refusal
+    assert refusal is not None
+    assert refusal.reason == "this process does not have it"
+
+
+def test_a_tool_whose_file_broke_says_so(hub: Hub) -> None:
+    hub.add(Programmable("visitor").tool)
+    sources.registry().remove("visitor")
+    sources.registry().report(LoadProblem("tools/visitor.py:3", "SyntaxError", tool="visitor"))
+    catalog.forget()
+    refusal = hub.entry("visitor").refusal
+    assert refusal is not None
+    assert refusal.reason == "it could not be loaded"
+
+
+def test_a_retired_tool_is_gone(hub: Hub) -> None:
+    hub.add(Programmable("visitor").tool)
+    sources.registry().remove("visitor")
+    sync.sync(sources.registry())
+    assert catalog.current().find("visitor") is None
+    assert ToolRecord.objects.get(name="visitor").retired_at is not None
+
+
+def test_notices_a_tool_that_code_registers(hub: Hub) -> None:
+    before = catalog.current()
+    hub.add(Programmable("newcomer").tool)
+    assert before.find("newcomer") is None
+    assert catalog.current().find("newcomer") is not None
+
+
+def test_finds_words_in_names_descriptions_and_tags(hub: Hub) -> None:
+    ToolTag.objects.create(tool=ToolRecord.objects.get(name="calculate"), tag=Tag.objects.create(name="echoing"))
+    assert [entry.name for entry in catalog.current().matching("ECHO")] == ["echo", "calculate"]
+    assert catalog.current().matching("  ") == []
+    assert catalog.current().matching("echo numbers")[0].name == "calculate"
+
+
+def test_the_deadline_comes_from_whoever_is_closest_to_the_tool(hub: Hub) -> None:
+    pack = Pack("slow", timeout=20)
+
+    @pack.tool(timeout=5, hints=Hints(read_only=True))
+    def quick() -> str:
+        """Quick."""
+        return ""
+
+    @pack.tool(hints=Hints(read_only=True))
+    def slow() -> str:
+        """Slow."""
+        return ""
+
+    hub.add(quick, slow)
+    assert hub.entry("quick").timeout == (5_000, "tool")
+    assert hub.entry("slow").timeout == (20_000, "pack")
+    assert hub.entry("echo").timeout == (30_000, "settings")
+    governance.set_timeout("quick", 700, actor="test")
+    assert hub.entry("quick").timeout == (700, "operator")
+
+
+def test_the_digest_changes_only_with_what_agents_see(hub: Hub) -> None:
+    before = catalog.current().digest
+    governance.set_timeout("echo", 700, actor="test")
+    assert catalog.current().digest == before
+    governance.set_enabled(["echo"], False, actor="test")
+    assert catalog.current().digest != before
+    governance.set_enabled(["echo"], True, actor="test")
+    assert catalog.current().digest == before
+
+
+def test_the_watcher_tells_of_each_visible_change_once(hub: Hub) -> None:
+    told: queue.Queue[list[str]] = queue.Queue()
+    watcher = catalog.Watcher(lambda snapshot: told.put([entry.name for entry in snapshot.callable]), seconds=0.02)
+    watcher.start(catalog.current())
+    try:
+        with transaction.atomic():
+            ToolRecord.objects.filter(name="echo").update(enabled=False)
+            ToolRecord.objects.filter(name="calculate").update(enabled=False)
+        assert told.get(timeout=2) == []
+        governance.set_timeout("echo", 700, actor="test")
+        ToolRecord.objects.filter(name="echo").update(enabled=True)
+        assert told.get(timeout=2) == ["echo"]
+        assert told.empty()
+    finally:
+        watcher.stop()
+
+
+def test_the_watcher_tells_what_a_call_noticed_first(hub: Hub) -> None:
+    told: queue.Queue[catalog.Snapshot] = queue.Queue()
+    watcher = catalog.Watcher(told.put, seconds=0.02)
+    seen = catalog.current()
+    ToolRecord.objects.filter(name="echo").update(enabled=False)
+    assert not hub.entry("echo").callable, "a call has already swapped the snapshot"
+    watcher.start(seen)
+    try:
+        assert told.get(timeout=2).find("echo") is not None
+    finally:
+        watcher.stop()
+
+
+def test_the_watcher_survives_a_listener_that_raises(hub: Hub) -> None:
+    told: queue.Queue[int] = queue.Queue()
+
+    def listener(snapshot: catalog.Snapshot) -> None:
+        told.put(1)
+        raise RuntimeError("a listener's bug")
+
+    watcher = catalog.Watcher(listener, seconds=0.02)
+    watcher.start(catalog.current())
+    try:
+        ToolRecord.objects.filter(name="echo").update(enabled=False)
+        assert told.get(timeout=2)
+        ToolRecord.objects.filter(name="echo").update(enabled=True)
+        assert told.get(timeout=2)
+    finally:
+        watcher.stop()
+
+
+def test_holds_ten_thousand_tools(hub: Hub) -> None:
+    ToolRecord.objects.bulk_create(
+        ToolRecord(name=f"tool_{number}", folded_name=f"tool_{number}", source="code") for number in range(10_000)
+    )
+    assert len(catalog.current().all) == 10_002
+
+
+def test_a_tool_is_declared_as_one_way_only() -> None:
+    with pytest.raises(TypeError, match="does not know colour"):
+        tool(colour="blue")  # type: ignore[call-overload]

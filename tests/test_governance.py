@@ -1,0 +1,92 @@
+"""Changes: in one transaction with their audit entry, or not at all."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.utils import timezone
+
+from tests.support.tools import Hub
+from tools_app import governance, secrets
+from tools_app.errors import ToolNotFoundError, ValidationError
+from tools_app.models import ApiKey, AuditEntry, ToolRecord
+from tools_app.models.audit import note
+
+
+def test_switching_off_leaves_an_audit_entry(hub: Hub) -> None:
+    assert governance.set_enabled(["echo"], False, actor="user:alice", reason="too loud") == ["echo"]
+    assert not ToolRecord.objects.get(name="echo").enabled
+    entry = AuditEntry.objects.get(action="tool.disable")
+    assert (entry.actor, entry.subject, entry.reason) == ("user:alice", "echo", "too loud")
+    assert entry.changes == {"enabled": [True, False]}
+
+
+def test_switching_twice_is_one_change(hub: Hub) -> None:
+    governance.set_enabled(["echo"], False, actor="test")
+    assert governance.set_enabled(["echo", "calculate"], False, actor="test") == ["calculate"]
+    assert AuditEntry.objects.filter(action="tool.disable").count() == 2
+
+
+def test_one_unknown_name_changes_nothing(hub: Hub) -> None:
+    with pytest.raises(ToolNotFoundError, match="Tool not found: nope"):
+        governance.set_enabled(["echo", "nope"], False, actor="test")
+    assert ToolRecord.objects.get(name="echo").enabled
+    assert not AuditEntry.objects.filter(action="tool.disable").exists()
+
+
+def test_a_deadline_is_bounded_and_can_be_taken_back(hub: Hub) -> None:
+    for wrong in (0, 99, 120_001):
+        with pytest.raises(ValidationError, match="between 100 and 120000"):
+            governance.set_timeout("echo", wrong, actor="test")
+    assert governance.set_timeout("echo", 100, actor="test")
+    assert not governance.set_timeout("echo", 100, actor="test")
+    assert governance.set_timeout("echo", None, actor="test")
+    assert [entry.changes for entry in AuditEntry.objects.filter(action="tool.policy")] == [
+        {"timeout_ms": [100, None]},
+        {"timeout_ms": [None, 100]},
+    ]
+    with pytest.raises(ToolNotFoundError):
+        governance.set_timeout("nope", 500, actor="test")
+
+
+def test_a_key_is_shown_once_and_stored_as_a_hash(hub: Hub) -> None:
+    key, secret = governance.create_key("agent", actor="test", scopes=["tools:read"])
+    stored = ApiKey.objects.values().get()
+    assert stored["hash"] == secrets.key_hash(secret)
+    assert secret not in str(stored)
+    assert secret.startswith(f"thub_{key.prefix}_")
+    assert secret not in str(list(AuditEntry.objects.values()))
+
+
+@pytest.mark.parametrize(("name", "scopes"), [("", None), ("  ", None), ("x" * 101, None), ("a", ["tools:everything"])])
+def test_refuses_a_key_that_makes_no_sense(hub: Hub, name: str, scopes: list[str] | None) -> None:
+    with pytest.raises(ValidationError):
+        governance.create_key(name, actor="test", scopes=scopes)
+    assert not ApiKey.objects.exists()
+
+
+def test_names_of_keys_are_unique(hub: Hub) -> None:
+    governance.create_key("agent", actor="test")
+    with pytest.raises(ValidationError, match="exists already"):
+        governance.create_key("agent", actor="test")
+
+
+def test_revoking_is_done_once(hub: Hub) -> None:
+    key, _ = governance.create_key("agent", actor="test")
+    assert governance.revoke_key(key, actor="test")
+    assert key.revoked_at is not None
+    assert not key.usable(timezone.now())
+    assert not governance.revoke_key(key, actor="test")
+    assert AuditEntry.objects.filter(action="key.revoke").count() == 1
+
+
+def test_an_easy_password_is_refused(hub: Hub) -> None:
+    for easy in ("admin", "password", "1234567890"):
+        with pytest.raises(ValidationError, match="The password for 'admin' is refused"):
+            governance.create_admin("admin", easy, actor="test")
+    assert not get_user_model().objects.exists()
+
+
+def test_an_audit_entry_needs_the_transaction_of_its_change(transactional_db: None) -> None:
+    with pytest.raises(RuntimeError, match="transaction of its change"):
+        note("tool.disable", "echo", actor="test", changes={})

@@ -1,0 +1,284 @@
+"""Which tools there are, and which may be called: what this process has loaded, met with what operators decided.
+
+The answer is a snapshot, immutable and in memory. One number in the database says whether it is still true; it is
+read before every use, so a tool that was switched off anywhere, in any way, is refused by the very next call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Final
+
+from django.db import DatabaseError, connection, connections
+
+from tools_app import conf, database, sources
+from tools_app.errors import Refusal, StorageBusyError
+from tools_app.models import ToolRecord, ToolTag, revision
+from tools_app.registry import Loaded, LoadProblem, Registry
+from tools_app.tool import Hints, Tool, folded
+
+log = logging.getLogger("tools_app.catalog")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One tool, as it is right now."""
+
+    name: str
+    title: str
+    description: str
+    version: str
+    category: str
+    tags: tuple[str, ...]
+    author: str
+    source: str
+    pack: str
+    enabled: bool
+    registered_at: datetime
+    updated_at: datetime
+    timeout_ms: int | None
+    tool: Tool | None
+    refusal: Refusal | None
+
+    @property
+    def callable(self) -> bool:
+        return self.refusal is None
+
+    @property
+    def definition_hash(self) -> str:
+        return self.tool.fingerprint if self.tool else ""
+
+    @property
+    def hints(self) -> Hints:
+        return self.tool.hints if self.tool else Hints()
+
+    @property
+    def timeout(self) -> tuple[int, str]:
+        """The deadline that applies, in milliseconds, and who set it."""
+        return effective_timeout(self.timeout_ms, self.tool)
+
+
+def effective_timeout(own: int | None, tool: Tool | None) -> tuple[int, str]:
+    """What an operator set for the tool, else what its author, its pack or the settings say; and which it was."""
+    if own is not None:
+        return own, "operator"
+    if tool is not None and tool.timeout is not None:
+        return round(tool.timeout * 1000), "tool"
+    if tool is not None and tool.pack is not None and tool.pack.timeout is not None:
+        return round(tool.pack.timeout * 1000), "pack"
+    return conf.value("TOOLHUB_TIMEOUT_MS"), "settings"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All tools at one moment, in the order of their names."""
+
+    revision: int
+    generation: int
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def find(self, name: str) -> Entry | None:
+        """By name or alias; `a-b` finds `a_b`."""
+        own = self.names.get(folded(name))
+        return self.entries.get(own) if own is not None else None
+
+    def matching(self, query: str) -> list[Entry]:
+        """Tools in which every word of the query occurs; those named so first."""
+        words = query.casefold().split()
+        found = []
+        for entry in self.all:
+            text = " ".join((entry.name, entry.title, entry.description, entry.category, *entry.tags)).casefold()
+            if words and all(word in text for word in words):
+                found.append(entry)
+        return sorted(found, key=lambda entry: not all(word in entry.name for word in words))
+
+    @cached_property
+    def all(self) -> tuple[Entry, ...]:
+        return tuple(sorted(self.entries.values(), key=lambda entry: entry.name))
+
+    @cached_property
+    def callable(self) -> tuple[Entry, ...]:
+        return tuple(entry for entry in self.all if entry.callable)
+
+    @cached_property
+    def digest(self) -> str:
+        """Differs exactly when agents see something else."""
+        seen = hashlib.sha256()
+        for entry in self.callable:
+            seen.update(f"{entry.name} {entry.title} {entry.tags} {entry.definition_hash}\n".encode())
+        return seen.hexdigest()
+
+
+NOTHING: Final = Snapshot(revision=-1, generation=-1)
+
+_snapshot = NOTHING
+_lock = threading.Lock()
+
+
+def current() -> Snapshot:
+    """The snapshot as of now. For threads; a coroutine uses `fresh`.
+
+    Raises:
+        StorageBusyError: the database cannot be read.
+    """
+    try:
+        return _at(revision.read(connection))
+    except DatabaseError as error:
+        raise StorageBusyError(detail=error) from error
+
+
+async def fresh() -> Snapshot:
+    """The snapshot as of now. For coroutines.
+
+    Raises:
+        StorageBusyError: the database cannot be read.
+    """
+    if not database.reads_now():
+        return await database.run(current)
+    try:
+        row = database.fetch_now(revision.QUERY)
+    except sqlite3.Error as error:
+        raise StorageBusyError(detail=error) from error
+    snapshot = _snapshot
+    if row is not None and _is_true(snapshot, row[0], sources.registry()):
+        return snapshot
+    return await database.run(current)
+
+
+def forget() -> None:
+    """Build anew at the next use. For tests, and after the registry was exchanged."""
+    global _snapshot
+    with _lock:
+        _snapshot = NOTHING
+
+
+def _at(number: int) -> Snapshot:
+    global _snapshot
+    registry = sources.registry()
+    if _is_true(_snapshot, number, registry):
+        return _snapshot
+    with _lock:
+        # Whoever waited here may find it built. The number was read before the rows are: a change in between costs
+        # another build, and is never missed.
+        if not _is_true(_snapshot, number, registry):
+            _snapshot = _build(number, registry)
+        return _snapshot
+
+
+def _is_true(snapshot: Snapshot, number: int, registry: Registry) -> bool:
+    return number != 0 and snapshot.revision == number and snapshot.generation == registry.generation
+
+
+def _build(number: int, registry: Registry) -> Snapshot:
+    generation = registry.generation
+    tags: dict[int, list[str]] = {}
+    for tool_id, name in ToolTag.objects.order_by("tag__name").values_list("tool_id", "tag__name"):
+        tags.setdefault(tool_id, []).append(name)
+    entries: dict[str, Entry] = {}
+    names: dict[str, str] = {}
+    unset: dict[str, list[str]] = {}
+    for record in ToolRecord.objects.present():
+        loaded = registry.get(record.name)
+        if loaded is not None and loaded.tool.folded_name != record.folded_name:
+            loaded = None  # The name is an alias of another tool now.
+        entries[record.folded_name] = _entry(record, loaded, registry, tuple(tags.get(record.pk, ())), unset)
+        names[record.folded_name] = record.folded_name
+    for key, entry in entries.items():
+        for alias in entry.tool.aliases if entry.tool else ():
+            names.setdefault(folded(alias), key)
+    return Snapshot(number, generation, entries, names)
+
+
+def _entry(
+    record: ToolRecord, loaded: Loaded | None, registry: Registry, tags: tuple[str, ...], unset: dict[str, list[str]]
+) -> Entry:
+    tool = loaded.tool if loaded else None
+    return Entry(
+        name=record.name,
+        title=tool.title if tool else record.title,
+        description=tool.description if tool else record.description,
+        version=tool.effective_version if tool else record.version,
+        category=tool.category if tool else record.category,
+        tags=tags,
+        author=tool.author if tool else record.author,
+        source=record.source,
+        pack=record.pack,
+        enabled=record.enabled,
+        registered_at=record.registered_at,
+        updated_at=record.updated_at,
+        timeout_ms=record.timeout_ms,
+        tool=tool,
+        refusal=_refusal(record, tool, registry, unset),
+    )
+
+
+def _refusal(record: ToolRecord, tool: Tool | None, registry: Registry, unset: dict[str, list[str]]) -> Refusal | None:
+    """Why the tool cannot be called now; None when it can."""
+    if not record.enabled:
+        return Refusal("switched off by an operator", "Ask an operator of this hub to switch it on.")
+    if tool is None:
+        return _not_loaded(record, registry.problems)
+    if tool.pack is not None and tool.pack.requires:
+        if tool.pack.name not in unset:
+            unset[tool.pack.name] = conf.unset(list(tool.pack.requires))
+        if missing := unset[tool.pack.name]:
+            return Refusal(f"not configured: {', '.join(missing)}", f"Ask an operator to set {', '.join(missing)}.")
+    return None
+
+
+def _not_loaded(record: ToolRecord, problems: Iterable[LoadProblem]) -> Refusal:
+    if any(problem.keeps_out(record.name, record.place) for problem in problems):
+        return Refusal("it could not be loaded", "Ask an operator to run `toolhub doctor`, which says why.")
+    return Refusal(
+        "this process does not have it", "Ask an operator to restart the hub, or to run `toolhub synctools`."
+    )
+
+
+class Watcher:
+    """Looks at the revision now and then, and tells when what agents see has changed.
+
+    A thread with a connection of its own. It survives a database that goes away and comes back.
+    """
+
+    def __init__(self, changed: Callable[[Snapshot], None], seconds: float | None = None) -> None:
+        self._changed = changed
+        self._seconds = seconds if seconds is not None else conf.value("TOOLHUB_WATCH_SECONDS")
+        self._stop = threading.Event()
+        self._seen: str | None = None
+        self._thread = threading.Thread(target=self._watch, name="toolhub-watcher", daemon=True)
+
+    def start(self, seen: Snapshot | None = None) -> None:
+        """Begin; changes since `seen` are told at once."""
+        self._seen = seen.digest if seen else None
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(timeout=2)
+
+    def _watch(self) -> None:
+        trouble = False
+        while not self._stop.is_set():
+            try:
+                snapshot = current()
+                trouble = False
+                before, self._seen = self._seen, snapshot.digest
+                if before is not None and before != self._seen:
+                    self._changed(snapshot)
+            except StorageBusyError as error:
+                if not trouble:
+                    log.warning("cannot look for changes: %s", error.detail)
+                trouble = True
+                connections.close_all()
+            except Exception:
+                log.exception("telling of a change failed")
+            self._stop.wait(self._seconds * (10 if trouble else 1))
+        connections.close_all()

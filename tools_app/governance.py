@@ -1,0 +1,138 @@
+"""Every change that somebody decides: switch a tool, set its policy, make or revoke a key.
+
+Each is one transaction with its audit entry. Doors and commands change state here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError as DjangoValidationError
+from django.db import transaction
+from django.utils import timezone
+
+from tools_app import secrets
+from tools_app.errors import ToolNotFoundError, ValidationError
+from tools_app.models import ApiKey, ToolRecord
+from tools_app.models.audit import note
+from tools_app.models.keys import default_scopes
+from tools_app.models.tools import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS
+from tools_app.tool import folded
+
+SCOPES = ("tools:list", "tools:read", "tools:execute", "tools:manage", "admin:*")
+
+
+def set_enabled(names: Iterable[str], enabled: bool, *, actor: str, reason: str = "") -> list[str]:
+    """Switch tools on or off. Returns the names that changed; those that were so already are left alone.
+
+    Raises:
+        ToolNotFoundError: one of the names is unknown; nothing is changed then.
+    """
+    wanted = {folded(name): name for name in names}
+    with transaction.atomic():
+        records = {
+            record.folded_name: record
+            for record in ToolRecord.objects.select_for_update().filter(folded_name__in=wanted).order_by("pk")
+        }
+        for key, name in wanted.items():
+            if key not in records:
+                raise ToolNotFoundError.named(name)
+        changed = [record for record in records.values() if record.enabled != enabled]
+        now = timezone.now()
+        for record in changed:
+            ToolRecord.objects.filter(pk=record.pk).update(enabled=enabled, updated_at=now)
+            note(
+                "tool.enable" if enabled else "tool.disable",
+                record.name,
+                actor=actor,
+                reason=reason,
+                changes={"enabled": [not enabled, enabled]},
+            )
+    return sorted(record.name for record in changed)
+
+
+def set_timeout(name: str, timeout_ms: int | None, *, actor: str, reason: str = "") -> bool:
+    """Give a tool its own deadline, or (None) let its pack and the settings decide again. False: nothing changed.
+
+    Raises:
+        ToolNotFoundError, ValidationError
+    """
+    if timeout_ms is not None and not MIN_TIMEOUT_MS <= timeout_ms <= MAX_TIMEOUT_MS:
+        raise ValidationError(f"timeout must be between {MIN_TIMEOUT_MS} and {MAX_TIMEOUT_MS} ms")
+    with transaction.atomic():
+        record = ToolRecord.objects.select_for_update().filter(folded_name=folded(name)).first()
+        if record is None:
+            raise ToolNotFoundError.named(name)
+        if record.timeout_ms == timeout_ms:
+            return False
+        changes = {"timeout_ms": [record.timeout_ms, timeout_ms]}
+        note("tool.policy", record.name, actor=actor, reason=reason, changes=changes)
+        ToolRecord.objects.filter(pk=record.pk).update(timeout_ms=timeout_ms, updated_at=timezone.now())
+    return True
+
+
+def create_key(
+    name: str,
+    *,
+    actor: str,
+    scopes: Sequence[str] | None = None,
+    expires_at: datetime | None = None,
+    owner: Any = None,
+) -> tuple[ApiKey, str]:
+    """Make an API key. The second value is the key itself, which nobody can ever read again.
+
+    Raises:
+        ValidationError: the name is blank, too long or taken, or a scope is unknown.
+    """
+    name = name.strip()
+    if not name or len(name) > 100:
+        raise ValidationError("A key needs a name of 1 to 100 characters")
+    granted = list(default_scopes() if scopes is None else scopes)
+    if unknown := sorted(set(granted) - set(SCOPES)):
+        raise ValidationError(f"Unknown scope {unknown[0]!r}; known are {', '.join(SCOPES)}")
+    secret, prefix = secrets.new_key()
+    with transaction.atomic():
+        if ApiKey.objects.filter(name=name).exists():
+            raise ValidationError(f"A key named {name!r} exists already; revoke it, or choose another name")
+        key = ApiKey.objects.create(
+            name=name,
+            prefix=prefix,
+            hash=secrets.key_hash(secret),
+            scopes=sorted(set(granted)),
+            expires_at=expires_at,
+            owner=owner,
+        )
+        note("key.create", f"key:{name}", actor=actor, changes={"scopes": [None, key.scopes]})
+    return key, secret
+
+
+def revoke_key(key: ApiKey, *, actor: str, reason: str = "") -> bool:
+    """End a key: refused from the next request on, in every process. False: it was revoked already."""
+    with transaction.atomic():
+        now = timezone.now()
+        if not ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now):
+            return False
+        changes = {"revoked_at": [None, now.isoformat()]}
+        note("key.revoke", f"key:{key.name}", actor=actor, reason=reason, changes=changes)
+    key.revoked_at = now
+    return True
+
+
+def create_admin(username: str, password: str, *, actor: str) -> None:
+    """Make a user who may do everything in the admin.
+
+    Raises:
+        ValidationError: the password is too easy to guess.
+    """
+    users = get_user_model()._default_manager
+    try:
+        validate_password(password)
+    except DjangoValidationError as error:
+        raise ValidationError(f"The password for {username!r} is refused: {' '.join(error.messages)}") from error
+    with transaction.atomic():
+        users.create_superuser(username, password=password)
+        note("user.create", f"user:{username}", actor=actor, changes={"is_superuser": [None, True]})

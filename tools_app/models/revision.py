@@ -1,0 +1,134 @@
+"""One number that grows whenever something that callers see has changed, in whatever way it was changed.
+
+The database itself counts, by triggers: `queryset.update()`, another program and raw SQL count too. A table that a
+migration rebuilds loses its triggers on SQLite, so they are dropped before every `migrate` and made again after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+# Table → columns that callers see. Health, last use and the like are not here: they change with every call.
+WATCHED: Final[dict[str, tuple[str, ...]]] = {
+    "tools_app_toolrecord": (
+        "name", "title", "description", "version", "category", "author", "enabled", "timeout_ms", "definition_id",
+        "retired_at",
+    ),
+    "tools_app_tag": ("name",),
+    "tools_app_tooltag": ("tool_id", "tag_id"),
+    "tools_app_definition": ("body", "approved_at"),
+    "tools_app_apikey": ("name", "hash", "scopes", "expires_at", "revoked_at"),
+}  # fmt: skip
+
+
+class Revision(models.Model):
+    """A single row. It starts at the time of day, so that a table that was emptied never repeats a number."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    value = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+def create_triggers(connection: BaseDatabaseWrapper) -> None:
+    """Make the triggers where they are missing or old, and bump once: nobody counted while they were away."""
+    present = set(connection.introspection.table_names())
+    if not present.issuperset({*WATCHED, "tools_app_revision"}):
+        return
+    with connection.cursor() as cursor:
+        for statement in (*_drop(connection.vendor), *_create(connection.vendor)):
+            cursor.execute(statement)
+        cursor.execute(_BUMP[connection.vendor])
+
+
+def drop_triggers(connection: BaseDatabaseWrapper) -> None:
+    present = set(connection.introspection.table_names())
+    if present.issuperset(WATCHED):
+        with connection.cursor() as cursor:
+            for statement in _drop(connection.vendor):
+                cursor.execute(statement)
+
+
+def missing_triggers(connection: BaseDatabaseWrapper) -> set[str]:
+    """Names of triggers that should be there and are not."""
+    query = {
+        "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
+        "postgresql": "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal",
+    }[connection.vendor]
+    with connection.cursor() as cursor:
+        cursor.execute(query)
+        present = {name for (name,) in cursor.fetchall()}
+    return {name for name, _, _ in _names()} - present
+
+
+_BUMP: Final = {
+    "sqlite": """
+        INSERT INTO tools_app_revision (id, value)
+        VALUES (1, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000)
+        ON CONFLICT (id) DO UPDATE SET value = value + 1
+    """,
+    "postgresql": """
+        INSERT INTO tools_app_revision (id, value)
+        VALUES (1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+        ON CONFLICT (id) DO UPDATE SET value = tools_app_revision.value + 1
+    """,
+}
+
+# Once a transaction is enough, and keeps a sync of thousands of tools from updating one row thousands of times.
+_FUNCTION: Final = f"""
+    CREATE OR REPLACE FUNCTION tools_app_bump() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF current_setting('toolhub.bumped', true) IS DISTINCT FROM txid_current()::text THEN
+            {_BUMP["postgresql"]};
+            PERFORM set_config('toolhub.bumped', txid_current()::text, true);
+        END IF;
+        RETURN NULL;
+    END $$
+"""
+
+
+def _names() -> Iterator[tuple[str, str, str]]:
+    for table in WATCHED:
+        for event in ("INSERT", "UPDATE", "DELETE"):
+            yield f"{table}_{event.lower()}_bump", table, event
+
+
+def _drop(vendor: str) -> Iterator[str]:
+    for name, table, _ in _names():
+        yield f"DROP TRIGGER IF EXISTS {name}" + (f" ON {table}" if vendor == "postgresql" else "")
+
+
+def _create(vendor: str) -> Iterator[str]:
+    if vendor == "postgresql":
+        yield _FUNCTION
+    # jsonb has no order to compare by, its text has.
+    differs, as_text = ("IS DISTINCT FROM", "::text") if vendor == "postgresql" else ("IS NOT", "")
+    for name, table, event in _names():
+        columns = WATCHED[table]
+        what, when = event, ""
+        if event == "UPDATE":
+            what = f"UPDATE OF {', '.join(columns)}"
+            pairs = (f"OLD.{column}{as_text} {differs} NEW.{column}{as_text}" for column in columns)
+            when = f"WHEN ({' OR '.join(pairs)})"
+        if vendor == "postgresql":
+            # Deferred to the commit: a statement trigger would lock the row early and deadlock two writers.
+            yield f"""CREATE CONSTRAINT TRIGGER {name} AFTER {what} ON {table} DEFERRABLE INITIALLY DEFERRED
+                      FOR EACH ROW {when} EXECUTE FUNCTION tools_app_bump()"""
+        else:
+            yield f"CREATE TRIGGER {name} AFTER {what} ON {table} {when} BEGIN {_BUMP['sqlite']}; END"
+
+
+def read(connection: BaseDatabaseWrapper) -> int:
+    """The current number; 0 where there is none yet."""
+    with connection.cursor() as cursor:
+        cursor.execute(QUERY)
+        row: Any = cursor.fetchone()
+    return int(row[0]) if row else 0
+
+
+QUERY: Final = "SELECT value FROM tools_app_revision WHERE id = 1"
