@@ -1,0 +1,86 @@
+"""The journal: nothing lost, nobody held up by a neighbour."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+
+import pytest
+
+from tools_app import database
+from tools_app.engine.journal import MOST_AT_ONCE, Entry, Journal
+from tools_app.errors import StorageBusyError
+from tools_app.models import Call, ErrorLog
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def row(number: int, **changes: object) -> Call:
+    values = {
+        "id": f"{number:032x}",
+        "tool_name": "echo",
+        "door": "code",
+        "caller_kind": "key",
+        "caller_id": "key:1",
+        "caller_name": "alice",
+        "status": "succeeded",
+        "started_at": datetime.now(UTC),
+        **changes,
+    }
+    return Call(**values)
+
+
+async def write(journal: Journal, *entries: Entry) -> list[BaseException | None]:
+    return await asyncio.gather(*(journal.write(entry) for entry in entries), return_exceptions=True)
+
+
+def test_writes_many_at_once_and_each_exactly_once() -> None:
+    journal = Journal()
+    outcomes = asyncio.run(write(journal, *(Entry(call=row(number)) for number in range(MOST_AT_ONCE + 50))))
+    journal.close(5)
+    assert set(outcomes) == {None}
+    assert Call.objects.count() == MOST_AT_ONCE + 50
+
+
+def test_a_row_that_the_database_refuses_does_not_take_its_neighbours_along(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    row(1).save(force_insert=True)
+    journal = Journal()
+    with caplog.at_level(logging.CRITICAL):
+        outcomes = asyncio.run(write(journal, Entry(call=row(0)), Entry(call=row(1)), Entry(call=row(2))))
+    journal.close(5)
+    assert [type(outcome) for outcome in outcomes] == [type(None), StorageBusyError, type(None)]
+    assert Call.objects.count() == 3
+
+
+def test_a_call_that_is_known_is_updated() -> None:
+    journal = Journal()
+    call = row(7, status="started")
+
+    async def story() -> None:
+        await journal.write(Entry(call=call))
+        assert await database.run(lambda: Call.objects.values_list("status", flat=True).get()) == "started"
+        call.status, call.duration_ms = "failed", 12
+        error = ErrorLog(id="e" * 32, call_id=call.id, door="code", code="X", message="m", created_at=datetime.now(UTC))
+        await journal.write(Entry(call=call, error=error, known=True))
+
+    asyncio.run(story())
+    journal.close(5)
+    assert Call.objects.values_list("status", "duration_ms").get() == ("failed", 12)
+    assert ErrorLog.objects.get().call_id == call.id
+
+
+def test_writes_what_is_waiting_before_it_ends() -> None:
+    journal = Journal()
+
+    async def story() -> list[asyncio.Task[None]]:
+        waiting = [asyncio.create_task(journal.write(Entry(call=row(number)))) for number in range(20)]
+        await asyncio.sleep(0)
+        await asyncio.to_thread(journal.close, 5)
+        await asyncio.gather(*waiting)
+        return waiting
+
+    assert all(task.done() for task in asyncio.run(story()))
+    assert Call.objects.count() == 20

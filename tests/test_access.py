@@ -1,0 +1,106 @@
+"""Who gets in."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.utils import timezone
+
+from tests.support.tools import Hub, eventually
+from tools_app import access, governance
+from tools_app.errors import AuthenticationError, AuthorizationError
+from tools_app.models import ApiKey
+from tools_app.tool import Caller
+
+
+def caller_of(key: str | None) -> Caller:
+    return asyncio.run(access.caller_of_key(key))
+
+
+def test_a_key_opens_with_its_scopes(hub: Hub) -> None:
+    key, secret = governance.create_key("agent", actor="test", scopes=["tools:list"])
+    caller = caller_of(secret)
+    assert (caller.kind, caller.id, caller.name) == ("key", f"key:{key.pk}", "agent")
+    assert caller.may("tools:list")
+    assert not caller.may("tools:execute")
+    with pytest.raises(AuthorizationError, match="Permission denied: requires scope tools:execute"):
+        access.require(caller, "tools:execute")
+
+
+def test_whatever_is_wrong_with_a_key_it_is_refused_alike(hub: Hub) -> None:
+    key, secret = governance.create_key("agent", actor="test")
+    other, unknown = governance.create_key("other", actor="test")
+    ApiKey.objects.filter(pk=other.pk).delete()
+    _, late = governance.create_key("late", actor="test", expires_at=timezone.now() - timedelta(seconds=1))
+    governance.revoke_key(key, actor="test")
+    wrong = [secret, unknown, late, secret[:-1] + ("a" if secret[-1] != "a" else "b"), secret + "x", "thub_x", "é" * 40]
+    messages = set()
+    for presented in wrong:
+        with pytest.raises(AuthenticationError) as caught:
+            caller_of(presented)
+        messages.add(caught.value.message)
+    assert messages == {"The key is unknown, revoked or expired"}
+    with pytest.raises(AuthenticationError, match="Authentication required"):
+        caller_of(None)
+
+
+def test_a_revoked_key_is_refused_by_the_next_request(hub: Hub) -> None:
+    key, secret = governance.create_key("agent", actor="test")
+    caller_of(secret)
+    caller_of(secret)
+    ApiKey.objects.filter(pk=key.pk).update(revoked_at=timezone.now())
+    with pytest.raises(AuthenticationError):
+        caller_of(secret)
+
+
+def test_a_remembered_key_still_expires(hub: Hub) -> None:
+    _, secret = governance.create_key("agent", actor="test", expires_at=timezone.now() + timedelta(seconds=0.3))
+    caller_of(secret)
+
+    def refused() -> bool:
+        try:
+            caller_of(secret)
+        except AuthenticationError:
+            return True
+        return False
+
+    assert eventually(refused)
+
+
+def test_a_key_of_an_earlier_secret_key_still_opens(hub: Hub, settings: Any) -> None:
+    _, secret = governance.create_key("agent", actor="test")
+    settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
+    settings.SECRET_KEY = "another secret that is long enough for this purpose, certainly"
+    assert caller_of(secret).name == "agent"
+
+
+def test_notes_when_a_key_was_used_at_most_once_a_minute(hub: Hub) -> None:
+    key, secret = governance.create_key("agent", actor="test")
+    caller_of(secret)
+    assert eventually(lambda: ApiKey.objects.get(pk=key.pk).last_used_at is not None)
+    first = ApiKey.objects.get(pk=key.pk).last_used_at
+    caller_of(secret)
+    caller_of(secret)
+    assert ApiKey.objects.get(pk=key.pk).last_used_at == first
+
+
+def test_a_user_may_what_the_permissions_say(hub: Hub) -> None:
+    viewer = get_user_model().objects.create_user("viewer")
+    operator = get_user_model().objects.create_user("operator")
+    operator.user_permissions.add(Permission.objects.get(codename="change_toolrecord"))
+    admin = get_user_model().objects.create_superuser("admin")
+    assert not access.caller_of_user(viewer).may("tools:execute")
+    assert access.caller_of_user(operator).may("tools:execute")
+    assert access.caller_of_user(admin).may("tools:manage")
+
+
+def test_the_local_process_may_call_but_not_manage() -> None:
+    caller = access.caller_of_process()
+    assert caller.kind == "local"
+    assert caller.may("tools:execute")
+    assert not caller.may("tools:manage")

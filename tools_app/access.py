@@ -1,0 +1,106 @@
+"""Who is calling: an API key, a user of the admin, or the local process. Doors get a `Caller` from here."""
+
+from __future__ import annotations
+
+import getpass
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import DatabaseError
+from django.utils import timezone
+
+from tools_app import catalog, database, engine, secrets
+from tools_app.errors import AuthenticationError, AuthorizationError, StorageBusyError
+from tools_app.models import ApiKey
+from tools_app.tool import Caller
+
+MOST_REMEMBERED: Final = 10_000
+LOCAL_SCOPES: Final = frozenset({"tools:list", "tools:read", "tools:execute"})
+
+_REFUSED: Final = "The key is unknown, revoked or expired"
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A key that was looked up, for as long as the revision stays what it was."""
+
+    caller: Caller
+    key_id: int
+    expires_at: datetime | None
+
+
+_revision = -1
+_known: dict[str, _Known] = {}
+
+
+async def caller_of_key(presented: str | None) -> Caller:
+    """The caller behind a key. A revoked key is refused from the very next request, in every process.
+
+    Raises:
+        AuthenticationError: there is none, or it is not a usable one; which of these is not told.
+        StorageBusyError: the database cannot be read.
+    """
+    global _revision
+    if not presented:
+        raise AuthenticationError
+    if not secrets.well_formed(presented):
+        raise AuthenticationError(_REFUSED)
+    revision = (await catalog.fresh()).revision
+    if revision != _revision:
+        # Keys count into the revision: whatever was remembered may be wrong now.
+        _known.clear()
+        _revision = revision
+    hashed = secrets.key_hash(presented)
+    known = _known.get(hashed)
+    if known is None:
+        known = await database.run(_look_up, secrets.key_hashes(presented))
+        if len(_known) < MOST_REMEMBERED and revision == _revision:
+            _known[hashed] = known
+    if known.expires_at is not None and known.expires_at <= timezone.now():
+        raise AuthenticationError(_REFUSED)
+    engine.note_use(known.key_id)
+    return known.caller
+
+
+def caller_of_user(user: Any) -> Caller:
+    """A person in the admin, limited by the permissions of the user."""
+    scopes = {"tools:list", "tools:read"}
+    if user.has_perm("tools_app.change_toolrecord"):
+        scopes |= {"tools:execute", "tools:manage"}
+    if user.is_superuser:
+        scopes.add("admin:*")
+    return Caller("user", f"user:{user.pk}", user.get_username(), frozenset(scopes))
+
+
+def caller_of_process() -> Caller:
+    """Whoever started this process: an agent over stdio, or somebody at a shell."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        name = "local"
+    return Caller("local", f"local:{name}"[:64], name, LOCAL_SCOPES)
+
+
+def require(caller: Caller, scope: str) -> None:
+    """Raises: AuthorizationError."""
+    if not caller.may(scope):
+        raise AuthorizationError.lacking(scope)
+
+
+def _look_up(hashes: list[str]) -> _Known:
+    try:
+        key = ApiKey.objects.filter(hash__in=hashes).first()
+    except DatabaseError as error:
+        raise StorageBusyError(detail=error) from error
+    if key is None or not key.usable(timezone.now()):
+        raise AuthenticationError(_REFUSED)
+    caller = Caller("key", f"key:{key.pk}", key.name, frozenset(key.scopes))
+    return _Known(caller, key.pk, key.expires_at)
+
+
+def forget() -> None:
+    """Look every key up again. For tests."""
+    global _revision
+    _known.clear()
+    _revision = -1

@@ -1,0 +1,14 @@
+"""The one path of every call: resolve, authorise, check, journal, run, shape, record.
+
+    result = await engine.call("echo", {"message": "hi"}, caller, door="rest")     # on an event loop
+    result = engine.call_sync("echo", {"message": "hi"}, caller, door="command")   # anywhere else
+
+Both raise a `ToolError` for whatever goes wrong, and nothing else.
+"""
+
+from __future__ import annotations
+
+from tools_app.engine.calls import Options, Result
+from tools_app.engine.process import adopt_running_loop, call, call_sync, close, note_use, report, report_sync
+
+__all__ = ["Options", "Result", "adopt_running_loop", "call", "call_sync", "close", "note_use", "report", "report_sync"]

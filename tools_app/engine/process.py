@@ -1,0 +1,156 @@
+"""Where calls run: one event loop per process.
+
+A server gives its own loop (`adopt_running_loop`); everywhere else the engine starts one in a thread at the first
+call. Clients, pools and futures of tools belong to that loop and stay usable from one call to the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from django.db import transaction
+
+from tools_app.engine.calls import Calls, Options, Result, error_row
+from tools_app.engine.journal import Entry
+from tools_app.errors import InternalError, ToolError
+from tools_app.models import Call
+from tools_app.tool import Caller
+
+log = logging.getLogger("tools_app.engine")
+
+DRAIN_SECONDS: Final = 10.0
+_DEFAULTS: Final = Options()
+
+_lock = threading.Lock()
+_loop: asyncio.AbstractEventLoop | None = None
+_thread: threading.Thread | None = None
+_calls: Calls | None = None
+
+
+def adopt_running_loop() -> None:
+    """Run this process's calls on the loop that is running now. Before the first call."""
+    global _loop, _calls
+    with _lock:
+        if _loop is not None:
+            raise RuntimeError("the engine has a loop already")
+        _loop, _calls = asyncio.get_running_loop(), Calls()
+
+
+async def call(
+    name: str,
+    arguments: Mapping[str, Any] | None,
+    caller: Caller,
+    *,
+    door: str,
+    options: Options = _DEFAULTS,
+) -> Result:
+    """Run a tool for a caller.
+
+    Raises:
+        ToolError: whatever went wrong; it is on record already and knows its `call_id` and `duration_ms`.
+    """
+    loop, calls = _started()
+    work = calls.call(name, arguments, caller, door=door, options=options)
+    if asyncio.get_running_loop() is loop:
+        return await work
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+
+def call_sync(
+    name: str,
+    arguments: Mapping[str, Any] | None,
+    caller: Caller,
+    *,
+    door: str,
+    options: Options = _DEFAULTS,
+) -> Result:
+    """`call` for code without an event loop.
+
+    Raises:
+        ToolError: as `call` does.
+        RuntimeError: inside a transaction, where the journal could not commit.
+    """
+    if transaction.get_connection().in_atomic_block:
+        raise RuntimeError("a tool cannot be called inside a transaction: its journal entry could not be committed")
+    loop, calls = _started()
+    work = calls.call(name, arguments, caller, door=door, options=options)
+    return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+
+async def report(bug: BaseException, *, door: str, caller: Caller | None = None, where: str = "") -> InternalError:
+    """Write down a bug that happened outside a call, and get what may be said of it."""
+    loop, calls = _started()
+    work = _report(calls, bug, door, caller, where)
+    if asyncio.get_running_loop() is loop:
+        return await work
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+
+def report_sync(bug: BaseException, *, door: str, caller: Caller | None = None, where: str = "") -> InternalError:
+    """`report` for code without an event loop."""
+    loop, calls = _started()
+    return asyncio.run_coroutine_threadsafe(_report(calls, bug, door, caller, where), loop).result()
+
+
+def note_use(key_id: int) -> None:
+    """A key was used: its `last_used_at` follows within a minute."""
+    _started()[1].journal.note_use(key_id)
+
+
+async def close(seconds: float = DRAIN_SECONDS) -> None:
+    """Let the calls under way end and write everything down. The next call would start anew."""
+    global _loop, _thread, _calls
+    with _lock:
+        loop, thread, calls = _loop, _thread, _calls
+        _loop = _thread = _calls = None
+    if loop is None or calls is None:
+        return
+    if loop is asyncio.get_running_loop():
+        await calls.close(seconds)
+        return
+    await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(calls.close(seconds), loop))
+    if thread is not None:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(2)
+
+
+async def _report(calls: Calls, bug: BaseException, door: str, caller: Caller | None, where: str) -> InternalError:
+    error = InternalError(detail=bug)
+    # Not a call, but the error log's row has the same parts.
+    about = Call(id="", door=door, caller_name=caller.name if caller else "", started_at=datetime.now(UTC))
+    row = error_row(error, secrets.token_hex(16), about)
+    log.error("%s: %s", where or door, type(bug).__name__, exc_info=bug, extra={"error_id": error.error_id})
+    try:
+        await calls.journal.write(Entry(error=row))
+    except ToolError as trouble:
+        log.warning("error %s is only in this log: %s", error.error_id, trouble)
+    return error
+
+
+def _started() -> tuple[asyncio.AbstractEventLoop, Calls]:
+    global _loop, _thread, _calls
+    loop, calls = _loop, _calls
+    if loop is not None and calls is not None:
+        return loop, calls
+    with _lock:
+        if _loop is None or _calls is None:
+            ready = threading.Event()
+            _loop = asyncio.new_event_loop()
+            _thread = threading.Thread(target=_serve, args=(_loop, ready), name="toolhub-engine", daemon=True)
+            _thread.start()
+            ready.wait()
+            _calls = Calls()
+        return _loop, _calls
+
+
+def _serve(loop: asyncio.AbstractEventLoop, ready: threading.Event) -> None:
+    asyncio.set_event_loop(loop)
+    loop.call_soon(ready.set)
+    loop.run_forever()
+    loop.close()

@@ -1,0 +1,83 @@
+"""A bounded pool of threads for tools that block.
+
+The threads are daemons: a tool that never comes back can neither hold up the end of the process nor take a thread
+from Django. It keeps its place in the pool until it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from django.db import close_old_connections, connections
+
+Job = Callable[[], None]
+
+
+class Workers:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._idle = 0
+
+    async def run(self, work: Callable[[], Any]) -> Any:
+        """Run `work` in a thread. If the caller stops waiting first, its outcome is dropped."""
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[Any] = loop.create_future()
+        context = contextvars.copy_context()
+
+        def job() -> None:
+            if outcome.cancelled():
+                return
+            try:
+                value, error = context.run(work), None
+            except BaseException as caught:
+                value, error = None, caught
+            finally:
+                close_old_connections()
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_settle, outcome, value, error)
+
+        self._submit(job)
+        return await outcome
+
+    def close(self) -> None:
+        """Let idle threads end; busy ones end with their job."""
+        for _ in range(self._threads):
+            self._jobs.put(None)
+
+    def _submit(self, job: Job) -> None:
+        self._jobs.put(job)
+        with self._lock:
+            if self._idle == 0 and self._threads < self._limit:
+                self._threads += 1
+                threading.Thread(target=self._work, name=f"toolhub-tool-{self._threads}", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                self._idle += 1
+            job = self._jobs.get()
+            with self._lock:
+                self._idle -= 1
+            if job is None:
+                connections.close_all()
+                return
+            job()
+
+
+def _settle(outcome: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+    if outcome.done():
+        return
+    if error is None:
+        outcome.set_result(value)
+    elif isinstance(error, StopIteration):  # A future refuses it.
+        outcome.set_exception(RuntimeError(f"StopIteration: {error}"))
+    else:
+        outcome.set_exception(error)
