@@ -1,0 +1,65 @@
+"""Call a tool from the shell, on the same path as every other call."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from tools_app import access, engine, json_text
+from tools_app.errors import ToolDisabledError, ToolError, ToolNotFoundError, ValidationError
+from tools_app.json_text import JsonError
+from tools_app.management.hub_command import HubCommand, Stop
+
+FAILED, WRONG_USE, NOT_AVAILABLE = 1, 2, 3
+
+
+class Command(HubCommand):
+    help = (
+        "Call a tool and print its answer. Ends with 0, or 1 when the tool failed, 2 when the arguments are wrong, "
+        "3 when there is no such tool or it may not be called."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("name", help="the tool's name")
+        parser.add_argument("arguments", nargs="?", default="{}", help='a JSON object, or "-" to read one from stdin')
+        parser.add_argument("--timeout", type=int, metavar="MS", help="deadline in milliseconds")
+
+    def handle(self, *args: Any, name: str, arguments: str, timeout: int | None, **options: Any) -> None:
+        if options["verbosity"] < 2:
+            # What went wrong is told below, to a person; -v 2 shows the log as well.
+            logging.getLogger("tools_app").setLevel(logging.CRITICAL)
+        given = _parsed(sys.stdin.read() if arguments == "-" else arguments)
+        try:
+            result = engine.call_sync(
+                name, given, access.caller_of_process(), door="command", options=engine.Options(timeout_ms=timeout)
+            )
+        except ToolError as error:
+            for problem in error.details[1:]:
+                self.stderr.write(f"toolhub: also: {problem.message}")
+            message = " ".join(filter(None, (error.message.rstrip(".") + ".", error.next_step)))
+            if error.error_id:
+                message += f" (errorId {error.error_id})"
+            raise Stop(message, _exit_code(error)) from error
+        finally:
+            asyncio.run(engine.close(2))
+        self.stdout.write(result.answer.text)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        given = json_text.parsed(text.encode(errors="surrogatepass"))
+    except JsonError as error:
+        raise Stop(f"the arguments are not JSON: {error}", WRONG_USE) from error
+    if not isinstance(given, dict):
+        raise Stop('the arguments must be a JSON object, like \'{"message": "hi"}\'', WRONG_USE)
+    return given
+
+
+def _exit_code(error: ToolError) -> int:
+    if isinstance(error, ToolNotFoundError | ToolDisabledError):
+        return NOT_AVAILABLE
+    return WRONG_USE if isinstance(error, ValidationError) else FAILED

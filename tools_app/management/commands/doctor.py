@@ -1,0 +1,105 @@
+"""Looks at everything that can be wrong with a hub and says what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.checks import run_checks
+from django.db import DatabaseError, connection
+
+from tools_app import catalog, conf, installation, sources
+from tools_app.installation import NotReady, Schema
+from tools_app.management.hub_command import HubCommand
+from tools_app.models import ApiKey, ErrorLog, revision
+
+
+@dataclass(frozen=True)
+class Finding:
+    good: bool
+    what: str
+    advice: str = ""
+
+
+class Command(HubCommand):
+    help = "Check home, database, tools and settings. Ends with 1 when something needs attention. Changes nothing."
+    needs_ready = False
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        bad = 0
+        for finding in findings():
+            mark = self.style.SUCCESS("ok ") if finding.good else self.style.ERROR("!! ")
+            self.stdout.write(f"{mark} {finding.what}")
+            if finding.advice:
+                self.stdout.write(f"    {finding.advice}")
+            bad += not finding.good
+        self.stdout.write(f"\n{bad} to look at." if bad else "\nAll is well.")
+        if bad:
+            raise SystemExit(1)
+
+
+def findings() -> Iterator[Finding]:
+    """Everything worth saying, in the order in which it should be mended."""
+    if (home := conf.home()) is not None:
+        open_to_others = home.stat().st_mode & 0o077
+        yield Finding(
+            not open_to_others,
+            f"state is kept in {home}",
+            f"Others on this machine can look into it: chmod 700 {home}" if open_to_others else "",
+        )
+    for message in run_checks(include_deployment_checks=False):
+        yield Finding(False, f"settings: {message.msg}", message.hint or "")
+    yield from _of_tools()
+    try:
+        state = installation.schema()
+    except NotReady as error:
+        yield Finding(False, str(error))
+        return
+    yield _of_schema(state)
+    if state is not Schema.CURRENT:
+        return
+    try:
+        yield from _of_data()
+    except DatabaseError as error:
+        yield Finding(False, installation.database_trouble(error))
+
+
+def _of_schema(state: Schema) -> Finding:
+    advice = {
+        Schema.EMPTY: "Nothing is set up yet: run `toolhub serve`.",
+        Schema.OLDER: "Run `toolhub migrate`.",
+        Schema.NEWER: "Install the version of ToolHub that made it, or restore a copy from backups.",
+        Schema.CURRENT: "",
+    }[state]
+    return Finding(state is Schema.CURRENT, f"database ({connection.vendor}): its schema is {state.value}", advice)
+
+
+def _of_tools() -> Iterator[Finding]:
+    registry = sources.registry()
+    yield Finding(len(registry) > 0, f"{len(registry)} tools are loaded")
+    for problem in registry.problems:
+        cure = "Mend the file, then restart the hub or run `toolhub synctools`."
+        yield Finding(False, f"not loaded: {problem}", cure)
+
+
+def _of_data() -> Iterator[Finding]:
+    missing = revision.missing_triggers(connection)
+    yield Finding(
+        not missing,
+        "changes reach running processes" if not missing else f"{len(missing)} database triggers are missing",
+        "Run `toolhub migrate`: without them a switched tool is noticed only after a restart." if missing else "",
+    )
+    snapshot = catalog.current()
+    yield Finding(True, f"{len(snapshot.callable)} of {len(snapshot.all)} tools can be called")
+    for entry in snapshot.all:
+        if entry.refusal is not None and entry.enabled:
+            yield Finding(False, f"{entry.name}: {entry.refusal.reason}", entry.refusal.next_step)
+    unsynced = [loaded.tool.name for loaded in sources.registry() if snapshot.find(loaded.tool.name) is None]
+    if unsynced:
+        yield Finding(False, f"not written down yet: {', '.join(unsynced[:5])}", "Run `toolhub synctools`.")
+    usable = ApiKey.objects.filter(revoked_at=None).count()
+    yield Finding(True, f"{usable} API keys are valid" if usable else "no API key: `toolhub addkey NAME` makes one")
+    newest = ErrorLog.objects.values_list("created_at", "code", "tool_name").first()
+    if newest is not None:
+        yield Finding(True, f"newest error: {newest[1]} of {newest[2] or 'the hub'} at {newest[0]:%Y-%m-%d %H:%M} UTC")

@@ -1,0 +1,19 @@
+"""Django's own `migrate`, which first copies a SQLite database that it is about to change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.commands.migrate import Command as Migrate
+
+from tools_app import installation
+
+
+class Command(Migrate):
+    def handle(self, *args: Any, **options: Any) -> None:
+        only_looks = options["plan"] or options["check_unapplied"]
+        if not only_looks and installation.schema() is installation.Schema.OLDER:
+            copy = installation.copied()
+            if copy is not None and options["verbosity"] > 0:
+                self.stdout.write(f"A copy of the database as it was: {copy}")
+        super().handle(*args, **options)

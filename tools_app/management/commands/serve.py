@@ -1,0 +1,193 @@
+"""Start the hub: one command from an empty directory to a running server."""
+
+from __future__ import annotations
+
+import getpass
+import ipaddress
+import os
+import signal
+import socket
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from django.conf import settings
+from django.core.management.base import CommandParser
+
+from tools_app import catalog, checks, conf, installation, sources
+from tools_app.errors import ToolError
+from tools_app.installation import Welcome
+from tools_app.management.hub_command import REFUSED, HubCommand, Stop
+
+DRAIN_SECONDS: Final = 10
+
+
+class Command(HubCommand):
+    help = "Start the hub with admin and REST API; on first use also set everything up."
+    needs_ready = False
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--host", default=settings.HOST, help="address to listen on (HOST)")
+        parser.add_argument("--port", type=int, default=settings.PORT, help="port to listen on (PORT)")
+        parser.add_argument("--workers", type=int, default=1, help="processes that serve")
+        parser.add_argument("--log-level", default=settings.LOG_LEVEL, choices=settings.LOG_LEVELS)
+
+    def handle(self, *args: Any, host: str, port: int, workers: int, log_level: str, **options: Any) -> None:
+        begun = time.monotonic()
+        if not 1 <= port <= 65535 or not 1 <= workers <= 64:
+            raise Stop("--port takes 1 to 65535, --workers 1 to 64", REFUSED)
+        if log_level != settings.LOG_LEVEL:
+            # The settings module is the one place that knows what a level means; worker processes read it too.
+            os.environ["LOG_LEVEL"] = log_level
+            settings.LOGGING["level"] = log_level
+            from tools_app import logs
+
+            logs.configure(settings.LOGGING)
+        refuse_exposure(host)
+        listener = listen(host, port)
+        report = installation.set_up(self.tell)
+        if report is not None and (report.added or report.changed or report.returned or report.retired):
+            self.tell(f"Tools: {report}")
+        try:
+            first = installation.welcome(settings.TOOLHUB_ADMIN_PASSWORD, actor=f"command:{getpass.getuser()}")
+        except ToolError as error:
+            raise Stop(f"TOOLHUB_ADMIN_PASSWORD: {error.message}", REFUSED) from error
+        self._summary(host, listener.getsockname()[1], first, time.monotonic() - begun)
+        self._serve(listener, workers)
+
+    def _summary(self, host: str, port: int, first: Welcome, seconds: float) -> None:
+        address = f"http://{'localhost' if _is_loopback(host) else host}:{port}"
+        out, bold = self.stdout, self.style.MIGRATE_HEADING
+        out.write(f"\n{bold('ToolHub')} {conf.value('TOOLHUB_VERSION')} is ready after {seconds:.1f} s\n")
+        out.write(f"  Admin   {address}/admin/")
+        out.write(f"  REST    {address}/v1/tools")
+        out.write(f"  Agents  {_agent_command()}   (MCP over stdio)")
+        out.write(f"  State   {conf.home()}\n")
+        for line in tool_lines():
+            out.write(f"  {line}")
+        if first.password or first.key:
+            self._show_once(first)
+        out.write("\n  Ctrl-C ends it.\n")
+        out.flush()
+
+    def _show_once(self, first: Welcome) -> None:
+        """The way in, on a terminal; where the output may end up in a log, in a file for the owner's eyes only."""
+        lines = []
+        if first.password:
+            lines.append(f"Admin login   admin / {first.password}")
+        if first.key:
+            lines.append(f"API key       {first.key}")
+        home = conf.home()
+        if self.stdout.isatty() or home is None:
+            self.stdout.write(f"\n  {self.style.WARNING('Shown only this once:')}")
+            for line in lines:
+                self.stdout.write(f"  {line}")
+        else:
+            path = home / "first-login.txt"
+            _write_private(path, "\n".join(lines) + "\n")
+            self.stdout.write(f"\n  Login and first API key: {path} (read it, then delete it)")
+
+    def _serve(self, listener: socket.socket, workers: int) -> None:
+        import uvicorn
+        from uvicorn.supervisors import Multiprocess
+
+        module, _, attribute = settings.ASGI_APPLICATION.rpartition(".")
+        config = uvicorn.Config(
+            f"{module}:{attribute}",
+            log_config=None,
+            lifespan="on",
+            workers=workers,
+            proxy_headers=False,
+            server_header=False,
+            # It would print query strings, where people put keys; the engine's own lines say more about a call.
+            access_log=False,
+            timeout_graceful_shutdown=DRAIN_SECONDS,
+        )
+        server = uvicorn.Server(config)
+        # uvicorn drains, then raises the signal once more for whoever was there before it: us.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, _end)
+        if workers > 1:
+            Multiprocess(config, sockets=[listener]).run()
+        else:
+            server.run(sockets=[listener])
+        if not server.started and workers == 1:
+            raise Stop("the server could not start; the log above says why", 1)
+
+
+def refuse_exposure(host: str) -> None:
+    """Beyond this machine only with a real secret and without debugging pages.
+
+    Raises:
+        Stop
+    """
+    if _is_loopback(host):
+        return
+    if settings.DEBUG:
+        raise Stop(f"DEBUG shows secrets to visitors: unset it, or listen on 127.0.0.1 instead of {host}", REFUSED)
+    if weak := checks.secret_key_is_strong(None):
+        raise Stop(f"{weak[0].msg} {weak[0].hint} Or listen on 127.0.0.1 instead of {host}.", REFUSED)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take the port before anything else is done.
+
+    Raises:
+        Stop: with what to change.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        if error.errno == 98 or "in use" in str(error):
+            cure = f"stop what uses it, or choose another: PORT={port + 1}"
+            raise Stop(f"port {port} on {host} is taken; {cure}", REFUSED) from error
+        raise Stop(f"cannot listen on {host}:{port} ({error.strerror}); check HOST and PORT", REFUSED) from error
+    listener.set_inheritable(True)
+    return listener
+
+
+def tool_lines() -> list[str]:
+    """Tools per pack, and what keeps some from being called."""
+    snapshot = catalog.current()
+    total: Counter[str] = Counter(entry.pack for entry in snapshot.all)
+    ready: Counter[str] = Counter(entry.pack for entry in snapshot.callable)
+    lines = []
+    for pack in sorted(total):
+        reasons = sorted({entry.refusal.reason for entry in snapshot.all if entry.pack == pack and entry.refusal})
+        why = f"  ({'; '.join(reasons)})" if reasons else ""
+        lines.append(f"Pack    {pack}: {ready[pack]} of {total[pack]} tools can be called{why}")
+    lines.extend(f"Broken  {problem}" for problem in sources.registry().problems)
+    return lines or ["Pack    no tools yet"]
+
+
+def _agent_command() -> str:
+    script = Path(sys.argv[0])
+    if script.name == "toolhub" and script.is_file():
+        return f"{script.resolve()} runmcp"
+    beside = Path(sys.executable).with_name("toolhub")
+    return f"{beside} runmcp" if beside.exists() else f"{sys.executable} -m toolhub runmcp"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    sys.exit(0)

@@ -1,0 +1,19 @@
+"""Bring the records of tools up to date with the tools that are there. `serve` does it at every start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tools_app import installation, sources, sync
+from tools_app.management.hub_command import HubCommand
+
+
+class Command(HubCommand):
+    help = "Write down new, changed and vanished tools; running servers and agents notice at once."
+    needs_ready = False
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        report = installation.require_ready(self.tell) or sync.sync(sources.registry())
+        self.stdout.write(f"{report}")
+        for problem in sources.registry().problems:
+            self.stderr.write(f"not loaded: {problem}")

@@ -1,0 +1,54 @@
+"""What all commands of the hub share: they need a hub that is ready, and end with one clear line when it is not."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.db import DatabaseError
+
+from tools_app import installation
+from tools_app.errors import ToolError
+
+REFUSED = 2
+
+
+class Stop(Exception):
+    """End the command with a line on stderr and an exit code."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class HubCommand(BaseCommand):
+    """A command of the hub. Subclasses implement `handle`; `needs_ready` says whether the schema must fit first."""
+
+    needs_ready = True
+    requires_system_checks = ()
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            if self.needs_ready:
+                installation.require_ready(self.tell)
+            return super().execute(*args, **options)
+        except installation.NotReady as error:
+            self._end(str(error), REFUSED)
+        except Stop as error:
+            self._end(str(error), error.code)
+        except ToolError as error:
+            self._end(" ".join(filter(None, (error.message.rstrip(".") + ".", error.next_step))), 1)
+        except DatabaseError as error:
+            self._end(installation.database_trouble(error), REFUSED)
+        except KeyboardInterrupt:
+            sys.exit(130)
+        return None
+
+    def tell(self, line: str) -> None:
+        """Progress: for people, and therefore not on stdout."""
+        self.stderr.write(line)
+
+    def _end(self, message: str, code: int) -> None:
+        self.stderr.write(f"toolhub: {message}")
+        sys.exit(code)
