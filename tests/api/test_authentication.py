@@ -1,0 +1,182 @@
+"""Who is let in: a key in one of two headers, checked anew at every request."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from datetime import timedelta
+
+import pytest
+import time_machine
+from django.contrib.auth import get_user_model
+from django.utils import timezone
+
+from tests.api.conftest import MakeKey
+from tests.api.rest import Rest, failure
+from tests.support.tools import eventually
+from tools_app import governance, secrets
+from tools_app.models import ApiKey
+
+OPEN = ("/", "/health", "/tools")
+CLOSED = (("GET", "/v1/tools"), ("GET", "/v1/tools/echo"), ("POST", "/v1/tools/call"))
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
+NAMES = ("api_key", "apikey", "apiKey", "API-KEY", "key", "token", "access_token", "x-api-key", "Authorization")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X_API_Key": "{}"},
+        {"Authorization": "Bearer {}"},
+        {"Authorization": "bearer   {}"},
+        {"Authorization": "BEARER {}"},
+        {"Authorization": "Bearer {}", "X_API_Key": "{}"},
+        {"Authorization": "Basic YWxpY2U6c2VjcmV0", "X_API_Key": "{}"},
+    ],
+)
+def test_takes_a_key_from_either_header(rest: Rest, headers: dict[str, str]) -> None:
+    sent = {name: value.format(rest.key) for name, value in headers.items()}
+
+    assert rest.send("GET", "/v1/tools", key=None, **sent).status_code == 200
+
+
+@pytest.mark.parametrize(("method", "path"), CLOSED)
+def test_refuses_whoever_sends_no_key_and_says_how(rest: Rest, method: str, path: str) -> None:
+    response = rest.send(method, path, '{"name": "echo"}', key=None)
+
+    told = failure(response, 401, "AUTHENTICATION_ERROR")
+    assert told["error"] == "Authentication required"
+    assert "Authorization: Bearer" in told["nextStep"]
+    assert response.headers["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Authorization": "Bearer"},
+        {"Authorization": "Bearer "},
+        {"Authorization": "{}"},
+        {"Authorization": "Token {}"},
+        {"Authorization": "Bearer {}, Bearer {}"},
+        {"Authorization": "Bearer {} {}"},
+        {"Authorization": "Basic YWxpY2U6c2VjcmV0"},
+        {"X_API_Key": ""},
+        {"X_API_Key": "Bearer {}"},
+        {"X_API_Key": "{}x"},
+        {"X_API_Key": "thub_"},
+        {"X_API_Key": "\u00e4" * 40},
+        {"X_API_Key": "x" * 60_000},
+        {"Cookie": "key={}"},
+    ],
+)
+def test_refuses_anything_else(rest: Rest, headers: dict[str, str]) -> None:
+    sent = {name: value.format(rest.key, rest.key) for name, value in headers.items()}
+
+    failure(rest.send("GET", "/v1/tools", key=None, **sent), 401, "AUTHENTICATION_ERROR")
+
+
+def test_refuses_two_keys_that_differ(rest: Rest, make_key: MakeKey) -> None:
+    bearer = f"Bearer {make_key('bob')}"
+
+    failure(rest.get("/v1/tools", Authorization=bearer), 401, "AUTHENTICATION_ERROR")
+
+
+def test_does_not_tell_why_a_key_is_refused(rest: Rest, make_key: MakeKey) -> None:
+    revoked, expired = make_key("revoked"), make_key("expired", expires_at=timezone.now() - timedelta(seconds=1))
+    governance.revoke_key(ApiKey.objects.get(name="revoked"), actor="test")
+    mistyped = rest.key[:-1] + ("a" if rest.key[-1] != "a" else "b")
+
+    answers = [rest.get("/v1/tools", key=key) for key in (secrets.new_key()[0], mistyped, revoked, expired)]
+
+    told = [failure(answer, 401, "AUTHENTICATION_ERROR") for answer in answers]
+    assert len({tuple(sorted(one.items())) for one in told if one.pop("timestamp")}) == 1
+
+
+def test_refuses_a_revoked_key_from_the_next_request(rest: Rest) -> None:
+    assert rest.get("/v1/tools").status_code == 200
+
+    governance.revoke_key(ApiKey.objects.get(), actor="test")
+
+    failure(rest.get("/v1/tools"), 401, "AUTHENTICATION_ERROR")
+
+
+def test_refuses_an_expired_key_from_the_next_request(rest: Rest, make_key: MakeKey) -> None:
+    key = make_key("soon", expires_at=timezone.now() + timedelta(hours=1))
+    assert rest.get("/v1/tools", key=key).status_code == 200
+
+    with time_machine.travel(timezone.now() + timedelta(hours=2), tick=True):
+        failure(rest.get("/v1/tools", key=key), 401, "AUTHENTICATION_ERROR")
+
+
+def test_takes_away_a_scope_from_the_next_request(rest: Rest) -> None:
+    assert rest.get("/v1/tools").status_code == 200
+
+    ApiKey.objects.update(scopes=["tools:read"])
+
+    failure(rest.get("/v1/tools"), 403, "AUTHORIZATION_ERROR")
+
+
+def test_a_session_of_the_admin_does_not_count(rest: Rest) -> None:
+    rest.client.force_login(get_user_model().objects.create_superuser("root"))
+
+    failure(rest.get("/v1/tools", key=None), 401, "AUTHENTICATION_ERROR")
+
+
+def test_refuses_a_key_in_the_address_and_says_where_it_belongs(rest: Rest, subtests: pytest.Subtests) -> None:
+    for name in NAMES:
+        with subtests.test(name=name):
+            response = rest.get(f"/v1/tools?{name}=hunter2")
+            told = failure(response, 400, "VALIDATION_ERROR")
+            assert told["error"] == "Keys are not taken from the address"
+            assert "revoke" in told["nextStep"]
+            assert b"hunter2" not in response.content
+
+
+@pytest.mark.parametrize("path", [*OPEN, "/v1/tools", "/v1/tools/echo"])
+def test_a_key_in_the_address_is_refused_everywhere_and_logged_nowhere(
+    rest: Rest, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    response = rest.get(f"{path}?q={rest.key}", key=None)
+
+    failure(response, 400, "VALIDATION_ERROR")
+    assert rest.key not in response.content.decode() + str(response.headers) + caplog.text
+
+
+@pytest.mark.parametrize("scopes", [[], ["tools:list"], ["tools:read"], ["tools:list", "tools:read", "tools:manage"]])
+def test_only_a_key_with_the_scope_may_call(rest: Rest, make_key: MakeKey, scopes: list[str]) -> None:
+    key = make_key("limited", scopes=scopes)
+
+    told = failure(rest.call("echo", {"message": "hi"}, key=key), 403, "AUTHORIZATION_ERROR")
+
+    assert told["error"] == "Permission denied: requires scope tools:execute"
+
+
+def test_a_key_for_everything_may_do_everything(rest: Rest, make_key: MakeKey) -> None:
+    key = make_key("root", scopes=["admin:*"])
+
+    assert rest.get("/v1/tools", key=key).status_code == 200
+    assert rest.get("/v1/tools/echo", key=key).status_code == 200
+    assert rest.call("echo", {"message": "hi"}, key=key).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1", "/v1/", "/v1/docs", "/v1/openapi.json", "/docs", "/openapi.json", "/v1/keys"])
+def test_shows_nothing_else_to_strangers(rest: Rest, path: str) -> None:
+    failure(rest.get(path, key=None), 404, "ROUTE_NOT_FOUND")
+
+
+def test_strangers_learn_nothing_of_the_inside(rest: Rest, subtests: pytest.Subtests) -> None:
+    inside = ("django", "ninja", "python", "uvicorn", "echo", "calculate")
+    for path, method in itertools.product((*OPEN, "/v1", "/nope", *(path for _, path in CLOSED)), METHODS):
+        with subtests.test(path=path, method=method):
+            response = rest.send(method, path, key=None)
+            shown = (response.content.decode() + str(response.headers)).lower()
+            assert response.status_code in (200, 302, 401, 404, 405)
+            assert not [word for word in inside if word in shown]
+
+
+def test_notes_when_a_key_was_used(rest: Rest) -> None:
+    rest.get("/v1/tools")
+
+    assert eventually(lambda: ApiKey.objects.get().last_used_at is not None)

@@ -1,0 +1,44 @@
+"""Reading request bodies: plain JSON in UTF-8 and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django.http import HttpRequest
+from ninja.parser import Parser
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from tools_app import json_text
+from tools_app.api.errors import UnsupportedMediaTypeError
+from tools_app.errors import Problem, ValidationError
+from tools_app.json_text import JsonError
+
+
+class Body(BaseModel):
+    """What a request may hold: exactly the fields named, of exactly their types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel)
+
+
+class StrictParser(Parser):
+    """Ninja's parser would take any content type for JSON, and more than JSON."""
+
+    def parse_body(self, request: HttpRequest) -> dict[str, Any]:
+        """Raises: UnsupportedMediaTypeError, ValidationError."""
+        _refuse_other_types(request)
+        try:
+            return cast(dict[str, Any], json_text.parsed(request.body))
+        except JsonError as error:
+            message = f"The body cannot be read as JSON: {error}"
+            raise ValidationError(problems=[Problem("", message)]) from error
+
+
+def _refuse_other_types(request: HttpRequest) -> None:
+    # A form, or text/plain, is what a foreign web page can send without asking.
+    parameters = dict(request.content_params or {})
+    charset = parameters.pop("charset", "utf-8").lower()
+    if request.content_type != "application/json" or charset != "utf-8" or parameters:
+        raise UnsupportedMediaTypeError("The body must be sent as application/json")
+    if "Content-Encoding" in request.headers:
+        raise UnsupportedMediaTypeError("The body must not be compressed")

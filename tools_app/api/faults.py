@@ -1,0 +1,50 @@
+"""What pydantic finds wrong with a request, in the words that the hub has for the arguments of a tool."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tools_app.errors import Problem, shortened
+from tools_app.schemas import dotted, pointer
+
+_TYPES: Final = {
+    "string_type": "string",
+    "int_type": "integer",
+    "bool_type": "boolean",
+    "dict_type": "object",
+    "model_type": "object",
+    "model_attributes_type": "object",
+    "list_type": "array",
+}
+
+
+def problem(fault: dict[str, Any]) -> Problem:
+    """One of pydantic's faults in our words, which never repeat what was sent."""
+    source, *path = fault["loc"]
+    # Ninja puts the name of the view's own parameter in between; for a query only where it does not know the rest.
+    path = path[-1:] if source == "query" else path[1:]
+    kind = fault["type"]
+    name = shortened(dotted(path)) if path else "the body"
+    where = pointer([shortened(str(step)) for step in path])
+    if kind == "missing":
+        return Problem(where, f"Required parameter missing: {name}" if path else "A JSON object is required", "a value")
+    if kind == "extra_forbidden":
+        return Problem(where, f"Unknown parameter: {name}")
+    subject = f"parameter {name}" if path else name
+    if expected := _TYPES.get(kind):
+        return Problem(where, f"Invalid type for {subject}: expected {expected}", expected)
+    expected = _expectation(kind, fault.get("ctx", {}))
+    return Problem(where, f"Invalid value for {subject}: expected {expected}", expected)
+
+
+def _expectation(kind: str, limits: dict[str, Any]) -> str:
+    match kind:
+        case "greater_than_equal":
+            return f"{limits['ge']} or more"
+        case "less_than_equal":
+            return f"{limits['le']} or less"
+        case "string_too_short":
+            return "a value that is not empty"
+        case "string_too_long":
+            return f"at most {limits['max_length']} characters"
+    return str(limits.get("expected", "another value"))

@@ -1,0 +1,52 @@
+"""Whether the hub can work, for whoever decides to send it work. Open to all, so it says no more than that."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Literal
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+from pydantic import BaseModel
+
+from tools_app import catalog
+from tools_app.api.answers import answer, timestamp
+from tools_app.errors import StorageBusyError
+
+router = Router(auth=None, tags=["hub"])
+
+PATIENCE_SECONDS: Final = 3.0
+
+Outcome = Literal["pass", "warn", "fail"]
+
+
+class Checks(BaseModel):
+    database: Outcome
+    tools: Outcome
+
+
+class Health(BaseModel):
+    status: Literal["healthy", "degraded", "unhealthy"]
+    checks: Checks
+    timestamp: str
+
+
+@router.get("health", response={200: Health, 503: Health}, url_name="health")
+async def show_health(request: HttpRequest) -> HttpResponse:
+    """Tell whether calls can be taken: 200, or 503 when somebody should look."""
+    checks = await _checks()
+    outcomes = {checks.database, checks.tools}
+    status = "unhealthy" if "fail" in outcomes else "degraded" if "warn" in outcomes else "healthy"
+    body = {"status": status, "checks": checks.model_dump(), "timestamp": timestamp()}
+    return answer(body, 200 if status == "healthy" else 503)
+
+
+async def _checks() -> Checks:
+    """A hub in which no tool can be called works, but is of no use; one broken tool among others is no such case."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            snapshot = await catalog.fresh()
+    except (StorageBusyError, TimeoutError):
+        # Which tools there are is written in the database too.
+        return Checks(database="fail", tools="fail")
+    return Checks(database="pass", tools="pass" if snapshot.callable else "warn")

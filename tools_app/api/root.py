@@ -1,0 +1,59 @@
+"""The addresses outside `/v1`: the sign on the door, and the way from the old addresses to the new ones."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from ninja import Router
+from pydantic import BaseModel
+
+from tools_app import conf
+from tools_app.api.answers import answer, timestamp
+
+router = Router(auth=None, tags=["hub"])
+
+_STARTED: Final = time.monotonic()
+
+
+class Sign(BaseModel):
+    status: str
+    message: str
+    version: str
+    uptime: float
+    timestamp: str
+
+
+@router.get("", response=Sign, url_name="root")
+async def show_sign(request: HttpRequest) -> HttpResponse:
+    """Say that the server runs, which version, and for how many seconds."""
+    return answer(
+        {
+            "status": "ok",
+            "message": "MCP Server is running",
+            "version": conf.value("TOOLHUB_VERSION"),
+            "uptime": round(time.monotonic() - _STARTED, 3),
+            "timestamp": timestamp(),
+        }
+    )
+
+
+@router.get("tools", include_in_schema=False, url_name="old_tools")
+async def redirect_tools(request: HttpRequest) -> HttpResponse:
+    return _redirect(request, "api:tools")
+
+
+@router.post("tools/call", include_in_schema=False, url_name="old_call")
+async def redirect_call(request: HttpRequest) -> HttpResponse:
+    return _redirect(request, "api:call", preserve_request=True)
+
+
+def _redirect(request: HttpRequest, name: str, *, preserve_request: bool = False) -> HttpResponse:
+    # Relative, so that it leads to the same host whatever the client calls it.
+    query = request.META.get("QUERY_STRING", "")
+    location = reverse(name) + (f"?{query}" if query else "")
+    response = HttpResponseRedirect(location, preserve_request=preserve_request)
+    del response["Content-Type"]  # There is nothing in it.
+    return response

@@ -1,0 +1,30 @@
+"""The addresses of the REST door, and what the site answers where there is none."""
+
+from __future__ import annotations
+
+from inspect import iscoroutinefunction
+from typing import NoReturn
+
+from django.http import HttpRequest
+from django.urls import URLPattern, include, path, re_path
+
+from tools_app.api import api
+from tools_app.api.door import behind_door
+from tools_app.api.errors import RouteNotFoundError
+
+
+async def nothing_here(request: HttpRequest) -> NoReturn:
+    """Below /v1 every answer is JSON, also with DEBUG, where Django would show a page of its own."""
+    raise RouteNotFoundError
+
+
+_operations, _app_name, _namespace = api.urls
+for _operation in _operations:
+    # All but ninja's own root, which our first address hides.
+    if isinstance(_operation, URLPattern) and iscoroutinefunction(_operation.callback):
+        _operation.callback = behind_door(_operation.callback)
+
+urlpatterns = [
+    path("", include((_operations, _app_name), namespace=_namespace)),
+    re_path(r"^v1(?:/.*)?\Z", behind_door(nothing_here)),
+]
