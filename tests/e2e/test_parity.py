@@ -1,0 +1,131 @@
+"""The same call through every door: the same answer, the same error, and one row in the journal."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.agents import Agent
+from tests.support.processes import Home, key_in
+
+TOOLS = '''
+from toolhub import Hints, NotFoundError, tool
+
+@tool(hints=Hints(read_only=True))
+def workflow(id: str) -> dict[str, str]:
+    """Get a workflow."""
+    if id == "abc123":
+        context = {"operation": "get workflow", "resourceType": "Workflow", "resourceId": id}
+        raise NotFoundError(f"Workflow {id!r} not found", context=context)
+    if id == "boom":
+        raise RuntimeError("secret detail")
+    return {"id": id}
+
+@tool(hints=Hints(read_only=True))
+def off() -> str:
+    """Be switched off."""
+    return "on"
+
+@tool(hints=Hints(read_only=True))
+def words(text: str) -> str:
+    """Say something."""
+    return f"# {text}"
+'''
+
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("echo", {"message": "hi 日本語 😀"}),
+    ("calculate", {"operation": "divide", "a": 7, "b": 2}),
+    ("words", {"text": "a heading"}),
+    ("workflow", {"id": "1"}),
+    ("calculate", {"operation": "divide", "a": 1, "b": 0}),
+    ("calculate", {"operation": "power", "a": "1"}),
+    ("echo", {"message": 3}),
+    ("echo", {"message": "x", "more": 1}),
+    ("workflow", {"id": "abc123"}),
+    ("workflow", {"id": "boom"}),
+    ("off", {}),
+    ("nothing", {}),
+]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    directory: Path = tmp_path_factory.mktemp("parity")
+    (directory / "tools").mkdir()
+    (directory / "tools" / "doors.py").write_text(TOOLS)
+    made = Home(directory / "home", {"TOOLHUB_TOOLS_DIR": str(directory / "tools")})
+    assert made.run("synctools").returncode == 0
+    with sqlite3.connect(made.database) as database:
+        database.execute("UPDATE tools_app_toolrecord SET enabled = 0 WHERE name = 'off'")
+    database.close()
+    return made
+
+
+def parsed(text: str) -> Any:
+    return json.loads(text) if text.startswith("{") else text
+
+
+def over_rest(home: Home) -> list[Any]:
+    outcomes: list[Any] = []
+    key = key_in(home.run("addkey", "parity").stdout)
+    with home.serving() as server, httpx.Client(headers={"X-API-Key": key}, trust_env=False) as client:
+        for name, arguments in CALLS:
+            body = client.post(f"{server.url}/v1/tools/call", json={"name": name, "parameters": arguments}).json()
+            outcomes.append(body["result"] if body["success"] else (body["code"], body["error"]))
+    return outcomes
+
+
+def over_mcp(home: Home) -> list[Any]:
+    outcomes: list[Any] = []
+    with Agent(home) as agent:
+        agent.connect()
+        for name, arguments in CALLS:
+            answer = agent.answer(agent.ask_tool(name, **arguments))
+            if "error" in answer:
+                assert answer["error"]["code"] == -32602
+                outcomes.append(("TOOL_NOT_FOUND", f"Tool not found: {name}"))
+                continue
+            result = answer["result"]
+            text = result["content"][0]["text"]
+            if result["isError"]:
+                outcomes.append((result["_meta"]["toolhub/error"]["code"], text))
+            else:
+                outcomes.append(parsed(text))
+        agent.leave()
+    return outcomes
+
+
+def by_command(home: Home) -> list[Any]:
+    outcomes: list[Any] = []
+    for name, arguments in CALLS:
+        done = home.run("calltool", name, json.dumps(arguments))
+        if done.returncode == 0:
+            outcomes.append(parsed(done.stdout.strip()))
+        else:
+            outcomes.append((done.returncode, done.stderr))
+    return outcomes
+
+
+def test_every_door_gives_the_same_answer_and_writes_one_row(home: Home) -> None:
+    rest, mcp, command = over_rest(home), over_mcp(home), by_command(home)
+    assert mcp == rest
+    exits = {"TOOL_NOT_FOUND": 3, "TOOL_DISABLED": 3, "VALIDATION_ERROR": 2}
+    for outcome, expected in zip(command, rest, strict=True):
+        if isinstance(expected, tuple):
+            code, message = expected
+            assert outcome[0] == exits.get(code, 1)
+            assert message in outcome[1]
+            assert "secret detail" not in outcome[1]
+        else:
+            assert outcome == expected
+    with sqlite3.connect(home.database) as database:
+        query = "SELECT tool_name, status, code, error FROM tools_app_call WHERE door = ? ORDER BY started_at"
+        rows = {door: database.execute(query, [door]).fetchall() for door in ("rest", "mcp", "command")}
+    database.close()
+    assert len(rows["rest"]) == len(CALLS)
+    assert rows["rest"] == rows["mcp"] == rows["command"]

@@ -1,0 +1,526 @@
+"""`toolhub runmcp` as an agent meets it: a real process on a real home, driven over its pipes."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import queue
+import random
+import re
+import resource
+import select
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, UNSUPPORTED_PROTOCOL_VERSION, TextContent
+
+from tests.support.agents import LEGACY, MODERN, PREFIX, Agent, copy_of
+from tests.support.processes import CHECKOUT, Home
+from tests.support.tools import eventually
+
+ERAS = pytest.mark.parametrize("era", [LEGACY, MODERN])
+CHANGED = "notifications/tools/list_changed"
+HELLO = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+
+TOOLS = '''
+import asyncio, os, subprocess, sys, time
+from typing_extensions import TypedDict
+from toolhub import Hints, tool
+
+print("printed at import")
+os.write(1, b"written at import\\n")
+READ = Hints(read_only=True)
+
+class Counted(TypedDict):
+    n: int
+
+@tool(hints=READ)
+async def count(n: int) -> Counted:
+    """Count."""
+    return {"n": n}
+
+@tool
+async def nap(seconds: float = 30) -> str:
+    """Sleep; writes, so that it is on record while it runs."""
+    await asyncio.sleep(seconds)
+    return "rested"
+
+@tool
+def block(seconds: float = 30) -> str:
+    """Hold a thread."""
+    time.sleep(seconds)
+    return "released"
+
+@tool
+async def stubborn() -> str:
+    """Do not listen to being cancelled."""
+    while True:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            pass
+
+@tool(hints=READ)
+def noise() -> str:
+    """Write to stdout in every way there is, and read from stdin."""
+    print("printed in a tool")
+    sys.__stdout__.write("written in a tool\\n"); sys.__stdout__.flush()
+    os.write(1, b"written to the descriptor\\n")
+    subprocess.run(["echo", "written by a child"], check=True)
+    return "read: " + repr(sys.stdin.read()) + repr(subprocess.run(["cat"], capture_output=True).stdout)
+
+@tool(hints=READ)
+async def large(size: int) -> str:
+    """Answer at length."""
+    return "x" * size
+
+@tool(hints=READ)
+def crash() -> str:
+    """Break."""
+    raise RuntimeError("what nobody may see")
+'''
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home with tools to try things with, set up."""
+    folder = tmp_path_factory.mktemp("stdio")
+    tools = folder / "tools"
+    tools.mkdir()
+    (tools / "trials.py").write_text(TOOLS)
+    made = Home(folder / "home", {"TOOLHUB_TOOLS_DIR": str(tools)})
+    done = made.run("synctools")
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+@pytest.fixture
+def home(template: Home, tmp_path: Path) -> Home:
+    return copy_of(template, tmp_path / "home")
+
+
+@pytest.fixture(scope="module")
+def shared(template: Home, tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home for tests that leave the hub as it is."""
+    return copy_of(template, tmp_path_factory.mktemp("shared") / "home")
+
+
+@pytest.fixture(scope="module", params=[LEGACY, MODERN])
+def agent(shared: Home, request: pytest.FixtureRequest) -> Iterator[Agent]:
+    """A connected agent, for tests that leave it as it is, too."""
+    with Agent(shared, request.param) as connected:
+        connected.connect()
+        yield connected
+
+
+def change(home: Home, *statements: str) -> None:
+    """What another program does to the database, in one transaction."""
+    with closing(sqlite3.connect(home.database, timeout=5)) as database, database:
+        for statement in statements:
+            database.execute(statement)
+
+
+def switch(home: Home, name: str, on: bool) -> None:
+    change(home, f"UPDATE tools_app_toolrecord SET enabled = {int(on)} WHERE name = '{name}'")  # noqa: S608
+
+
+def journal(home: Home, tool: str) -> list[str]:
+    with closing(sqlite3.connect(home.database, timeout=5)) as database:
+        rows = database.execute("SELECT status FROM tools_app_call WHERE tool_name = ? ORDER BY started_at", [tool])
+        return [status for (status,) in rows]
+
+
+def texts(result: dict[str, Any]) -> list[str]:
+    return [part["text"] for part in result["content"]]
+
+
+# ---- with the SDK's own client
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["legacy", MODERN, "auto"])
+async def test_serves_the_clients_of_the_sdk(shared: Home, tmp_path: Path, mode: str) -> None:
+    parameters = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "toolhub", "runmcp"],
+        env=shared.environment,
+        cwd=CHECKOUT.anchor,
+    )
+    with anyio.fail_after(15):
+        async with Client(parameters, mode=mode) as client:
+            if mode != MODERN:  # That one asks for nothing beforehand.
+                assert client.server_info is not None
+                assert client.server_info.name == "toolhub"
+            assert client.protocol_version == (LEGACY if mode == "legacy" else MODERN)
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert list(tools) == sorted(tools)
+            assert {"echo", "calculate", "count", "noise"} <= tools.keys()
+            assert tools["echo"].meta is not None
+            assert tools["echo"].meta["toolhub/version"] == "1.0.0"
+            answer = await client.call_tool("echo", {"message": "hello"})
+            assert answer.content == [TextContent(text='{"message":"hello"}')]
+            assert (answer.is_error, answer.structured_content) == (False, None)
+            assert (await client.call_tool("count", {"n": 3})).structured_content == {"n": 3}
+            wrong = await client.call_tool("calculate", {"operation": "pow", "a": "1"})
+            assert wrong.is_error
+            assert wrong.meta is not None
+            details = wrong.meta["toolhub/error"]["details"]
+            assert {problem["path"] for problem in details} == {"/operation", "/a", "/b"}
+            with pytest.raises(MCPError) as unknown:
+                await client.call_tool("nope", {})
+            assert (unknown.value.code, unknown.value.message) == (INVALID_PARAMS, "Unknown tool: nope")
+            crashed = await client.call_tool("crash", {})
+            assert "nobody may see" not in crashed.model_dump_json()
+
+
+# ---- what is in an answer
+
+
+def test_every_answer_has_the_envelope_of_its_era(agent: Agent) -> None:
+    hello = agent.result(agent.ask("server/discover")) if agent.era == MODERN else None
+    listed = agent.result(agent.ask("tools/list"))
+    called = agent.call("echo", message="hi")
+    assert called["isError"] is False
+    assert called["content"] == [{"type": "text", "text": '{"message":"hi"}'}]
+    own = called["_meta"].pop("toolhub/callId")
+    assert len(own) == 32
+    if hello is None:
+        assert listed.keys() == {"tools"}
+        assert called.keys() == {"content", "isError", "_meta"}
+        return
+    assert (hello["ttlMs"], hello["cacheScope"]) == (60_000, "public")
+    assert (listed["ttlMs"], listed["cacheScope"]) == (1_000, "private")
+    for result in (hello, listed, called):
+        assert result["resultType"] == "complete"
+        assert result["_meta"][f"{PREFIX}serverInfo"]["name"] == "toolhub"
+
+
+def test_a_version_that_is_not_served_is_refused_with_those_that_are(shared: Home) -> None:
+    with Agent(shared, MODERN) as agent:
+        agent.connect()
+        for version, code in (("2099-01-01", UNSUPPORTED_PROTOCOL_VERSION), (None, INVALID_PARAMS)):
+            params: dict[str, Any] = {"_meta": {f"{PREFIX}protocolVersion": version, f"{PREFIX}clientCapabilities": {}}}
+            line = json.dumps({"jsonrpc": "2.0", "id": "v", "method": "tools/list", "params": params})
+            agent.write(line.encode() + b"\n")
+            assert agent.answer("v")["error"]["code"] == code
+
+
+# ---- what is switched
+
+
+@ERAS
+def test_tells_of_a_switch_within_a_second_and_refuses_the_next_call(home: Home, era: str) -> None:
+    with Agent(home, era) as agent:
+        assert agent.connect()["capabilities"]["tools"] == {"listChanged": True}
+        if era == MODERN:
+            listening = agent.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+            assert agent.next()["method"] == "notifications/subscriptions/acknowledged"
+        assert "echo" in [tool["name"] for tool in agent.tools()]
+        for on in (False, True):
+            switch(home, "echo", on)
+            begun = time.monotonic()
+            refused = agent.call("echo", message="hi")
+            assert refused["isError"] is not on
+            if not on:
+                assert texts(refused)[0] == "Tool is disabled: echo"
+                assert refused["_meta"]["toolhub/error"]["code"] == "TOOL_DISABLED"
+            told = [message for message in agent.seen if message.get("method") == CHANGED] or [agent.told(CHANGED)]
+            assert time.monotonic() - begun < 1
+            if era == MODERN:
+                assert told[0]["params"]["_meta"] == {f"{PREFIX}subscriptionId": listening}
+            assert ("echo" in [tool["name"] for tool in agent.tools()]) is on
+            agent.seen.clear()
+        if era == MODERN:
+            agent.stdin.close()
+            ended = [message for message in agent.rest() if message.get("id") == listening]
+            assert [message["result"]["_meta"][f"{PREFIX}subscriptionId"] for message in ended] == [listening]
+
+
+def test_tells_once_of_many_changes_and_not_at_all_of_what_nobody_sees(home: Home) -> None:
+    with Agent(home, TOOLHUB_WATCH_SECONDS="0.02") as agent:
+        agent.connect()
+        agent.notify("notifications/initialized")
+        before = agent.tools()
+        change(home, "UPDATE tools_app_toolrecord SET timeout_ms = 5000", "DELETE FROM tools_app_toolrecord WHERE 0")
+        assert agent.silent(0.3)
+        change(home, *["UPDATE tools_app_toolrecord SET enabled = 1 - enabled WHERE pack = 'builtin'"] * 5)
+        agent.told(CHANGED, 1)
+        assert agent.silent(0.3)
+        assert len(agent.tools()) == len(before) - 2
+
+
+def test_tells_nobody_who_has_not_asked(home: Home) -> None:
+    with Agent(home, MODERN, TOOLHUB_WATCH_SECONDS="0.02") as agent:
+        agent.connect()
+        agent.tools()
+        switch(home, "echo", False)
+        assert agent.silent(0.3)
+
+
+# ---- one connection, many calls
+
+
+def test_a_fast_call_overtakes_twenty_slow_ones(agent: Agent) -> None:
+    begun = time.monotonic()
+    slow = [agent.ask_tool(tool, seconds=0.5) for tool in ("nap", "block") for _ in range(10)]
+    fast, listed = agent.ask_tool("echo", message="hi"), agent.ask("tools/list")
+    assert {agent.next()["id"], agent.next()["id"]} == {fast, listed}
+    assert {agent.next()["id"] for _ in slow} == set(slow)
+    assert time.monotonic() - begun < 3, "one after the other would take ten seconds"
+
+
+@ERAS
+def test_a_cancelled_call_is_not_answered_and_is_on_record(home: Home, era: str) -> None:
+    with Agent(home, era) as agent:
+        agent.connect()
+        for tool in ("nap", "block"):
+            number = agent.ask_tool(tool)
+            assert eventually(lambda tool=tool: journal(home, tool) == ["started"])  # type: ignore[misc]
+            agent.notify("notifications/cancelled", {"requestId": number, "reason": "changed my mind"})
+            assert eventually(lambda tool=tool: journal(home, tool) == ["cancelled"])  # type: ignore[misc]
+        agent.call("echo", message="still there")
+        assert [message for message in agent.seen if "id" in message][-1]["id"] == number + 1
+        assert "may not be on record" not in agent.errors()
+
+
+# ---- what does not belong on the wire
+
+
+def test_only_the_protocol_is_on_stdout(home: Home) -> None:
+    with Agent(home) as agent:
+        agent.connect()
+        agent.tools()
+        assert texts(agent.call("noise")) == ["read: ''b''"]
+        agent.leave()
+        agent.rest()
+        shown = agent.errors()
+        for noise in (
+            "printed at import",
+            "written at import",
+            "printed in a tool",
+            "written in a tool",
+            "written to the descriptor",
+            "written by a child",
+        ):
+            assert noise in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"what is this?", PARSE_ERROR),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/list"', PARSE_ERROR),
+        (b'{"a":"\xff"}', PARSE_ERROR),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', INVALID_REQUEST),
+        (b'{"a":"' + b"x" * 5 * 1024 * 1024 + b'"}', INVALID_REQUEST),
+    ],
+    ids=["garbage", "half", "not UTF-8", "batch", "no id", "5 MiB"],
+)
+def test_what_cannot_be_read_is_answered_and_the_next_line_works(agent: Agent, line: bytes, code: int) -> None:
+    agent.write(line + b"\n")
+    refused = agent.next()
+    assert (refused["id"], refused["error"]["code"]) == (None, code)
+    assert texts(agent.call("echo", message="hi")) == ['{"message":"hi"}']
+
+
+def test_garbage_before_the_first_request_does_not_decide_the_era(shared: Home) -> None:
+    with Agent(shared, MODERN) as agent:
+        agent.write(b"nonsense\n" * 20 + b'{"jsonrpc":"2.0","method":"notifications/x"}\n' * 20)
+        assert agent.connect()["supportedVersions"] == [MODERN]
+
+
+def test_requests_before_the_handshake_are_refused_and_do_no_harm(shared: Home) -> None:
+    with Agent(shared) as agent:
+        assert agent.answer(agent.ask("tools/list"))["error"]["code"] == INVALID_PARAMS
+        assert agent.answer(agent.ask_tool("echo", message="hi"))["error"]["code"] == INVALID_PARAMS
+        agent.notify("notifications/initialized")
+        assert "echo" in [tool["name"] for tool in agent.tools()], "that much of a handshake is enough"
+        agent.connect()
+        assert texts(agent.call("echo", message="hi")) == ['{"message":"hi"}']
+
+
+def test_nothing_that_is_sent_breaks_the_connection(agent: Agent) -> None:
+    chance = random.Random(20260728)  # noqa: S311
+    asked: set[object] = set()
+    for number in range(500):
+        line, request_id = fuzzed(agent, chance, f"fuzz-{number}")
+        if request_id is not None:
+            asked.add(request_id)
+        agent.write(line.replace(b"\n", b"") + b"\n")
+    assert texts(agent.call("echo", message="alive")) == ['{"message":"alive"}']
+    while len(answered := [message["id"] for message in agent.seen if message.get("id") in asked]) < len(asked):
+        agent.next()
+    assert set(answered) == asked
+    assert len(answered) == len(asked), "every request is answered, and once"
+    assert all(("result" in message) != ("error" in message) or "method" in message for message in agent.seen)
+
+
+def _unreadable(line: bytes) -> bool:
+    """NUL, and numbers beyond 64 bits, are no JSON here: the answer is a parse error, and names no request."""
+    return b"\\u0000" in line or str(10**30).encode() in line
+
+
+def fuzzed(agent: Agent, chance: random.Random, request_id: str) -> tuple[bytes, str | None]:
+    """A line, and the id under which it must be answered, if it must."""
+    odd: list[Any] = [None, True, -1, 1e9, 10**30, "", "\0", "é😀", "x" * 1000, [], [[]], {}, {"a": {"b": [1]}}]
+    methods = ["tools/list", "tools/call", "ping", "initialize", "server/discover", "nope", "", "resources/list"]
+    kind = chance.randrange(6)
+    if kind == 0:
+        return chance.randbytes(chance.randrange(1, 200)), None
+    if kind == 1:
+        names = ["echo", "calculate", "nope", "crash", "count"]
+        params = {"name": chance.choice(names), "arguments": {"message": chance.choice(odd), "n": chance.choice(odd)}}
+        line = agent.line("tools/call", params, request_id)
+        return line, None if _unreadable(line) else request_id
+    if kind == 2:
+        line = agent.line(chance.choice(methods), {"cursor": chance.choice(odd)}, request_id)
+        return line, None if _unreadable(line) else request_id
+    if kind == 3:
+        valid = bytearray(agent.line("tools/call", {"name": "echo", "arguments": {"message": "hi"}}, 1).strip())
+        valid[chance.randrange(len(valid))] = 0xFF
+        return bytes(valid), None
+    if kind == 4:
+        message = {key: chance.choice(odd) for key in chance.sample(["jsonrpc", "id", "method", "params", "result"], 3)}
+        return json.dumps(message).encode(), None
+    valid = bytearray(agent.line("ping", {}, 1).strip())
+    return bytes(valid[: chance.randrange(1, len(valid))]), None
+
+
+# ---- the end
+
+
+@ERAS
+def test_ends_when_its_stdin_does_whatever_is_running(home: Home, era: str) -> None:
+    with Agent(home, era) as agent:
+        agent.connect()
+        for tool in ("nap", "block"):
+            agent.ask_tool(tool)
+        assert eventually(lambda: journal(home, "nap") + journal(home, "block") == ["started"] * 2)
+        code, seconds = agent.leave()
+        assert code == 0
+        assert seconds < 2
+        assert journal(home, "nap") + journal(home, "block") == ["cancelled"] * 2
+
+
+def test_ends_at_once_when_nothing_is_running(shared: Home) -> None:
+    with Agent(shared) as agent:
+        agent.connect()
+        code, seconds = agent.leave()
+        assert code == 0
+        assert seconds < 0.5
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_ends_when_it_is_told_to_whatever_is_running(home: Home, number: signal.Signals) -> None:
+    with Agent(home) as agent:
+        agent.connect()
+        for tool in ("nap", "block", "stubborn"):
+            agent.ask_tool(tool)
+        assert eventually(
+            lambda: [*journal(home, "nap"), *journal(home, "block"), *journal(home, "stubborn")] == ["started"] * 3
+        )
+        code, seconds = agent.signalled(number)
+        assert code == 0
+        assert seconds < 2
+        assert journal(home, "nap") + journal(home, "block") == ["cancelled"] * 2
+        assert "Traceback" not in agent.errors()
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="only Linux says who waits for a lock")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_can_be_told_to_end_while_it_still_sets_up(tmp_path: Path, number: signal.Signals) -> None:
+    with (tmp_path / ".lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with Agent(Home(tmp_path)) as agent:
+            waits = re.compile(rf"-> FLOCK .* {agent.process.pid} ")
+            assert eventually(lambda: waits.search(Path("/proc/locks").read_text()) is not None, 5)
+            code, seconds = agent.signalled(number)
+            assert (code, agent.errors()) == (0, "")
+            assert seconds < 2
+
+
+def test_answers_what_was_asked_before_the_end(shared: Home) -> None:
+    with Agent(shared) as agent:
+        lines = agent.line("initialize", HELLO, 1) + agent.line("notifications/initialized")
+        lines += agent.line("tools/list", {}, 2) + agent.line(
+            "tools/call", {"name": "nap", "arguments": {"seconds": 0.2}}, 3
+        )
+        agent.write(lines.strip())
+        assert agent.leave()[0] == 0
+        assert {message["id"]: "result" in message for message in agent.rest()} == {1: True, 2: True, 3: True}
+
+
+def test_works_between_files_and_without_any_input(shared: Home, tmp_path: Path) -> None:
+    questions, answers = tmp_path / "questions", tmp_path / "answers"
+    questions.write_text(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}))
+    command = [sys.executable, "-m", "toolhub", "runmcp"]
+    for source, found in ((questions, [1]), (Path(os.devnull), [])):
+        with source.open("rb") as stdin, answers.open("wb") as stdout:
+            done = subprocess.run(
+                command,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                env=shared.environment,
+                cwd=CHECKOUT.anchor,
+                timeout=10,
+                check=False,
+            )
+        assert done.returncode == 0, done.stderr
+        assert [json.loads(line)["id"] for line in answers.read_bytes().splitlines()] == found
+
+
+def test_a_client_that_does_not_read_costs_little_and_can_still_leave(shared: Home) -> None:
+    with Agent(shared, reading=False) as agent:
+        agent.write(agent.line("initialize", HELLO, 1) + agent.line("notifications/initialized"))
+        agent.stdout.readline()
+        before = resident(agent)
+        line = agent.line("tools/call", {"name": "large", "arguments": {"size": 100_000}}, 2)
+        os.set_blocking(agent.stdin.fileno(), False)
+        sent = 0
+        while select.select([], [agent.stdin], [], 0.5)[1]:
+            sent += os.write(agent.stdin.fileno(), line)
+        assert 1_000_000 < sent < 10_000_000, "so much is read ahead, and no more"
+        assert resident(agent) < before + 200_000_000
+        code, seconds = agent.leave()
+        assert code == 0
+        assert seconds < 2
+
+
+def resident(agent: Agent) -> int:
+    pages = int(Path(f"/proc/{agent.process.pid}/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+# ---- the beginning
+
+
+def test_sets_up_an_empty_home_by_itself(tmp_path: Path) -> None:
+    with Agent(Home(tmp_path / "home")) as agent:
+        assert "result" in agent.answer(agent.ask("initialize", HELLO), 30)
+        agent.notify("notifications/initialized")
+        assert [tool["name"] for tool in agent.tools()] == ["calculate", "echo"]
+
+
+def test_refuses_a_database_of_another_version_in_one_line(home: Home) -> None:
+    change(home, "INSERT INTO django_migrations (app, name, applied) VALUES ('tools_app', '9999_later', '2026-01-01')")
+    with Agent(home) as agent:
+        assert agent.process.wait(10) == 2
+        assert agent.errors().startswith("toolhub: the database was made by a later version of ToolHub")
+        assert agent.errors().count("\n") == 1
+        with pytest.raises(queue.Empty):
+            agent.next(0.1)

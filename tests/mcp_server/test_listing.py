@@ -1,0 +1,128 @@
+"""What clients see of the tools: in order, in pages, in their era's form, and prepared once."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+
+from tests.support.agents import LEGACY, MODERN
+from tests.support.tools import Hub, Programmable
+from tools_app import catalog, governance
+from tools_app.mcp_server.listing import Listing, Listings
+from tools_app.tool import Hints, tool
+
+ERAS = pytest.mark.parametrize("version", [LEGACY, MODERN, "2024-11-05"])
+
+
+def listing(*names: str) -> Listing:
+    return Listing({"name": name} for name in names)
+
+
+def names(page: dict[str, Any]) -> list[str]:
+    return [one["name"] for one in page["tools"]]
+
+
+def pages(listed: Listing, size: int) -> list[list[str]]:
+    found, cursor = [], None
+    while True:
+        page = listed.page(cursor, size)
+        found.append(names(page))
+        if (cursor := page.get("nextCursor")) is None:
+            return found
+
+
+def test_pages_hold_every_tool_once_and_in_order() -> None:
+    listed = listing("a", "b", "c", "d", "e")
+    assert pages(listed, 2) == [["a", "b"], ["c", "d"], ["e"]]
+    assert pages(listed, 5) == [["a", "b", "c", "d", "e"]]
+    assert pages(listed, 6) == [["a", "b", "c", "d", "e"]]
+    assert pages(listing(), 5) == [[]]
+
+
+def test_pages_stay_right_when_tools_come_and_go_between_them() -> None:
+    cursor = listing("a", "b", "c", "d").page(None, 2)["nextCursor"]
+    assert names(listing("a", "c", "d").page(cursor, 2)) == ["c", "d"]
+    assert names(listing("a", "b", "bb", "c").page(cursor, 2)) == ["bb", "c"]
+    assert names(listing("a").page(cursor, 2)) == []
+
+
+def test_an_empty_cursor_is_the_beginning() -> None:
+    assert names(listing("a", "b").page("", 1)) == ["a"]
+
+
+@pytest.mark.parametrize("cursor", ["!", "a", "//79", "né", "YQ", "YQ==="])
+def test_a_cursor_that_is_none_of_ours_is_refused(cursor: str) -> None:
+    with pytest.raises(MCPError) as caught:
+        listing("a").page(cursor)
+    assert (caught.value.code, caught.value.message) == (INVALID_PARAMS, "Invalid cursor")
+
+
+@ERAS
+def test_shows_everything_an_agent_needs(hub: Hub, version: str) -> None:
+    @tool(
+        name="forecast", title="Forecast", category="weather", tags=("sky",), version="2.1", hints=Hints(read_only=True)
+    )
+    def forecast(city: str, days: int = 3) -> str:
+        """Tell the weather of a city."""
+        return ""
+
+    hub.add(forecast)
+    shown = {one["name"]: one for one in Listings().of(catalog.current(), version).page(None)["tools"]}["forecast"]
+    assert (shown["title"], shown["description"]) == ("Forecast", "Tell the weather of a city.")
+    assert shown["inputSchema"] == forecast.input_schema
+    assert "outputSchema" not in shown, "an answer that is no object has no schema that all clients take"
+    assert shown["annotations"] == {
+        "readOnlyHint": True,
+        "destructiveHint": False,
+        "idempotentHint": True,
+        "openWorldHint": True,
+    }
+    assert shown["_meta"] == {"toolhub/version": "2.1", "toolhub/category": "weather", "toolhub/tags": ["sky"]}
+
+
+@ERAS
+def test_shows_the_output_schema_of_an_object(hub: Hub, version: str) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    hub.add(Programmable("counted", output_schema=schema).tool)
+    shown = {one["name"]: one for one in Listings().of(catalog.current(), version).page(None)["tools"]}["counted"]
+    assert shown["outputSchema"] == schema
+
+
+@ERAS
+def test_lists_by_name_what_can_be_called(hub: Hub, version: str) -> None:
+    hub.add(Programmable("zebra").tool, Programmable("ant").tool, Programmable("mule").tool)
+    governance.set_enabled(["mule"], False, actor="test")
+    assert names(Listings().of(catalog.current(), version).page(None)) == ["ant", "calculate", "echo", "zebra"]
+
+
+def test_prepares_a_tool_once_however_often_it_is_listed(hub: Hub) -> None:
+    listings = Listings()
+    first = listings.of(catalog.current(), LEGACY)
+    assert listings.of(catalog.current(), LEGACY) is first
+    before = {one["name"]: one for one in first.page(None)["tools"]}
+    governance.set_enabled(["calculate"], False, actor="test")
+    after = listings.of(catalog.current(), LEGACY).page(None)["tools"]
+    assert [one["name"] for one in after] == ["echo"]
+    assert after[0] is before["echo"]
+
+
+@ERAS
+def test_a_tool_that_the_sdk_refuses_is_left_out_alone_and_named_in_the_log_once(
+    hub: Hub, version: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = Programmable("broken")
+    broken.tool.input_schema = {"type": "string"}
+    hub.add(broken.tool, Programmable("whole").tool)
+    snapshot = catalog.current()
+    listings = Listings()
+    with caplog.at_level(logging.ERROR, "tools_app.mcp"):
+        assert names(listings.of(snapshot, version).page(None)) == ["calculate", "echo", "whole"]
+        governance.set_enabled(["calculate"], False, actor="test")
+        assert names(listings.of(catalog.current(), version).page(None)) == ["echo", "whole"]
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
+        "tool 'broken' is left out of the list for clients"
+    ]

@@ -1,0 +1,126 @@
+"""One line, one message: cuts what comes in into lines, reads them strictly, writes what goes out.
+
+Works on bytes alone. A line that cannot be read is a fault with the answer it deserves; silence would leave its
+sender waiting.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+)
+from pydantic import ValidationError
+from pydantic_core import to_json
+
+from tools_app import json_text
+from tools_app.json_text import JsonError
+
+MAX_LINE: Final = 4 * 1024 * 1024
+
+
+class Unreadable(Exception):
+    """A line that is not a message; `answer` says so to its sender."""
+
+    def __init__(self, code: int, message: str, request_id: RequestId | None = None) -> None:
+        super().__init__(message)
+        self.answer = JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=message))
+
+
+class Lines:
+    """Cuts a stream into lines and never holds more than the longest one allowed."""
+
+    def __init__(self, limit: int = MAX_LINE) -> None:
+        self._limit = limit
+        self._rest = bytearray()
+        self._skipping = False
+
+    def feed(self, data: bytes) -> list[bytes | None]:
+        """The lines that are complete now. None stands for one that is too long: its bytes are thrown away."""
+        *ends, rest = data.split(b"\n")
+        found: list[bytes | None] = []
+        for piece in ends:
+            if not self._skipping:
+                line = self._joined(piece)
+                if line is None or not (line == b"" or line.isspace()):
+                    found.append(line)
+            self._skipping = False
+        if not self._skipping:
+            if len(self._rest) + len(rest) > self._limit:
+                # Told at once, not at its end, which may never come.
+                self._rest.clear()
+                self._skipping = True
+                found.append(None)
+            else:
+                self._rest += rest
+        return found
+
+    def end(self) -> list[bytes | None]:
+        """What is left when nothing more comes: a last line may lack its end."""
+        return self.feed(b"\n")
+
+    def _joined(self, piece: bytes) -> bytes | None:
+        if len(self._rest) + len(piece) > self._limit:
+            self._rest.clear()
+            return None
+        if self._rest:
+            piece = bytes(self._rest) + piece
+            self._rest.clear()
+        return piece
+
+
+def too_long() -> Unreadable:
+    return Unreadable(INVALID_REQUEST, f"Invalid request: a message may have at most {MAX_LINE:,} bytes")
+
+
+def read(line: bytes) -> JSONRPCMessage:
+    """The message in a line.
+
+    Raises:
+        Unreadable: it is not JSON, or JSON that is no message.
+    """
+    try:
+        value = json_text.parsed(line)
+    except JsonError as error:
+        raise Unreadable(PARSE_ERROR, f"Parse error: {error}") from error
+    if isinstance(value, list):
+        raise Unreadable(INVALID_REQUEST, "Invalid request: batches are not supported, send one message a line")
+    if not isinstance(value, dict):
+        raise Unreadable(INVALID_REQUEST, "Invalid request: a message is a JSON object")
+    try:
+        return _kind_of(value).model_validate(value, by_name=False)
+    except ValidationError as error:
+        request_id = value.get("id") if "method" in value else None
+        if isinstance(request_id, bool) or not isinstance(request_id, str | int):
+            request_id = None
+        raise Unreadable(INVALID_REQUEST, "Invalid request: not a JSON-RPC 2.0 message", request_id) from error
+
+
+def write(message: JSONRPCMessage) -> bytes:
+    """The line for a message."""
+    if isinstance(message, JSONRPCResponse):
+        value: dict[str, Any] = {"jsonrpc": "2.0", "id": message.id, "result": message.result}
+    else:
+        # What was left unset stays out: JSON-RPC knows no `"params": null`.
+        value = message.model_dump(by_alias=True, exclude_unset=True)
+    try:
+        return to_json(value, inf_nan_mode="null") + b"\n"
+    except ValueError:
+        # Half a character, as careless upstreams send them, or something that is not JSON deep inside.
+        return json.dumps(value, ensure_ascii=False, default=str).encode(errors="replace") + b"\n"
+
+
+def _kind_of(value: dict[str, Any]) -> type[JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError]:
+    if "method" in value:
+        return JSONRPCRequest if "id" in value else JSONRPCNotification
+    return JSONRPCError if "error" in value else JSONRPCResponse

@@ -1,0 +1,126 @@
+"""The callable tools of a snapshot, as they go over the wire: prepared once, cut into pages for each request."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Any, Final
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, methods
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from tools_app.catalog import Entry, Snapshot
+from tools_app.tool import Tool
+
+log = logging.getLogger("tools_app.mcp")
+
+PAGE: Final = 1000
+
+# Operators can switch a tool off at any moment, and whoever listens is told within a second: a client that does not
+# listen may rely on a list for as long, too. What is in it depends on who asks.
+LIST_TTL_MS: Final = 1000
+LIST_SCOPE: Final = "private"
+
+WireTool = dict[str, Any]
+_Key = tuple[object, ...]
+
+
+class Listing:
+    """The tools of one snapshot in the form of one era."""
+
+    def __init__(self, tools: Iterable[WireTool]) -> None:
+        self._tools = list(tools)
+        self._names = [tool["name"] for tool in self._tools]
+
+    def page(self, cursor: str | None, size: int = PAGE) -> dict[str, Any]:
+        """Raises: MCPError, when the cursor is none of ours."""
+        start = 0 if cursor is None else bisect_right(self._names, _read_cursor(cursor))
+        tools = self._tools[start : start + size]
+        page: dict[str, Any] = {"tools": tools}
+        if start + size < len(self._tools):
+            page["nextCursor"] = _cursor(tools[-1]["name"])
+        return page
+
+
+class Listings:
+    """Keeps the listing of the latest snapshot for both eras, and builds only what has changed."""
+
+    def __init__(self) -> None:
+        self._snapshot: dict[bool, Snapshot] = {}
+        self._listing: dict[bool, Listing] = {}
+        self._known: dict[bool, dict[_Key, WireTool | None]] = {False: {}, True: {}}
+
+    def of(self, snapshot: Snapshot, version: str) -> Listing:
+        modern = version in MODERN_PROTOCOL_VERSIONS
+        if self._snapshot.get(modern) is not snapshot:
+            known = self._known[modern]
+            current: dict[_Key, WireTool | None] = {}
+            for entry in snapshot.callable:
+                key = _key(entry)
+                current[key] = known[key] if key in known else _checked(entry, modern=modern)
+            self._known[modern] = current
+            self._listing[modern] = Listing(tool for tool in current.values() if tool is not None)
+            self._snapshot[modern] = snapshot
+        return self._listing[modern]
+
+
+def listed_output(tool: Tool) -> dict[str, Any] | None:
+    """The output schema that clients are shown. Those of the handshake era know only objects."""
+    schema = tool.output_schema
+    return schema if schema is not None and schema.get("type") == "object" else None
+
+
+def _key(entry: Entry) -> _Key:
+    """Two entries with the same key look the same on the wire."""
+    return entry.name, entry.definition_hash, entry.title, entry.description, entry.category, entry.tags
+
+
+def _checked(entry: Entry, *, modern: bool) -> WireTool | None:
+    """The tool as the SDK would send it. One that it refuses would take the whole list with it."""
+    tool = entry.tool
+    if tool is None:
+        return None
+    version = LATEST_MODERN_VERSION if modern else LATEST_HANDSHAKE_VERSION
+    alone = {"tools": [_wire(entry, tool)], "resultType": "complete", "ttlMs": 0, "cacheScope": LIST_SCOPE}
+    try:
+        checked: WireTool = methods.serialize_server_result("tools/list", version, alone)["tools"][0]
+    except ValidationError as error:
+        log.error("tool %r is left out of the list for clients: %s", entry.name, error)  # noqa: TRY400
+        return None
+    return checked
+
+
+def _wire(entry: Entry, tool: Tool) -> WireTool:
+    wire: WireTool = {
+        "name": entry.name,
+        "description": entry.description,
+        "inputSchema": tool.input_schema,
+        "annotations": tool.hints.as_dict(),
+        "_meta": {
+            "toolhub/version": entry.version,
+            "toolhub/category": entry.category,
+            "toolhub/tags": list(entry.tags),
+        },
+    }
+    if entry.title:
+        wire["title"] = entry.title
+    if (output := listed_output(tool)) is not None:
+        wire["outputSchema"] = output
+    return wire
+
+
+def _cursor(name: str) -> str:
+    # A name, not a number: pages stay right when tools come and go between them.
+    return base64.urlsafe_b64encode(name.encode()).decode()
+
+
+def _read_cursor(cursor: str) -> str:
+    try:
+        return base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError) as error:
+        raise MCPError(INVALID_PARAMS, "Invalid cursor") from error

@@ -1,0 +1,296 @@
+"""The two pipes to the client, as the streams that the SDK reads requests from and writes answers to.
+
+The SDK's own pair hops through a thread for every line, drops what it cannot read without a word, and does not end
+when it should. This one stays on the event loop, answers every line, holds only so much in memory, and ends in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import shutil
+import stat
+import threading
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, RequestId
+
+from tools_app.mcp_server import frames
+from tools_app.mcp_server.frames import Unreadable
+
+ANSWER_SECONDS: Final = 0.5
+FLUSH_SECONDS: Final = 0.3
+LOOK_SECONDS: Final = 0.25
+
+MOST_UNREAD: Final = frames.MAX_LINE
+MOST_UNSENT: Final = 1024 * 1024
+MOST_OPEN: Final = 256
+
+_LINE_OVERHEAD: Final = 64
+_CANCELLED: Final = "notifications/cancelled"
+
+
+class Pipes:
+    """Requests in, answers out.
+
+    A client that does not take its answers, or leaves very many requests open, is not read from until it does and
+    they are answered: neither its requests nor our answers can pile up.
+    """
+
+    def __init__(self, leaving: Callable[[], None] | None = None) -> None:
+        self._leaving = leaving
+        self._lines = frames.Lines()
+        self._unread: deque[bytes | None] = deque()
+        self._unread_size = 0
+        self._open: set[RequestId] = set()
+        self._ended = False
+        self._stopped = False
+        self._changed = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._flushed = asyncio.Event()
+        self._source: asyncio.ReadTransport
+        self._sink: asyncio.WriteTransport
+        self._looking: asyncio.TimerHandle | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._copier: threading.Thread | None = None
+
+    async def connect(self, readable: int, writable: int) -> None:
+        """Begin to read and write these descriptors, which belong to the pipes from now on."""
+        loop = asyncio.get_running_loop()
+        if not _can_wait(readable):
+            readable = self._copied_from(readable)
+        if not _can_wait(writable):
+            writable = self._copied_to(writable)
+        self._sink, _ = await loop.connect_write_pipe(lambda: _Sink(self), os.fdopen(writable, "wb", 0))
+        self._sink.set_write_buffer_limits(MOST_UNSENT)
+        self._source, _ = await loop.connect_read_pipe(lambda: _Source(self), os.fdopen(readable, "rb", 0))
+
+    def stop(self) -> None:
+        """End as if the client had left, and answer nothing more."""
+        self._ended = self._stopped = True
+        self._unread.clear()
+        self._room.set()
+        self._changed.set()
+
+    async def close(self) -> None:
+        """Give the last answers a moment to leave."""
+        for timer in (self._looking, self._deadline):
+            if timer is not None:
+                timer.cancel()
+        for transport in (self._source, self._sink):
+            if not transport.is_closing():
+                transport.close()
+        with anyio.move_on_after(FLUSH_SECONDS, shield=True):
+            await self._flushed.wait()
+        if not self._flushed.is_set():
+            self._sink.abort()
+        if self._copier is not None:
+            self._copier.join(FLUSH_SECONDS)
+
+    # ------------------------------------------------------------------------------------- for the SDK: reading
+
+    async def receive(self) -> SessionMessage:
+        while True:
+            await self._until(lambda: self._stopped or self._may_read() or (self._ended and not self._unread))
+            if not self._unread:
+                await self._answered()
+                raise anyio.EndOfStream
+            line = self._taken()
+            try:
+                if line is None:
+                    raise frames.too_long()
+                message = frames.read(line)
+            except Unreadable as fault:
+                with contextlib.suppress(anyio.BrokenResourceError):
+                    await self._write(fault.answer)
+                continue
+            self._follow(message)
+            return SessionMessage(message)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    # ------------------------------------------------------------------------------------- for the SDK: writing
+
+    async def send(self, item: SessionMessage) -> None:
+        message = item.message
+        try:
+            await self._write(message)
+        finally:
+            if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+                self._open.discard(message.id)
+                self._changed.set()
+
+    async def aclose(self) -> None:
+        """The SDK closes its streams before it is done with them; `close` is what ends the pipes."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    # --------------------------------------------------------------------------------------- for the event loop
+
+    def received(self, data: bytes) -> None:
+        self._arrived(self._lines.feed(data))
+        if self._unread_size > MOST_UNREAD and self._looking is None:
+            self._source.pause_reading()
+            self._look()
+
+    def ended(self) -> None:
+        self._arrived(self._lines.end())
+        self._ended = True
+        self._changed.set()
+        self._hurry()
+
+    def paused(self) -> None:
+        if not self._stopped:
+            self._room.clear()
+
+    def resumed(self) -> None:
+        self._room.set()
+        self._changed.set()
+
+    def flushed(self) -> None:
+        """Everything is written, or nobody is left to read it."""
+        self._flushed.set()
+        self.stop()
+
+    # ------------------------------------------------------------------------------------------------- within
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _may_read(self) -> bool:
+        return bool(self._unread) and self._room.is_set() and len(self._open) < MOST_OPEN
+
+    def _arrived(self, lines: list[bytes | None]) -> None:
+        if not self._stopped:
+            self._unread.extend(lines)
+            self._unread_size += sum(map(_size, lines))
+            self._changed.set()
+
+    def _follow(self, message: JSONRPCMessage) -> None:
+        """Remember which requests still wait for an answer."""
+        if isinstance(message, JSONRPCRequest):
+            self._open.add(message.id)
+        elif isinstance(message, JSONRPCNotification) and message.method == _CANCELLED:
+            cancelled = (message.params or {}).get("requestId")
+            if isinstance(cancelled, str | int):
+                self._open.discard(cancelled)
+
+    def _taken(self) -> bytes | None:
+        line = self._unread.popleft()
+        self._unread_size -= _size(line)
+        if self._looking is not None and self._unread_size <= MOST_UNREAD:
+            self._looking.cancel()
+            self._looking = None
+            self._source.resume_reading()
+        return line
+
+    def _look(self) -> None:
+        """A pipe that is not read does not tell when it is closed at the other end."""
+        if _hung_up(self._source.get_extra_info("pipe").fileno()):
+            self._hurry()
+        self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+
+    def _hurry(self) -> None:
+        """The client has closed its side. What it asked before is answered still, unless that takes long."""
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self.stop)
+
+    async def _answered(self) -> None:
+        """Wait until nothing is open any more, or until it is time to go."""
+        if self._leaving is not None:
+            self._leaving()
+        await self._until(lambda: self._stopped or not self._open)
+        self.stop()
+
+    async def _write(self, message: JSONRPCMessage) -> None:
+        data = frames.write(message)
+        while not self._room.is_set():
+            await self._room.wait()
+        if self._sink.is_closing():
+            raise anyio.BrokenResourceError
+        if not self._stopped or self._sink.get_write_buffer_size() < MOST_UNSENT:
+            self._sink.write(data)
+
+    def _copied_from(self, descriptor: int) -> int:
+        readable, writable = os.pipe()
+        threading.Thread(target=_copy, args=(descriptor, writable), daemon=True).start()
+        return readable
+
+    def _copied_to(self, descriptor: int) -> int:
+        readable, writable = os.pipe()
+        self._copier = threading.Thread(target=_copy, args=(readable, descriptor), daemon=True)
+        self._copier.start()
+        return writable
+
+
+class _Source(asyncio.Protocol):
+    def __init__(self, pipes: Pipes) -> None:
+        self._pipes = pipes
+
+    def data_received(self, data: bytes) -> None:
+        self._pipes.received(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._pipes.ended()
+
+
+class _Sink(asyncio.Protocol):
+    def __init__(self, pipes: Pipes) -> None:
+        self._pipes = pipes
+
+    def pause_writing(self) -> None:
+        self._pipes.paused()
+
+    def resume_writing(self) -> None:
+        self._pipes.resumed()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._pipes.flushed()
+
+
+def _size(line: bytes | None) -> int:
+    return _LINE_OVERHEAD + len(line or b"")
+
+
+def _can_wait(descriptor: int) -> bool:
+    """Whether the event loop can wait for it: for pipes it can, for a file or the null device a thread must."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
+
+
+def _hung_up(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return bool(poll.poll(0))
+
+
+def _copy(source: int, target: int) -> None:
+    with (
+        os.fdopen(source, "rb", 0) as readable,
+        os.fdopen(target, "wb", 0) as writable,
+        contextlib.suppress(OSError),
+    ):
+        shutil.copyfileobj(readable, writable)

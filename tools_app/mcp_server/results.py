@@ -1,0 +1,72 @@
+"""From how a call ended to what an agent is sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from tools_app.engine import Result
+from tools_app.errors import ToolError
+from tools_app.mcp_server.listing import listed_output
+
+WireResult = dict[str, Any]
+
+
+def succeeded(result: Result) -> WireResult:
+    """The answer as text, and as an object where the tool has declared one.
+
+    Clients check that object against the declared schema, and refuse an answer without it. Undeclared, nobody can
+    rely on it, and those that hand both forms to their model would pay for every answer twice.
+    """
+    wire = _wire([result.answer.text], failed=False, meta={"toolhub/callId": result.call_id})
+    tool = result.entry.tool
+    if result.answer.structured is not None and tool is not None and listed_output(tool) is not None:
+        wire["structuredContent"] = result.answer.structured
+    return wire
+
+
+def failed(error: ToolError) -> WireResult:
+    """First the message exactly; then what else helps, in words, since models rarely see the rest.
+
+    There is no structured content: clients would check it against the output schema, and lose the message over it.
+    """
+    more = "\n".join(_more(error))
+    meta = {"toolhub/error": wire_form(error)}
+    if error.call_id is not None:
+        meta["toolhub/callId"] = error.call_id
+    return _wire([error.message, more] if more else [error.message], failed=True, meta=meta)
+
+
+def wire_form(error: ToolError) -> Any:
+    """`as_dict`, with a tool author's context brought to JSON, whatever is in it."""
+    return to_jsonable_python(error.as_dict(), inf_nan_mode="null", fallback=str)
+
+
+def _wire(texts: list[str], *, failed: bool, meta: dict[str, Any]) -> WireResult:
+    # The SDK fills in `resultType` for its models only; the handshake era never sees it.
+    return {
+        "content": [{"type": "text", "text": text} for text in texts],
+        "isError": failed,
+        "_meta": meta,
+        "resultType": "complete",
+    }
+
+
+def _more(error: ToolError) -> Iterator[str]:
+    for problem in error.details:
+        expected = f" (expected {problem.expected})" if problem.expected not in problem.message else ""
+        if expected or len(error.details) > 1:
+            yield f"- {problem.path or 'arguments'}: {problem.message}{expected}"
+    for reason in (error.context.get("reason"), error.context.get("errorDetails")):
+        if reason:
+            text = reason if isinstance(reason, str) else json.dumps(reason, ensure_ascii=False, default=str)
+            yield f"Reason: {text}"
+    if error.next_step:
+        yield error.next_step
+    if error.retry_after is not None:
+        yield f"Try again in {error.retry_after:g} seconds."
+    if error.error_id is not None:
+        yield f"errorId: {error.error_id}"

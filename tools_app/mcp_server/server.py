@@ -1,0 +1,146 @@
+"""What an agent can ask: which tools there are, and to call one. The same for every transport and both eras."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+import anyio
+from mcp.server.caching import CacheHint
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    SERVER_INFO_META_KEY,
+    CallToolRequestParams,
+    NotificationParams,
+    PaginatedRequestParams,
+    methods,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from tools_app import access, catalog, conf, engine
+from tools_app.engine import Result
+from tools_app.errors import ToolError, ToolNotFoundError, shortened
+from tools_app.mcp_server import results
+from tools_app.mcp_server.changes import Changes
+from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listings
+from tools_app.tool import Caller
+
+RequestContext = ServerRequestContext[Any, Any]
+
+CANCEL_SECONDS: Final = 0.4
+DISCOVER_TTL_MS: Final = 60_000
+INSTRUCTIONS: Final = (
+    "Tools can be switched on and off while you work: when the list of tools changes, list them again. "
+    "A failed call says first what went wrong, and after that what to do next."
+)
+
+
+def build(changes: Changes, caller_of: Callable[[RequestContext], Caller]) -> Server[Any]:
+    """A server over this process's hub. Who calls is the transport's to say."""
+    agents = _Agents(caller_of)
+    server: Server[Any] = Server(
+        conf.value("TOOLHUB_NAME"),
+        version=conf.value("TOOLHUB_VERSION"),
+        title="ToolHub",
+        instructions=INSTRUCTIONS,
+        on_list_tools=agents.list_tools,
+        on_call_tool=agents.call_tool,
+        on_subscriptions_listen=changes.listen,
+        cache_hints={"server/discover": CacheHint(ttl_ms=DISCOVER_TTL_MS, scope="public")},
+    )
+    server.add_notification_handler("notifications/initialized", NotificationParams, changes.join)
+    agents.stamp = server.server_info_stamp
+    # In place of the SDK's tracing, which costs something even where nobody collects it.
+    server.middleware[:] = [_contained, agents.short_cut]
+    return server
+
+
+class _Agents:
+    """The requests of agents, each one call into the hub."""
+
+    def __init__(self, caller_of: Callable[[RequestContext], Caller]) -> None:
+        self._caller_of = caller_of
+        self._listings = Listings()
+        self.stamp: dict[str, Any] = {}
+
+    async def list_tools(self, context: RequestContext, params: PaginatedRequestParams | None) -> Any:
+        page = await self._page(context, params.cursor if params is not None else None)
+        return {**page, "resultType": "complete", "ttlMs": LIST_TTL_MS, "cacheScope": LIST_SCOPE}
+
+    async def call_tool(self, context: RequestContext, params: CallToolRequestParams) -> Any:
+        caller = self._caller_of(context)
+        try:
+            return results.succeeded(await _whole(engine.call(params.name, params.arguments, caller, door="mcp")))
+        except ToolError as error:
+            if isinstance(error, ToolNotFoundError) and error.error_id is None:
+                # Refused before anything ran; a tool that fails with it has an error id.
+                message = f"Unknown tool: {shortened(params.name)}"
+                raise MCPError(INVALID_PARAMS, message, results.wire_form(error)) from error
+            return results.failed(error)
+
+    async def short_cut(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+        """Answer `tools/list` without the SDK's checks of the result: every tool in it has passed them already."""
+        if ctx.method != "tools/list" or ctx.request_id is None:
+            return await call_next(ctx)
+        modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        if not modern and ctx.session.client_params is None:
+            return await call_next(ctx)  # Before the handshake; the SDK says what is missing.
+        methods.validate_client_request(ctx.method, ctx.protocol_version, ctx.params)
+        page = await self._page(ctx, (ctx.params or {}).get("cursor"))
+        if modern:
+            page |= {"resultType": "complete", "ttlMs": LIST_TTL_MS, "cacheScope": LIST_SCOPE}
+            page["_meta"] = {SERVER_INFO_META_KEY: self.stamp}
+        return page
+
+    async def _page(self, context: RequestContext, cursor: str | None) -> dict[str, Any]:
+        access.require(self._caller_of(context), "tools:list")
+        return self._listings.of(await catalog.fresh(), context.protocol_version).page(cursor)
+
+
+async def _contained(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+    """Keep the text of exceptions off the wire; the SDK would send it to clients of the handshake era."""
+    try:
+        return await call_next(ctx)
+    except (MCPError, ValidationError):
+        raise
+    except ToolError as error:
+        raise _refusal(error) from error
+    except Exception as bug:
+        if ctx.request_id is None:
+            raise  # A notification: nobody waits for an answer, and the SDK logs it.
+        raise _refusal(await engine.report(bug, door="mcp", where=ctx.method)) from bug
+
+
+def _refusal(error: ToolError) -> MCPError:
+    code = INTERNAL_ERROR if error.status >= 500 else INVALID_REQUEST
+    return MCPError(code, error.message, results.wire_form(error))
+
+
+async def _whole(call: Coroutine[Any, Any, Result]) -> Result:
+    """Run a call in a task of its own, so that being cancelled reaches it once.
+
+    The SDK cancels whatever awaits, again and again until it has ended; the engine then could not write down that
+    the call was cancelled.
+    """
+    task = asyncio.create_task(call)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.cancel()
+        task.add_done_callback(_forget)
+        with anyio.move_on_after(CANCEL_SECONDS, shield=True):
+            await asyncio.wait([task])
+        raise
+
+
+def _forget(task: asyncio.Task[Result]) -> None:
+    """Whoever waited is gone; asking for the exception keeps asyncio from complaining that nobody did."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,44 @@
+"""MCP over the process's stdin and stdout: one client, from its first line until it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Final
+
+import anyio
+from mcp.server.lowlevel import NotificationOptions
+
+from tools_app import access, engine
+from tools_app.mcp_server import server
+from tools_app.mcp_server.changes import Changes
+from tools_app.mcp_server.pipes import Pipes
+
+# With the times in `pipes` and `server` less than the two seconds after which clients kill.
+CLOSE_SECONDS: Final = 0.5
+
+# One client needs one. Each is a request that stays open, of which the pipes allow only so many.
+MOST_LISTENING: Final = 16
+
+
+async def serve(readable: int, writable: int) -> None:
+    """Serve until the client closes its side, or until SIGTERM or SIGINT."""
+    engine.adopt_running_loop()
+    loop = asyncio.get_running_loop()
+    changes = Changes(MOST_LISTENING)
+    caller = access.caller_of_process()
+    served = server.build(changes, lambda _: caller)
+    pipes = Pipes(leaving=changes.listen.close)
+    await pipes.connect(readable, writable)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, pipes.stop)
+    telling = asyncio.create_task(changes.tell())
+    # Without this, clients of the handshake era are told that the list of tools never changes.
+    about = served.create_initialization_options(NotificationOptions(tools_changed=True))
+    try:
+        await served.run(pipes, pipes, about)
+    finally:
+        telling.cancel()
+        with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+            await engine.close(CLOSE_SECONDS / 2)
+        await pipes.close()
