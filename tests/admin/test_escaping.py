@@ -1,0 +1,123 @@
+"""Whatever names, texts and arguments hold, a browser sees it as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tests.admin.conftest import call, failed_call
+from tests.admin.pages import Page, page, sent
+from tools_app.models import ApiKey, AuditEntry, Call, Definition, ErrorLog, Tag, ToolRecord, ToolTag
+
+pytestmark = pytest.mark.django_db
+
+PAYLOADS = (
+    "<xss-probe>",
+    "</pre></script><xss-probe></textarea>",
+    "\"><xss-probe x='",
+    "'><xss-probe x=\"",
+    '" onfocus="probe()" autofocus="',
+    "' onfocus='probe()' autofocus='",
+    "--><xss-probe><!--",
+    "{{ xss_probe|safe }}{% debug %}<xss-probe>",
+    "&lt;xss-probe&gt;<xss-probe>",
+)
+PAGES = ("toolrecord", "call", "errorlog", "auditentry", "apikey")
+
+
+@pytest.fixture
+def poisoned(db: None) -> None:
+    """Records that hold a payload wherever text fits."""
+    for number, payload in enumerate(PAYLOADS):
+        cut = payload[:60]
+        tool = ToolRecord.objects.create(
+            name=cut, title=payload, description=payload, version=payload[:64], category=payload[:64], author=payload,
+            source=payload[:16], pack=payload[:64], place=payload,
+        )  # fmt: skip
+        property_schema = {
+            "type": payload,
+            "description": payload,
+            "default": payload,
+            "enum": [payload],
+            "pattern": payload,
+        }
+        schema = {"type": "object", "properties": {payload: property_schema}, "required": [payload]}
+        example = {"description": payload, "parameters": {payload: payload}, "expectedResult": payload}
+        body = {"description": payload, "inputSchema": schema, "outputSchema": schema, "examples": [example],
+                "aliases": [payload], "dependencies": [payload]}  # fmt: skip
+        Definition.objects.create(tool=tool, hash=f"{number}o", version=payload[:64], body={"description": "before"})
+        tool.definition = Definition.objects.create(
+            tool=tool, hash=f"{number}n", version=payload[:64], body=body, approved_by=payload
+        )
+        tool.save()
+        ToolTag.objects.create(tool=tool, tag=Tag.objects.create(name=f"{payload[:58]}{number}"))
+        call(cut, arguments=payload, caller_name=payload, caller_id=payload[:64], error=payload, code=payload[:40])
+        failed_call(cut, message=payload, detail=payload, code=payload[:40], caller_name=payload)
+        AuditEntry.objects.create(
+            actor=payload, action=payload[:40], subject=cut, reason=payload, changes={payload: [payload, payload]}
+        )
+        ApiKey.objects.create(name=payload, prefix=f"{payload[:10]}{number}", hash=str(number), scopes=[payload])
+
+
+def harmless(shown: Page) -> Page:
+    """No payload became markup: no element, no attribute, no script of it."""
+    assert shown.status == 200
+    for element in shown.elements:
+        assert element.tag != "xss-probe"
+        assert "onfocus" not in element.attributes
+        assert not element.attributes.get("href", "").lower().startswith("javascript:")
+        if element.tag in {"script", "style"}:
+            assert "probe" not in element.text
+    return shown
+
+
+def test_no_list_turns_text_into_markup(poisoned: None, chief: Client) -> None:
+    for name in PAGES:
+        shown = harmless(page(chief, f"/admin/tools_app/{name}/"))
+        assert "xss-probe" in shown.text
+        harmless(page(chief, f"/admin/tools_app/{name}/?q=%22%3E%3Cxss-probe%3E"))
+    harmless(page(chief, "/admin/"))
+
+
+@pytest.mark.parametrize("model", [ToolRecord, Call, ErrorLog, AuditEntry, ApiKey])
+def test_no_page_turns_text_into_markup(poisoned: None, chief: Client, model: Any) -> None:
+    for one in model.objects.all():
+        shown = harmless(page(chief, f"/admin/tools_app/{model._meta.model_name}/{one.pk}/change/"))
+        assert "probe" in shown.text
+
+
+def test_no_filter_turns_its_value_into_markup(poisoned: None, chief: Client) -> None:
+    for payload in PAYLOADS:
+        for name, field in (("call", "tool"), ("call", "caller"), ("errorlog", "code"), ("auditentry", "subject")):
+            harmless(page(chief, f"/admin/tools_app/{name}/", **{field: payload, "since": payload}))
+        harmless(page(chief, "/admin/tools_app/toolrecord/", state=payload, pack=payload))
+        harmless(page(chief, "/admin/tools_app/toolrecord/", _changelist_filters=payload))
+
+
+def test_no_message_turns_a_name_into_markup(poisoned: None, chief: Client) -> None:
+    for tool in ToolRecord.objects.all():
+        shown = harmless(sent(chief, f"/admin/tools_app/toolrecord/{tool.pk}/switch/", enabled="0"))
+        assert shown.messages[0].startswith(" ".join(tool.name.split()))
+    for payload in PAYLOADS:
+        shown = harmless(sent(chief, "/admin/tools_app/apikey/add/", name=f"new {payload}", scopes=["tools:list"]))
+        assert "stored nowhere" in shown.text
+    for key in ApiKey.objects.all():
+        harmless(sent(chief, f"/admin/tools_app/apikey/{key.pk}/revoke/"))
+        harmless(sent(chief, "/admin/tools_app/apikey/", action="revoke", _selected_action=[key.pk]))
+
+
+def test_the_way_back_never_leads_elsewhere(poisoned: None, chief: Client) -> None:
+    tool = ToolRecord.objects.all()[0]
+    for given in (
+        "https://evil.example/",
+        "//evil.example",
+        "\r\nLocation: https://evil.example",
+        "next=//evil.example",
+    ):
+        response = chief.post(
+            f"/admin/tools_app/toolrecord/{tool.pk}/switch/?_changelist_filters={given!s}", {"enabled": "0"}
+        )
+        assert response.status_code == 302
+        assert response.headers["Location"].startswith("/admin/tools_app/toolrecord/?")

@@ -1,0 +1,215 @@
+"""Calls, errors and the audit trail: read, followed from one to the other, and never counted to the end."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from tests.admin.conftest import VIEWS, browser, call, days_ago, failed_call
+from tests.admin.pages import Page, page, sent
+from tools_app import governance
+from tools_app.admin.lists import BoundedPaginator
+from tools_app.models import AuditEntry, Call, ErrorLog
+
+pytestmark = pytest.mark.django_db
+
+CALLS = "/admin/tools_app/call/"
+ERRORS = "/admin/tools_app/errorlog/"
+AUDIT = "/admin/tools_app/auditentry/"
+
+
+def rows(shown: Page) -> list[str]:
+    return [" ".join(row.text.split()) for row in shown.all("tr", class_="data-row")]
+
+
+def test_a_call_is_shown_with_all_that_is_known_of_it(tools: None, viewer: Client) -> None:
+    made = call("calculate", arguments='{"a": 2, "note": "<b>two</b>"}', duration_ms=1234)
+    [row] = rows(page(viewer, CALLS))
+    assert "calculate succeeded agent key MCP 1,234 ms" in row
+    shown = page(viewer, f"{CALLS}{made.pk}/change/")
+    assert shown.one("pre", class_="hub-pre").text.strip() == '{"a": 2, "note": "<b>two</b>"}'
+    assert "1,234 ms" in shown.text
+    assert "/admin/tools_app/toolrecord/named/?name=calculate" in shown.addresses
+
+
+def test_a_call_leads_to_its_error_and_back(tools: None, viewer: Client) -> None:
+    made, error = failed_call("echo", detail='File "x.py", line 3\n<script>')
+    assert f"{ERRORS}{error.pk}/change/" in page(viewer, CALLS).addresses
+    assert f"{ERRORS}{error.pk}/change/" in page(viewer, f"{CALLS}{made.pk}/change/").addresses
+    shown = page(viewer, f"{ERRORS}{error.pk}/change/")
+    assert f"{CALLS}{made.pk}/change/" in shown.addresses
+    assert "/admin/tools_app/toolrecord/named/?name=echo" in shown.addresses
+    assert shown.one("pre", class_="hub-pre").text.strip() == 'File "x.py", line 3\n<script>'
+
+
+def test_a_tool_that_never_was_is_no_link(viewer: Client) -> None:
+    call("not_there", status="refused", code="TOOL_NOT_FOUND", error="Tool not found: not_there")
+    shown = page(viewer, CALLS)
+    assert "not_there" in rows(shown)[0]
+    assert not [link for link in shown.addresses if "/named/" in link]
+
+
+def test_the_stack_is_for_those_who_may_see_errors() -> None:
+    made, error = failed_call("echo", detail="the secret stack")
+    porter = browser("porter", "view_call")
+    for address in (ERRORS, f"{ERRORS}{error.pk}/change/"):
+        assert porter.get(address).status_code == 403
+    shown = page(porter, f"{CALLS}{made.pk}/change/")
+    assert "the secret stack" not in shown.html
+    assert error.pk not in shown.html
+    listed = page(porter, CALLS)
+    assert "API_ERROR" in rows(listed)[0]
+    assert not [link for link in listed.addresses if "/errorlog/" in link]
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("status__exact=failed", {"calculate"}),
+        ("status__exact=refused", {"echo"}),
+        ("code=TOOL_DISABLED", {"echo"}),
+        ("door__exact=rest", {"old_tool"}),
+        ("since=24h", {"calculate", "echo"}),
+        ("since=30d", {"calculate", "echo", "old_tool"}),
+        ("since=never", {"calculate", "echo", "old_tool"}),
+        ("tool=echo", {"echo"}),
+        ("caller=key:9", {"echo"}),
+        ("q=calc", {"calculate"}),
+        ("q=old_tool", {"old_tool"}),
+        ("q=old", set()),
+        ("tool=echo&status__exact=failed", set()),
+    ],
+)
+def test_calls_are_narrowed_down(tools: None, viewer: Client, query: str, names: set[str]) -> None:
+    failed_call("calculate")
+    call("echo", status="refused", code="TOOL_DISABLED", caller_id="key:9")
+    call("old_tool", days_ago(9), door="rest")
+    shown = page(viewer, f"{CALLS}?{query}")
+    assert shown.status == 200
+    assert {name for name in ("calculate", "echo", "old_tool") for row in rows(shown) if name in row} == names
+
+
+def test_the_filters_that_hold_can_be_taken_away_one_by_one(viewer: Client) -> None:
+    failed_call("echo")
+    shown = page(viewer, f"{CALLS}?tool=echo&since=24h&status__exact=failed")
+    chips = {
+        " ".join(chip.text.split()): chip["href"]
+        for chip in shown.all("a", class_="hub-tag")
+        if any("hub-filters" in parent.attributes.get("class", "") for parent in chip.parents)
+    }
+    assert chips["tool: echo ×"] == "?since=24h&status__exact=failed"
+    assert chips["time: Last 24 hours ×"] == "?status__exact=failed&tool=echo"
+    assert chips["status: Failed ×"] == "?since=24h&tool=echo"
+
+
+def test_ids_are_found_from_both_sides(viewer: Client) -> None:
+    made, error = failed_call("echo")
+    call("echo")
+    for address in (f"{CALLS}?q={made.pk}", f"{CALLS}?q={error.pk}", f"{ERRORS}?q={error.pk}", f"{ERRORS}?q={made.pk}"):
+        assert len(rows(page(viewer, address))) == 1
+
+
+def test_newest_come_first(viewer: Client) -> None:
+    for age, name in ((3, "third"), (1, "first"), (2, "second")):
+        call(name, days_ago(age))
+    assert [row.split()[2] for row in rows(page(viewer, CALLS))] == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize("address", [CALLS, f"{CALLS}?status__exact=failed", f"{CALLS}?q=echo", ERRORS, AUDIT])
+def test_no_list_counts_further_than_its_bound(viewer: Client, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setattr(BoundedPaginator, "bound", 120)
+    moments = [timezone.now() - timedelta(seconds=number) for number in range(130)]
+    Call.objects.bulk_create(_call(number, moment) for number, moment in enumerate(moments))
+    ErrorLog.objects.bulk_create(
+        ErrorLog(id=f"{number:032x}", tool_name="echo", door="mcp", code="X", message="x", created_at=moment)
+        for number, moment in enumerate(moments)
+    )
+    AuditEntry.objects.bulk_create(AuditEntry(actor="a", action="b", subject="c", at=moment) for moment in moments)
+    with CaptureQueriesContext(connection) as captured:
+        shown = page(viewer, address)
+    counts = [query["sql"] for query in captured if "COUNT(" in query["sql"]]
+    assert len(counts) == 1
+    assert "LIMIT 121" in counts[0]
+    assert len(captured) <= 8
+    assert "Page 1 of 3 · the newest 120" in shown.text
+    last = page(viewer, f"{address}{'&' if '?' in address else '?'}p=3")
+    assert len(rows(last)) == 20
+    assert "Older →" not in last.text
+
+
+def _call(number: int, moment: Any) -> Call:
+    return Call(
+        id=f"{number:032x}", tool_name="echo", door="mcp", status="failed", started_at=moment, caller_id="key:1"
+    )
+
+
+def test_the_pages_are_turned(viewer: Client) -> None:
+    Call.objects.bulk_create(_call(number, days_ago(number / 1000)) for number in range(60))
+    first = page(viewer, f"{CALLS}?tool=echo")
+    assert len(rows(first)) == 50
+    older = next(link for link in first.all("a", rel="next"))["href"]
+    second = page(viewer, f"{CALLS}{older}")
+    assert len(rows(second)) == 10
+    assert "Page 2 of 2 · 60 calls" in second.text
+    assert second.one("a", rel="prev")["href"] == "?tool=echo&p=1"
+
+
+@pytest.mark.parametrize(("model", "address"), [(Call, CALLS), (ErrorLog, ERRORS), (AuditEntry, AUDIT)])
+def test_a_journal_is_only_read(chief: Client, model: Any, address: str) -> None:
+    failed_call("echo")
+    AuditEntry.objects.create(actor="a", action="tool.enable", subject="echo")
+    one = model.objects.first()
+    kept = model.objects.values().first()
+    detail = f"{address}{one.pk}/"
+    for refused in (f"{address}add/", f"{detail}delete/"):
+        assert chief.get(refused).status_code == 403
+        assert chief.post(refused, {"post": "yes"}).status_code == 403
+    assert chief.post(f"{detail}change/", {"tool_name": "other", "reason": "other", "code": "X"}).status_code == 403
+    sent(chief, address, action="delete_selected", _selected_action=[one.pk], post="yes")
+    assert model.objects.values().first() == kept
+    for shown in (page(chief, address), page(chief, f"{detail}change/")):
+        assert not [link for link in shown.addresses if link.endswith(("/add/", "/delete/"))]
+        assert shown.all("input", name="_save") + shown.all("button", name="_save") == []
+
+
+@pytest.mark.parametrize("address", [CALLS, ERRORS, AUDIT, "/admin/tools_app/toolrecord/", "/admin/tools_app/apikey/"])
+def test_a_page_needs_its_permission(db: None, address: str) -> None:
+    assert browser("nobody").get(address).status_code == 403
+    assert browser("everybody", *VIEWS).get(address).status_code == 200
+    assert Client().get(address).status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("address", "said"), [(CALLS, "No call yet"), (ERRORS, "No error yet"), (AUDIT, "Nothing was changed yet")]
+)
+def test_an_empty_journal_says_what_will_stand_there(viewer: Client, address: str, said: str) -> None:
+    assert said in page(viewer, address).text
+
+
+def test_the_audit_trail_tells_changes_in_words(tools: None, viewer: Client) -> None:
+    governance.set_enabled(["echo"], False, actor="user:bob", reason="too loud")
+    governance.set_timeout("echo", 500, actor="user:bob")
+    governance.set_timeout("echo", None, actor="user:bob")
+    key, _ = governance.create_key("laptop", actor="user:bob", scopes=["tools:list", "tools:read"])
+    governance.revoke_key(key, actor="user:bob")
+    shown = page(viewer, f"{AUDIT}?q=bob")
+    found = " | ".join(rows(shown))
+    for words in (
+        "user:bob tool.disable echo enabled: on → off too loud",
+        "tool.policy echo timeout_ms: 500",
+        "tool.policy echo timeout_ms: 500 → nothing",
+        "key.create key:laptop scopes: tools:list, tools:read",
+        "key.revoke key:laptop revoked_at: 20",
+    ):
+        assert words in found
+    assert len(rows(page(viewer, f"{AUDIT}?action=tool.disable"))) == 1
+    assert len(rows(page(viewer, f"{AUDIT}?subject=key:laptop"))) == 2
+    assert len(rows(page(viewer, f"{AUDIT}?q=laptop"))) == 2
+    entry = AuditEntry.objects.get(action="tool.disable")
+    assert '"enabled": [' in page(viewer, f"{AUDIT}{entry.pk}/change/").text

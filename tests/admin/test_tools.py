@@ -1,0 +1,393 @@
+"""The list of tools with its switches, and the page of a tool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from tests.admin.conftest import browser, call, days_ago, failed_call
+from tests.admin.pages import Page, page, sent
+from tools_app import governance
+from tools_app.errors import ToolNotFoundError
+from tools_app.models import AuditEntry, Definition, Tag, ToolRecord, ToolTag
+
+pytestmark = pytest.mark.django_db
+
+LIST = "/admin/tools_app/toolrecord/"
+
+
+def record(name: str, **given: Any) -> ToolRecord:
+    return ToolRecord.objects.create(name=name, source="file", pack="own", version="1.0.0", **given)
+
+
+def address_of(name: str) -> str:
+    return f"{LIST}{ToolRecord.objects.get(name=name).pk}/change/"
+
+
+def row_of(shown: Page, name: str) -> str:
+    link = next(link for link in shown.all("a", class_="hub-name") if link.text.strip() == name)
+    return " ".join(next(parent for parent in reversed(link.parents) if parent.tag == "tr").text.split())
+
+
+# ---- the switch
+
+
+def test_a_press_on_the_switch_turns_the_tool_off_and_on_again(tools: None, operator: Client) -> None:
+    shown = page(operator, LIST)
+    button = shown.switch("calculate")
+    assert button["aria-checked"] == "true"
+    shown = sent(operator, button["formaction"], **{button["name"]: button["value"]})
+    assert not ToolRecord.objects.get(name="calculate").enabled
+    assert shown.messages == ["calculate is now off; the next call is refused."]
+    entry = AuditEntry.objects.get(action="tool.disable")
+    assert (entry.actor, entry.subject) == ("user:operator", "calculate")
+
+    button = shown.switch("calculate")
+    assert button["aria-checked"] == "false"
+    shown = sent(operator, button["formaction"], **{button["name"]: button["value"]})
+    assert ToolRecord.objects.get(name="calculate").enabled
+    assert shown.messages == ["calculate is now on; the next call is let through."]
+
+
+def test_the_switch_stands_in_the_form_that_carries_the_token_against_forgery(tools: None, chief: Client) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.cookies = chief.cookies
+    shown = page(strict, LIST)
+    button = shown.switch("echo")
+    form = next(parent for parent in button.parents if parent.tag == "form")
+    assert form["method"] == "post"
+    assert button["type"] == "submit"
+    token = next(field["value"] for field in shown.all("input", name="csrfmiddlewaretoken") if form in field.parents)
+    assert strict.post(button["formaction"], {"enabled": "0"}).status_code == 403
+    assert ToolRecord.objects.get(name="echo").enabled
+    assert sent(strict, button["formaction"], enabled="0", csrfmiddlewaretoken=token).status == 200
+    assert not ToolRecord.objects.get(name="echo").enabled
+
+
+def test_a_press_comes_back_to_the_same_list_with_its_filters(tools: None, operator: Client) -> None:
+    button = page(operator, f"{LIST}?q=e&pack=builtin&o=-2").switch("echo")
+    response = operator.post(button["formaction"], {"enabled": "0"})
+    assert response.headers["Location"] == f"{LIST}?q=e&pack=builtin&o=-2#{button['id']}"
+
+
+def test_a_press_on_the_page_of_a_tool_stays_there(tools: None, operator: Client) -> None:
+    address = address_of("echo")
+    shown = page(operator, address)
+    form = next(parent for parent in shown.switch("echo").parents if parent.tag == "form")
+    response = operator.post(form["action"], {"enabled": "0"})
+    assert response.headers["Location"] == address
+    assert not ToolRecord.objects.get(name="echo").enabled
+
+
+def test_pressing_an_outdated_switch_changes_nothing(tools: None, operator: Client) -> None:
+    button = page(operator, LIST).switch("echo")
+    governance.set_enabled(["echo"], False, actor="somebody else")
+    shown = sent(operator, button["formaction"], enabled=button["value"])
+    assert shown.messages == ["echo was off already."]
+    assert AuditEntry.objects.filter(action="tool.disable").count() == 1
+
+
+def test_the_switch_is_pressed_by_post_alone(tools: None, operator: Client) -> None:
+    address = page(operator, LIST).switch("echo")["formaction"]
+    for method in (operator.get, operator.put, operator.delete):
+        assert method(address).status_code == 405
+    assert ToolRecord.objects.get(name="echo").enabled
+
+
+def test_the_switch_refuses_what_is_neither_on_nor_off(tools: None, operator: Client) -> None:
+    address = page(operator, LIST).switch("echo")["formaction"]
+    for wrong in ({}, {"enabled": "maybe"}):
+        assert operator.post(address, wrong).status_code == 400
+    assert ToolRecord.objects.get(name="echo").enabled
+
+
+def test_whoever_may_only_look_has_no_switch_and_is_refused(tools: None, viewer: Client) -> None:
+    shown = page(viewer, LIST)
+    assert shown.all("button", role="switch") == []
+    assert page(viewer, address_of("echo")).all("button", role="switch") == []
+    pk = ToolRecord.objects.get(name="echo").pk
+    assert viewer.post(f"{LIST}{pk}/switch/", {"enabled": "0"}).status_code == 403
+    assert ToolRecord.objects.get(name="echo").enabled
+
+
+def test_a_stranger_is_asked_to_log_in(tools: None) -> None:
+    pk = ToolRecord.objects.get(name="echo").pk
+    response = Client().post(f"{LIST}{pk}/switch/", {"enabled": "0"})
+    assert response.status_code == 302
+    assert response.headers["Location"].startswith("/admin/login/")
+    assert ToolRecord.objects.get(name="echo").enabled
+
+
+def test_an_unknown_tool_cannot_be_switched(tools: None, operator: Client) -> None:
+    assert operator.post(f"{LIST}987654/switch/", {"enabled": "0"}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OperationalError("database is locked"), "The database cannot be written right now"),
+        (ToolNotFoundError.named("echo"), "Tool not found: echo."),
+    ],
+)
+def test_what_goes_wrong_is_said_instead_of_breaking_the_page(
+    tools: None, operator: Client, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    button = page(operator, LIST).switch("echo")
+    monkeypatch.setattr(governance, "set_enabled", fail)
+    monkeypatch.setattr(governance, "set_timeout", fail)
+    for shown in (
+        sent(operator, button["formaction"], enabled="0"),
+        sent(operator, address_of("echo"), timeout_ms="500"),
+        sent(operator, LIST, action="switch_off", _selected_action=[ToolRecord.objects.get(name="echo").pk]),
+    ):
+        assert shown.status == 200
+        assert len(shown.messages) == 1
+        assert shown.messages[0].startswith(said)
+
+
+# ---- many at once
+
+
+def test_many_tools_are_switched_at_once(tools: None, operator: Client) -> None:
+    governance.set_enabled(["echo"], False, actor="before")
+    chosen = list(ToolRecord.objects.values_list("pk", flat=True))
+    shown = sent(operator, LIST, action="switch_off", _selected_action=chosen)
+    assert shown.messages == ["1 tool switched off. 1 tool was off already."]
+    assert not ToolRecord.objects.enabled().exists()
+    assert AuditEntry.objects.get(action="tool.disable", subject="calculate").actor == "user:operator"
+    shown = sent(operator, LIST, action="switch_on", _selected_action=chosen)
+    assert shown.messages == ["2 tools switched on."]
+    assert ToolRecord.objects.enabled().count() == 2
+    assert sent(operator, LIST, action="switch_on", _selected_action=chosen).messages == [
+        "Nothing changed. 2 tools were on already."
+    ]
+
+
+def test_whoever_may_only_look_has_no_actions(tools: None, viewer: Client) -> None:
+    assert page(viewer, LIST).all("select", name="action") == []
+    sent(viewer, LIST, action="switch_off", _selected_action=[ToolRecord.objects.get(name="echo").pk])
+    assert ToolRecord.objects.get(name="echo").enabled
+
+
+# ---- the list
+
+
+def test_every_state_is_said_in_words(tools: None, operator: Client) -> None:
+    governance.set_enabled(["echo"], False, actor="test")
+    record("not_here")
+    record("left", retired_at=days_ago(1))
+    shown = page(operator, LIST)
+    assert row_of(shown, "calculate").startswith("on calculate")
+    assert "off" in row_of(shown, "echo")
+    assert "unavailable this process does not have it" in row_of(shown, "not_here")
+    assert "gone" in row_of(shown, "left")
+    assert shown.all("button", aria_label="left") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("state=on", {"calculate"}),
+        ("state=off", {"echo"}),
+        ("state=unavailable", {"not_here"}),
+        ("state=gone", {"left"}),
+        ("state=nonsense", {"calculate", "echo", "not_here", "left"}),
+        ("pack=own", {"not_here", "left"}),
+        ("category=utility", {"calculate", "echo"}),
+        ("effect=writes", {"not_here", "left"}),
+        ("effect=reads", {"calculate", "echo"}),
+        ("q=Calc", {"calculate"}),
+        ("q=subtract", {"calculate"}),
+        ("q=math", {"calculate"}),
+        ("q=builtin", {"calculate", "echo"}),
+    ],
+)
+def test_the_list_is_narrowed_down(tools: None, operator: Client, query: str, names: set[str]) -> None:
+    governance.set_enabled(["echo"], False, actor="test")
+    record("not_here")
+    record("left", retired_at=days_ago(1))
+    shown = page(operator, f"{LIST}?{query}")
+    assert {element.text.strip() for element in shown.all("a", class_="hub-name")} == names
+
+
+def test_a_tag_leads_to_the_tools_that_have_it(tools: None, operator: Client) -> None:
+    shown = page(operator, LIST)
+    tag = next(element for element in shown.all("a", class_="hub-tag") if element.text.strip() == "math")
+    narrowed = page(operator, f"{LIST}{tag['href']}")
+    assert [element.text.strip() for element in narrowed.all("a", class_="hub-name")] == ["calculate"]
+
+
+def test_the_tabs_count_what_the_list_shows(tools: None, operator: Client) -> None:
+    governance.set_enabled(["echo"], False, actor="test")
+    record("not_here")
+    tabs = next(nav for nav in page(operator, LIST).all("nav", class_="hub-tabs"))
+    assert tabs.text.split() == ["All", "3", "On", "1", "Off", "1", "Unavailable", "1"]
+
+
+def test_the_list_tells_how_each_tool_does(tools: None, operator: Client) -> None:
+    call("calculate")
+    call("calculate", days_ago(2))
+    failed_call("calculate")
+    shown = page(operator, LIST)
+    assert row_of(shown, "calculate").endswith("2 1 just now")
+    assert row_of(shown, "echo").endswith("0 0 –")
+    calls = page(operator, next(link for link in shown.addresses if "/call/?tool=calculate" in link))
+    assert len(calls.all("tr", class_="data-row")) == 2
+    errors = page(operator, next(link for link in shown.addresses if "/errorlog/?tool=calculate" in link))
+    assert len(errors.all("tr", class_="data-row")) == 1
+
+
+def test_figures_are_hidden_from_whoever_may_not_see_what_is_behind_them(tools: None) -> None:
+    call("calculate")
+    failed_call("calculate")
+    shown = page(browser("porter", "view_toolrecord"), LIST)
+    assert "Calls 24 h" not in shown.text
+    assert "Errors 24 h" not in shown.text
+    shown = page(browser("guard", "view_toolrecord"), address_of("calculate"))
+    assert "Newest calls" not in shown.text
+    assert "Newest errors" not in shown.text
+    assert "Who changed what" not in shown.text
+
+
+def test_more_tools_cost_no_more_queries(tools: None, operator: Client) -> None:
+    def queries(count: int) -> int:
+        for number in range(ToolRecord.objects.count(), count):
+            made = record(f"tool_{number}")
+            tag, _ = Tag.objects.get_or_create(name=f"tag_{number % 7}")
+            ToolTag.objects.create(tool=made, tag=tag)
+            call(made.name)
+        page(operator, LIST)
+        with CaptureQueriesContext(
+            connection,
+        ) as captured:
+            assert len(page(operator, LIST).all("a", class_="hub-name")) == count
+        return len(captured)
+
+    few, many = queries(5), queries(50)
+    assert many == few
+    assert few <= 16
+
+
+def test_nothing_is_added_or_deleted(tools: None, chief: Client) -> None:
+    address = address_of("echo")
+    for shown in (page(chief, LIST), page(chief, address)):
+        assert [link for link in shown.addresses if link.endswith(("/add/", "/delete/"))] == []
+    for refused in (f"{LIST}add/", address.replace("change", "delete")):
+        assert chief.get(refused).status_code == 403
+        assert chief.post(refused, {"post": "yes"}).status_code == 403
+    assert ToolRecord.objects.filter(name="echo").exists()
+
+
+# ---- the page of a tool
+
+
+def test_the_page_shows_what_an_agent_sees(tools: None, viewer: Client) -> None:
+    shown = page(viewer, address_of("calculate"))
+    assert "Add, subtract, multiply or divide two numbers." in shown.text
+    assert "Only reads: it changes nothing." in shown.text
+    table = shown.all("table", class_="hub-table")[0]
+    assert "operation string yes one of add, subtract, multiply, divide What to do" in " ".join(table.text.split())
+    assert '"additionalProperties": false' in shown.text
+    assert "Add two numbers" in shown.text
+
+
+def test_the_page_is_found_by_the_name_that_journals_keep(tools: None, viewer: Client) -> None:
+    for name in ("calculate", "cal-culate"):
+        ToolRecord.objects.get_or_create(name="cal_culate", source="file")
+        response = viewer.get(f"{LIST}named/?name={name}")
+        expected = {"calculate": "calculate", "cal-culate": "cal_culate"}[name]
+        assert response.headers["Location"] == address_of(expected)
+    assert page(viewer, f"{LIST}named/?name=nobody").messages == ["There is no tool named nobody."]
+    assert browser("nobody").get(f"{LIST}named/?name=calculate").status_code == 403
+
+
+def test_the_page_says_who_set_the_time_limit(tools: None, operator: Client) -> None:
+    address = address_of("echo")
+    assert "Calls end after 30,000 ms now: the hub’s setting TOOLHUB_TIMEOUT_MS." in page(operator, address).text
+    shown = sent(operator, address, timeout_ms="7500")
+    assert shown.messages == ["echo: calls now end after 7,500 ms."]
+    assert "Calls end after 7,500 ms now: set here." in shown.text
+    assert AuditEntry.objects.get(action="tool.policy").actor == "user:operator"
+    shown = sent(operator, address, timeout_ms="")
+    assert shown.messages == ["echo: its own time limit is gone."]
+    assert ToolRecord.objects.get(name="echo").timeout_ms is None
+
+
+@pytest.mark.parametrize("wrong", ["99", "120001", "-5", "soon", "1.5"])
+def test_a_time_limit_out_of_bounds_is_refused_in_words(tools: None, operator: Client, wrong: str) -> None:
+    shown = sent(operator, address_of("echo"), timeout_ms=wrong)
+    assert "Please correct the error" in shown.text
+    assert "Calls end after 30,000 ms now" in shown.text
+    assert ToolRecord.objects.get(name="echo").timeout_ms is None
+    assert not AuditEntry.objects.filter(action="tool.policy").exists()
+
+
+def test_nothing_but_the_time_limit_can_be_sent(tools: None, operator: Client) -> None:
+    sent(operator, address_of("echo"), timeout_ms="500", enabled="", name="renamed", description="changed", pack="x")
+    echo = ToolRecord.objects.get(name="echo")
+    assert (echo.timeout_ms, echo.enabled, echo.pack) == (500, True, "builtin")
+    assert echo.description.startswith("Echo back")
+
+
+def test_whoever_may_only_look_cannot_set_a_time_limit(tools: None, viewer: Client) -> None:
+    assert page(viewer, address_of("echo")).all("input", name="timeout_ms") == []
+    assert viewer.post(address_of("echo"), {"timeout_ms": "500"}).status_code == 403
+    assert ToolRecord.objects.get(name="echo").timeout_ms is None
+
+
+def test_the_page_leads_to_its_calls_errors_and_changes(tools: None, operator: Client) -> None:
+    done = call("echo")
+    failed, error = failed_call("echo", message="It broke")
+    governance.set_timeout("echo", 900, actor="user:somebody", reason="slow lines")
+    shown = page(operator, address_of("echo"))
+    for address in (
+        f"/admin/tools_app/call/{done.pk}/change/",
+        f"/admin/tools_app/call/{failed.pk}/change/",
+        f"/admin/tools_app/errorlog/{error.pk}/change/",
+    ):
+        assert address in shown.addresses
+    assert "It broke" in shown.text
+    assert "timeout_ms: 900 by user:somebody: slow lines" in shown.text
+
+
+def test_the_page_tells_what_a_new_definition_changed(tools: None, viewer: Client) -> None:
+    echo = ToolRecord.objects.get(name="echo")
+    assert echo.definition is not None
+    old = {**echo.definition.body, "version": "0.9.0", "description": "Says it again."}
+    Definition.objects.create(tool=echo, hash="0" * 64, version="0.9.0", body=old, first_seen_at=days_ago(3))
+    shown = page(viewer, address_of("echo"))
+    removed = [element.text.strip() for element in shown.all("span", class_="hub-removed")]
+    assert '-  "description": "Says it again.",' in removed
+    assert '-  "version": "0.9.0"' in removed
+
+
+def test_a_tool_that_this_process_lacks_says_so_and_keeps_its_last_definition(operator: Client) -> None:
+    made = record("elsewhere", description="Lives elsewhere.")
+    body = {"description": "Lives elsewhere, as agents saw it.", "inputSchema": {"type": "object", "properties": {}}}
+    made.definition = Definition.objects.create(tool=made, hash="1" * 64, version="1.0.0", body=body)
+    made.save()
+    shown = page(operator, address_of("elsewhere"))
+    assert "unavailable this process does not have it." in shown.text
+    assert "toolhub synctools" in shown.text
+    assert "Lives elsewhere, as agents saw it." in shown.text
+    assert "It takes no parameters." in shown.text
+
+
+def test_switching_on_a_tool_that_cannot_be_called_says_why(operator: Client) -> None:
+    made = record("elsewhere", enabled=False)
+    shown = sent(operator, f"{LIST}{made.pk}/switch/", enabled="1")
+    assert shown.messages == ["elsewhere is now on, but cannot be called: this process does not have it."]
+
+
+def test_an_empty_list_says_how_tools_come(operator: Client) -> None:
+    shown = page(operator, LIST)
+    assert "No tool yet" in shown.text
+    assert "toolhub synctools" in shown.text
+    assert "No tool yet" not in page(operator, f"{LIST}?q=anything").text

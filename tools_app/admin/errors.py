@@ -1,0 +1,76 @@
+"""The error log: every failure, with the detail that leaves the hub nowhere else."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from tools_app.admin import links
+from tools_app.admin.filters import CodeFilter, CreatedFilter, ToolFilter
+from tools_app.admin.journal import IDENTIFIER, JournalAdmin, tool_names
+from tools_app.models import ErrorLog
+
+
+@admin.register(ErrorLog)
+class ErrorAdmin(JournalAdmin[ErrorLog]):
+    list_display = ("created", "code", "tool", "shown_message", "shown_caller", "call")
+    list_display_links = None
+    nothing_yet = ("No error yet", "When a tool fails, what went wrong is kept here, with its cause.")
+    list_filter = (CodeFilter, "door", CreatedFilter, ToolFilter)
+    search_fields = ("tool_name",)
+    search_help_text = "Tool, error id or call id"
+    fieldsets = (
+        (None, {"fields": ("id", "code", "message", "tool", "whole_call")}),
+        ("When and who", {"fields": ("at", "caller_name", "door")}),
+        ("For operators only", {"fields": ("shown_detail",)}),
+    )
+    readonly_fields = ("tool", "whole_call", "at", "shown_detail")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ErrorLog]:
+        return super().get_queryset(request).defer("detail")
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[ErrorLog], search_term: str
+    ) -> tuple[QuerySet[ErrorLog], bool]:
+        """By whole values that have an index; a part of a name is looked up among the tools first."""
+        term = search_term.strip()
+        if IDENTIFIER.fullmatch(term):
+            return queryset.filter(Q(pk=term) | Q(call_id=term)), False
+        return queryset.filter(tool_name__in=tool_names(term)) if term else queryset, False
+
+    @admin.display(description="When")
+    def created(self, error: ErrorLog) -> SafeString:
+        shown = links.to_error(error.pk, links.stamp(error.created_at))
+        return format_html('<span class="hub-whole" title="{}">{}</span>', links.ago(error.created_at), shown)
+
+    @admin.display(description="When")
+    def at(self, error: ErrorLog) -> str:
+        return links.in_full(error.created_at)
+
+    @admin.display(description="Tool")
+    def tool(self, error: ErrorLog) -> SafeString:
+        return links.to_tool(error.tool_name, error.code)
+
+    @admin.display(description="Message")
+    def shown_message(self, error: ErrorLog) -> SafeString:
+        return format_html('<span class="hub-cut" title="{0}">{0}</span>', error.message)
+
+    @admin.display(description="Caller, door")
+    def shown_caller(self, error: ErrorLog) -> SafeString:
+        shown = '<span class="hub-whole">{}</span>{}'
+        return format_html(shown, error.caller_name or links.NOTHING, links.sub(error.get_door_display()))
+
+    @admin.display(description="Call")
+    def call(self, error: ErrorLog) -> SafeString:
+        return links.to_call(error.call_id, f"{error.call_id[:8]}…" if error.call_id else "")
+
+    @admin.display(description="Call")
+    def whole_call(self, error: ErrorLog) -> SafeString:
+        return links.to_call(error.call_id)
+
+    @admin.display(description="Detail")
+    def shown_detail(self, error: ErrorLog) -> SafeString:
+        return links.preformatted(error.detail)

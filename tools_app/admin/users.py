@@ -1,0 +1,66 @@
+"""Users and groups, in the look of the rest, and in its audit trail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth import admin as auth_admin
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+
+from tools_app.admin import theme
+from tools_app.admin.governed import actor
+from tools_app.admin.lists import ListAdmin
+from tools_app.models.audit import note, note_all
+
+
+class AuditedAdmin(ListAdmin[Any]):
+    """Whoever may come in is decided here, so it stands in the audit trail like every other decision."""
+
+    def log_addition(self, request: HttpRequest, obj: Model, message: Any) -> Any:
+        self._note(request, "create", obj, message)
+        return super().log_addition(request, obj, message)
+
+    def log_change(self, request: HttpRequest, obj: Model, message: Any) -> Any:
+        self._note(request, "change", obj, message)
+        return super().log_change(request, obj, message)
+
+    def log_deletions(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
+        kind = self.opts.model_name
+        with transaction.atomic():
+            note_all([(f"{kind}.delete", f"{kind}:{obj}", {}) for obj in queryset], actor=actor(request))
+        return super().log_deletions(request, queryset)
+
+    def _note(self, request: HttpRequest, verb: str, obj: Model, message: Any) -> None:
+        kind = self.opts.model_name
+        with transaction.atomic():
+            note(f"{kind}.{verb}", f"{kind}:{obj}", actor=actor(request), changes=_fields(message))
+
+
+def _fields(message: Any) -> dict[str, Any]:
+    """Which fields changed; never what they hold, as one of them is the password."""
+    if not isinstance(message, list):
+        return {"what": [None, str(message)]} if message else {}
+    changed = [name for part in message if isinstance(part, dict) for name in part.get("changed", {}).get("fields", [])]
+    return {"fields": [None, changed]} if changed else {}
+
+
+class UserAdmin(auth_admin.UserAdmin, AuditedAdmin):  # type: ignore[type-arg]  # it takes none when it runs
+    form = theme.UserChangeForm
+    add_form = theme.AdminUserCreationForm
+    change_password_form = theme.AdminPasswordChangeForm
+    list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
+
+
+class GroupAdmin(auth_admin.GroupAdmin, AuditedAdmin):
+    pass
+
+
+# A project that has users of its own, or shows them elsewhere, keeps its pages.
+for model, pages in ((User, UserAdmin), (Group, GroupAdmin)):
+    if admin.site.is_registered(model):
+        admin.site.unregister(model)
+        admin.site.register(model, pages)
