@@ -1,0 +1,70 @@
+"""The documentation says what is true: every setting, error and command stands in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import toolhub
+from tools_app.api import errors as api_errors
+from tools_app.errors import ToolError, all_errors
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def read(path: str) -> str:
+    return (ROOT / path).read_text()
+
+
+def test_every_setting_is_in_the_example_and_nothing_else() -> None:
+    code = read("toolhub/settings.py")
+    used = set(re.findall(r'env\.(?:text|number|seconds|flag|choice|names|path|database)\(\s*"([A-Z_]+)"', code))
+    used |= {"TOOLHUB_ENV_FILE"}
+    documented = set(re.findall(r"^# ([A-Z_]+)=", read(".env.example"), re.MULTILINE))
+    assert documented == used
+
+
+def test_every_error_stands_in_its_table_as_it_is() -> None:
+    rows = {
+        cells[1].strip(" `"): cells
+        for line in read("docs/errors.md").splitlines()
+        if line.startswith("| `") and (cells := line.split("|"))
+    }
+    everywhere = {error.code: error for error in all_errors()}
+    only_rest = {error.code: error for error in vars(api_errors).values() if _own_error(error)}
+    assert rows.keys() == everywhere.keys() | only_rest.keys()
+    for code, error in only_rest.items():
+        assert int(rows[code][2]) == error.status, code
+    for code, error in everywhere.items():
+        assert int(rows[code][2]) == error.status, code
+        assert rows[code][3].strip() == ("yes" if error.retryable else "no"), code
+        assert rows[code][4].strip() == ("error" if error.log_level >= 40 else "warning"), code
+
+
+def _own_error(thing: object) -> bool:
+    return isinstance(thing, type) and issubclass(thing, ToolError) and thing.__module__ == api_errors.__name__
+
+
+@pytest.mark.parametrize("command", ["serve", "runmcp", "synctools", "addkey", "calltool", "doctor"])
+def test_every_command_exists_and_is_named(command: str) -> None:
+    assert (ROOT / f"tools_app/management/commands/{command}.py").exists()
+    assert f"toolhub {command}" in read("README.md") + read("docs/operate.md") + read("CHANGELOG.md")
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} → {target}"
+
+
+def test_tool_authors_can_import_all_that_is_promised() -> None:
+    for name in toolhub.__all__:
+        assert getattr(toolhub, name) is not None
+    with pytest.raises(AttributeError):
+        toolhub.nothing_like_this  # noqa: B018
+
+
+def test_the_version_is_one() -> None:
+    assert f'version = "{toolhub.__version__}"' in read("pyproject.toml")
