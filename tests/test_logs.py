@@ -317,7 +317,8 @@ class TestLoggersOfOthers:
         ("name", "number", "levels"),
         [
             ("uvicorn.access", logging.INFO, {"debug", "trace"}),
-            ("uvicorn.error", logging.INFO, {"info", "debug", "trace"}),
+            ("uvicorn.error", logging.INFO, {"debug", "trace"}),
+            ("uvicorn.error", logging.WARNING, {"warn", "info", "debug", "trace"}),
             ("uvicorn", logging.WARNING, {"warn", "info", "debug", "trace"}),
             ("django.server", logging.INFO, {"debug", "trace"}),
             ("django.request", logging.WARNING, {"warn", "info", "debug", "trace"}),

@@ -52,6 +52,7 @@ _OTHERS: Final[Mapping[str, tuple[int, int, int]]] = {
     "httpx": (logging.WARNING, logging.WARNING, logging.WARNING),
     "mcp": (logging.WARNING, logging.INFO, logging.DEBUG),
     "uvicorn.access": (logging.WARNING, logging.INFO, logging.INFO),
+    "uvicorn.error": (logging.WARNING, logging.INFO, logging.INFO),
 }
 # These come with handlers of their own: Django's defaults, and uvicorn's where somebody else configured it.
 _WITH_HANDLERS: Final = ("django", "django.server", "uvicorn", "uvicorn.access", "uvicorn.error")
@@ -225,12 +226,13 @@ def _ends(text: str, length: int) -> str:
 
 _OWN: Final = frozenset(
     {*vars(logging.makeLogRecord({})), "message", "asctime", "call_id", "taskName", "exc_info", "exc_text"}
+    | {"color_message"}  # uvicorn's message once more, with colours
 )
 
 
 def _extras(record: logging.LogRecord) -> dict[str, Any]:
     """What the caller of the log gave as `extra`, fit to be shown."""
-    given = {name: value for name, value in vars(record).items() if name not in _OWN}
+    given = {name: value for name, value in vars(record).items() if name not in _OWN and value is not None}
     if request := given.pop("request", None):  # Django's: the method and path say it better than its repr
         given |= {"method": getattr(request, "method", None), "path": getattr(request, "path", None)}
     try:
