@@ -1,0 +1,141 @@
+"""When to wait, when to try again, when to leave an upstream alone. Pure: the time is passed in, nothing is done here.
+
+Times are seconds of a monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+# A server may ask for any wait; nobody waits a day inside a call.
+LONGEST_RETRY_AFTER: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long to wait before the next attempt: doubling, capped, with some chance so that callers spread out."""
+
+    base: float = 1.0
+    cap: float = 30.0
+    jitter: float = 0.25
+
+    def wait(self, attempt: int, chance: float, asked_for: float | None = None) -> float:
+        """Seconds before attempt number `attempt` + 1; `chance` is from 0 to 1, `asked_for` what the server said."""
+        # The exponent is bounded so that a large attempt number cannot overflow.
+        seconds = min(self.cap, self.base * 2.0 ** min(attempt, 32))
+        spread = seconds * (1 + self.jitter * (2 * chance - 1))
+        if asked_for is not None and 0 < asked_for <= LONGEST_RETRY_AFTER:
+            return max(spread, asked_for)
+        return spread
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most `most` calls in `seconds`."""
+
+    most: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class Bucket:
+    """A token bucket: full at first, refilled evenly, one token a call."""
+
+    rate: Rate
+    tokens: float = field(init=False)
+    filled_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tokens = float(self.rate.most)
+        self.filled_at = float("-inf")
+
+    def take(self, now: float) -> float:
+        """Take a token and return 0, or take none and return the seconds until there is one."""
+        per_second = self.rate.most / self.rate.seconds
+        passed = now - self.filled_at
+        self.tokens = min(float(self.rate.most), self.tokens + max(0.0, passed) * per_second)
+        self.filled_at = max(now, self.filled_at)
+        if self.tokens >= 1.0:
+            self.tokens -= 1.0
+            return 0.0
+        return (1.0 - self.tokens) / per_second
+
+    def idle(self, now: float) -> bool:
+        """Whether forgetting this bucket would change nothing."""
+        return now - self.filled_at >= self.rate.seconds
+
+
+class Circuit(StrEnum):
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half-open"
+
+
+@dataclass(slots=True)
+class Breaker:
+    """Stops asking an upstream that fails, and lets exactly one call try whether it is back.
+
+    It opens after `consecutive` failures in a row, or when `share` of at least `enough` outcomes within `window`
+    were failures; it stays open for `rest`, then lets one probe through.
+    """
+
+    consecutive: int = 5
+    share: float = 0.5
+    enough: int = 10
+    window: float = 60.0
+    rest: float = 60.0
+    opened_at: float | None = None
+    probing_since: float | None = None
+    in_a_row: int = 0
+    outcomes: deque[tuple[float, bool]] = field(default_factory=deque)
+
+    def state(self, now: float) -> Circuit:
+        if self.opened_at is None:
+            return Circuit.CLOSED
+        return Circuit.HALF_OPEN if now - self.opened_at >= self.rest else Circuit.OPEN
+
+    def admit(self, now: float) -> float | None:
+        """None: go ahead, and tell the outcome. Otherwise the seconds until asking again makes sense."""
+        if self.opened_at is None:
+            return None
+        left = self.opened_at + self.rest - now
+        if left > 0:
+            return left
+        # A probe that never told its outcome must not close the door for good.
+        if self.probing_since is not None and now - self.probing_since < self.rest:
+            return self.probing_since + self.rest - now
+        self.probing_since = now
+        return None
+
+    def succeeded(self, now: float) -> None:
+        self.in_a_row = 0
+        if self.opened_at is not None:
+            if self.probing_since is None:
+                return  # It began before the circuit opened and says nothing about now.
+            self.opened_at = self.probing_since = None
+            self.outcomes.clear()
+        self._remember(now, failed=False)
+
+    def failed(self, now: float) -> None:
+        if self.opened_at is not None:
+            if self.probing_since is not None:
+                self.opened_at, self.probing_since = now, None
+            return
+        self.in_a_row += 1
+        self._remember(now, failed=True)
+        failures = sum(failed for _, failed in self.outcomes)
+        often = len(self.outcomes) >= self.enough and failures >= self.share * len(self.outcomes)
+        if self.in_a_row >= self.consecutive or often:
+            self.opened_at, self.probing_since, self.in_a_row = now, None, 0
+
+    def abandoned(self) -> None:
+        """A call ended without saying anything about the upstream: if it was the probe, the next may be it."""
+        self.probing_since = None
+
+    def _remember(self, now: float, *, failed: bool) -> None:
+        self.outcomes.append((now, failed))
+        while self.outcomes and (now - self.outcomes[0][0] > self.window or len(self.outcomes) > 1000):
+            self.outcomes.popleft()
