@@ -359,11 +359,10 @@ class TestLoggersOfOthers:
         assert SECRET not in json.dumps(event)
 
     def test_warnings_become_events(self, lines: Lines) -> None:
-        configure()
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             logging.captureWarnings(False)
-            logging.captureWarnings(True)
+            configure()
             warnings.warn("careful", RuntimeWarning, stacklevel=1)
             logging.captureWarnings(False)
         (event,) = events(lines)

@@ -276,7 +276,21 @@ def test_an_attack_is_refused_at_once(schema: Schema) -> None:
 def test_a_schema_that_contains_itself_is_refused() -> None:
     schema = an_object()
     schema["properties"]["self"] = schema
-    assert faults(schema) == [f"nested deeper than {MAX_DEPTH} levels"]
+    assert faults(schema) == ["nested deeper than 64 levels"]
+
+
+def test_data_in_a_schema_has_its_bounds_too() -> None:
+    deep: Any = 1
+    for _ in range(60):
+        deep = [deep]
+    assert faults(an_object(a={"default": deep})) == []
+    assert faults(an_object(a={"default": [deep]})) == ["nested deeper than 64 levels"]
+    assert faults(an_object(a={"enum": list(range(19_000))})) == []
+    assert faults(an_object(a={"enum": list(range(20_000))})) == ["larger than 20,000 values or 262,144 characters"]
+
+
+def test_the_bounds_are_those_that_clients_can_rely_on() -> None:
+    assert (MAX_DEPTH, MAX_SUBSCHEMAS) == (16, 200)
 
 
 def test_a_long_fault_is_cut_and_printable() -> None:

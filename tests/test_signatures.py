@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal, NotRequired
 
 import pytest
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 from typing_extensions import TypedDict
 
 from tools_app.checker import Checker
@@ -174,6 +174,32 @@ def test_defaults_are_published_as_json() -> None:
         "person": {"name": "Ann", "title": "Dr"},
         "price": 0.5,
     }
+
+
+class Renamed(BaseModel):
+    from_: str = Field(alias="from")
+
+
+def test_a_default_is_published_under_the_names_that_callers_use() -> None:
+    def tool(span: Renamed = Renamed(**{"from": "here"})) -> None: ...  # noqa: B008 – what is tested
+
+    assert properties(tool)["span"]["default"] == {"from": "here"}
+    assert signature(tool).convert({"span": {"from": "there"}}) == {"span": Renamed(**{"from": "there"})}
+
+
+def test_parts_that_describe_one_object_together_are_not_closed_one_by_one() -> None:
+    both = {"type": "object", "allOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {}}}]}
+    either = {"anyOf": [{"type": "object", "properties": {"a": {}}}, {"type": "object", "properties": {"b": {}}}]}
+
+    def tool(both: Any, either: Any) -> None: ...
+
+    tool.__annotations__.update(
+        both=Annotated[Any, WithJsonSchema(both)], either=Annotated[Any, WithJsonSchema(either)]
+    )
+    checker = Checker(signature(tool).schema)
+    assert checker.problems({"both": {"a": 1, "b": 2}, "either": {"b": 1}}) == []
+    assert checker.problems({"both": {"a": "x"}, "either": {"b": 1}})
+    assert checker.problems({"both": {}, "either": {"c": 1}})
 
 
 def test_data_in_a_schema_is_left_alone() -> None:

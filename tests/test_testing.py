@@ -176,6 +176,10 @@ class TestFindings:
     def test_of_a_good_tool_are_none(self) -> None:
         assert testing.findings(get_forecast) == []
 
+    def test_of_a_tool_within_all_bounds_are_none(self) -> None:
+        full = "1\n2\n3\n" + "x" * (1_024 - 6)
+        assert testing.findings(tool(description=full, category="x", tags=["x"])(do_nothing)) == []
+
     def test_of_a_careless_tool_are_all_of_them(self) -> None:
         class Point(BaseModel):
             either: int | str

@@ -170,7 +170,7 @@ def _size_fault(schema: Schema) -> str:
             characters += len(node)
         values += len(children)
         if depth > MAX_NESTING:
-            return f"nested deeper than {MAX_DEPTH} levels"
+            return f"nested deeper than {MAX_NESTING} levels"
         if values > MAX_VALUES or characters > MAX_CHARACTERS:
             return f"larger than {MAX_VALUES:,} values or {MAX_CHARACTERS:,} characters"
         waiting.extend((child, depth + 1) for child in children)
