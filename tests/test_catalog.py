@@ -137,17 +137,21 @@ def test_the_deadline_comes_from_whoever_is_closest_to_the_tool(hub: Hub) -> Non
         """Slow."""
         return ""
 
+    def limit(name: str) -> tuple[int, str]:
+        policy = hub.entry(name).policy
+        return policy.timeout_ms, policy.origins["timeout_ms"]
+
     hub.add(quick, slow)
-    assert hub.entry("quick").timeout == (5_000, "tool")
-    assert hub.entry("slow").timeout == (20_000, "pack")
-    assert hub.entry("echo").timeout == (30_000, "settings")
-    governance.set_timeout("quick", 700, actor="test")
-    assert hub.entry("quick").timeout == (700, "operator")
+    assert limit("quick") == (5_000, "tool")
+    assert limit("slow") == (20_000, "pack")
+    assert limit("echo") == (30_000, "settings")
+    governance.set_policy("quick", {"timeout_ms": 700}, actor="test")
+    assert limit("quick") == (700, "operator")
 
 
 def test_the_digest_changes_only_with_what_agents_see(hub: Hub) -> None:
     before = catalog.current().digest
-    governance.set_timeout("echo", 700, actor="test")
+    governance.set_policy("echo", {"timeout_ms": 700}, actor="test")
     assert catalog.current().digest == before
     governance.set_enabled(["echo"], False, actor="test")
     assert catalog.current().digest != before
@@ -164,7 +168,7 @@ def test_the_watcher_tells_of_each_visible_change_once(hub: Hub) -> None:
             ToolRecord.objects.filter(name="echo").update(enabled=False)
             ToolRecord.objects.filter(name="calculate").update(enabled=False)
         assert told.get(timeout=2) == []
-        governance.set_timeout("echo", 700, actor="test")
+        governance.set_policy("echo", {"timeout_ms": 700}, actor="test")
         ToolRecord.objects.filter(name="echo").update(enabled=True)
         assert told.get(timeout=2) == ["echo"]
         assert told.empty()

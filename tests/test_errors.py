@@ -36,9 +36,11 @@ TABLE = [
     ("API_ERROR", "ApiError", 502, False, "ERROR"),
     ("AUTHENTICATION_ERROR", "AuthenticationError", 401, False, "WARNING"),
     ("AUTHORIZATION_ERROR", "AuthorizationError", 403, False, "WARNING"),
+    ("CIRCUIT_OPEN", "CircuitOpenError", 503, True, "WARNING"),
     ("CONFIGURATION_ERROR", "ConfigurationError", 500, False, "ERROR"),
     ("INTERNAL_ERROR", "InternalError", 500, False, "ERROR"),
     ("NOT_FOUND", "NotFoundError", 404, False, "WARNING"),
+    ("OVERLOADED", "OverloadedError", 503, True, "WARNING"),
     ("RATE_LIMIT_EXCEEDED", "RateLimitError", 429, True, "WARNING"),
     ("SHUTTING_DOWN", "ShuttingDownError", 503, True, "WARNING"),
     ("STORAGE_BUSY", "StorageBusyError", 503, True, "ERROR"),
@@ -179,7 +181,7 @@ def test_typed_contexts_hold_the_documents_keys() -> None:
 
 @pytest.mark.parametrize(
     ("status", "retryable"),
-    [(400, False), (401, False), (404, False), (409, False), (429, True), (500, False), (502, True), (503, True)],
+    [(400, False), (404, False), (409, False), (429, True), (500, False), (502, True), (503, True), (504, True)],
 )
 def test_whether_an_upstreams_error_can_pass_depends_on_its_status(status: int, retryable: bool) -> None:
     error = ApiError("x", context={"operation": "y", "statusCode": status})
@@ -190,6 +192,20 @@ def test_whether_an_upstreams_error_can_pass_depends_on_its_status(status: int, 
 
 def test_an_upstreams_error_without_a_status_does_not_pass() -> None:
     assert ApiError("x").retryable is False
+
+
+@pytest.mark.parametrize(
+    ("status", "blamed"),
+    [(400, False), (404, False), (429, False), (499, False), (500, True), (503, True), (None, True)],
+)
+def test_an_upstream_that_answers_for_itself_is_not_to_blame(status: int | None, blamed: bool) -> None:
+    assert ApiError("x", context={"operation": "y", "statusCode": status}).blames_upstream is blamed
+
+
+def test_only_errors_of_an_upstream_and_timeouts_blame_it() -> None:
+    assert {error.code for error in all_errors() if error.blames_upstream} == {
+        *("API_ERROR", "TIMEOUT", "UPSTREAM_INVALID_RESPONSE", "UPSTREAM_TLS", "UPSTREAM_UNAVAILABLE"),
+    }
 
 
 def test_whoever_writes_is_told_that_the_outcome_of_a_timeout_is_unknown() -> None:

@@ -34,19 +34,30 @@ def test_one_unknown_name_changes_nothing(hub: Hub) -> None:
     assert not AuditEntry.objects.filter(action="tool.disable").exists()
 
 
-def test_a_deadline_is_bounded_and_can_be_taken_back(hub: Hub) -> None:
-    for wrong in (0, 99, 120_001):
-        with pytest.raises(ValidationError, match="between 100 and 120000"):
-            governance.set_timeout("echo", wrong, actor="test")
-    assert governance.set_timeout("echo", 100, actor="test")
-    assert not governance.set_timeout("echo", 100, actor="test")
-    assert governance.set_timeout("echo", None, actor="test")
+def test_a_policy_is_bounded_and_can_be_taken_back(hub: Hub) -> None:
+    for part, wrong in (("timeout_ms", 0), ("timeout_ms", 120_001), ("retries", 4), ("rate_calls", 0)):
+        with pytest.raises(ValidationError, match=f"{part} must be between"):
+            governance.set_policy("echo", {part: wrong}, actor="test")
+    with pytest.raises(ValidationError, match="'colour' is no policy"):
+        governance.set_policy("echo", {"colour": 1}, actor="test")
+    assert governance.set_policy("echo", {"timeout_ms": 100, "retries": 2}, actor="test") == ["retries", "timeout_ms"]
+    assert governance.set_policy("echo", {"timeout_ms": 100}, actor="test") == []
+    assert governance.set_policy("echo", {"timeout_ms": None, "retries": 2}, actor="test") == ["timeout_ms"]
     assert [entry.changes for entry in AuditEntry.objects.filter(action="tool.policy")] == [
         {"timeout_ms": [100, None]},
-        {"timeout_ms": [None, 100]},
+        {"timeout_ms": [None, 100], "retries": [None, 2]},
     ]
     with pytest.raises(ToolNotFoundError):
-        governance.set_timeout("nope", 500, actor="test")
+        governance.set_policy("nope", {"timeout_ms": 500}, actor="test")
+
+
+def test_a_rate_limit_is_whole_or_not_there(hub: Hub) -> None:
+    for half in ({"rate_calls": 5}, {"rate_seconds": 5}):
+        with pytest.raises(ValidationError, match="needs both"):
+            governance.set_policy("echo", half, actor="test")
+    governance.set_policy("echo", {"rate_calls": 5, "rate_seconds": 60}, actor="test")
+    with pytest.raises(ValidationError, match="needs both"):
+        governance.set_policy("echo", {"rate_seconds": None}, actor="test")
 
 
 def test_a_key_is_shown_once_and_stored_as_a_hash(hub: Hub) -> None:

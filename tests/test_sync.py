@@ -78,7 +78,7 @@ def test_a_tool_that_goes_back_to_an_earlier_definition_points_at_it(transaction
 def test_operators_choices_are_never_touched(transactional_db: None) -> None:
     sync.sync(registry_with(made()))
     governance.set_enabled(["thing"], False, actor="test")
-    governance.set_timeout("thing", 500, actor="test")
+    governance.set_policy("thing", {"timeout_ms": 500}, actor="test")
     record = ToolRecord.objects.get()
     ToolTag.objects.create(tool=record, tag=Tag.objects.create(name="operators"))
     sync.sync(registry_with(made(version="2.0.0", tags=("b",))))

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
         UpstreamValidationError,
         ValidationError,
     )
+    from tools_app.policies import Rate
     from tools_app.signatures import Number, Says
     from tools_app.tool import Caller, Context, Example, Hints, Pack, Tool, ToolParameter, tool
 
 _HOMES = {
     "tools_app.tool": ("Caller", "Context", "Example", "Hints", "Pack", "Tool", "ToolParameter", "tool"),
+    "tools_app.policies": ("Rate",),
     "tools_app.signatures": ("Number", "Says"),
     "tools_app.errors": (
         "ApiError",
@@ -55,6 +57,7 @@ __all__ = [
     "Number",
     "Pack",
     "Problem",
+    "Rate",
     "Says",
     "Tool",
     "ToolError",

@@ -14,15 +14,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from django.db import DatabaseError, connection, connections
 
 from tools_app import conf, database, sources
 from tools_app.errors import Refusal, StorageBusyError
 from tools_app.models import ToolRecord, ToolTag, revision
+from tools_app.policies import Backoff, Rate
 from tools_app.registry import Loaded, LoadProblem, Registry
-from tools_app.tool import Hints, Tool, folded
+from tools_app.tool import Hints, Pack, Tool, folded
 
 log = logging.getLogger("tools_app.catalog")
 
@@ -43,7 +44,7 @@ class Entry:
     enabled: bool
     registered_at: datetime
     updated_at: datetime
-    timeout_ms: int | None
+    policy: Policy
     tool: Tool | None
     refusal: Refusal | None
 
@@ -59,21 +60,55 @@ class Entry:
     def hints(self) -> Hints:
         return self.tool.hints if self.tool else Hints()
 
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a tool is called, and who decided each part of it: operator, tool, pack or settings."""
+
+    timeout_ms: int
+    retries: int
+    retry_delay_ms: int
+    rate: Rate | None
+    origins: Mapping[str, str]
+
     @property
-    def timeout(self) -> tuple[int, str]:
-        """The deadline that applies, in milliseconds, and who set it."""
-        return effective_timeout(self.timeout_ms, self.tool)
+    def backoff(self) -> Backoff:
+        return Backoff(base=self.retry_delay_ms / 1000)
 
 
-def effective_timeout(own: int | None, tool: Tool | None) -> tuple[int, str]:
-    """What an operator set for the tool, else what its author, its pack or the settings say; and which it was."""
-    if own is not None:
-        return own, "operator"
-    if tool is not None and tool.timeout is not None:
-        return round(tool.timeout * 1000), "tool"
-    if tool is not None and tool.pack is not None and tool.pack.timeout is not None:
-        return round(tool.pack.timeout * 1000), "pack"
-    return conf.value("TOOLHUB_TIMEOUT_MS"), "settings"
+def effective_policy(record: ToolRecord, tool: Tool | None) -> Policy:
+    """What an operator decided for the tool, else what its author, its pack or the settings say."""
+    pack = tool.pack if tool else None
+    chains: dict[str, tuple[Any, ...]] = {
+        "timeout_ms": (record.timeout_ms, _ms(tool), _ms(pack), conf.value("TOOLHUB_TIMEOUT_MS")),
+        "retries": (record.retries, tool and tool.retries, pack and pack.retries, conf.value("TOOLHUB_RETRIES")),
+        "retry_delay_ms": (record.retry_delay_ms, None, None, conf.value("TOOLHUB_RETRY_DELAY_MS")),
+        "rate": (_own_rate(record), tool and tool.rate, pack and pack.rate, _default_rate()),
+    }
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for part, chain in chains.items():
+        found = [(value, origin) for value, origin in zip(chain, ORIGINS, strict=True) if value is not None]
+        values[part], origins[part] = found[0] if found else (None, ORIGINS[-1])
+    return Policy(**values, origins=origins)
+
+
+ORIGINS: Final = ("operator", "tool", "pack", "settings")
+
+
+def _ms(what: Tool | Pack | None) -> int | None:
+    return round(what.timeout * 1000) if what is not None and what.timeout is not None else None
+
+
+def _own_rate(record: ToolRecord) -> Rate | None:
+    if record.rate_calls is None or record.rate_seconds is None:
+        return None
+    return Rate(record.rate_calls, record.rate_seconds)
+
+
+def _default_rate() -> Rate | None:
+    calls = conf.value("TOOLHUB_RATE_CALLS")
+    return Rate(calls, conf.value("TOOLHUB_RATE_SECONDS")) if calls else None
 
 
 @dataclass(frozen=True)
@@ -214,7 +249,7 @@ def _entry(
         enabled=record.enabled,
         registered_at=record.registered_at,
         updated_at=record.updated_at,
-        timeout_ms=record.timeout_ms,
+        policy=effective_policy(record, tool),
         tool=tool,
         refusal=_refusal(record, tool, registry, unset),
     )

@@ -8,6 +8,8 @@
     ├── AuthenticationError           AUTHENTICATION_ERROR       401  nobody we know
     ├── AuthorizationError            AUTHORIZATION_ERROR        403  known, but not allowed
     ├── RateLimitError                RATE_LIMIT_EXCEEDED        429  too many calls
+    ├── CircuitOpenError              CIRCUIT_OPEN               503  an upstream failed too often and gets a rest
+    ├── OverloadedError               OVERLOADED                 503  too many calls of one upstream at once
     ├── ShuttingDownError             SHUTTING_DOWN              503  this process is about to end
     ├── StorageBusyError              STORAGE_BUSY               503  the journal cannot be written
     ├── ToolTimeoutError              TIMEOUT                    408  the deadline passed
@@ -65,6 +67,8 @@ class ToolError(Exception):
     default_next_step: ClassVar[str] = ""
     required_context: ClassVar[frozenset[str]] = frozenset()
     allowed_context: ClassVar[frozenset[str] | None] = None
+    # Whether an upstream is to blame; all other errors say that it answered, or nothing about it.
+    blames_upstream: bool = False
 
     def __init__(
         self,
@@ -207,6 +211,40 @@ class RateLimitError(ToolError):
     default_message = "Rate limit exceeded"
 
 
+class CircuitOpenError(ToolError):
+    """The upstream failed too often in a row: nothing is sent until it has had a rest."""
+
+    code = "CIRCUIT_OPEN"
+    status = 503
+    retryable = True
+
+    @classmethod
+    def of(cls, upstream: str, since_seconds: float, retry_after: float) -> CircuitOpenError:
+        return cls(
+            f"{upstream} keeps failing; calls are held back",
+            context={"upstream": upstream, "sinceSeconds": round(since_seconds)},
+            retry_after=round(retry_after, 1),
+            next_step="Try again after that time; an operator can see in the error log what fails.",
+        )
+
+
+class OverloadedError(ToolError):
+    """As many calls of this upstream are running and waiting as it may have."""
+
+    code = "OVERLOADED"
+    status = 503
+    retryable = True
+
+    @classmethod
+    def of(cls, upstream: str, running: int, waiting: int) -> OverloadedError:
+        return cls(
+            f"Too many calls of {upstream} at once",
+            context={"upstream": upstream, "running": running, "waiting": waiting},
+            retry_after=1,
+            next_step="Call again in a moment, with fewer calls at once.",
+        )
+
+
 class ShuttingDownError(ToolError):
     """This process is ending and takes no new calls."""
 
@@ -231,6 +269,7 @@ class StorageBusyError(ToolError):
 class ToolTimeoutError(ToolError):
     """The deadline of the call passed."""
 
+    blames_upstream = True
     code = "TIMEOUT"
     status = 408
     retryable = True
@@ -262,6 +301,7 @@ class UpstreamError(ToolError):
     """What an upstream did to a call."""
 
     status = 502
+    blames_upstream = True
     log_level = logging.ERROR
 
 
@@ -282,7 +322,10 @@ class ApiError(UpstreamError):
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message, detail=detail, context=context, next_step=next_step, retry_after=retry_after)
-        self.retryable = self.context.get("statusCode") in BUSY_STATUSES
+        status = self.context.get("statusCode")
+        self.retryable = status in BUSY_STATUSES
+        # With a status of its own below 500 the upstream is well, and does not like the request.
+        self.blames_upstream = not (isinstance(status, int) and status < 500)
 
 
 class NotFoundError(ToolError):

@@ -5,7 +5,7 @@ Each is one transaction with its audit entry. Doors and commands change state he
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +20,7 @@ from tools_app.errors import ToolNotFoundError, ValidationError
 from tools_app.models import ApiKey, ToolRecord
 from tools_app.models.audit import note
 from tools_app.models.keys import default_scopes
-from tools_app.models.tools import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS
+from tools_app.models.tools import POLICY
 from tools_app.tool import folded
 
 SCOPES = ("tools:list", "tools:read", "tools:execute", "tools:manage", "admin:*")
@@ -55,24 +55,37 @@ def set_enabled(names: Iterable[str], enabled: bool, *, actor: str, reason: str 
     return sorted(record.name for record in changed)
 
 
-def set_timeout(name: str, timeout_ms: int | None, *, actor: str, reason: str = "") -> bool:
-    """Give a tool its own deadline, or (None) let its pack and the settings decide again. False: nothing changed.
+def set_policy(name: str, policy: Mapping[str, int | None], *, actor: str, reason: str = "") -> list[str]:
+    """Decide how a tool is called; None lets the tool, its pack and the settings decide again.
+
+    Returns what really changed. `policy` holds any of the names in `models.tools.POLICY`.
 
     Raises:
         ToolNotFoundError, ValidationError
     """
-    if timeout_ms is not None and not MIN_TIMEOUT_MS <= timeout_ms <= MAX_TIMEOUT_MS:
-        raise ValidationError(f"timeout must be between {MIN_TIMEOUT_MS} and {MAX_TIMEOUT_MS} ms")
+    for part, value in policy.items():
+        if part not in POLICY:
+            raise ValidationError(f"{part!r} is no policy; known are {', '.join(POLICY)}")
+        low, high = POLICY[part]
+        if value is not None and not low <= value <= high:
+            raise ValidationError(f"{part} must be between {low} and {high}")
     with transaction.atomic():
         record = ToolRecord.objects.select_for_update().filter(folded_name=folded(name)).first()
         if record is None:
             raise ToolNotFoundError.named(name)
-        if record.timeout_ms == timeout_ms:
-            return False
-        changes = {"timeout_ms": [record.timeout_ms, timeout_ms]}
+        changes = {
+            part: [getattr(record, part), value] for part, value in policy.items() if getattr(record, part) != value
+        }
+        if not changes:
+            return []
+        decided = {part: after for part, (_, after) in changes.items()}
+        if (decided.get("rate_calls", record.rate_calls) is None) != (
+            decided.get("rate_seconds", record.rate_seconds) is None
+        ):
+            raise ValidationError("A rate limit needs both rate_calls and rate_seconds")
         note("tool.policy", record.name, actor=actor, reason=reason, changes=changes)
-        ToolRecord.objects.filter(pk=record.pk).update(timeout_ms=timeout_ms, updated_at=timezone.now())
-    return True
+        ToolRecord.objects.filter(pk=record.pk).update(**decided, updated_at=timezone.now())
+    return sorted(changes)
 
 
 def create_key(

@@ -28,6 +28,7 @@ from typing import Any, ClassVar, Final, overload
 from tools_app import signatures
 from tools_app.checker import Checker
 from tools_app.errors import InvalidArgumentsError
+from tools_app.policies import Rate
 from tools_app.schemas import Schema, SchemaError, faults, take_messages
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
@@ -197,6 +198,8 @@ class Tool:
     aliases: Sequence[str] = ()
     dependencies: Sequence[str] = ()
     timeout: float | None = None
+    retries: int | None = None
+    rate: Rate | None = None
     minimal: Formatter | None = None
     done: str = ""
     guidance: Guidance | None = None
@@ -310,6 +313,13 @@ class Tool:
         return ToolParameter.all_of(self.input_schema)
 
     @property
+    def upstream(self) -> str:
+        """What the tool needs outside the hub: calls of one upstream share its limits. Empty where it needs nothing."""
+        if not self.hints.open_world:
+            return ""
+        return self.pack.name if self.pack else self.name
+
+    @property
     def effective_version(self) -> str:
         return self.version or (self.pack.version if self.pack else "") or "1.0.0"
 
@@ -396,6 +406,8 @@ class Pack:
     description: str = ""
     requires: Sequence[str] = ()
     timeout: float | None = None
+    retries: int | None = None
+    rate: Rate | None = None
     tools: list[Tool] = field(default_factory=list)
     broken: list[DefinitionError] = field(default_factory=list)
 
@@ -449,6 +461,8 @@ def tool(
     aliases: Sequence[str] = ...,
     dependencies: Sequence[str] = ...,
     timeout: float | None = ...,
+    retries: int | None = ...,
+    rate: Rate | None = ...,
     minimal: Formatter | None = ...,
     done: str = ...,
     guidance: Guidance | None = ...,
@@ -494,6 +508,7 @@ def _canonical(definition: Mapping[str, Any]) -> bytes:
 _DECLARABLE: Final = frozenset(
     {
         *("name", "title", "description", "category", "tags", "author", "version", "hints", "examples", "aliases"),
+        *("retries", "rate"),
         *("dependencies", "timeout", "minimal", "done", "guidance", "output_schema"),
     }
 )

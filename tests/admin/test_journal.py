@@ -194,8 +194,8 @@ def test_an_empty_journal_says_what_will_stand_there(viewer: Client, address: st
 
 def test_the_audit_trail_tells_changes_in_words(tools: None, viewer: Client) -> None:
     governance.set_enabled(["echo"], False, actor="user:bob", reason="too loud")
-    governance.set_timeout("echo", 500, actor="user:bob")
-    governance.set_timeout("echo", None, actor="user:bob")
+    governance.set_policy("echo", {"timeout_ms": 500}, actor="user:bob")
+    governance.set_policy("echo", {"timeout_ms": None}, actor="user:bob")
     key, _ = governance.create_key("laptop", actor="user:bob", scopes=["tools:list", "tools:read"])
     governance.revoke_key(key, actor="user:bob")
     shown = page(viewer, f"{AUDIT}?q=bob")

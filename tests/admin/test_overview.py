@@ -69,7 +69,7 @@ def test_only_whoever_may_make_keys_is_led_to_making_one(tools: None, chief: Cli
 
 def test_after_the_first_call_it_is_shown_instead(tools: None, viewer: Client) -> None:
     made, error = failed_call("echo", message="It broke")
-    governance.set_timeout("echo", 500, actor="user:bob")
+    governance.set_policy("echo", {"timeout_ms": 500}, actor="user:bob")
     shown = page(viewer, OVERVIEW)
     assert "No agent has called a tool yet" not in shown.text
     assert f"/admin/tools_app/call/{made.pk}/change/" in shown.addresses
@@ -91,7 +91,7 @@ def test_the_chart_says_what_it_draws(tools: None, viewer: Client) -> None:
 
 def test_what_somebody_may_not_see_is_not_on_the_page(tools: None) -> None:
     failed_call("echo", message="It broke")
-    governance.set_timeout("echo", 500, actor="user:bob")
+    governance.set_policy("echo", {"timeout_ms": 500}, actor="user:bob")
     shown = page(browser("porter", "view_toolrecord"), OVERVIEW)
     assert set(figures(shown)) == {"Tools on", "Tools off", "Tools unavailable"}
     for hidden in ("It broke", "Newest calls", "Newest errors", "Newest changes", "user:bob"):

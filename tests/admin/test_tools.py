@@ -141,7 +141,7 @@ def test_what_goes_wrong_is_said_instead_of_breaking_the_page(
 
     button = page(operator, LIST).switch("echo")
     monkeypatch.setattr(governance, "set_enabled", fail)
-    monkeypatch.setattr(governance, "set_timeout", fail)
+    monkeypatch.setattr(governance, "set_policy", fail)
     for shown in (
         sent(operator, button["formaction"], enabled="0"),
         sent(operator, address_of("echo"), timeout_ms="500"),
@@ -308,28 +308,36 @@ def test_the_page_is_found_by_the_name_that_journals_keep(tools: None, viewer: C
     assert browser("nobody").get(f"{LIST}named/?name=calculate").status_code == 403
 
 
-def test_the_page_says_who_set_the_time_limit(tools: None, operator: Client) -> None:
+def test_the_page_says_what_applies_and_who_decided_it(tools: None, operator: Client) -> None:
     address = address_of("echo")
-    assert "Calls end after 30,000 ms now: the hub’s setting TOOLHUB_TIMEOUT_MS." in page(operator, address).text
-    shown = sent(operator, address, timeout_ms="7500")
-    assert shown.messages == ["echo: calls now end after 7,500 ms."]
-    assert "Calls end after 7,500 ms now: set here." in shown.text
-    assert AuditEntry.objects.get(action="tool.policy").actor == "user:operator"
-    shown = sent(operator, address, timeout_ms="")
-    assert shown.messages == ["echo: its own time limit is gone."]
-    assert ToolRecord.objects.get(name="echo").timeout_ms is None
+    assert "Time limit 30,000 ms the hub’s setting" in page(operator, address).text
+    shown = sent(operator, address, timeout_ms="7500", retries="2", rate_calls="5", rate_seconds="60")
+    assert shown.messages == ["echo: saved; it holds from the next call."]
+    for words in ("Time limit 7,500 ms set here", "Retries 2 set here", "Calls of one caller 5 in 60 s set here"):
+        assert words in shown.text
+    entry = AuditEntry.objects.get(action="tool.policy")
+    assert (entry.actor, entry.changes["retries"]) == ("user:operator", [None, 2])
+    sent(operator, address, timeout_ms="")
+    echo = ToolRecord.objects.get(name="echo")
+    assert (echo.timeout_ms, echo.retries, echo.rate_calls) == (None, None, None)
+
+
+def test_half_a_rate_limit_is_refused_in_words(tools: None, operator: Client) -> None:
+    shown = sent(operator, address_of("echo"), rate_calls="5")
+    assert "A rate limit needs both" in shown.text
+    assert ToolRecord.objects.get(name="echo").rate_calls is None
 
 
 @pytest.mark.parametrize("wrong", ["99", "120001", "-5", "soon", "1.5"])
 def test_a_time_limit_out_of_bounds_is_refused_in_words(tools: None, operator: Client, wrong: str) -> None:
     shown = sent(operator, address_of("echo"), timeout_ms=wrong)
     assert "Please correct the error" in shown.text
-    assert "Calls end after 30,000 ms now" in shown.text
+    assert "Time limit 30,000 ms the hub’s setting" in shown.text
     assert ToolRecord.objects.get(name="echo").timeout_ms is None
     assert not AuditEntry.objects.filter(action="tool.policy").exists()
 
 
-def test_nothing_but_the_time_limit_can_be_sent(tools: None, operator: Client) -> None:
+def test_nothing_but_the_policy_can_be_sent(tools: None, operator: Client) -> None:
     sent(operator, address_of("echo"), timeout_ms="500", enabled="", name="renamed", description="changed", pack="x")
     echo = ToolRecord.objects.get(name="echo")
     assert (echo.timeout_ms, echo.enabled, echo.pack) == (500, True, "builtin")
@@ -345,7 +353,7 @@ def test_whoever_may_only_look_cannot_set_a_time_limit(tools: None, viewer: Clie
 def test_the_page_leads_to_its_calls_errors_and_changes(tools: None, operator: Client) -> None:
     done = call("echo")
     failed, error = failed_call("echo", message="It broke")
-    governance.set_timeout("echo", 900, actor="user:somebody", reason="slow lines")
+    governance.set_policy("echo", {"timeout_ms": 900}, actor="user:somebody", reason="slow lines")
     shown = page(operator, address_of("echo"))
     for address in (
         f"/admin/tools_app/call/{done.pk}/change/",

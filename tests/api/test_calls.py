@@ -12,7 +12,15 @@ from tests.api.rest import TIMESTAMP, Rest, failure
 from tests.support.tools import Programmable
 from tools_app import engine, governance
 from tools_app.api.tools import CallAnswer
-from tools_app.errors import ApiError, InvalidArgumentsError, NotFoundError, Problem, RateLimitError, ToolError
+from tools_app.errors import (
+    ApiError,
+    InvalidArgumentsError,
+    NotFoundError,
+    Problem,
+    RateLimitError,
+    ToolError,
+    UpstreamUnavailableError,
+)
 from tools_app.models import Call, ErrorLog
 
 WRONG_REQUESTS: list[tuple[Any, dict[str, str]]] = [
@@ -47,7 +55,7 @@ WRONG_REQUESTS: list[tuple[Any, dict[str, str]]] = [
         {"name": "echo", "options": {"timeout": 1000.0}},
         {"/options/timeout": "Invalid type for parameter options.timeout: expected integer"},
     ),
-    ({"name": "echo", "options": {"retry": 3}}, {"/options/retry": "Unknown parameter: options.retry"}),
+    ({"name": "echo", "options": {"patience": 3}}, {"/options/patience": "Unknown parameter: options.patience"}),
     ([], {"": "Invalid type for the body: expected object"}),
     ("text", {"": "Invalid type for the body: expected object"}),
     (3, {"": "Invalid type for the body: expected object"}),
@@ -263,3 +271,12 @@ def test_a_hub_that_ends_takes_no_calls(rest: Rest) -> None:
     calls.closing = True
 
     assert failure(rest.call("echo", {"message": "hi"}), 503, "SHUTTING_DOWN")["retryable"] is True
+
+
+def test_a_caller_may_ask_for_new_tries(rest: Rest, programmable: Programmable) -> None:
+    programmable.outcomes = [UpstreamUnavailableError("down"), {"value": "second"}]
+
+    told = rest.post("/v1/tools/call", {"name": "programmable", "options": {"retry": 1, "retryDelay": 100}}).json()
+
+    assert told["result"] == {"value": "second"}
+    assert Call.objects.get().attempts == 2

@@ -189,10 +189,15 @@ def test_shows_everything_about_a_tool(rest: Rest, hub: Hub) -> None:
     assert told["definitionHash"] == hub.entry("list_files").definition_hash
     assert told["inputSchema"] == made.input_schema
     assert told["outputSchema"] == made.output_schema
-    shown = {key: told[key] for key in ("version", "enabled", "tags", "category", "author", "pack", "timeout")}
+    shown = {key: told[key] for key in ("version", "enabled", "tags", "category", "author", "pack", "policy")}
     assert shown == {
         "version": "2.1.0", "enabled": True, "tags": ["a", "b"], "category": "files", "author": "Alice",
-        "pack": "disk", "timeout": {"ms": 4000, "origin": "pack"},
+        "pack": "disk", "policy": {
+            "timeoutMs": 4000, "retries": 0, "retryDelayMs": 1000, "rateLimit": {"max": 1000, "timeWindow": 60000},
+            "origins": {
+                "timeoutMs": "pack", "retries": "settings", "retryDelayMs": "settings", "rateLimit": "settings",
+            },
+        },
     }  # fmt: skip
     assert told["examples"] == [
         {"description": "The root", "parameters": {"path": "/"}, "expectedResult": {"depth": 1}}
@@ -210,14 +215,14 @@ def test_finds_a_tool_by_its_other_spelling_and_its_alias(rest: Rest, hub: Hub, 
 
 def test_says_who_set_the_timeout(rest: Rest, hub: Hub) -> None:
     hub.add(make_tool("own", timeout=2.5), make_tool("set"), make_tool("plain"))
-    governance.set_timeout("set", 700, actor="test")
+    governance.set_policy("set", {"timeout_ms": 700}, actor="test")
 
-    found = {name: rest.get(f"/v1/tools/{name}").json()["timeout"] for name in ("own", "set", "plain")}
+    policies = {name: rest.get(f"/v1/tools/{name}").json()["policy"] for name in ("own", "set", "plain")}
 
-    assert found == {
-        "own": {"ms": 2500, "origin": "tool"},
-        "set": {"ms": 700, "origin": "operator"},
-        "plain": {"ms": 30_000, "origin": "settings"},
+    assert {name: (policy["timeoutMs"], policy["origins"]["timeoutMs"]) for name, policy in policies.items()} == {
+        "own": (2500, "tool"),
+        "set": (700, "operator"),
+        "plain": (30_000, "settings"),
     }
 
 

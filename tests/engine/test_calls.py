@@ -238,7 +238,7 @@ def test_refuses_a_deadline_out_of_bounds(hub: Hub, alice: Caller, timeout_ms: i
 def test_applies_the_operators_deadline_before_the_settings(
     hub: Hub, programmable: Programmable, alice: Caller
 ) -> None:
-    governance.set_timeout("programmable", 150, actor="test")
+    governance.set_policy("programmable", {"timeout_ms": 150}, actor="test")
     programmable.outcomes = [lambda: asyncio.sleep(60)]
     with pytest.raises(ToolTimeoutError, match="after 150ms"):
         call("programmable", {}, alice)

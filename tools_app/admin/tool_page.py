@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from tools_app import catalog
 from tools_app.admin import definitions, links, parameters, states
 from tools_app.admin.audit import in_words
+from tools_app.catalog import Policy
 from tools_app.models import AuditEntry, Call, ErrorLog, ToolRecord
 from tools_app.tool import Tool
 
@@ -19,7 +20,7 @@ ORIGINS: Final = {
     "operator": "set here",
     "tool": "set by the tool’s author",
     "pack": "set by the tool’s pack",
-    "settings": "the hub’s setting TOOLHUB_TIMEOUT_MS",
+    "settings": "the hub’s setting",
 }
 
 
@@ -29,15 +30,15 @@ def of(record: ToolRecord, request: HttpRequest) -> dict[str, Any]:
     entry = snapshot.find(record.name) if record.retired_at is None else None
     tool = entry.tool if entry is not None else None
     body = _body(record, tool)
-    timeout_ms, origin = catalog.effective_timeout(record.timeout_ms, tool)
+    policy = catalog.effective_policy(record, tool)
     may = request.user.has_perm
     name = record.name
     return {
         "condition": states.condition(record, snapshot),
         "tool_facts": _facts(record, body, tool),
         "tool_tags": record.tags.all(),
-        "timeout_ms": timeout_ms,
-        "timeout_origin": ORIGINS[origin],
+        "timeout_ms": policy.timeout_ms,
+        "policy_rows": policy_rows(policy),
         "tool_description": body.get("description") or record.description,
         "tool_hints": hints(body.get("annotations")),
         "input_rows": parameters.rows(body.get("inputSchema")),
@@ -55,6 +56,18 @@ def of(record: ToolRecord, request: HttpRequest) -> dict[str, Any]:
         "tool_changes": _changes(name) if may("tools_app.view_auditentry") else None,
         "all_changes": links.address("auditentry", "changelist", subject=name),
     }
+
+
+def policy_rows(policy: Policy) -> list[tuple[str, str, str]]:
+    """What applies to a call now, in words, and who decided it."""
+    rate = policy.rate
+    words = {
+        "timeout_ms": ("Time limit", f"{policy.timeout_ms:,} ms"),
+        "retries": ("Retries", f"{policy.retries}" if policy.retries else "none"),
+        "retry_delay_ms": ("First wait before a retry", f"{policy.retry_delay_ms:,} ms"),
+        "rate": ("Calls of one caller", f"{rate.most:,} in {rate.seconds:g} s" if rate else "not limited"),
+    }
+    return [(title, text, ORIGINS[policy.origins[part]]) for part, (title, text) in words.items()]
 
 
 def _body(record: ToolRecord, tool: Tool | None) -> Mapping[str, Any]:

@@ -90,7 +90,7 @@ class ToolAdmin(GovernedAdmin[ToolRecord]):
     search_help_text = "Name, title, description or tag"
     ordering = ("name",)
     actions = ("switch_on", "switch_off")
-    fields = ("timeout_ms",)
+    fields = ("timeout_ms", ("retries", "retry_delay_ms"), ("rate_calls", "rate_seconds"))
     nothing_yet = ("No tool yet", "Start the hub, or run `toolhub synctools`: it writes down the tools that it finds.")
 
     # ------------------------------------------------------------------------------------------------ the list
@@ -272,11 +272,11 @@ class ToolAdmin(GovernedAdmin[ToolRecord]):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: ToolRecord, form: ModelForm[ToolRecord], change: bool) -> None:
-        governance.set_timeout(obj.name, form.cleaned_data["timeout_ms"], actor=actor(request))
+        policy = {part: form.cleaned_data[part] for part in form.changed_data}
+        governance.set_policy(obj.name, policy, actor=actor(request))
 
     def response_change(self, request: HttpRequest, obj: ToolRecord) -> HttpResponse:
-        said = "its own time limit is gone" if obj.timeout_ms is None else f"calls now end after {obj.timeout_ms:,} ms"
-        self.message_user(request, f"{obj.name}: {said}.", messages.SUCCESS)
+        self.message_user(request, f"{obj.name}: saved; it holds from the next call.", messages.SUCCESS)
         return HttpResponseRedirect(request.get_full_path())
 
 

@@ -18,7 +18,13 @@ from tools_app.api.errors import DOOR, Failure
 from tools_app.api.queries import Flag, Limit, Page, QueryString, Word, optional
 from tools_app.catalog import Entry
 from tools_app.errors import ToolNotFoundError
-from tools_app.models.tools import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS
+from tools_app.models.tools import (
+    MAX_RETRIES,
+    MAX_RETRY_DELAY_MS,
+    MAX_TIMEOUT_MS,
+    MIN_RETRY_DELAY_MS,
+    MIN_TIMEOUT_MS,
+)
 
 router = Router(tags=["tools"])
 
@@ -67,9 +73,19 @@ class Example(Shown):
     expected_result: Any = None
 
 
-class Timeout(Shown):
-    ms: int
-    origin: str
+class Rate(Shown):
+    max: int
+    time_window: float = Field(description="Milliseconds")
+
+
+class Policy(Shown):
+    """How the tool is called, and who decided each part."""
+
+    timeout_ms: int
+    retries: int
+    retry_delay_ms: int
+    rate_limit: Rate | None
+    origins: dict[str, str]
 
 
 class ToolDetail(ToolItem):
@@ -78,7 +94,7 @@ class ToolDetail(ToolItem):
     dependencies: list[str]
     pack: str
     output_schema: dict[str, Any] | None
-    timeout: Timeout
+    policy: Policy
     definition_hash: str
 
 
@@ -112,6 +128,13 @@ class ListQuery(QueryString):
 class CallOptions(Body):
     timeout: int | None = Field(
         default=None, description=f"Milliseconds after which to give up, {MIN_TIMEOUT_MS} to {MAX_TIMEOUT_MS}"
+    )
+    retry: int | None = Field(
+        default=None, description=f"How often to try again when that can help and does no harm, 0 to {MAX_RETRIES}"
+    )
+    retry_delay: int | None = Field(
+        default=None,
+        description=f"Milliseconds before the first new try, {MIN_RETRY_DELAY_MS} to {MAX_RETRY_DELAY_MS}",
     )
 
 
@@ -152,7 +175,7 @@ async def list_tools(request: HttpRequest, query: Query[ListQuery]) -> HttpRespo
 @router.post("/call", response={200: CallAnswer, **_FAILED}, url_name="call")
 async def call_tool(request: HttpRequest, body: CallRequest) -> HttpResponse:
     """Call a tool and wait for its answer."""
-    options = engine.Options(timeout_ms=body.options.timeout)
+    options = engine.Options(body.options.timeout, body.options.retry, body.options.retry_delay)
     result = await engine.call(body.name, body.parameters, caller_of(request), door=DOOR, options=options)
     return answer(
         {
@@ -199,7 +222,8 @@ def _item(entry: Entry) -> dict[str, Any]:
 
 def _detail(entry: Entry) -> dict[str, Any]:
     tool = entry.tool
-    milliseconds, origin = entry.timeout
+    policy = entry.policy
+    rate = policy.rate
     return {
         **_item(entry),
         "aliases": list(tool.aliases) if tool else [],
@@ -207,6 +231,20 @@ def _detail(entry: Entry) -> dict[str, Any]:
         "dependencies": list(tool.dependencies) if tool else [],
         "pack": entry.pack,
         "outputSchema": tool.output_schema if tool else None,
-        "timeout": {"ms": milliseconds, "origin": origin},
+        "policy": {
+            "timeoutMs": policy.timeout_ms,
+            "retries": policy.retries,
+            "retryDelayMs": policy.retry_delay_ms,
+            "rateLimit": {"max": rate.most, "timeWindow": round(rate.seconds * 1000)} if rate else None,
+            "origins": {_POLICY_NAMES[part]: origin for part, origin in policy.origins.items()},
+        },
         "definitionHash": entry.definition_hash,
     }
+
+
+_POLICY_NAMES: Final = {
+    "timeout_ms": "timeoutMs",
+    "retries": "retries",
+    "retry_delay_ms": "retryDelayMs",
+    "rate": "rateLimit",
+}

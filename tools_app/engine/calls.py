@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import inspect
 import json
 import logging
 import secrets
@@ -19,6 +18,8 @@ from tools_app import catalog, conf, json_text, logs, redaction
 from tools_app.catalog import Entry
 from tools_app.engine import answers
 from tools_app.engine.answers import Answer
+from tools_app.engine.attempts import Attempts, Plan
+from tools_app.engine.guards import Guards
 from tools_app.engine.journal import Entry as JournalEntry
 from tools_app.engine.journal import Journal
 from tools_app.engine.workers import Workers
@@ -37,7 +38,8 @@ from tools_app.errors import (
     ValidationError,
 )
 from tools_app.models import Call, ErrorLog
-from tools_app.models.tools import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS
+from tools_app.models.tools import POLICY
+from tools_app.policies import Backoff, Rate
 from tools_app.tool import RAW_PARAMETER, Caller, Context, Tool
 
 log = logging.getLogger("tools_app.calls")
@@ -48,15 +50,27 @@ MOST_DETAIL: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a caller may ask for beside the arguments."""
+    """What a caller may ask for beside the arguments; what is left out, the tool's policy decides."""
 
     timeout_ms: int | None = None
+    retries: int | None = None
+    retry_delay_ms: int | None = None
 
     def check(self) -> None:
-        """Raises: ValidationError."""
-        if self.timeout_ms is not None and not MIN_TIMEOUT_MS <= self.timeout_ms <= MAX_TIMEOUT_MS:
-            message = f"options.timeout must be between {MIN_TIMEOUT_MS} and {MAX_TIMEOUT_MS} ms"
-            raise ValidationError(problems=[Problem("/options/timeout", message)])
+        """Raises: ValidationError, naming every option that is out of bounds."""
+        problems = []
+        for part, shown in _OPTIONS.items():
+            low, high = POLICY[part]
+            value = getattr(self, part)
+            if value is not None and not low <= value <= high:
+                message = f"options.{shown} must be between {low} and {high}"
+                problems.append(Problem(f"/options/{shown}", message, f"{low} to {high}"))
+        if problems:
+            raise ValidationError(problems=problems)
+
+
+# By their names in the documents.
+_OPTIONS: Final = {"timeout_ms": "timeout", "retries": "retry", "retry_delay_ms": "retryDelay"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +90,8 @@ class Calls:
     def __init__(self) -> None:
         self.journal = Journal()
         self.workers = Workers(conf.value("TOOLHUB_THREADS"))
+        self.guards = Guards()
+        self._attempts = Attempts(self.workers, self.guards)
         self.closing = False
         self._under_way = 0
         self._idle = asyncio.Event()
@@ -95,11 +111,10 @@ class Calls:
             options.check()
             given, raw = one.given(tool, arguments)
             converted = tool.checked(given)
-            context, timeout_ms = one.context(entry, options)
-            if tool.hints.writes:
-                await one.begin(self.journal)
+            self.guards.count(caller.id, entry.name, _rate(entry, caller))
             log.info("Tool invoked", extra={"tool": tool.name, "caller": str(caller), "door": door})
-            returned = await self._run(tool, context, converted, timeout_ms)
+            plan = one.plan(entry, tool, converted, options)
+            returned = await self._attempts.run(plan, lambda: one.attempt(self.journal))
             answer = answers.shaped(tool, returned, raw=raw)
             await one.succeeded(self.journal, answer)
             return Result(one.record.id, entry, answer, one.record.started_at, one.record.duration_ms or 0)
@@ -132,30 +147,6 @@ class Calls:
         self.workers.close()
         await asyncio.get_running_loop().run_in_executor(None, self.journal.close, 5.0)
 
-    async def _run(self, tool: Tool, context: Context, arguments: Any, timeout_ms: int) -> Any:
-        deadline = asyncio.timeout(timeout_ms / 1000)
-        try:
-            async with deadline:
-                if tool.blocking:
-                    returned = await self.workers.run(lambda: tool.run(context, arguments))
-                else:
-                    returned = tool.run(context, arguments)
-                return await returned if inspect.isawaitable(returned) else returned
-        except ToolError:
-            raise
-        except TimeoutError as error:
-            if deadline.expired():
-                raise ToolTimeoutError.after(timeout_ms, writes=tool.hints.writes) from error
-            raise _unforeseen(tool, error) from error
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            # Nobody cancelled this call: the tool let a cancellation of its own escape.
-            raise _unforeseen(tool, error) from error
-        except (Exception, SystemExit) as error:
-            raise _unforeseen(tool, error) from error
-
 
 def _resolve(snapshot: catalog.Snapshot, name: str, caller: Caller) -> Entry:
     entry = snapshot.find(name) if isinstance(name, str) else None
@@ -168,11 +159,11 @@ def _resolve(snapshot: catalog.Snapshot, name: str, caller: Caller) -> Entry:
     return entry
 
 
-def _unforeseen(tool: Tool, error: BaseException) -> ToolExecutionError:
-    shown = ""
-    if conf.value("TOOLHUB_ERROR_DETAIL") == "message":
-        shown = redaction.redacted_text(f"{type(error).__name__}: {error}")[:500]
-    return ToolExecutionError.of(tool.name, error, shown)
+def _rate(entry: Entry, caller: Caller) -> Rate | None:
+    """The limit that applies. The hub's own is for those who come from outside."""
+    if caller.kind == "local" and entry.policy.origins["rate"] == "settings":
+        return None
+    return entry.policy.rate
 
 
 class _OneCall:
@@ -183,7 +174,7 @@ class _OneCall:
         self.begun = time.monotonic()
         self.journaled = False
         self.writes = False
-        self.running = False
+        self.attempts = 0
         self.record = Call(
             id=secrets.token_hex(16),
             tool_name=_storable(str(name), 100),
@@ -192,6 +183,7 @@ class _OneCall:
             caller_id=caller.id,
             caller_name=_storable(caller.name, 150),
             status=Call.Status.STARTED,
+            attempts=0,
             started_at=datetime.now(UTC),
         )
 
@@ -220,19 +212,28 @@ class _OneCall:
         self.record.arguments = redaction.summary(given)
         return given, tool.minimal is not None and given.get(RAW_PARAMETER) is True
 
-    def context(self, entry: Entry, options: Options) -> tuple[Context, int]:
-        timeout_ms = options.timeout_ms if options.timeout_ms is not None else entry.timeout[0]
+    def plan(self, entry: Entry, tool: Tool, arguments: Any, options: Options) -> Plan:
+        """The tool's policy, with what the caller asked for in its place."""
+        policy = entry.policy
+        timeout_ms = policy.timeout_ms if options.timeout_ms is None else options.timeout_ms
+        delay_ms = policy.retry_delay_ms if options.retry_delay_ms is None else options.retry_delay_ms
         adapter = logging.LoggerAdapter(logging.getLogger(f"tools_app.tool.{entry.name}"), {"tool": entry.name})
-        self.running = True
-        return (
-            Context(self.record.id, entry.name, self.caller, self.begun + timeout_ms / 1000, adapter),
-            timeout_ms,
+        return Plan(
+            tool=tool,
+            arguments=arguments,
+            context=Context(self.record.id, entry.name, self.caller, time.monotonic() + timeout_ms / 1000, adapter),
+            timeout_ms=timeout_ms,
+            retries=policy.retries if options.retries is None else options.retries,
+            backoff=Backoff(base=delay_ms / 1000),
         )
 
-    async def begin(self, journal: Journal) -> None:
-        """A tool that writes is on record before it can write anything."""
-        await journal.write(JournalEntry(call=self.record))
-        self.journaled = True
+    async def attempt(self, journal: Journal) -> None:
+        """Before an attempt. A tool that writes is on record before it can write anything."""
+        if self.writes and not self.journaled:
+            self.journaled = True
+            await journal.write(JournalEntry(call=self.record))
+        self.attempts += 1
+        self.record.attempts = self.attempts
 
     async def succeeded(self, journal: Journal, answer: Answer) -> None:
         self.record.result_bytes = answer.size
@@ -254,7 +255,7 @@ class _OneCall:
         record.code, record.error = error.code, _storable(error.message, 1000)
         status = Call.Status.REFUSED
         entry = None
-        if self.running or isinstance(error, InternalError | StorageBusyError):
+        if self.attempts or isinstance(error, InternalError | StorageBusyError | ToolTimeoutError):
             status = Call.Status.TIMEOUT if isinstance(error, ToolTimeoutError) else Call.Status.FAILED
             record.error_id = secrets.token_hex(16)
             entry = error_row(error, record.error_id, record)

@@ -128,7 +128,7 @@ class Journal:
                 if new:
                     cursor.executemany(_INSERT_CALL, new)
                 if known:
-                    cursor.executemany(_UPDATE_CALL, [(*values, key) for key, *values in known])
+                    cursor.executemany(_UPSERT_CALL, known)
                 if errors:
                     cursor.executemany(_INSERT_ERROR, errors)
             if used := {entry.key_used for entry in batch if entry.key_used is not None}:
@@ -167,9 +167,10 @@ def _insert(model: type[Model], columns: Columns) -> str:
     return f"INSERT INTO {model._meta.db_table} ({names}) VALUES ({', '.join(['%s'] * len(columns))})"  # noqa: S608
 
 
-def _update(model: type[Model], columns: Columns) -> str:
+def _upsert(model: type[Model], columns: Columns) -> str:
     key, *rest = (name for name, _ in columns)
-    return f"UPDATE {model._meta.db_table} SET {', '.join(f'{name} = %s' for name in rest)} WHERE {key} = %s"  # noqa: S608
+    changes = ", ".join(f"{name} = excluded.{name}" for name in rest)
+    return f"{_insert(model, columns)} ON CONFLICT ({key}) DO UPDATE SET {changes}"
 
 
 def _row(instance: Model | None, columns: Columns) -> list[Any]:
@@ -180,5 +181,6 @@ def _row(instance: Model | None, columns: Columns) -> list[Any]:
 _CALL_COLUMNS: Final = _columns(Call)
 _ERROR_COLUMNS: Final = _columns(ErrorLog)
 _INSERT_CALL: Final = _insert(Call, _CALL_COLUMNS)
-_UPDATE_CALL: Final = _update(Call, _CALL_COLUMNS)
+# Of a call that was begun it may be unknown whether its first row was written: it was cut off while it waited.
+_UPSERT_CALL: Final = _upsert(Call, _CALL_COLUMNS)
 _INSERT_ERROR: Final = _insert(ErrorLog, _ERROR_COLUMNS)

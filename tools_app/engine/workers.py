@@ -26,23 +26,28 @@ class Workers:
         self._threads = 0
         self._idle = 0
 
-    async def run(self, work: Callable[[], Any]) -> Any:
-        """Run `work` in a thread. If the caller stops waiting first, its outcome is dropped."""
+    async def run(self, work: Callable[[], Any], ended: Callable[[], None] | None = None) -> Any:
+        """Run `work` in a thread. If the caller stops waiting first, its outcome is dropped.
+
+        `ended` is called on the loop when the thread is done with it, whoever still waits.
+        """
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[Any] = loop.create_future()
         context = contextvars.copy_context()
 
         def job() -> None:
-            if outcome.cancelled():
-                return
-            try:
-                value, error = context.run(work), None
-            except BaseException as caught:
-                value, error = None, caught
-            finally:
-                close_old_connections()
+            value = error = None
+            if not outcome.cancelled():
+                try:
+                    value = context.run(work)
+                except BaseException as caught:
+                    error = caught
+                finally:
+                    close_old_connections()
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_settle, outcome, value, error)
+                if ended is not None:
+                    loop.call_soon_threadsafe(ended)
 
         self._submit(job)
         return await outcome

@@ -15,8 +15,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 # Table → columns that callers see. Health, last use and the like are not here: they change with every call.
 WATCHED: Final[dict[str, tuple[str, ...]]] = {
     "tools_app_toolrecord": (
-        "name", "title", "description", "version", "category", "author", "enabled", "timeout_ms", "definition_id",
-        "retired_at",
+        "name", "title", "description", "version", "category", "author", "enabled", "definition_id", "retired_at",
+        "timeout_ms", "retries", "retry_delay_ms", "rate_calls", "rate_seconds",
     ),
     "tools_app_tag": ("name",),
     "tools_app_tooltag": ("tool_id", "tag_id"),

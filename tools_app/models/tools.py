@@ -12,6 +12,40 @@ from tools_app.tool import folded
 
 MIN_TIMEOUT_MS = 100
 MAX_TIMEOUT_MS = 120_000
+MAX_RETRIES = 3
+MIN_RETRY_DELAY_MS = 100
+MAX_RETRY_DELAY_MS = 10_000
+MAX_RATE_CALLS = 1_000_000
+MAX_RATE_SECONDS = 86_400
+
+# What operators may decide about how a tool is called, each with its lowest and highest value.
+POLICY = {
+    "timeout_ms": (MIN_TIMEOUT_MS, MAX_TIMEOUT_MS),
+    "retries": (0, MAX_RETRIES),
+    "retry_delay_ms": (MIN_RETRY_DELAY_MS, MAX_RETRY_DELAY_MS),
+    "rate_calls": (1, MAX_RATE_CALLS),
+    "rate_seconds": (1, MAX_RATE_SECONDS),
+}
+
+
+def _policy_field(name: str, label: str, help_text: str) -> models.PositiveIntegerField[int | None, int | None]:
+    low, high = POLICY[name]
+    return models.PositiveIntegerField(
+        label,
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(low), MaxValueValidator(high)],
+        help_text=f"{help_text} {low:,} to {high:,}; empty: what the tool, its pack or the settings say.",
+    )
+
+
+def _within(name: str) -> models.CheckConstraint:
+    low, high = POLICY[name]
+    return models.CheckConstraint(
+        condition=models.Q((name, None)) | models.Q((f"{name}__gte", low), (f"{name}__lte", high)),
+        name=f"tool_{name}_within_bounds",
+        violation_error_message=f"Between {low:,} and {high:,}.",
+    )
 
 
 class Tag(models.Model):
@@ -49,13 +83,13 @@ class ToolRecord(models.Model):
     tags = models.ManyToManyField(Tag, through="ToolTag", related_name="tools", blank=True)
     enabled = models.BooleanField(default=True, db_default=True, help_text="Off: every call is refused from the next.")
     read_only = models.BooleanField(default=False, db_default=False, help_text="The tool says it changes nothing.")
-    timeout_ms = models.PositiveIntegerField(
-        "timeout (ms)",
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(MIN_TIMEOUT_MS), MaxValueValidator(MAX_TIMEOUT_MS)],
-        help_text="Empty: what the tool, its pack or the settings say.",
+    timeout_ms = _policy_field("timeout_ms", "time limit (ms)", "After so many milliseconds a call ends.")
+    retries = _policy_field(
+        "retries", "retries", "How often a call is tried again, when that can help and does no harm."
     )
+    retry_delay_ms = _policy_field("retry_delay_ms", "retry delay (ms)", "The first wait; each further one is doubled.")
+    rate_calls = _policy_field("rate_calls", "rate limit: calls", "So many calls each caller may make …")
+    rate_seconds = _policy_field("rate_seconds", "rate limit: seconds", "… in so many seconds.")
     definition = models.ForeignKey("Definition", on_delete=models.RESTRICT, related_name="current_for", null=True)
     registered_at = models.DateTimeField(db_default=Now(), editable=False)
     updated_at = models.DateTimeField(auto_now=True, db_default=Now())
@@ -70,11 +104,12 @@ class ToolRecord(models.Model):
         verbose_name = "tool"
         constraints: ClassVar = [
             models.CheckConstraint(condition=~models.Q(name=""), name="tool_has_a_name"),
+            *(_within(name) for name in POLICY),
             models.CheckConstraint(
-                condition=models.Q(timeout_ms=None)
-                | models.Q(timeout_ms__gte=MIN_TIMEOUT_MS, timeout_ms__lte=MAX_TIMEOUT_MS),
-                name="tool_timeout_within_bounds",
-                violation_error_message=f"Between {MIN_TIMEOUT_MS} and {MAX_TIMEOUT_MS} ms.",
+                condition=models.Q(rate_calls=None, rate_seconds=None)
+                | models.Q(rate_calls__isnull=False, rate_seconds__isnull=False),
+                name="tool_rate_is_whole",
+                violation_error_message="A rate limit needs both its calls and its seconds.",
             ),
         ]
 

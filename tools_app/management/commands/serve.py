@@ -55,10 +55,10 @@ class Command(HubCommand):
             first = installation.welcome(settings.TOOLHUB_ADMIN_PASSWORD, actor=f"command:{getpass.getuser()}")
         except ToolError as error:
             raise Stop(f"TOOLHUB_ADMIN_PASSWORD: {error.message}", REFUSED) from error
-        self._summary(host, listener.getsockname()[1], first, time.monotonic() - begun)
+        self._summary(host, listener.getsockname()[1], workers, first, time.monotonic() - begun)
         self._serve(listener, workers)
 
-    def _summary(self, host: str, port: int, first: Welcome, seconds: float) -> None:
+    def _summary(self, host: str, port: int, workers: int, first: Welcome, seconds: float) -> None:
         address = f"http://{'localhost' if _is_loopback(host) else host}:{port}"
         out, bold = self.stdout, self.style.MIGRATE_HEADING
         out.write(f"\n{bold('ToolHub')} {conf.value('TOOLHUB_VERSION')} is ready after {seconds:.1f} s\n")
@@ -68,6 +68,8 @@ class Command(HubCommand):
         out.write(f"  State   {conf.home()}\n")
         for line in tool_lines():
             out.write(f"  {line}")
+        if workers > 1:
+            out.write(f"  Limits  are counted in each of the {workers} workers: over all of them they add up")
         if first.password or first.key:
             self._show_once(first)
         out.write("\n  Ctrl-C ends it.\n")

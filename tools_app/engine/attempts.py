@@ -1,0 +1,149 @@
+"""Running a tool: within its deadline, in its turn, and again where that can help and does no harm."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tools_app import conf, redaction
+from tools_app.engine.guards import Guards, Place
+from tools_app.engine.workers import Workers
+from tools_app.errors import ToolError, ToolExecutionError, ToolTimeoutError
+from tools_app.policies import Backoff
+from tools_app.tool import Context, Tool
+
+log = logging.getLogger("tools_app.calls")
+
+Before = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be run, and how hard to try."""
+
+    tool: Tool
+    arguments: Any
+    context: Context
+    timeout_ms: int
+    retries: int
+    backoff: Backoff
+
+    def again_after(self, error: ToolError, attempt: int) -> float | None:
+        """Seconds until the next attempt, or None: it would not help, do harm, or come too late."""
+        if not error.retryable or not self.tool.hints.repeatable or attempt >= self.retries:
+            return None
+        # No secret depends on this; it only spreads callers out.
+        seconds = self.backoff.wait(attempt, random.random(), error.retry_after)  # noqa: S311
+        return seconds if seconds < self.context.remaining() else None
+
+
+class Attempts:
+    def __init__(self, workers: Workers, guards: Guards) -> None:
+        self._workers = workers
+        self._guards = guards
+
+    async def run(self, plan: Plan, before: Before) -> Any:
+        """What the tool returns. `before` is awaited ahead of every attempt, when its turn has come.
+
+        Raises:
+            ToolError: what the last attempt ended with, or why there was none.
+        """
+        deadline = asyncio.timeout(plan.timeout_ms / 1000)
+        try:
+            async with deadline:
+                return await self._until_it_works(plan, before, deadline)
+        except TimeoutError as error:
+            # An attempt turns the timeouts of the tool itself into something else: this one is the deadline.
+            raise ToolTimeoutError.after(plan.timeout_ms, writes=plan.tool.hints.writes) from error
+
+    async def _until_it_works(self, plan: Plan, before: Before, deadline: asyncio.Timeout) -> Any:
+        attempt = 0
+        while True:
+            place = await self._guards.upstream(plan.tool.upstream).enter() if plan.tool.upstream else None
+            held = _Held(place)
+            try:
+                await before()
+                returned = await self._once(plan, held)
+            except ToolError as error:
+                held.failed(error)
+                # A call that could not be written down has not run: that is no attempt.
+                wait = plan.again_after(error, attempt) if held.ran else None
+                if wait is None:
+                    raise
+                failed = error
+            except asyncio.CancelledError:
+                if deadline.expired():
+                    held.failed(ToolTimeoutError())
+                raise
+            else:
+                held.succeeded()
+                return returned
+            finally:
+                held.leave()
+            attempt += 1
+            log.info("[%s] Attempt %d: %s; again in %.1f s", plan.tool.name, attempt, failed.code, wait)
+            await asyncio.sleep(wait)
+
+    async def _once(self, plan: Plan, held: _Held) -> Any:
+        tool, held.ran = plan.tool, True
+        try:
+            if tool.blocking:
+                # The thread goes on after a deadline; until it ends, the place is taken.
+                returned = await self._workers.run(lambda: tool.run(plan.context, plan.arguments), held.until_ended())
+            else:
+                returned = tool.run(plan.context, plan.arguments)
+            return await returned if inspect.isawaitable(returned) else returned
+        except ToolError:
+            raise
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # Nobody cancelled this call: the tool let a cancellation of its own escape.
+            raise unforeseen(tool, error) from error
+        except (Exception, SystemExit) as error:
+            raise unforeseen(tool, error) from error
+
+
+def unforeseen(tool: Tool, error: BaseException) -> ToolExecutionError:
+    """What callers are told of an exception that no tool should raise."""
+    shown = ""
+    if conf.value("TOOLHUB_ERROR_DETAIL") == "message":
+        shown = redaction.redacted_text(f"{type(error).__name__}: {error}")[:500]
+    return ToolExecutionError.of(tool.name, error, shown)
+
+
+class _Held:
+    """The place of one attempt, if it needs one, and whether the tool was run at all."""
+
+    def __init__(self, place: Place | None) -> None:
+        self._place = place
+        self._in_thread = False
+        self.ran = False
+
+    def until_ended(self) -> Callable[[], None]:
+        """Keep the place until the function that this returns is called."""
+        self._in_thread = True
+        return self._leave
+
+    def succeeded(self) -> None:
+        if self._place is not None:
+            self._place.succeeded()
+
+    def failed(self, error: ToolError) -> None:
+        """A bug of the tool says nothing about its upstream, and neither does a call that did not run."""
+        if self._place is not None and self.ran and not isinstance(error, ToolExecutionError):
+            self._place.failed(error)
+
+    def leave(self) -> None:
+        if not self._in_thread:
+            self._leave()
+
+    def _leave(self) -> None:
+        if self._place is not None:
+            self._place.leave()

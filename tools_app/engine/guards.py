@@ -1,0 +1,165 @@
+"""Keeps callers and upstreams from being too much for each other.
+
+What is counted here is counted in this process: with several processes the limits add up. Nothing outside this module
+knows how it is kept, so that a store shared by all can take its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from tools_app import conf
+from tools_app.errors import CircuitOpenError, OverloadedError, RateLimitError, ToolError
+from tools_app.policies import Breaker, Bucket, Rate
+
+MOST_BUCKETS: Final = 10_000
+
+Clock = Callable[[], float]
+
+
+class Guards:
+    """Rate limits by caller and tool; a breaker and a bulkhead for each upstream."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._buckets: OrderedDict[tuple[str, str], Bucket] = OrderedDict()
+        self._upstreams: dict[str, Upstream] = {}
+
+    def count(self, caller: str, tool: str, rate: Rate | None) -> None:
+        """Count a call against its limit.
+
+        Raises:
+            RateLimitError: the caller has used it up.
+        """
+        if rate is None:
+            return
+        key = (caller, tool)
+        bucket = self._buckets.get(key)
+        if bucket is None or bucket.rate != rate:
+            bucket = self._buckets[key] = Bucket(rate)
+            self._forget_some()
+        self._buckets.move_to_end(key)
+        if wait := bucket.take(self._clock()):
+            raise RateLimitError(
+                f"Rate limit exceeded: at most {rate.most} calls of {tool} in {rate.seconds:g} seconds",
+                context={"limit": rate.most, "windowSeconds": rate.seconds},
+                retry_after=round(wait + 0.05, 1),
+                next_step="Wait that long, and call less often.",
+            )
+
+    def upstream(self, name: str) -> Upstream:
+        found = self._upstreams.get(name)
+        if found is None:
+            found = self._upstreams[name] = Upstream(
+                name, conf.value("TOOLHUB_UPSTREAM_RUNNING"), conf.value("TOOLHUB_UPSTREAM_WAITING"), self._clock
+            )
+        return found
+
+    def _forget_some(self) -> None:
+        """Many callers with few calls each must not fill the memory: those longest silent go first."""
+        while len(self._buckets) > MOST_BUCKETS:
+            self._buckets.popitem(last=False)
+
+
+@dataclass(slots=True)
+class Upstream:
+    """One upstream: how many calls of it run and wait, and whether it is well. Used on one event loop."""
+
+    name: str
+    most_running: int
+    most_waiting: int
+    clock: Clock
+    breaker: Breaker = field(default_factory=Breaker)
+    running: int = 0
+    waiting: OrderedDict[asyncio.Future[None], None] = field(default_factory=OrderedDict)
+
+    async def enter(self) -> Place:
+        """Wait for a place among the running calls. First come, first served.
+
+        Raises:
+            CircuitOpenError: the upstream has a rest.
+            OverloadedError: there are too many waiting already.
+        """
+        self._refuse_while_open()
+        if self.running < self.most_running and not self.waiting:
+            self.running += 1
+        else:
+            await self._wait()
+        try:
+            # Whoever waited may find it failing by now; and only who really goes ahead may be the probe.
+            self._admit()
+        except ToolError:
+            self._leave()
+            raise
+        return Place(self, probe=self.breaker.opened_at is not None)
+
+    async def _wait(self) -> None:
+        if len(self.waiting) >= self.most_waiting:
+            raise OverloadedError.of(self.name, self.running, len(self.waiting))
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiting[turn] = None
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._leave()  # The place was given at the very moment at which nobody wanted it any more.
+            raise
+        finally:
+            self.waiting.pop(turn, None)
+
+    def _leave(self) -> None:
+        """Give the place to whoever waits longest."""
+        while self.waiting:
+            turn, _ = self.waiting.popitem(last=False)
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self.running -= 1
+
+    def _refuse_while_open(self) -> None:
+        now = self.clock()
+        opened_at = self.breaker.opened_at
+        if opened_at is not None and now - opened_at < self.breaker.rest:
+            raise CircuitOpenError.of(self.name, now - opened_at, opened_at + self.breaker.rest - now)
+
+    def _admit(self) -> None:
+        now = self.clock()
+        if (wait := self.breaker.admit(now)) is not None:
+            raise CircuitOpenError.of(self.name, now - (self.breaker.opened_at or now), wait)
+
+
+@dataclass(slots=True)
+class Place:
+    """A place among the running calls of an upstream, held until the call has really ended."""
+
+    upstream: Upstream
+    probe: bool
+    told: bool = False
+    left: bool = False
+
+    def succeeded(self) -> None:
+        self._tell(self.upstream.breaker.succeeded)
+
+    def failed(self, error: ToolError) -> None:
+        """A call ended with an error: the upstream's, or one that shows that it answers."""
+        self._tell(self.upstream.breaker.failed if error.blames_upstream else self.upstream.breaker.succeeded)
+
+    def leave(self) -> None:
+        """The call has ended. Without a word about the outcome it says nothing about the upstream."""
+        if self.probe and not self.told:
+            self.upstream.breaker.abandoned()
+        self.told = True
+        if not self.left:
+            self.left = True
+            self.upstream._leave()
+
+    def _tell(self, outcome: Callable[[float], None]) -> None:
+        # What began before the circuit opened says nothing about how things are now.
+        if not self.told and (self.probe or self.upstream.breaker.opened_at is None):
+            outcome(self.upstream.clock())
+        self.told = True
