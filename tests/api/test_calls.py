@@ -95,11 +95,17 @@ def test_parameters_may_be_left_out(rest: Rest, programmable: Programmable) -> N
     assert rest.post("/v1/tools/call", {"name": "programmable"}).json()["result"] == {"value": 0}
 
 
-@pytest.mark.parametrize("result", ["text", "", 3, 1.5, True, None, [], [1, {"a": None}], {"": "ä\u2028\n"}, "\u0000"])
+@pytest.mark.parametrize("result", ["text", "", 3, 1.5, True, None, [], [1, {"a": None}], {"": "ä\n😀"}])
 def test_any_json_can_be_a_result(rest: Rest, programmable: Programmable, result: Any) -> None:
     programmable.outcomes.append(result)
 
     assert rest.call("programmable").json()["result"] == result
+
+
+def test_a_result_hides_nothing(rest: Rest, programmable: Programmable) -> None:
+    programmable.outcomes.append({"a\u200b": "safe\u202e\x00\u2028text"})
+
+    assert rest.call("programmable").json()["result"] == {"a": "safe\ntext"}
 
 
 @pytest.mark.parametrize("result", [float("nan"), {"a": [float("inf")]}, "\ud800", object()])

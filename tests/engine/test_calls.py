@@ -154,6 +154,16 @@ def test_passes_a_tools_own_errors_on_unchanged(hub: Hub, programmable: Programm
     assert log.detail == "upstream said: no such row"
 
 
+def test_an_error_hides_nothing(hub: Hub, programmable: Programmable, alice: Caller) -> None:
+    context = {"operation": "get\u200b", "errorDetails": "\x1b[31mred"}
+    programmable.outcomes = [ApiError("Not\u202e found", context=context, next_step="Look\u2066 again")]
+    with pytest.raises(ApiError) as caught:
+        call("programmable", {}, alice)
+    told = caught.value
+    assert (told.message, told.context["errorDetails"], told.next_step) == ("Not found", "red", "Look again")
+    assert Call.objects.get().error == "Not found"
+
+
 def test_wraps_what_nobody_foresaw_and_keeps_its_text_inside(
     hub: Hub, programmable: Programmable, alice: Caller, settings: Any
 ) -> None:

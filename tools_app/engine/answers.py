@@ -1,4 +1,4 @@
-"""From what a tool returned to what the caller gets: short or full, wrapped, guided, and certainly JSON."""
+"""From what a tool returned to what the caller gets: short or full, wrapped, guided, certainly JSON, nothing hidden."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from tools_app import conf
-from tools_app.errors import ToolExecutionError
+from tools_app import conf, hygiene
+from tools_app.errors import Problem, ToolError, ToolExecutionError, ValidationError
 from tools_app.tool import Tool
 
 
@@ -35,12 +35,22 @@ def shaped(tool: Tool, returned: Any, *, raw: bool) -> Answer:
     hint = tool.guidance(data) if callable(tool.guidance) else tool.guidance
     if hint is not None and isinstance(data, dict):
         data = {**data, "_guidance": jsonable(tool, hint)}
+    data = _cleaned(tool, data)
     if tool.output_checker is not None and not tool.output_checker.accepts(data):
         wrong = tool.output_checker.problems(data)[0]
         raise ToolExecutionError.of(tool.name, f"the answer does not fit the output schema: {wrong}")
-    value = {"success": True, "message": tool.done, "data": data} if tool.done else data
-    text = value if isinstance(value, str) else _dumped(tool, value)
+    value = {"success": True, "message": hygiene.cleaned(tool.done), "data": data} if tool.done else data
+    text = _text(tool, value)
     return Answer(value, text, data if isinstance(data, dict) else None, _size(tool, text))
+
+
+def clean(error: ToolError) -> None:
+    """Take out of an error what a person would not see of it. What else it is made of stays as it is."""
+    error.message = hygiene.cleaned(error.message) or error.code
+    error.context = hygiene.cleaned_json(error.context)
+    error.next_step = hygiene.cleaned_json(error.next_step)
+    if isinstance(error, ValidationError):
+        error.problems = tuple(Problem(**hygiene.cleaned_json(problem.as_dict())) for problem in error.problems)
 
 
 def jsonable(tool: Tool, value: Any) -> Any:
@@ -53,6 +63,18 @@ def jsonable(tool: Tool, value: Any) -> Any:
         raise _not_json(tool, error) from error
 
 
+def _cleaned(tool: Tool, data: Any) -> Any:
+    shown = hygiene.cleaned_json(data)
+    if shown is not data:
+        # Text with halves of characters is refused below; cleaning must not mend it.
+        _encoded(tool, _text(tool, data))
+    return shown
+
+
+def _text(tool: Tool, value: Any) -> str:
+    return value if isinstance(value, str) else _dumped(tool, value)
+
+
 def _dumped(tool: Tool, value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -60,11 +82,15 @@ def _dumped(tool: Tool, value: Any) -> str:
         raise _not_json(tool, error) from error
 
 
-def _size(tool: Tool, text: str) -> int:
+def _encoded(tool: Tool, text: str) -> bytes:
     try:
-        size = len(text.encode())
+        return text.encode()
     except UnicodeEncodeError as error:
         raise _not_json(tool, error) from error
+
+
+def _size(tool: Tool, text: str) -> int:
+    size = len(_encoded(tool, text))
     limit = conf.value("TOOLHUB_MAX_ANSWER_BYTES")
     if size > limit:
         cause = f"the answer has {size:,} bytes, more than the {limit:,} allowed"

@@ -251,6 +251,7 @@ class _OneCall:
         )
 
     async def failed(self, journal: Journal, error: ToolError) -> None:
+        answers.clean(error)
         record = self.record
         record.code, record.error = error.code, _storable(error.message, 1000)
         status = Call.Status.REFUSED
