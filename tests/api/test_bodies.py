@@ -80,6 +80,6 @@ def test_takes_a_body_of_exactly_the_limit_and_not_a_byte_more(rest: Rest) -> No
 
 
 def test_text_of_all_kinds_arrives(rest: Rest) -> None:
-    text = "日本語 👩‍👩‍👧 \u2028 \u202e \x01 \\u0000 \\ud800"
+    text = "日本語 👩‍👩‍👧 \\u0000 \\ud800"
 
     assert rest.call("echo", {"message": text}).json()["result"] == {"message": text}

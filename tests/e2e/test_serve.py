@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from tests.support.processes import Home, free_port, key_in
+from tools_app.management.commands.serve import listen
 
 
 @pytest.fixture
@@ -182,6 +183,11 @@ def test_names_the_port_that_is_taken(ready: Home) -> None:
     assert done.stderr.strip() == (
         f"toolhub: port {port} on 127.0.0.1 is taken; stop what uses it, or choose another: PORT={port + 1}"
     )
+
+
+def test_sends_answers_without_delay() -> None:
+    with listen("127.0.0.1", 0) as listener:
+        assert listener.proto == socket.IPPROTO_TCP, "else asyncio leaves Nagle's algorithm on: 40 ms a request"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
