@@ -162,11 +162,12 @@ def _expectation(kind: Kind) -> str:
             return "a value that is not empty"
         case Kind.FalseSchema():
             return "no value"
-    template = _EXPECTATIONS.get(kind.name)
+    template = EXPECTATIONS.get(kind.name)
     return template.format(kind.value) if template else "what the schema describes"
 
 
-_EXPECTATIONS: Final = {
+# Keyword → what it asks for, in words.
+EXPECTATIONS: Final = {
     "minimum": "{} or more",
     "maximum": "{} or less",
     "exclusiveMinimum": "more than {}",

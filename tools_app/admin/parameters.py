@@ -7,23 +7,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tools_app.checker import EXPECTATIONS
+
 MOST_ROWS: Final = 200
 MOST_DEPTH: Final = 6
 MOST_CHOICES: Final = 30
 
-# Keyword → how it reads. What is not here still stands in the raw schema.
+# Keyword → how it reads, as callers are told. What is not here still stands in the raw schema.
 _LIMITS: Final = {
-    "minimum": "{} or more",
-    "maximum": "{} or less",
-    "exclusiveMinimum": "more than {}",
-    "exclusiveMaximum": "less than {}",
-    "multipleOf": "a multiple of {}",
-    "minLength": "at least {} characters",
-    "maxLength": "at most {} characters",
-    "minItems": "at least {} items",
-    "maxItems": "at most {} items",
-    "minProperties": "at least {} entries",
-    "maxProperties": "at most {} entries",
+    **{keyword: words for keyword, words in EXPECTATIONS.items() if "{}" in words},
     "pattern": "matches {}",
     "format": "format {}",
 }
