@@ -351,7 +351,7 @@ LARGE = {name: unit * (MEGABYTE // len(unit.encode(errors="surrogatepass"))) for
 
 @pytest.mark.parametrize("text", LARGE.values(), ids=LARGE.keys())
 def test_no_text_of_a_megabyte_holds_up_the_loop(text: str) -> None:
-    assert best_of(3, lambda: cleaned(text)) < 0.4  # measured: at most 0.16
+    assert best_of(3, lambda: cleaned(text)) < 2  # measured: at most 0.16; what is quadratic takes minutes
 
 
 def test_keys_made_to_collide_do_not_hold_up_the_loop() -> None:
@@ -359,7 +359,7 @@ def test_keys_made_to_collide_do_not_hold_up_the_loop() -> None:
         "k" + format(number, "b").replace("0", "\u200b").replace("1", "\u2060"): number for number in range(20_000)
     }
 
-    assert best_of(2, lambda: cleaned_json(alike)) < 0.4
+    assert best_of(2, lambda: cleaned_json(alike)) < 2
     assert sorted(cleaned_json(alike).values()) == list(range(20_000))
 
 
@@ -377,7 +377,7 @@ def test_ordinary_text_costs_next_to_nothing(line: str) -> None:
     text = line * (MEGABYTE // len(line.encode()))
 
     assert cleaned(text) is text
-    assert best_of(5, lambda: cleaned(text)) < 0.03  # measured: 0.002 to 0.008
+    assert best_of(5, lambda: cleaned(text)) < 0.5  # measured: 0.002 to 0.008
 
 
 # ---- through the engine

@@ -144,7 +144,7 @@ def test_no_body_of_the_largest_size_holds_up_the_loop(body: bytes) -> None:
         with contextlib.suppress(JsonError):
             parsed(body)
 
-    assert best_of(5, read) < 0.05
+    assert best_of(5, read) < 0.5  # measured: at most 0.04; what is quadratic takes minutes
 
 
 def best_of(times: int, work: Callable[[], None]) -> float:

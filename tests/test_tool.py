@@ -376,7 +376,7 @@ class TestBareSchemas:
         begun = time.perf_counter()
         with pytest.raises(DefinitionError, match="nested deeper than 64 levels"):
             SchemaTool(lambda arguments: None, deep, name="x", description="x")
-        assert time.perf_counter() - begun < 0.2
+        assert time.perf_counter() - begun < 2
 
 
 def test_wrong_arguments_are_refused_with_everything_that_is_wrong() -> None:

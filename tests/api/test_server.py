@@ -202,7 +202,7 @@ def test_twenty_slow_calls_do_not_hold_up_the_list(server: httpx.Client, hub: Hu
     for thread in threads:
         thread.join(20)
 
-    assert sorted(taken)[10] < 0.1
+    assert sorted(taken)[10] < 1
     assert statuses == [200] * 20
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -62,10 +63,9 @@ def test_calltool_reads_arguments_from_stdin_and_prints_the_answer_alone(home: H
 
 def test_calltool_is_journaled_like_every_call(home: Home) -> None:
     home.run("calltool", "echo", '{"message": "journaled"}')
-    with sqlite3.connect(home.database) as database:
+    with closing(sqlite3.connect(home.database, isolation_level=None)) as database:
         query = "SELECT door, caller_kind, status FROM tools_app_call WHERE arguments LIKE '%journaled%'"
         assert database.execute(query).fetchall() == [("command", "local", "succeeded")]
-    database.close()
 
 
 def test_doctor_finds_a_healthy_hub_healthy(home: Home) -> None:
@@ -86,9 +86,8 @@ def test_doctor_names_what_is_wrong_and_the_cure(tmp_path: Path) -> None:
     assert "run `toolhub serve`" in empty.stdout
     home.run("synctools")
     home.path.chmod(0o755)
-    with sqlite3.connect(home.database) as database:
+    with closing(sqlite3.connect(home.database, isolation_level=None)) as database:
         database.execute("DROP TRIGGER tools_app_toolrecord_update_bump")
-    database.close()
     done = home.run("doctor")
     assert done.returncode == 1
     assert f"{tools}/broken.py:2: RuntimeError: no token" in done.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     (directory / "tools" / "doors.py").write_text(TOOLS)
     made = Home(directory / "home", {"TOOLHUB_TOOLS_DIR": str(directory / "tools")})
     assert made.run("synctools").returncode == 0
-    with sqlite3.connect(made.database) as database:
+    with closing(sqlite3.connect(made.database, isolation_level=None)) as database:
         database.execute("UPDATE tools_app_toolrecord SET enabled = 0 WHERE name = 'off'")
-    database.close()
     return made
 
 
@@ -123,9 +123,8 @@ def test_every_door_gives_the_same_answer_and_writes_one_row(home: Home) -> None
             assert "secret detail" not in outcome[1]
         else:
             assert outcome == expected
-    with sqlite3.connect(home.database) as database:
+    with closing(sqlite3.connect(home.database, isolation_level=None)) as database:
         query = "SELECT tool_name, status, code, error FROM tools_app_call WHERE door = ? ORDER BY started_at"
         rows = {door: database.execute(query, [door]).fetchall() for door in ("rest", "mcp", "command")}
-    database.close()
     assert len(rows["rest"]) == len(CALLS)
     assert rows["rest"] == rows["mcp"] == rows["command"]

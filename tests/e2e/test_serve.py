@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -55,28 +56,26 @@ def test_brings_up_a_working_hub_from_nothing_and_changes_nothing_the_second_tim
     assert stat.S_IMODE(home.path.stat().st_mode) == 0o700
     for private in ("secret_key", "encryption_key"):
         assert stat.S_IMODE((home.path / private).stat().st_mode) == 0o600
-    with sqlite3.connect(home.database) as database:
+    with closing(sqlite3.connect(home.database, isolation_level=None)) as database:
         before = database.execute("SELECT (SELECT value FROM tools_app_revision), COUNT(*) FROM tools_app_auditentry")
         first = before.fetchone()
     with home.serving() as again:
         assert call(again.url, key, message="again").status_code == 200
-        with sqlite3.connect(home.database) as database:
+        with closing(sqlite3.connect(home.database, isolation_level=None)) as database:
             after = database.execute(
                 "SELECT (SELECT value FROM tools_app_revision), COUNT(*) FROM tools_app_auditentry"
             )
             assert after.fetchone() == first
-    database.close()
 
 
 def test_what_an_operator_switches_off_is_refused_by_the_next_call(ready: Home) -> None:
     key = key_in(ready.run("addkey", "toggler").stdout)
     with ready.serving() as server:
         assert call(server.url, key, message="hi").status_code == 200
-        with sqlite3.connect(ready.database, timeout=5) as database:
-            database.execute("UPDATE tools_app_toolrecord SET enabled = 0 WHERE name = 'echo'")
+        database = sqlite3.connect(ready.database, timeout=5, isolation_level=None)
+        database.execute("UPDATE tools_app_toolrecord SET enabled = 0 WHERE name = 'echo'")
         refused = call(server.url, key, message="hi")
-        with sqlite3.connect(ready.database, timeout=5) as database:
-            database.execute("UPDATE tools_app_toolrecord SET enabled = 1 WHERE name = 'echo'")
+        database.execute("UPDATE tools_app_toolrecord SET enabled = 1 WHERE name = 'echo'")
         database.close()
         assert (refused.status_code, refused.json()["code"]) == (403, "TOOL_DISABLED")
         assert refused.json()["error"] == "Tool is disabled: echo"
@@ -208,20 +207,18 @@ def test_names_a_home_that_is_no_directory(tmp_path: Path) -> None:
 
 def test_copies_the_database_before_it_updates_it_and_others_refuse_until_then(home: Home) -> None:
     assert home.run("synctools").returncode == 0
-    with sqlite3.connect(home.database) as database:
+    with closing(sqlite3.connect(home.database, isolation_level=None)) as database:
         database.execute("DELETE FROM django_migrations WHERE app = 'auth' AND name LIKE '0012%'")
-    database.close()
     for command in (("addkey", "x"), ("calltool", "echo", "{}"), ("runmcp",)):
         refused = home.run(*command)
         assert refused.returncode == 2, command
         assert "older than this program; run `toolhub migrate`" in refused.stderr
     with home.serving():
         assert len(list((home.path / "backups").glob("*.sqlite3"))) == 1
-    with sqlite3.connect(home.database) as database:
+    with closing(sqlite3.connect(home.database, isolation_level=None)) as database:
         database.execute(
             "INSERT INTO django_migrations (app, name, applied) VALUES ('tools_app', '9999_later', '2030-01-01')"
         )
-    database.close()
     for command in (("addkey", "x"), ("serve", "--port", str(free_port()))):
         refused = home.run(*command)
         assert refused.returncode == 2
@@ -233,10 +230,9 @@ def test_several_first_starts_at_once_make_one_hub(home: Home) -> None:
     for process in started:
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors
-    with sqlite3.connect(home.database) as database:
+    with closing(sqlite3.connect(home.database, isolation_level=None)) as database:
         registered = database.execute("SELECT COUNT(*) FROM tools_app_auditentry WHERE action = 'tool.register'")
         assert registered.fetchone() == (2,)
-    database.close()
 
 
 def test_the_same_works_through_manage_py(ready: Home) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 from django.core.management import call_command
@@ -68,9 +69,8 @@ def test_counts_what_another_program_writes(hub: Hub) -> None:
     if connection.vendor != "sqlite":
         pytest.skip("a second program on PostgreSQL fires the same triggers in the server")
     before = number()
-    with sqlite3.connect(str(connection.settings_dict["NAME"])) as other:
+    with closing(sqlite3.connect(str(connection.settings_dict["NAME"]), isolation_level=None)) as other:
         other.execute("UPDATE tools_app_toolrecord SET enabled = 0 WHERE name = 'echo'")
-    other.close()
     assert number() > before
 
 

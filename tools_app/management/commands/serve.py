@@ -108,7 +108,7 @@ class Command(HubCommand):
             access_log=False,
             timeout_graceful_shutdown=DRAIN_SECONDS,
         )
-        server = uvicorn.Server(config)
+        server = _server(config)
         # uvicorn drains, then raises the signal once more for whoever was there before it: us.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _end)
@@ -185,6 +185,19 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _server(config: Any) -> Any:
+    """uvicorn's server, which a second Ctrl-C ends at once: from Python 3.12 on it would wait for open connections."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            if self.should_exit and sig == signal.SIGINT:
+                os._exit(130)
+            super().handle_exit(sig, frame)
+
+    return Server(config)
 
 
 def _write_private(path: Path, text: str) -> None:
