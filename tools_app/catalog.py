@@ -21,7 +21,7 @@ from django.db import DatabaseError, connection, connections
 from tools_app import conf, database, sources
 from tools_app.errors import Refusal, StorageBusyError
 from tools_app.models import ToolRecord, ToolTag, revision
-from tools_app.policies import Backoff, Rate
+from tools_app.policies import Rate
 from tools_app.registry import Loaded, LoadProblem, Registry
 from tools_app.tool import Hints, Pack, Tool, folded
 
@@ -70,10 +70,6 @@ class Policy:
     retry_delay_ms: int
     rate: Rate | None
     origins: Mapping[str, str]
-
-    @property
-    def backoff(self) -> Backoff:
-        return Backoff(base=self.retry_delay_ms / 1000)
 
 
 def effective_policy(record: ToolRecord, tool: Tool | None) -> Policy:
