@@ -93,6 +93,17 @@ TOOLHUB_THREADS = env.number("TOOLHUB_THREADS", 16, 1, 256)
 TOOLHUB_WATCH_SECONDS = env.seconds("TOOLHUB_WATCH_SECONDS", 0.2, 0.02, 60)
 TOOLHUB_ERROR_DETAIL = env.choice("TOOLHUB_ERROR_DETAIL", "message" if DEBUG else "none", ("none", "message"))
 TOOLHUB_MAX_ANSWER_BYTES = env.number("TOOLHUB_MAX_ANSWER_BYTES", 8 * 1024 * 1024, 1024, 256 * 1024 * 1024)
+TOOLHUB_CACHE_BYTES = env.number("TOOLHUB_CACHE_BYTES", 64 * 1024 * 1024, 0, 16 * 1024**3)
+
+# --- what is kept, and how long ------------------------------------------------------------------------------
+TOOLHUB_PAYLOADS = env.choice("TOOLHUB_PAYLOADS", "redacted", ("none", "redacted", "full"))
+TOOLHUB_KEEP_PAYLOADS_DAYS = env.number("TOOLHUB_KEEP_PAYLOADS_DAYS", 14, 1, 36_500)
+TOOLHUB_KEEP_CALLS_DAYS = env.number("TOOLHUB_KEEP_CALLS_DAYS", 90, 1, 36_500)
+TOOLHUB_KEEP_CALLS = env.number("TOOLHUB_KEEP_CALLS", 1_000_000, 1_000, 1_000_000_000)
+TOOLHUB_KEEP_AUDIT_DAYS = env.number("TOOLHUB_KEEP_AUDIT_DAYS", 400, 1, 36_500)
+TOOLHUB_KEEP_FIGURES_DAYS = env.number("TOOLHUB_KEEP_FIGURES_DAYS", 730, 1, 36_500)
+
+# --- the first administrator ---------------------------------------------------------------------------------
 TOOLHUB_ADMIN_PASSWORD = env.text("TOOLHUB_ADMIN_PASSWORD")
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 

@@ -69,6 +69,7 @@ class Policy:
     retries: int
     retry_delay_ms: int
     rate: Rate | None
+    cache_seconds: int
     origins: Mapping[str, str]
 
 
@@ -80,6 +81,12 @@ def effective_policy(record: ToolRecord, tool: Tool | None) -> Policy:
         "retries": (record.retries, tool and tool.retries, pack and pack.retries, conf.value("TOOLHUB_RETRIES")),
         "retry_delay_ms": (record.retry_delay_ms, None, None, conf.value("TOOLHUB_RETRY_DELAY_MS")),
         "rate": (_own_rate(record), tool and tool.rate, pack and pack.rate, _default_rate()),
+        # What writes is never answered from memory, whoever decided so before it wrote.
+        "cache_seconds": (
+            (None, None, None, 0)
+            if tool is None or tool.hints.writes
+            else (record.cache_seconds, tool.cache_seconds, None, 0)
+        ),
     }
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}

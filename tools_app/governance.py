@@ -83,6 +83,8 @@ def set_policy(name: str, policy: Mapping[str, int | None], *, actor: str, reaso
             decided.get("rate_seconds", record.rate_seconds) is None
         ):
             raise ValidationError("A rate limit needs both rate_calls and rate_seconds")
+        if decided.get("cache_seconds") and not record.read_only:
+            raise ValidationError(f"{record.name} says that it writes: its answers cannot be cached")
         note("tool.policy", record.name, actor=actor, reason=reason, changes=changes)
         ToolRecord.objects.filter(pk=record.pk).update(**decided, updated_at=timezone.now())
     return sorted(changes)

@@ -200,6 +200,7 @@ class Tool:
     timeout: float | None = None
     retries: int | None = None
     rate: Rate | None = None
+    cache_seconds: int | None = None
     minimal: Formatter | None = None
     done: str = ""
     guidance: Guidance | None = None
@@ -276,6 +277,8 @@ class Tool:
             setattr(self, key, self._names(key))
         for name in (self.name, *self.aliases):
             check_name(name, self.place)
+        if self.cache_seconds and self.hints.writes:
+            raise self._wrong("only a tool that says read_only=True can have cache_seconds")
         if not self.description.strip():
             raise DefinitionError("Tool description is required", self.place)
 
@@ -463,6 +466,7 @@ def tool(
     timeout: float | None = ...,
     retries: int | None = ...,
     rate: Rate | None = ...,
+    cache_seconds: int | None = ...,
     minimal: Formatter | None = ...,
     done: str = ...,
     guidance: Guidance | None = ...,
@@ -471,6 +475,8 @@ def tool(
 def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
     """Make a function a tool.
 
+    `cache_seconds` lets the hub give an answer again for the same arguments, to whoever may call the tool; only for
+    tools that read, and whose answer does not depend on who asks.
     `minimal` turns the full answer into a short one; the hub adds the parameter `raw` with which the caller asks
     for the full one. `done` is the message of a `{success, message, data}` answer. `guidance` (text, or a
     function of the answer) tells the agent what to do next.
@@ -508,7 +514,7 @@ def _canonical(definition: Mapping[str, Any]) -> bytes:
 _DECLARABLE: Final = frozenset(
     {
         *("name", "title", "description", "category", "tags", "author", "version", "hints", "examples", "aliases"),
-        *("retries", "rate"),
+        *("retries", "rate", "cache_seconds"),
         *("dependencies", "timeout", "minimal", "done", "guidance", "output_schema"),
     }
 )

@@ -194,8 +194,10 @@ def test_shows_everything_about_a_tool(rest: Rest, hub: Hub) -> None:
         "version": "2.1.0", "enabled": True, "tags": ["a", "b"], "category": "files", "author": "Alice",
         "pack": "disk", "policy": {
             "timeoutMs": 4000, "retries": 0, "retryDelayMs": 1000, "rateLimit": {"max": 1000, "timeWindow": 60000},
+            "cacheSeconds": 0,
             "origins": {
                 "timeoutMs": "pack", "retries": "settings", "retryDelayMs": "settings", "rateLimit": "settings",
+                "cacheSeconds": "settings",
             },
         },
     }  # fmt: skip

@@ -85,6 +85,7 @@ class Policy(Shown):
     retries: int
     retry_delay_ms: int
     rate_limit: Rate | None
+    cache_seconds: int
     origins: dict[str, str]
 
 
@@ -236,6 +237,7 @@ def _detail(entry: Entry) -> dict[str, Any]:
             "retries": policy.retries,
             "retryDelayMs": policy.retry_delay_ms,
             "rateLimit": {"max": rate.most, "timeWindow": round(rate.seconds * 1000)} if rate else None,
+            "cacheSeconds": policy.cache_seconds,
             "origins": {_POLICY_NAMES[part]: origin for part, origin in policy.origins.items()},
         },
         "definitionHash": entry.definition_hash,
@@ -247,4 +249,5 @@ _POLICY_NAMES: Final = {
     "retries": "retries",
     "retry_delay_ms": "retryDelayMs",
     "rate": "rateLimit",
+    "cache_seconds": "cacheSeconds",
 }

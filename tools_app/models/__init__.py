@@ -1,9 +1,27 @@
 """What ToolHub remembers."""
 
 from tools_app.models.audit import AuditEntry
-from tools_app.models.calls import Call, ErrorLog
+from tools_app.models.calls import Call, ErrorGroup, ErrorLog
+from tools_app.models.figures import CallHour
+from tools_app.models.idempotency import IdempotencyKey
 from tools_app.models.keys import ApiKey
+from tools_app.models.processes import Chore, Process
 from tools_app.models.revision import Revision
 from tools_app.models.tools import Definition, Tag, ToolRecord, ToolTag
 
-__all__ = ["ApiKey", "AuditEntry", "Call", "Definition", "ErrorLog", "Revision", "Tag", "ToolRecord", "ToolTag"]
+__all__ = [
+    "ApiKey",
+    "AuditEntry",
+    "Call",
+    "CallHour",
+    "Chore",
+    "Definition",
+    "ErrorGroup",
+    "ErrorLog",
+    "IdempotencyKey",
+    "Process",
+    "Revision",
+    "Tag",
+    "ToolRecord",
+    "ToolTag",
+]

@@ -17,6 +17,7 @@ class Call(models.Model):
         TIMEOUT = "timeout"
         CANCELLED = "cancelled"
         REFUSED = "refused"
+        INTERRUPTED = "interrupted"
 
     class Door(models.TextChoices):
         REST = "rest", "REST"
@@ -24,6 +25,11 @@ class Call(models.Model):
         ADMIN = "admin"
         COMMAND = "command"
         CODE = "code"
+
+    class Origin(models.TextChoices):
+        TOOL = "", "the tool"
+        CACHE = "cache", "the cache"
+        REPLAY = "replay", "an earlier call with the same Idempotency-Key"
 
     id = models.CharField(primary_key=True, max_length=32)
     tool_name = models.CharField("tool", max_length=100)
@@ -37,11 +43,19 @@ class Call(models.Model):
     code = models.CharField(max_length=40, blank=True)
     error = models.CharField(max_length=1000, blank=True)
     error_id = models.CharField(max_length=32, blank=True)
-    arguments = models.TextField(blank=True, help_text="Redacted and cut to 2 KB.")
+    count = models.PositiveIntegerField(
+        default=1, db_default=1, help_text="More than 1: so many refusals of one kind within a minute."
+    )
+    arguments = models.TextField(blank=True, help_text="As TOOLHUB_PAYLOADS says: nothing, redacted, or in full.")
+    result = models.TextField(blank=True, db_default="", help_text="Kept where TOOLHUB_PAYLOADS is `full`.")
     argument_bytes = models.PositiveIntegerField(default=0)
     result_bytes = models.PositiveIntegerField(default=0)
     result_hash = models.CharField(max_length=64, blank=True)
+    answered_by = models.CharField(
+        max_length=8, blank=True, default=Origin.TOOL, db_default=Origin.TOOL, choices=Origin.choices
+    )
     attempts = models.PositiveSmallIntegerField(default=1)
+    process_id = models.CharField("process", max_length=32, blank=True, db_default="")
     started_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True, blank=True)
     duration_ms = models.PositiveIntegerField("duration (ms)", null=True, blank=True)
@@ -59,10 +73,43 @@ class Call(models.Model):
         return f"{self.tool_name} {self.id}"
 
 
+class ErrorGroup(models.Model):
+    """Failures of one kind: the same tool, the same code, the same place. Resolved by a person, reopened by itself."""
+
+    fingerprint = models.CharField(primary_key=True, max_length=32)
+    tool_name = models.CharField("tool", max_length=100, blank=True)
+    code = models.CharField(max_length=40)
+    place = models.CharField(max_length=300, blank=True, help_text="Where it happens, as far as that is known.")
+    message = models.CharField(max_length=1000, help_text="Of the last one.")
+    count = models.PositiveIntegerField(default=0, db_default=0)
+    first_seen_at = models.DateTimeField()
+    last_seen_at = models.DateTimeField()
+    last_call_id = models.CharField("last call", max_length=32, blank=True)
+    resolved_at = models.DateTimeField(null=True, blank=True)
+    resolved_by = models.CharField(max_length=150, blank=True, db_default="")
+    reopened_at = models.DateTimeField(
+        null=True, blank=True, help_text="When it happened again although somebody had called it resolved."
+    )
+
+    class Meta:
+        ordering: ClassVar = ["-last_seen_at"]
+        verbose_name = "error group"
+        indexes: ClassVar = [
+            models.Index(fields=["-last_seen_at"], name="group_newest"),
+            models.Index(fields=["resolved_at", "-last_seen_at"], name="group_open_newest"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.tool_name}".strip()
+
+
 class ErrorLog(models.Model):
     """One failure. `detail` – the exception, the stack, an upstream's body – is read here and nowhere else."""
 
     id = models.CharField("error id", primary_key=True, max_length=32)
+    group = models.ForeignKey(
+        ErrorGroup, on_delete=models.CASCADE, null=True, blank=True, related_name="errors", db_constraint=False
+    )
     call_id = models.CharField("call id", max_length=32, blank=True, db_index=True)
     tool_name = models.CharField("tool", max_length=100, blank=True)
     door = models.CharField(max_length=8, choices=Call.Door.choices)

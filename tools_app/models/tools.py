@@ -17,6 +17,7 @@ MIN_RETRY_DELAY_MS = 100
 MAX_RETRY_DELAY_MS = 10_000
 MAX_RATE_CALLS = 1_000_000
 MAX_RATE_SECONDS = 86_400
+MAX_CACHE_SECONDS = 86_400
 
 # What operators may decide about how a tool is called, each with its lowest and highest value.
 POLICY = {
@@ -25,6 +26,7 @@ POLICY = {
     "retry_delay_ms": (MIN_RETRY_DELAY_MS, MAX_RETRY_DELAY_MS),
     "rate_calls": (1, MAX_RATE_CALLS),
     "rate_seconds": (1, MAX_RATE_SECONDS),
+    "cache_seconds": (0, MAX_CACHE_SECONDS),
 }
 
 
@@ -90,6 +92,9 @@ class ToolRecord(models.Model):
     retry_delay_ms = _policy_field("retry_delay_ms", "retry delay (ms)", "The first wait; each further one is doubled.")
     rate_calls = _policy_field("rate_calls", "rate limit: calls", "So many calls each caller may make …")
     rate_seconds = _policy_field("rate_seconds", "rate limit: seconds", "… in so many seconds.")
+    cache_seconds = _policy_field(
+        "cache_seconds", "cache (s)", "So long an answer is given again for the same arguments. Read-only tools only."
+    )
     definition = models.ForeignKey("Definition", on_delete=models.RESTRICT, related_name="current_for", null=True)
     registered_at = models.DateTimeField(db_default=Now(), editable=False)
     updated_at = models.DateTimeField(auto_now=True, db_default=Now())
