@@ -29,6 +29,10 @@ run: setup  ## start ToolHub; ARGS="…" goes to `toolhub serve`
 test: dev  ## run the tests on every database there is, and hold core coverage at 90 %; ARGS="-k name" runs some
 	@scripts/test.sh $(ARGS)
 
+.PHONY: mutants
+mutants: dev  ## break policies, errors and redaction a little, and see that the tests notice
+	@$(BIN)/python scripts/mutants.py
+
 .PHONY: lint
 lint: dev  ## everything of `make check` that runs no test
 	@scripts/lint.sh
@@ -50,5 +54,5 @@ lock: dev  ## write the lock files from pyproject.toml; ARGS=--upgrade takes new
 
 .PHONY: clean
 clean:  ## remove what make and the tools made; never var/, which is the operator's data
-	@rm -rf .venv build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache mutants
 	@find . -name var -prune -o -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,6 +6,7 @@ import copy
 import json
 import logging
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,11 +16,15 @@ from tools_app.errors import (
     ApiError,
     AuthenticationError,
     AuthorizationError,
+    CircuitOpenError,
     InternalError,
     InvalidArgumentsError,
     NotFoundError,
+    OverloadedError,
     Problem,
     RateLimitError,
+    ShuttingDownError,
+    StorageBusyError,
     ToolDisabledError,
     ToolError,
     ToolExecutionError,
@@ -75,23 +80,112 @@ def test_every_error_says_when_it_is_raised() -> None:
     assert all(error.__doc__ for error in all_errors())
 
 
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (ToolNotFoundError.named("nope"), "Tool not found: nope"),
-        (ToolDisabledError.named("echo", "switched off", "Ask."), "Tool is disabled: echo"),
-        (ToolTimeoutError.after(30_000, writes=False), "Execution timeout after 30000ms"),
-        (ToolExecutionError.of("echo", ValueError("inside")), "Tool execution failed: echo"),
-        (ToolExecutionError.of("echo", ValueError("x"), "ValueError: x"), "Tool execution failed: echo: ValueError: x"),
-        (AuthorizationError.lacking("tools:execute"), "Permission denied: requires scope tools:execute"),
-        (AuthenticationError(), "Authentication required"),
-        (RateLimitError(), "Rate limit exceeded"),
-        (InternalError(), "Internal server error"),
-    ],
-    ids=lambda value: value.code if isinstance(value, ToolError) else "",
-)
-def test_messages_are_the_documents_words(error: ToolError, message: str) -> None:
-    assert (error.message, str(error), error.as_dict()["error"]) == (message, message, message)
+TELL_AN_OPERATOR = "Tell an operator the errorId: the error log has the cause."
+
+# How an error is made, and what of it travels besides its code and whether it can pass.
+# Made when the test runs and not before, so that a fault in the making is a failure of the test.
+MADE: list[tuple[Callable[[], ToolError], dict[str, Any]]] = [
+    (
+        lambda: ToolNotFoundError.named("nope"),
+        {"error": "Tool not found: nope", "nextStep": "List the tools to see which names exist."},
+    ),
+    (
+        lambda: ToolDisabledError.named("echo", "not configured: N8N_URL", "Ask an operator."),
+        {
+            "error": "Tool is disabled: echo",
+            "context": {"reason": "not configured: N8N_URL"},
+            "nextStep": "Ask an operator.",
+        },
+    ),
+    (
+        lambda: AuthorizationError.lacking("tools:execute"),
+        {
+            "error": "Permission denied: requires scope tools:execute",
+            "context": {"requiredScope": "tools:execute"},
+            "nextStep": "Ask an administrator of this hub for a key with that scope.",
+        },
+    ),
+    (
+        lambda: CircuitOpenError.of("n8n", 12.6, 47.44),
+        {
+            "error": "n8n keeps failing; calls are held back",
+            "context": {"upstream": "n8n", "sinceSeconds": 13},
+            "nextStep": "Try again after that time; an operator can see in the error log what fails.",
+            "retryAfter": 47.4,
+        },
+    ),
+    (
+        lambda: OverloadedError.of("n8n", 8, 16),
+        {
+            "error": "Too many calls of n8n at once",
+            "context": {"upstream": "n8n", "running": 8, "waiting": 16},
+            "nextStep": "Call again in a moment, with fewer calls at once.",
+            "retryAfter": 1,
+        },
+    ),
+    (
+        lambda: ToolTimeoutError.after(30_000, writes=False),
+        {"error": "Execution timeout after 30000ms", "nextStep": "Call again, or with a longer timeout."},
+    ),
+    (
+        lambda: ToolTimeoutError.after(100, writes=True),
+        {
+            "error": "Execution timeout after 100ms",
+            "nextStep": "The outcome is unknown: check whether the change was made before calling again.",
+        },
+    ),
+    (
+        lambda: ToolExecutionError.of("echo", ValueError("inside")),
+        {"error": "Tool execution failed: echo", "nextStep": TELL_AN_OPERATOR},
+    ),
+    (
+        lambda: ToolExecutionError.of("echo", ValueError("x"), "ValueError: x"),
+        {"error": "Tool execution failed: echo: ValueError: x", "nextStep": TELL_AN_OPERATOR},
+    ),
+    (lambda: ApiError("Busy", retry_after=2.5), {"error": "Busy", "retryAfter": 2.5}),
+    (
+        AuthenticationError,
+        {
+            "error": "Authentication required",
+            "nextStep": "Send a key as `Authorization: Bearer <key>` or `X-API-Key: <key>`.",
+        },
+    ),
+    (RateLimitError, {"error": "Rate limit exceeded"}),
+    (ShuttingDownError, {"error": "The hub is shutting down", "nextStep": "Call again in a moment."}),
+    (
+        StorageBusyError,
+        {
+            "error": "The hub's database cannot be used right now",
+            "nextStep": "Call again in a moment; if it stays so, an operator should run `toolhub doctor`.",
+        },
+    ),
+    (InternalError, {"error": "Internal server error", "nextStep": TELL_AN_OPERATOR}),
+]
+
+
+@pytest.mark.parametrize(("make", "told"), MADE, ids=[told["error"] for _, told in MADE])
+def test_what_travels_of_an_error_is_the_documents_words(make: Callable[[], ToolError], told: dict[str, Any]) -> None:
+    error = make()
+    assert error.as_dict() == {"code": error.code, "retryable": error.retryable, **told}
+    assert (error.message, str(error)) == (told["error"], told["error"])
+
+
+@pytest.mark.parametrize("kind", all_errors(), ids=lambda kind: kind.code)
+def test_every_error_keeps_what_it_is_given(kind: type[ToolError]) -> None:
+    cause = ValueError("inside")
+    error = kind("Nope", detail=cause, next_step="Wait.")
+    assert (error.message, str(error), error.next_step) == ("Nope", "Nope", "Wait.")
+    assert error.detail is cause
+
+
+def test_a_failed_execution_keeps_its_cause_for_the_log() -> None:
+    cause = ValueError("inside")
+    assert ToolExecutionError.of("echo", cause).detail is cause
+
+
+def test_a_new_error_belongs_to_no_call_yet() -> None:
+    error = ToolError("Nope")
+    assert (error.error_id, error.call_id, error.duration_ms) == (None, None, None)
 
 
 def test_a_plain_error_is_told_in_three_fields() -> None:
@@ -114,12 +208,6 @@ def test_a_full_error_is_told_in_camel_case() -> None:
 
 def test_a_retry_after_of_zero_is_told() -> None:
     assert RateLimitError(retry_after=0).as_dict()["retryAfter"] == 0
-
-
-def test_a_disabled_tool_says_why_and_what_to_do() -> None:
-    shown = ToolDisabledError.named("echo", "not configured: N8N_URL", "Ask an operator.").as_dict()
-    assert shown["context"] == {"reason": "not configured: N8N_URL"}
-    assert shown["nextStep"] == "Ask an operator."
 
 
 def test_the_first_problem_is_the_message_and_all_are_details() -> None:
@@ -160,16 +248,18 @@ def test_a_context_without_its_required_keys_cannot_be_made(
 
 
 @pytest.mark.parametrize(
-    ("error", "context"),
+    ("error", "context", "unknown"),
     [
-        (ApiError, {"operation": "update workflow", "stack": "…"}),
-        (NotFoundError, {"operation": "x", "resourceType": "y", "resourceId": "z", "body": "…"}),
-        (UpstreamValidationError, {"field": "name", "value": "secret"}),
-        (ValidationError, {"field": "name", "received": "secret"}),
+        (ApiError, {"operation": "update workflow", "stack": "…", "body": "…"}, "body, stack"),
+        (NotFoundError, {"operation": "x", "resourceType": "y", "resourceId": "z", "body": "…"}, "body"),
+        (UpstreamValidationError, {"field": "name", "value": "secret"}, "value"),
+        (ValidationError, {"field": "name", "received": "secret"}, "received"),
     ],
 )
-def test_a_context_cannot_carry_what_is_not_meant_to_leave(error: type[ToolError], context: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match="context does not know"):
+def test_a_context_cannot_carry_what_is_not_meant_to_leave(
+    error: type[ToolError], context: dict[str, Any], unknown: str
+) -> None:
+    with pytest.raises(TypeError, match=f"^{error.__name__} context does not know {unknown}$"):
         error("x", context=context)
 
 
@@ -206,11 +296,6 @@ def test_only_errors_of_an_upstream_and_timeouts_blame_it() -> None:
     assert {error.code for error in all_errors() if error.blames_upstream} == {
         *("API_ERROR", "TIMEOUT", "UPSTREAM_INVALID_RESPONSE", "UPSTREAM_TLS", "UPSTREAM_UNAVAILABLE"),
     }
-
-
-def test_whoever_writes_is_told_that_the_outcome_of_a_timeout_is_unknown() -> None:
-    assert "outcome is unknown" in ToolTimeoutError.after(100, writes=True).next_step
-    assert "unknown" not in ToolTimeoutError.after(100, writes=False).next_step
 
 
 @pytest.mark.parametrize("value", ["text", 5, None, ValueError("boom"), ["a"]], ids=repr)

@@ -20,11 +20,19 @@ def test_chance_moves_a_wait_by_a_quarter_at_most(attempt: int, chance: float) -
     assert middle * 0.75 <= Backoff().wait(attempt, chance) <= middle * 1.25
 
 
+def test_the_higher_the_chance_the_longer_the_wait() -> None:
+    assert [Backoff().wait(2, chance) for chance in (0, 0.25, 0.5, 0.75, 1)] == [3, 3.5, 4, 4.5, 5]
+
+
 @pytest.mark.parametrize(
-    ("asked", "waits"), [(5.0, 5.0), (0.1, 1.0), (None, 1.0), (-3.0, 1.0), (10.0**9, 1.0), (0.0, 1.0)]
+    ("asked", "waits"),
+    [
+        *((5.0, 5.0), (0.9, 0.9), (3600.0, 3600.0)),
+        *((0.1, 0.75), (None, 0.75), (-3.0, 0.75), (3600.1, 0.75), (10.0**9, 0.75), (0.0, 0.75)),
+    ],
 )
 def test_waits_as_long_as_the_server_asks_within_reason(asked: float | None, waits: float) -> None:
-    assert Backoff().wait(0, 0.5, asked) == waits
+    assert Backoff().wait(0, 0.0, asked) == waits
 
 
 def test_a_bucket_allows_exactly_its_limit_and_says_when_to_come_back() -> None:
@@ -62,50 +70,75 @@ def test_no_sequence_gets_more_than_the_rate_allows(most: int, seconds: float, t
         assert within <= 2 * most, "a full bucket and its refill, never more"
 
 
-def test_five_failures_in_a_row_open_the_circuit() -> None:
+def test_an_open_circuit_says_how_long_it_will_rest() -> None:
+    breaker = told("-----")
+    assert [breaker.admit(now) for now in (4, 24, 63.5)] == [60, 40, 0.5]
+
+
+def told(outcomes: str, breaker: Breaker | None = None, start: float = 0.0) -> Breaker:
+    """A breaker that was told these outcomes, a second apart: `+` a success, `-` a failure."""
+    breaker = breaker or Breaker()
+    for now, outcome in enumerate(outcomes):
+        (breaker.succeeded if outcome == "+" else breaker.failed)(start + now)
+    return breaker
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "state"),
+    [
+        ("----", Circuit.CLOSED),  # four in a row
+        ("-----", Circuit.OPEN),
+        ("----+----", Circuit.CLOSED),  # nine outcomes are too few for a share, and a success starts the row again
+        ("----+-----", Circuit.OPEN),
+        ("++++++++++++-----", Circuit.OPEN),  # five in a row open it, whatever went well before
+        ("+-+-+-+-+", Circuit.CLOSED),  # no share of nine
+        ("+-+-+-+-+-", Circuit.OPEN),  # half of ten
+        ("++-+-+-+-++-", Circuit.CLOSED),  # five of twelve
+        ("+++++++++-", Circuit.CLOSED),  # one of ten: successes are no failures
+    ],
+)
+@pytest.mark.parametrize("start", [0, 1000])
+def test_failures_in_a_row_or_half_of_ten_open_the_circuit(outcomes: str, state: Circuit, start: float) -> None:
+    breaker = told(outcomes, start=start)
+    now = start + len(outcomes)
+    assert breaker.state(now) is state
+    assert (breaker.admit(now) is None) is (state is Circuit.CLOSED)
+
+
+@pytest.mark.parametrize(
+    ("later", "state"),
+    [
+        (60, Circuit.OPEN),  # what is as old as the window still counts: five of ten
+        (60.5, Circuit.CLOSED),  # the first failure is forgotten
+        (1000, Circuit.CLOSED),
+    ],
+)
+def test_old_outcomes_do_not_count(later: float, state: Circuit) -> None:
+    breaker = told("-+++++---")
+    breaker.failed(later)
+    assert breaker.state(later) is state
+
+
+def test_a_breaker_remembers_a_thousand_outcomes_at_most() -> None:
     breaker = Breaker()
-    for now in range(4):
-        breaker.failed(now)
-        assert breaker.admit(now) is None
-    breaker.failed(4)
-    assert breaker.state(4) is Circuit.OPEN
-    assert breaker.admit(4) == 60
-    assert breaker.admit(24) == 40
+    for turn in range(3000):
+        breaker.succeeded(turn / 100)
+    assert len(breaker.outcomes) == 1000
+    assert breaker.outcomes[-1] == (29.99, False)
 
 
-def test_a_success_in_between_starts_the_count_again() -> None:
-    breaker = Breaker()
-    for now in range(4):
-        breaker.failed(now)
-    breaker.succeeded(4)
-    breaker.failed(5)
-    assert breaker.state(5) is Circuit.CLOSED
-
-
-def test_half_of_ten_within_a_minute_opens_it_too() -> None:
-    breaker = Breaker()
-    for turn in range(5):
-        breaker.succeeded(turn)
-        breaker.failed(turn)
-    assert breaker.state(5) is Circuit.OPEN
-
-
-def test_old_outcomes_do_not_count() -> None:
-    breaker = Breaker()
-    for turn in range(4):
-        breaker.failed(turn)
-        breaker.succeeded(turn)
-    for turn in range(4):
-        breaker.succeeded(100 + turn)
-    breaker.failed(104)
-    assert breaker.state(104) is Circuit.CLOSED
-
-
-def opened() -> Breaker:
+def opened(at: float = 0) -> Breaker:
     breaker = Breaker()
     for _ in range(5):
-        breaker.failed(0)
+        breaker.failed(at)
     return breaker
+
+
+@pytest.mark.parametrize("at", [0, 100])
+def test_an_open_circuit_is_half_open_after_its_rest(at: float) -> None:
+    breaker = opened(at)
+    states = [breaker.state(at + passed) for passed in (0, 59.9, 60, 1000)]
+    assert states == [Circuit.OPEN, Circuit.OPEN, Circuit.HALF_OPEN, Circuit.HALF_OPEN]
 
 
 def test_after_its_rest_exactly_one_probe_gets_through() -> None:
@@ -117,6 +150,18 @@ def test_after_its_rest_exactly_one_probe_gets_through() -> None:
     breaker.succeeded(61)
     assert breaker.state(61) is Circuit.CLOSED
     assert breaker.admit(61) is None
+
+
+def test_whoever_comes_during_a_probe_is_told_when_the_next_may_go() -> None:
+    breaker = opened()
+    assert [breaker.admit(now) for now in (70, 71, 129.5, 130)] == [None, 59, 0.5, None]
+
+
+def test_a_circuit_that_closed_again_has_forgotten_its_failures() -> None:
+    breaker = told("-----", Breaker(rest=1))
+    assert breaker.admit(5) is None
+    told("+----", breaker, start=5)
+    assert breaker.state(10) is Circuit.CLOSED
 
 
 def test_a_probe_that_fails_opens_it_again() -> None:

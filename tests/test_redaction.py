@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import string
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -31,6 +33,7 @@ from tools_app.redaction import (
 SECRET = "hunter2-Xy9"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.SflKxwRJSMeKKF2QT4"
 PEM = "-----BEGIN " + "PRIVATE KEY-----"
+LETTERS_AND_DIGITS = string.ascii_letters + string.digits
 OWN_KEY = "thub_Ab3dEf6h_" + "x" * 43 + "Abc123"
 
 NAMES = [
@@ -59,6 +62,10 @@ def test_a_value_under_an_ordinary_name_stays(name: str) -> None:
     assert redacted({name: "value"}) == {name: "value"}
 
 
+def test_a_value_without_a_name_stays() -> None:
+    assert redacted({"value": "Kyoto", "other": 1}) == {"value": "Kyoto", "other": 1}
+
+
 @pytest.mark.parametrize("value", [None, True, False, "", [], {}])
 def test_whether_a_secret_is_set_may_be_seen(value: Any) -> None:
     assert redacted({"password": value}) == {"password": value}
@@ -78,6 +85,7 @@ def test_counts_of_tokens_stay_and_numeric_passwords_do_not() -> None:
     [
         ([["Authorization", SECRET], ["Accept", "x"]], [["Authorization", MASK], ["Accept", "x"]]),
         ([(b"X-Api-Key", SECRET.encode())], [["X-Api-Key", MASK]]),
+        ([(b"password" + b"x" * 200, b"")], [["password" + "x" * 92, MASK]]),
         ({"name": "X-API-Key", "value": SECRET}, {"name": "X-API-Key", "value": MASK}),
         ({"key": "api_token", "value": SECRET, "x": 1}, {"key": "api_token", "value": MASK, "x": 1}),
         ({"name": "city", "value": "Kyoto"}, {"name": "city", "value": "Kyoto"}),
@@ -133,6 +141,11 @@ def test_secrets_in_free_text_are_masked(text: str, expected: str) -> None:
     assert redacted_text(text) == expected
     assert SECRET not in redacted_text(f"{text} {text}")
     assert redacted_text(expected) == expected
+
+
+def test_what_stands_around_secrets_stays() -> None:
+    text = f"first token={SECRET} then https://ann:{SECRET}@h.test/x and Bearer {SECRET}, last"
+    assert redacted_text(text) == f"first token={MASK} then https://{MASK}@h.test/x and Bearer {MASK}, last"
 
 
 @pytest.mark.parametrize(
@@ -205,13 +218,29 @@ class TestBounds:
         assert len(shown) == MOST_ITEMS + 1
         assert shown[CUT] == "5 more"
 
-    def test_depth_and_size_are_bounded(self) -> None:
-        deep: Any = "x"
-        for _ in range(5_000):
-            deep = [deep]
-        assert json.dumps(redacted(deep)).count("[") == MOST_DEPTH
-        wide = [[[0] * 100] * 100] * 100
-        assert json.dumps(redacted(wide)).count("0,") <= MOST_NODES
+    @pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"x": inner}], ids=["lists", "objects"])
+    def test_depth_is_bounded(self, wrap: Callable[[Any], Any]) -> None:
+        def nested(inner: Any, depth: int) -> Any:
+            for _ in range(depth):
+                inner = wrap(inner)
+            return inner
+
+        assert redacted(nested(None, MOST_DEPTH)) == nested(None, MOST_DEPTH)
+        assert redacted(nested(wrap(None), MOST_DEPTH)) == nested(CUT, MOST_DEPTH)
+        assert redacted(nested(None, 5_000)) == nested(CUT, MOST_DEPTH)
+
+    def test_size_is_bounded(self) -> None:
+        rows = [[0] * 99] * 30  # 100 nodes each, and one for the list of them
+        assert redacted(rows) == [*rows[:19], [0] * 98 + [f"{CUT} 1 more"], f"{CUT} 10 more"]
+        row = {str(n): 0 for n in range(99)}
+        left = {str(n): 0 for n in range(98)} | {CUT: "1 more"}
+        assert redacted([row] * 30) == [*[row] * 19, left, f"{CUT} 10 more"]
+
+    def test_a_structure_that_just_fits_is_whole(self) -> None:
+        rows = [[0] * 99] * 19  # with the list of them 1901 nodes
+        fits: list[Any] = [0] * (MOST_NODES - 1901 - 3)
+        assert redacted([*rows, [*fits, [1]]]) == [*rows, [*fits, [1]]]
+        assert redacted([*rows, [*fits, 0, [1]]]) == [*rows, [*fits, 0, CUT]]
 
     def test_a_structure_that_contains_itself_ends(self) -> None:
         loop: dict[str, Any] = {}
@@ -231,7 +260,8 @@ class Unprintable:
         (float("nan"), "nan"),
         (float("-inf"), "-inf"),
         (10**400, "<a number of 1329 bits>"),
-        (10**300, 10**300),
+        (2**1023 - 1, 2**1023 - 1),
+        (2**1023, "<a number of 1024 bits>"),
         ({1: 2, None: 3}, {"1": 2, "None": 3}),
         ({"a"}, ["a"]),
         (("a", 1), ["a", 1]),
@@ -313,6 +343,18 @@ def test_a_summary_of_much_does_not_take_long() -> None:
     assert time.perf_counter() - begun < 2
 
 
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text("xyz ä"),
+        lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text("xyz ä"), inner, max_size=20),
+        max_leaves=15,
+    )
+)
+@settings(deadline=None)
+def test_what_is_json_and_no_secret_stays_as_it_is(value: Any) -> None:
+    assert json.dumps(redacted(value)) == json.dumps(value)
+
+
 json_values = st.recursive(
     st.none()
     | st.booleans()
@@ -335,12 +377,17 @@ def test_any_summary_is_one_safe_line_within_its_limit(value: Any, limit: int) -
         json.loads(text)
 
 
-@given(st.text(st.characters(exclude_categories=())), st.text("abcdefghijklmnopqrstuvwxyzABC0123456789", min_size=12))
+@given(st.text(st.characters(exclude_categories=())), st.text(LETTERS_AND_DIGITS, min_size=12))
 @settings(max_examples=300, deadline=None)
 def test_a_secret_is_masked_whatever_stands_before_it(before: str, secret: str) -> None:
     for text in (f"{before} password={secret}", f'{before}\n{{"api_key": "{secret}"}}', f"{before} Bearer {secret}"):
         shown = redacted_text(text)
         assert secret not in shown or secret in before
+
+
+@given(st.text(LETTERS_AND_DIGITS, min_size=12))
+def test_the_mask_stands_in_the_place_of_the_secret(secret: str) -> None:
+    assert redacted_text(f"a password={secret} b") == f"a password={MASK} b"
 
 
 def test_nothing_of_the_project_is_imported() -> None:
