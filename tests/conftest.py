@@ -32,6 +32,10 @@ def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def fresh_hub(request: pytest.FixtureRequest) -> Iterator[None]:
     """Nothing that a test did to this process reaches the next one."""
+    marker = request.node.get_closest_marker("django_db")
+    if "transactional_db" in request.fixturenames or (marker is not None and marker.kwargs.get("transaction")):
+        # So that the database goes after the engine, which writes down at the end what is left to write.
+        request.getfixturevalue("transactional_db")
     yield
     asyncio.run(engine.close(2))
     database.close()

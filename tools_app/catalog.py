@@ -72,6 +72,26 @@ class Policy:
     cache_seconds: int
     origins: Mapping[str, str]
 
+    def as_dict(self) -> dict[str, Any]:
+        rate = self.rate
+        return {
+            "timeoutMs": self.timeout_ms,
+            "retries": self.retries,
+            "retryDelayMs": self.retry_delay_ms,
+            "rateLimit": {"max": rate.most, "timeWindow": round(rate.seconds * 1000)} if rate else None,
+            "cacheSeconds": self.cache_seconds,
+            "origins": {_POLICY_NAMES[part]: origin for part, origin in self.origins.items()},
+        }
+
+
+_POLICY_NAMES: Final = {
+    "timeout_ms": "timeoutMs",
+    "retries": "retries",
+    "retry_delay_ms": "retryDelayMs",
+    "rate": "rateLimit",
+    "cache_seconds": "cacheSeconds",
+}
+
 
 def effective_policy(record: ToolRecord, tool: Tool | None) -> Policy:
     """What an operator decided for the tool, else what its author, its pack or the settings say."""

@@ -12,6 +12,9 @@
     ├── OverloadedError               OVERLOADED                 503  too many calls of one upstream at once
     ├── ShuttingDownError             SHUTTING_DOWN              503  this process is about to end
     ├── StorageBusyError              STORAGE_BUSY               503  the journal cannot be written
+    ├── IdempotencyInProgressError    IDEMPOTENCY_IN_PROGRESS    409  a call with the same key is under way
+    ├── IdempotencyMismatchError      IDEMPOTENCY_MISMATCH       422  the key was used for another request
+    ├── OutcomeUnknownError           OUTCOME_UNKNOWN            409  the call with that key was broken off
     ├── ToolTimeoutError              TIMEOUT                    408  the deadline passed
     ├── ToolExecutionError            TOOL_EXECUTION_ERROR       500  a tool broke in a way nobody foresaw
     ├── NotFoundError                 NOT_FOUND                  404  the upstream has no such thing
@@ -31,7 +34,7 @@ body) goes to the error log under `error_id` and never leaves. This module impor
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -87,6 +90,8 @@ class ToolError(Exception):
         self.error_id: str | None = None
         self.call_id: str | None = None
         self.duration_ms: int | None = None
+        # Whether this is what an earlier call with the same idempotency key was told.
+        self.replayed = False
         super().__init__(self.message)
 
     @property
@@ -109,6 +114,15 @@ class ToolError(Exception):
             shown["errorId"] = self.error_id
         return shown
 
+    def again(self) -> ToolError:
+        """The same error for another call that met it: with its errorId, without the call it happened in."""
+        return restored({**self.kept(), "call_id": None, "duration_ms": None})
+
+    def kept(self) -> dict[str, Any]:
+        """Everything but what may not leave the hub, as JSON, for `restored`."""
+        problems = [problem.as_dict() for problem in self.details]
+        return {name: getattr(self, name) for name in ("code", *_KEPT)} | {"problems": problems}
+
     def _checked(self, context: Mapping[str, Any] | None) -> dict[str, Any]:
         given = {key: value for key, value in (context or {}).items() if value is not None}
         if context is not None and (missing := self.required_context - given.keys()):
@@ -116,6 +130,22 @@ class ToolError(Exception):
         if self.allowed_context is not None and (unknown := given.keys() - self.allowed_context):
             raise TypeError(f"{type(self).__name__} context does not know {', '.join(sorted(unknown))}")
         return given
+
+
+_KEPT: Final = ("message", "context", "next_step", "retry_after", "retryable", "error_id", "call_id", "duration_ms")
+
+
+def restored(kept: Mapping[str, Any]) -> ToolError:
+    """An error as it was. A code that nobody knows any more becomes a `ToolExecutionError`."""
+    kind = next((known for known in _all_kinds() if known.code == kept["code"]), ToolExecutionError)
+    error = kind.__new__(kind)
+    # Not by its own constructor, which may ask for what it was made of.
+    ToolError.__init__(error, kept["message"])
+    for name in _KEPT:
+        setattr(error, name, kept[name])
+    if isinstance(error, ValidationError):
+        error.problems = tuple(Problem(**problem) for problem in kept["problems"])
+    return error
 
 
 class ToolNotFoundError(ToolError):
@@ -266,6 +296,41 @@ class StorageBusyError(ToolError):
     default_next_step = "Call again in a moment; if it stays so, an operator should run `toolhub doctor`."
 
 
+class IdempotencyInProgressError(ToolError):
+    """The first call with this idempotency key has not ended yet."""
+
+    code = "IDEMPOTENCY_IN_PROGRESS"
+    status = 409
+    retryable = True
+    default_message = "A call with this Idempotency-Key is still under way"
+    default_next_step = "Wait, then send the same request again: it will get the answer of the first."
+
+    def __init__(self, message: object = None, **others: Any) -> None:
+        super().__init__(message, **{"retry_after": 1, **others})
+
+
+class IdempotencyMismatchError(ToolError):
+    """The idempotency key belongs to a request for something else."""
+
+    code = "IDEMPOTENCY_MISMATCH"
+    status = 422
+    default_message = "This Idempotency-Key was used for a different request"
+    default_next_step = "Use a new key for every new request."
+
+
+class OutcomeUnknownError(ToolError):
+    """The first call with this idempotency key was broken off while a tool that writes ran."""
+
+    code = "OUTCOME_UNKNOWN"
+    status = 409
+    default_next_step = "Check whether the change was made; if it was not, call again with a new key."
+
+    @classmethod
+    def of(cls, call_id: str) -> OutcomeUnknownError:
+        message = "The call with this Idempotency-Key was broken off, and its outcome is unknown"
+        return cls(message, context={"callId": call_id or None})
+
+
 class ToolTimeoutError(ToolError):
     """The deadline of the call passed."""
 
@@ -391,14 +456,16 @@ class Refusal:
 
 def all_errors() -> list[type[ToolError]]:
     """Every class with a code of its own, for the documentation and the tests."""
-    found: list[type[ToolError]] = []
+    return sorted((kind for kind in _all_kinds() if kind.__module__ == __name__), key=lambda error: error.code)
+
+
+def _all_kinds() -> Iterator[type[ToolError]]:
     waiting: list[type[ToolError]] = [ToolError]
     while waiting:
         for child in waiting.pop().__subclasses__():
             waiting.append(child)
-            if "code" in vars(child) and child.__module__ == __name__:
-                found.append(child)
-    return sorted(found, key=lambda error: error.code)
+            if "code" in vars(child):
+                yield child
 
 
 def shortened(text: str, limit: int = 100) -> str:

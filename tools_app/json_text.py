@@ -7,6 +7,7 @@ number of values are counted before anything is parsed, with scans that run at C
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -122,3 +123,9 @@ _QUICK: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_cons
 _CAREFUL: Final = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=_whole, parse_float=_fraction, parse_constant=_constant
 )
+
+
+def digest(value: Any) -> str:
+    """A hash that is the same for the same JSON, in whatever order its keys came."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,6 @@
-"""Keys: made, recognised, and compared in constant time. Only an HMAC of a key is ever stored.
+"""Keys: made, recognised, and compared in constant time. And what may be stored only encrypted.
+
+Only an HMAC of a key is ever stored.
 
 A key reads `thub_<prefix>_<secret><checksum>`: the prefix tells keys apart in lists and logs, the checksum tells a
 mistyped key from an unknown one without asking the database.
@@ -6,19 +8,24 @@ mistyped key from an unknown one without asking the database.
 
 from __future__ import annotations
 
+import base64
 import binascii
 import hashlib
 import hmac
 import re
 import secrets
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
+
+if TYPE_CHECKING:
+    from cryptography.fernet import MultiFernet
 
 BRAND: Final = "thub"
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _KEY: Final = re.compile(r"thub_([0-9A-Za-z]{8})_([0-9A-Za-z]{43})([0-9A-Za-z]{6})")
 _PURPOSE: Final = b"toolhub api key"
+_STORED: Final = b"toolhub stored secret"
 
 
 def new_key() -> tuple[str, str]:
@@ -42,6 +49,30 @@ def key_hash(key: str) -> str:
 def key_hashes(key: str) -> list[str]:
     """What may have been stored of it: also under earlier values of SECRET_KEY."""
     return [_hmac(secret, key) for secret in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)]
+
+
+def encrypted(plain: bytes) -> bytes:
+    """Bytes that only this hub can read. TOOLHUB_ENCRYPTION_KEY may name several keys: the first one encrypts."""
+    return _fernet().encrypt(plain)
+
+
+def decrypted(kept: bytes) -> bytes | None:
+    """What was encrypted; None when it was under a key that this hub does not have, or was tampered with."""
+    from cryptography.fernet import InvalidToken
+
+    try:
+        return _fernet().decrypt(kept)
+    except InvalidToken:
+        return None
+
+
+def _fernet() -> MultiFernet:
+    # An agent waits for the start of this process, and most never need it.
+    from cryptography.fernet import Fernet, MultiFernet
+
+    given = getattr(settings, "TOOLHUB_ENCRYPTION_KEY", "") or settings.SECRET_KEY
+    keys = [hmac.digest(key.strip().encode(), _STORED, hashlib.sha256) for key in given.split(",") if key.strip()]
+    return MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in keys])
 
 
 def _hmac(secret: str, key: str) -> str:

@@ -115,6 +115,7 @@ def test_refuses_a_caller_that_calls_too_often_and_nobody_else(
     with pytest.raises(RateLimitError):
         call("programmable", alice)
     call("programmable", bob)
+    asyncio.run(engine.close())
     assert Call.objects.filter(status="refused", code="RATE_LIMIT_EXCEEDED").count() == 1
     assert Call.objects.get(status="refused").attempts == 0
 

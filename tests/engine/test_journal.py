@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 import pytest
 
 from tools_app import database
-from tools_app.engine.journal import MOST_AT_ONCE, Entry, Journal
-from tools_app.errors import StorageBusyError
+from tools_app.engine.failures import failure
+from tools_app.engine.journal import Journal
+from tools_app.engine.writer import MOST_AT_ONCE, Entry
+from tools_app.errors import StorageBusyError, ToolExecutionError
 from tools_app.models import Call, ErrorLog
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,7 +33,7 @@ def row(number: int, **changes: object) -> Call:
     return Call(**values)
 
 
-async def write(journal: Journal, *entries: Entry) -> list[BaseException | None]:
+async def write(journal: Journal, *entries: Entry) -> list[bool | BaseException]:
     return await asyncio.gather(*(journal.write(entry) for entry in entries), return_exceptions=True)
 
 
@@ -39,7 +41,7 @@ def test_writes_many_at_once_and_each_exactly_once() -> None:
     journal = Journal()
     outcomes = asyncio.run(write(journal, *(Entry(call=row(number)) for number in range(MOST_AT_ONCE + 50))))
     journal.close(5)
-    assert set(outcomes) == {None}
+    assert set(outcomes) == {True}
     assert Call.objects.count() == MOST_AT_ONCE + 50
 
 
@@ -51,7 +53,7 @@ def test_a_row_that_the_database_refuses_does_not_take_its_neighbours_along(
     with caplog.at_level(logging.CRITICAL):
         outcomes = asyncio.run(write(journal, Entry(call=row(0)), Entry(call=row(1)), Entry(call=row(2))))
     journal.close(5)
-    assert [type(outcome) for outcome in outcomes] == [type(None), StorageBusyError, type(None)]
+    assert [type(outcome) for outcome in outcomes] == [bool, StorageBusyError, bool]
     assert Call.objects.count() == 3
 
 
@@ -63,8 +65,8 @@ def test_a_call_that_is_known_is_updated() -> None:
         await journal.write(Entry(call=call))
         assert await database.run(lambda: Call.objects.values_list("status", flat=True).get()) == "started"
         call.status, call.duration_ms = "failed", 12
-        error = ErrorLog(id="e" * 32, call_id=call.id, door="code", code="X", message="m", created_at=datetime.now(UTC))
-        await journal.write(Entry(call=call, error=error, known=True))
+        failed = failure(ToolExecutionError("it broke"), "e" * 32, call)
+        await journal.write(Entry(call=call, failure=failed, known=True))
 
     asyncio.run(story())
     journal.close(5)
@@ -75,7 +77,7 @@ def test_a_call_that_is_known_is_updated() -> None:
 def test_writes_what_is_waiting_before_it_ends() -> None:
     journal = Journal()
 
-    async def story() -> list[asyncio.Task[None]]:
+    async def story() -> list[asyncio.Task[bool]]:
         waiting = [asyncio.create_task(journal.write(Entry(call=row(number)))) for number in range(20)]
         await asyncio.sleep(0)
         await asyncio.to_thread(journal.close, 5)

@@ -21,12 +21,13 @@ from pydantic.alias_generators import to_camel
 from tools_app import engine
 from tools_app.api import faults
 from tools_app.api.answers import answer, timestamp
-from tools_app.errors import ToolError, ValidationError, shortened
+from tools_app.errors import AuthenticationError, ToolError, ValidationError, shortened
 from tools_app.tool import Caller
 
 log = logging.getLogger("tools_app.api")
 
 DOOR: Final = "rest"
+REPLAYED: Final = "Idempotent-Replayed"
 
 
 class RouteNotFoundError(ToolError):
@@ -101,6 +102,8 @@ async def response(request: HttpRequest, error: Exception) -> HttpResponse:
         known = await engine.report(error, door=DOOR, caller=caller_if_known(request), where=_where(request))
     else:
         _log(request, known)
+        if isinstance(known, AuthenticationError):
+            engine.note_refusal(known, door=DOOR)
     return envelope(known)
 
 
@@ -147,6 +150,8 @@ def envelope(error: ToolError) -> HttpResponse:
         made["Retry-After"] = str(math.ceil(error.retry_after))
     if isinstance(error, MethodNotAllowedError):
         made["Allow"] = error.allowed
+    if error.replayed:
+        made[REPLAYED] = "true"
     # The engine or `_log` has told of it, with more than Django's own line would say.
     made._has_been_logged = True  # type: ignore[attr-defined]
     return made

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 from pydantic import BaseModel
 
-from tools_app import catalog
+from tools_app import catalog, engine
 from tools_app.api.answers import answer, timestamp
 from tools_app.errors import StorageBusyError
 
@@ -49,4 +49,7 @@ async def _checks() -> Checks:
     except (StorageBusyError, TimeoutError):
         # Which tools there are is written in the database too.
         return Checks(database="fail", tools="fail")
+    if engine.trouble():
+        # It can be read, and not written: no call can be taken.
+        return Checks(database="fail", tools="pass" if snapshot.callable else "warn")
     return Checks(database="pass", tools="pass" if snapshot.callable else "warn")

@@ -14,7 +14,7 @@ from tools_app import access, catalog, engine
 from tools_app.api.answers import answer, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import Body
-from tools_app.api.errors import DOOR, Failure
+from tools_app.api.errors import DOOR, REPLAYED, Failure
 from tools_app.api.queries import Flag, Limit, Page, QueryString, Word, optional
 from tools_app.catalog import Entry
 from tools_app.errors import ToolNotFoundError
@@ -137,6 +137,7 @@ class CallOptions(Body):
         default=None,
         description=f"Milliseconds before the first new try, {MIN_RETRY_DELAY_MS} to {MAX_RETRY_DELAY_MS}",
     )
+    dry_run: bool = Field(default=False, description="Check everything and tell what would be done, and do nothing")
 
 
 class CallRequest(Body):
@@ -151,6 +152,8 @@ class CallAnswer(Shown):
     execution_time: int = Field(description="Milliseconds")
     timestamp: str
     call_id: str
+    dry_run: bool | None = Field(default=None, description="Nothing was done: the result says what would have been")
+    cached: bool | None = Field(default=None, description="An answer that was given before, for the same parameters")
 
 
 @router.get("", response={200: ToolPage, **_REFUSED}, url_name="tools")
@@ -176,17 +179,30 @@ async def list_tools(request: HttpRequest, query: Query[ListQuery]) -> HttpRespo
 @router.post("/call", response={200: CallAnswer, **_FAILED}, url_name="call")
 async def call_tool(request: HttpRequest, body: CallRequest) -> HttpResponse:
     """Call a tool and wait for its answer."""
-    options = engine.Options(body.options.timeout, body.options.retry, body.options.retry_delay)
-    result = await engine.call(body.name, body.parameters, caller_of(request), door=DOOR, options=options)
-    return answer(
-        {
-            "success": True,
-            "result": result.answer.value,
-            "executionTime": result.duration_ms,
-            "timestamp": timestamp(),
-            "callId": result.call_id,
-        }
+    asked = body.options
+    options = engine.Options(
+        timeout_ms=asked.timeout,
+        retries=asked.retry,
+        retry_delay_ms=asked.retry_delay,
+        dry_run=asked.dry_run,
+        idempotency_key=request.headers.get("Idempotency-Key"),
     )
+    result = await engine.call(body.name, body.parameters, caller_of(request), door=DOOR, options=options)
+    told: dict[str, Any] = {
+        "success": True,
+        "result": result.answer.value,
+        "executionTime": result.duration_ms,
+        "timestamp": timestamp(),
+        "callId": result.call_id,
+    }
+    if result.dry_run:
+        told["dryRun"] = True
+    if result.answered_by == "cache":
+        told["cached"] = True
+    made = answer(told)
+    if result.answered_by == "replay":
+        made[REPLAYED] = "true"
+    return made
 
 
 @router.get("/{name}", response={200: ToolDetail, **_REFUSED, 404: Failure}, url_name="tool")
@@ -223,8 +239,6 @@ def _item(entry: Entry) -> dict[str, Any]:
 
 def _detail(entry: Entry) -> dict[str, Any]:
     tool = entry.tool
-    policy = entry.policy
-    rate = policy.rate
     return {
         **_item(entry),
         "aliases": list(tool.aliases) if tool else [],
@@ -232,22 +246,6 @@ def _detail(entry: Entry) -> dict[str, Any]:
         "dependencies": list(tool.dependencies) if tool else [],
         "pack": entry.pack,
         "outputSchema": tool.output_schema if tool else None,
-        "policy": {
-            "timeoutMs": policy.timeout_ms,
-            "retries": policy.retries,
-            "retryDelayMs": policy.retry_delay_ms,
-            "rateLimit": {"max": rate.most, "timeWindow": round(rate.seconds * 1000)} if rate else None,
-            "cacheSeconds": policy.cache_seconds,
-            "origins": {_POLICY_NAMES[part]: origin for part, origin in policy.origins.items()},
-        },
+        "policy": entry.policy.as_dict(),
         "definitionHash": entry.definition_hash,
     }
-
-
-_POLICY_NAMES: Final = {
-    "timeout_ms": "timeoutMs",
-    "retries": "retries",
-    "retry_delay_ms": "retryDelayMs",
-    "rate": "rateLimit",
-    "cache_seconds": "cacheSeconds",
-}

@@ -9,6 +9,28 @@ Both raise a `ToolError` for whatever goes wrong, and nothing else.
 from __future__ import annotations
 
 from tools_app.engine.calls import Options, Result
-from tools_app.engine.process import adopt_running_loop, call, call_sync, close, note_use, report, report_sync
+from tools_app.engine.process import (
+    adopt_running_loop,
+    call,
+    call_sync,
+    close,
+    note_refusal,
+    note_use,
+    report,
+    report_sync,
+    trouble,
+)
 
-__all__ = ["Options", "Result", "adopt_running_loop", "call", "call_sync", "close", "note_use", "report", "report_sync"]
+__all__ = [
+    "Options",
+    "Result",
+    "adopt_running_loop",
+    "call",
+    "call_sync",
+    "close",
+    "note_refusal",
+    "note_use",
+    "report",
+    "report_sync",
+    "trouble",
+]

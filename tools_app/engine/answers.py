@@ -44,6 +44,12 @@ def shaped(tool: Tool, returned: Any, *, raw: bool) -> Answer:
     return Answer(value, text, data if isinstance(data, dict) else None, _size(tool, text))
 
 
+def own(value: dict[str, Any]) -> Answer:
+    """An answer of the hub itself instead of a tool."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return Answer(value, text, value, len(text.encode(errors="replace")))
+
+
 def clean(error: ToolError) -> None:
     """Take out of an error what a person would not see of it. What else it is made of stays as it is."""
     error.message = hygiene.cleaned(error.message) or error.code

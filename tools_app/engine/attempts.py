@@ -53,7 +53,7 @@ class Attempts:
         Raises:
             ToolError: what the last attempt ended with, or why there was none.
         """
-        deadline = asyncio.timeout(plan.timeout_ms / 1000)
+        deadline = asyncio.timeout(plan.context.remaining())
         try:
             async with deadline:
                 return await self._until_it_works(plan, before, deadline)

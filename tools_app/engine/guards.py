@@ -11,11 +11,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from tools_app import conf
 from tools_app.errors import CircuitOpenError, OverloadedError, RateLimitError, ToolError
-from tools_app.policies import Breaker, Bucket, Rate
+from tools_app.policies import Breaker, Bucket, Circuit, Rate
 
 MOST_BUCKETS: Final = 10_000
 
@@ -51,6 +51,14 @@ class Guards:
                 retry_after=round(wait + 0.05, 1),
                 next_step="Wait that long, and call less often.",
             )
+
+    def state(self, name: str) -> dict[str, Any]:
+        """How things stand with an upstream."""
+        known = self._upstreams.get(name)
+        if known is None:
+            return {"name": name, "circuit": Circuit.CLOSED, "running": 0, "waiting": 0}
+        circuit = known.breaker.state(self._clock())
+        return {"name": name, "circuit": circuit, "running": known.running, "waiting": len(known.waiting)}
 
     def upstream(self, name: str) -> Upstream:
         found = self._upstreams.get(name)

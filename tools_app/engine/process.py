@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from tools_app.engine.calls import Calls, Options, Result, error_row
-from tools_app.engine.journal import Entry
+from tools_app.engine.calls import Calls, Options, Result
+from tools_app.engine.failures import failure
+from tools_app.engine.writer import Entry
 from tools_app.errors import InternalError, ToolError
 from tools_app.models import Call
 from tools_app.tool import Caller
@@ -40,6 +41,7 @@ def adopt_running_loop() -> None:
         if _loop is not None:
             raise RuntimeError("the engine has a loop already")
         _loop, _calls = asyncio.get_running_loop(), Calls()
+        _calls.journal.start()
 
 
 async def call(
@@ -103,6 +105,28 @@ def note_use(key_id: int) -> None:
     _started()[1].journal.note_use(key_id)
 
 
+def note_refusal(error: ToolError, *, door: str) -> None:
+    """Somebody was refused before it was known who it is, or for what. It is counted, and nobody waits for that."""
+    now = datetime.now(UTC)
+    refused = Call(
+        id=secrets.token_hex(16),
+        door=door,
+        status=Call.Status.REFUSED,
+        code=error.code,
+        error=error.default_message or error.code,
+        started_at=now,
+        finished_at=now,
+        duration_ms=0,
+        attempts=0,
+    )
+    _started()[1].journal.counted(refused)
+
+
+def trouble() -> str:
+    """Why calls cannot be written down now, for operators; empty when they can."""
+    return _calls.journal.trouble if _calls is not None else ""
+
+
 async def close(seconds: float = DRAIN_SECONDS) -> None:
     """Let the calls under way end and write everything down. The next call would start anew."""
     global _loop, _thread, _calls
@@ -124,10 +148,10 @@ async def _report(calls: Calls, bug: BaseException, door: str, caller: Caller | 
     error = InternalError(detail=bug)
     # Not a call, but the error log's row has the same parts.
     about = Call(id="", door=door, caller_name=caller.name if caller else "", started_at=datetime.now(UTC))
-    row = error_row(error, secrets.token_hex(16), about)
+    failed = failure(error, secrets.token_hex(16), about)
     log.error("%s: %s", where or door, type(bug).__name__, exc_info=bug, extra={"error_id": error.error_id})
     try:
-        await calls.journal.write(Entry(error=row))
+        await calls.journal.write(Entry(failure=failed))
     except ToolError as trouble:
         log.warning("error %s is only in this log: %s", error.error_id, trouble)
     return error

@@ -21,7 +21,10 @@ def succeeded(result: Result) -> WireResult:
     Clients check that object against the declared schema, and refuse an answer without it. Undeclared, nobody can
     rely on it, and those that hand both forms to their model would pay for every answer twice.
     """
-    wire = _wire([result.answer.text], failed=False, meta={"toolhub/callId": result.call_id})
+    meta: dict[str, Any] = {"toolhub/callId": result.call_id}
+    if result.answered_by:
+        meta["toolhub/answeredBy"] = result.answered_by
+    wire = _wire([result.answer.text], failed=False, meta=meta)
     tool = result.entry.tool
     if result.answer.structured is not None and tool is not None and listed_output(tool) is not None:
         wire["structuredContent"] = result.answer.structured
@@ -37,6 +40,8 @@ def failed(error: ToolError) -> WireResult:
     meta = {"toolhub/error": wire_form(error)}
     if error.call_id is not None:
         meta["toolhub/callId"] = error.call_id
+    if error.replayed:
+        meta["toolhub/answeredBy"] = "replay"
     return _wire([error.message, more] if more else [error.message], failed=True, meta=meta)
 
 

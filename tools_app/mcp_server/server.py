@@ -35,6 +35,8 @@ from tools_app.tool import Caller
 RequestContext = ServerRequestContext[Any, Any]
 
 CANCEL_SECONDS: Final = 0.4
+# In the `_meta` of a call: one with the same key gets the answer of the first.
+IDEMPOTENCY_KEY: Final = "toolhub/idempotencyKey"
 DISCOVER_TTL_MS: Final = 60_000
 INSTRUCTIONS: Final = (
     "Tools can be switched on and off while you work: when the list of tools changes, list them again. "
@@ -76,8 +78,11 @@ class _Agents:
 
     async def call_tool(self, context: RequestContext, params: CallToolRequestParams) -> Any:
         caller = self._caller_of(context)
+        key: Any = (params.meta or {}).get(IDEMPOTENCY_KEY)
+        options = engine.Options(idempotency_key=key)
+        call = engine.call(params.name, params.arguments, caller, door="mcp", options=options)
         try:
-            return results.succeeded(await _whole(engine.call(params.name, params.arguments, caller, door="mcp")))
+            return results.succeeded(await _whole(call))
         except ToolError as error:
             if isinstance(error, ToolNotFoundError) and error.error_id is None:
                 # Refused before anything ran; a tool that fails with it has an error id.

@@ -47,7 +47,7 @@ class Call(models.Model):
         default=1, db_default=1, help_text="More than 1: so many refusals of one kind within a minute."
     )
     arguments = models.TextField(blank=True, help_text="As TOOLHUB_PAYLOADS says: nothing, redacted, or in full.")
-    result = models.TextField(blank=True, db_default="", help_text="Kept where TOOLHUB_PAYLOADS is `full`.")
+    result = models.TextField(blank=True, default="", db_default="", help_text="Kept where TOOLHUB_PAYLOADS is `full`.")
     argument_bytes = models.PositiveIntegerField(default=0)
     result_bytes = models.PositiveIntegerField(default=0)
     result_hash = models.CharField(max_length=64, blank=True)
@@ -55,7 +55,7 @@ class Call(models.Model):
         max_length=8, blank=True, default=Origin.TOOL, db_default=Origin.TOOL, choices=Origin.choices
     )
     attempts = models.PositiveSmallIntegerField(default=1)
-    process_id = models.CharField("process", max_length=32, blank=True, db_default="")
+    process_id = models.CharField("process", max_length=32, blank=True, default="", db_default="")
     started_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True, blank=True)
     duration_ms = models.PositiveIntegerField("duration (ms)", null=True, blank=True)
@@ -86,7 +86,7 @@ class ErrorGroup(models.Model):
     last_seen_at = models.DateTimeField()
     last_call_id = models.CharField("last call", max_length=32, blank=True)
     resolved_at = models.DateTimeField(null=True, blank=True)
-    resolved_by = models.CharField(max_length=150, blank=True, db_default="")
+    resolved_by = models.CharField(max_length=150, blank=True, default="", db_default="")
     reopened_at = models.DateTimeField(
         null=True, blank=True, help_text="When it happened again although somebody had called it resolved."
     )

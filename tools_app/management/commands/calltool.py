@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import sys
 from typing import Any
@@ -27,16 +28,18 @@ class Command(HubCommand):
         parser.add_argument("name", help="the tool's name")
         parser.add_argument("arguments", nargs="?", default="{}", help='a JSON object, or "-" to read one from stdin')
         parser.add_argument("--timeout", type=int, metavar="MS", help="deadline in milliseconds")
+        parser.add_argument(
+            "--dry-run", action="store_true", help="check everything, tell what would be done, and do nothing"
+        )
 
-    def handle(self, *args: Any, name: str, arguments: str, timeout: int | None, **options: Any) -> None:
+    def handle(self, *args: Any, name: str, arguments: str, timeout: int | None, dry_run: bool, **options: Any) -> None:
         if options["verbosity"] < 2:
             # What went wrong is told below, to a person; -v 2 shows the log as well.
             logging.getLogger("tools_app").setLevel(logging.CRITICAL)
         given = _parsed(sys.stdin.read() if arguments == "-" else arguments)
+        asked = engine.Options(timeout_ms=timeout, dry_run=dry_run)
         try:
-            result = engine.call_sync(
-                name, given, access.caller_of_process(), door="command", options=engine.Options(timeout_ms=timeout)
-            )
+            result = engine.call_sync(name, given, access.caller_of_process(), door="command", options=asked)
         except ToolError as error:
             for problem in error.details[1:]:
                 self.stderr.write(f"toolhub: also: {problem.message}")
@@ -46,7 +49,8 @@ class Command(HubCommand):
             raise Stop(message, _exit_code(error)) from error
         finally:
             asyncio.run(engine.close(2))
-        self.stdout.write(result.answer.text)
+        answer = result.answer
+        self.stdout.write(json.dumps(answer.value, indent=2, ensure_ascii=False) if dry_run else answer.text)
 
 
 def _parsed(text: str) -> dict[str, Any]:

@@ -1,0 +1,116 @@
+"""Refused calls cannot fill the disk, and are all counted."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+from django.db.models import Sum
+
+from tests.support.tools import Hub, Programmable
+from tools_app import engine, governance
+from tools_app.engine.refusals import MINUTE, MOST_KINDS, ROWS_A_MINUTE, Refusals
+from tools_app.errors import AuthenticationError, ToolError
+from tools_app.models import Call, CallHour
+from tools_app.tool import Caller
+
+
+def refused(code: str = "TOOL_DISABLED", tool: str = "echo", caller: str = "key:1", number: int = 0) -> Call:
+    return Call(
+        id=f"{number:032x}", tool_name=tool, code=code, caller_id=caller, door="rest", started_at=datetime.now(UTC)
+    )
+
+
+def test_the_first_of_a_minute_are_rows_and_the_rest_is_one() -> None:
+    refusals = Refusals(lambda: 0.0)
+    rows = [refusals.counted(refused(number=number)) for number in range(ROWS_A_MINUTE + 5)]
+    assert rows[:ROWS_A_MINUTE] == [None] * ROWS_A_MINUTE
+    assert {row.id for row in rows[ROWS_A_MINUTE:] if row} == {f"{ROWS_A_MINUTE:032x}"}
+    [(row, new)] = refusals.changed()
+    assert (row.count, new) == (5, 5)
+
+
+def test_what_was_written_is_not_new_again() -> None:
+    refusals = Refusals(lambda: 0.0)
+    for number in range(3):
+        refusals.counted(refused("RATE_LIMIT_EXCEEDED", number=number))
+    first = refusals.changed()
+    refusals.counted(refused("RATE_LIMIT_EXCEEDED"))
+    refusals.written(first)
+    assert [(row.count, new) for row, new in refusals.changed()] == [(4, 1)]
+    refusals.written(refusals.changed())
+    assert not refusals.waiting
+
+
+def test_what_could_not_be_written_stays_new() -> None:
+    refusals = Refusals(lambda: 0.0)
+    refusals.counted(refused("AUTHENTICATION_ERROR"))
+    refusals.changed()
+    assert [new for _, new in refusals.changed()] == [1]
+
+
+def test_every_minute_begins_anew() -> None:
+    now = 0.0
+    refusals = Refusals(lambda: now)
+    first = refusals.counted(refused("RATE_LIMIT_EXCEEDED", number=1))
+    now = MINUTE
+    second = refusals.counted(refused("RATE_LIMIT_EXCEEDED", number=2))
+    assert first is not second
+    assert sorted((row.count, new) for row, new in refusals.changed()) == [(1, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("other", [refused(tool="calculate"), refused(caller="key:2"), refused("AUTHORIZATION_ERROR")])
+def test_callers_tools_and_reasons_are_counted_apart(other: Call) -> None:
+    refusals = Refusals(lambda: 0.0)
+    for number in range(ROWS_A_MINUTE):
+        refusals.counted(refused(number=number))
+    assert refusals.counted(other) is None
+    assert refusals.counted(refused()) is not None
+
+
+def test_a_thousand_names_that_do_not_exist_are_one_kind() -> None:
+    refusals = Refusals(lambda: 0.0)
+    rows = [refusals.counted(refused("TOOL_NOT_FOUND", f"tool_{number}")) for number in range(1000)]
+    assert rows.count(None) == ROWS_A_MINUTE
+    assert len(refusals.changed()) == 1
+
+
+def test_memory_is_bounded() -> None:
+    refusals = Refusals(lambda: 0.0)
+    for number in range(MOST_KINDS + 100):
+        refusals.counted(refused(caller=f"key:{number}", number=number))
+    assert len(refusals._kinds) == MOST_KINDS
+
+
+# ---- in the engine
+
+
+def test_a_flood_of_refusals_leaves_a_handful_of_rows_and_every_one_is_counted(
+    hub: Hub, programmable: Programmable, alice: Caller
+) -> None:
+    governance.set_enabled(["programmable"], enabled=False, actor="test")
+
+    async def story() -> set[str]:
+        calls = (engine.call("programmable", {}, alice, door="code") for _ in range(300))
+        told = await asyncio.gather(*calls, return_exceptions=True)
+        await engine.close()
+        return {error.call_id or "" for error in told if isinstance(error, ToolError)}
+
+    ids = asyncio.run(story())
+    assert Call.objects.count() == ROWS_A_MINUTE + 1
+    assert ids == set(Call.objects.values_list("pk", flat=True))
+    assert Call.objects.aggregate(all=Sum("count"))["all"] == 300
+    assert list(CallHour.objects.values_list("tool_name", "status", "code", "calls")) == [
+        ("programmable", "refused", "TOOL_DISABLED", 300)
+    ]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_those_without_a_key_are_counted_by_the_minute() -> None:
+    for _ in range(50):
+        engine.note_refusal(AuthenticationError("whatever was sent"), door="rest")
+    asyncio.run(engine.close())
+    call = Call.objects.get()
+    assert (call.code, call.count, call.caller_id) == ("AUTHENTICATION_ERROR", 50, "")
+    assert "whatever" not in call.error

@@ -1,0 +1,282 @@
+"""What the journal will know of one call, filled in as it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import secrets
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from tools_app import conf, database, json_text, redaction
+from tools_app.catalog import Entry
+from tools_app.engine import answers, replies
+from tools_app.engine.answers import Answer
+from tools_app.engine.attempts import Plan
+from tools_app.engine.failures import failure, storable
+from tools_app.engine.journal import Journal
+from tools_app.engine.replies import Said
+from tools_app.engine.rows import Failure, Reply
+from tools_app.engine.writer import Entry as JournalEntry
+from tools_app.errors import (
+    IdempotencyInProgressError,
+    InternalError,
+    InvalidArgumentsError,
+    Problem,
+    StorageBusyError,
+    ToolError,
+    ToolExecutionError,
+    ToolNotFoundError,
+    ToolTimeoutError,
+)
+from tools_app.models import Call, IdempotencyKey
+from tools_app.policies import Backoff
+from tools_app.tool import RAW_PARAMETER, Caller, Context, Tool
+
+log = logging.getLogger("tools_app.calls")
+
+# What is kept of arguments and answers, by TOOLHUB_PAYLOADS.
+MOST_REDACTED: Final = 2 * 1024
+MOST_FULL: Final = 64 * 1024
+
+
+class Record:
+    def __init__(self, journal: Journal, name: str, caller: Caller, door: str, *, dry: bool) -> None:
+        self.caller = caller
+        self.dry = dry
+        self.attempts = 0
+        self._journal = journal
+        self._begun = time.monotonic()
+        self._began = False
+        self._ended = False
+        self._writes = self._repeatable = False
+        self._claim: IdempotencyKey | None = None
+        self._said: Said | None = None
+        self.call = Call(
+            id=secrets.token_hex(16),
+            tool_name=storable(str(name), 100),
+            door=door,
+            caller_kind=caller.kind,
+            caller_id=caller.id,
+            caller_name=storable(caller.name, 150),
+            status=Call.Status.STARTED,
+            attempts=0,
+            process_id=journal.process_id,
+            started_at=datetime.now(UTC),
+        )
+
+    @property
+    def call_id(self) -> str:
+        """Of the call whose answer this is."""
+        return self._said.call_id if self._said is not None else self.call.id
+
+    @property
+    def duration_ms(self) -> int:
+        return self._said.duration_ms if self._said is not None else self.call.duration_ms or 0
+
+    def resolved(self, entry: Entry) -> Tool:
+        tool = entry.tool
+        if tool is None:  # Cannot be: an entry without a tool has a refusal.
+            raise ToolNotFoundError.named(entry.name)
+        self.call.tool_name = entry.name
+        self.call.tool_version = entry.version
+        self.call.definition_hash = entry.definition_hash
+        self._writes, self._repeatable = tool.hints.writes, tool.hints.repeatable
+        return tool
+
+    def given(self, tool: Tool, arguments: object) -> tuple[dict[str, Any], bool]:
+        """The arguments completed by defaults, and whether the full answer is wanted."""
+        if arguments is None:
+            arguments = {}
+        if not isinstance(arguments, Mapping):
+            message = "Invalid type for the arguments: expected object"
+            raise InvalidArgumentsError(problems=[Problem("", message, "object")])
+        given = tool.checker.with_defaults(dict(arguments))
+        if json_text.nested_deeper(given, json_text.MAX_DEPTH):
+            message = f"Invalid arguments: nested deeper than {json_text.MAX_DEPTH} levels"
+            raise InvalidArgumentsError(problems=[Problem("", message)])
+        self.call.argument_bytes = len(json.dumps(given, default=str))
+        self.call.arguments = _payload(given)
+        return given, tool.minimal is not None and given.get(RAW_PARAMETER) is True
+
+    def plan(
+        self,
+        entry: Entry,
+        tool: Tool,
+        arguments: Any,
+        timeout_ms: int | None,
+        retries: int | None,
+        retry_delay_ms: int | None,
+    ) -> Plan:
+        """The tool's policy, with what the caller asked for in its place."""
+        policy = entry.policy
+        timeout_ms = policy.timeout_ms if timeout_ms is None else timeout_ms
+        delay_ms = policy.retry_delay_ms if retry_delay_ms is None else retry_delay_ms
+        adapter = logging.LoggerAdapter(logging.getLogger(f"tools_app.tool.{entry.name}"), {"tool": entry.name})
+        return Plan(
+            tool=tool,
+            arguments=arguments,
+            context=Context(self.call.id, entry.name, self.caller, time.monotonic() + timeout_ms / 1000, adapter),
+            timeout_ms=timeout_ms,
+            retries=policy.retries if retries is None else retries,
+            backoff=Backoff(base=delay_ms / 1000),
+        )
+
+    async def earlier(self, key: str, given: Mapping[str, Any]) -> Said | None:
+        """What an earlier call with this key was told; None when this is the first, which will claim the key."""
+        request = json_text.digest([self.call.tool_name, given])
+        said = await database.run(replies.earlier, key, self.caller.id, request, repeatable=self._repeatable)
+        if said is None:
+            self._claim = replies.claim(key, self.caller.id, self.call, request)
+        return said
+
+    def replayed(self, said: Said) -> Answer:
+        """Raises: ToolError, when that is what the first call was told."""
+        self.call.answered_by = Call.Origin.REPLAY
+        self._said = said
+        if said.answer is None:
+            error = said.error or InternalError(detail="neither an answer nor an error was kept")
+            error.replayed = True
+            raise error
+        return said.answer
+
+    def from_cache(self) -> None:
+        self.call.answered_by = Call.Origin.CACHE
+
+    async def attempt(self) -> None:
+        """Before an attempt. A tool that writes is on record before it can write anything."""
+        if (self._writes or self._claim is not None) and not self._began:
+            self._began = True
+            won = await self._journal.write(JournalEntry(call=self.call, claim=self._claim))
+            if not won:
+                self._began, self._claim = False, None
+                raise IdempotencyInProgressError
+        self.attempts += 1
+        self.call.attempts = self.attempts
+
+    async def succeeded(self, answer: Answer) -> None:
+        self.call.result_bytes = answer.size
+        self.call.result_hash = hashlib.sha256(answer.text.encode()).hexdigest()
+        if conf.value("TOOLHUB_PAYLOADS") == "full":
+            self.call.result = _payload(answer.value)
+        try:
+            await self._end(Call.Status.SUCCEEDED, answer=answer)
+        except StorageBusyError as error:
+            if self._writes:
+                error.message = "The tool ran, but the hub could not record it"
+                error.next_step = "The change was made: check it instead of calling again."
+            raise
+        log.info(
+            "Tool completed", extra={"tool": self.call.tool_name, "ms": self.call.duration_ms, "bytes": answer.size}
+        )
+
+    async def failed(self, error: ToolError) -> None:
+        answers.clean(error)
+        self._log(error)
+        if self.dry:
+            return
+        if self._ended:
+            # How it ended is handed in, and will be written when that is possible; the error is about that.
+            error.call_id, error.duration_ms = self.call.id, self.call.duration_ms
+            return
+        call = self.call
+        call.code, call.error = error.code, storable(error.message, 1000)
+        status, failed = self._judged(error)
+        try:
+            if isinstance(error, StorageBusyError):
+                self._stop(status)
+                if self._began:
+                    # It never ran. Whether its first row was written is not known: that is settled later.
+                    self._journal.post(JournalEntry(call=call, failure=failed, known=True))
+            elif status != Call.Status.REFUSED:
+                await self._end(status, failed, error=error)
+            else:
+                await self._refused()
+        except StorageBusyError:
+            # The caller learns what went wrong first; that it is not on record stands in the log.
+            log.exception("call %s is not on record", call.id)
+        error.call_id, error.duration_ms = self.call_id, self.duration_ms
+
+    async def cancelled(self) -> None:
+        log.warning("[%s] Cancelled by the caller", self.call.tool_name)
+        if self._ended or self.dry:
+            return
+        try:
+            await asyncio.shield(self._end(Call.Status.CANCELLED))
+        except (StorageBusyError, asyncio.CancelledError):
+            log.warning("call %s: its end may not be on record", self.call.id)
+
+    def _judged(self, error: ToolError) -> tuple[Call.Status, Failure | None]:
+        """How a call that ended with this error is counted, and what the error log gets of it."""
+        timeout = isinstance(error, ToolTimeoutError)
+        if error.error_id is not None:
+            # It is in the error log already: this call was told what another one had met.
+            self.call.error_id = error.error_id
+            return (Call.Status.TIMEOUT if timeout else Call.Status.FAILED), None
+        if self.attempts == 0 and not isinstance(error, InternalError | StorageBusyError | ToolTimeoutError):
+            return Call.Status.REFUSED, None
+        self.call.error_id = secrets.token_hex(16)
+        failed = failure(error, self.call.error_id, self.call)
+        return (Call.Status.TIMEOUT if timeout else Call.Status.FAILED), failed
+
+    def _log(self, error: ToolError) -> None:
+        cause = error.detail if isinstance(error.detail, BaseException) else None
+        log.log(
+            error.log_level,
+            "[%s] Error: %s %s",
+            self.call.tool_name,
+            error.code,
+            error.message,
+            extra={"error_id": error.error_id, "caller": str(self.caller), "door": self.call.door},
+            exc_info=cause if isinstance(error, ToolExecutionError | InternalError) else None,
+        )
+
+    async def _refused(self) -> None:
+        self._stop(Call.Status.REFUSED)
+        if (row := self._journal.counted(self.call)) is not None:
+            self.call.id = row.id
+            return
+        await self._journal.write(JournalEntry(call=self.call, known=self._began))
+
+    def _stop(self, status: Call.Status) -> None:
+        self.call.status = status
+        self.call.finished_at = datetime.now(UTC)
+        self.call.duration_ms = round((time.monotonic() - self._begun) * 1000)
+
+    async def _end(
+        self,
+        status: Call.Status,
+        failed: Failure | None = None,
+        *,
+        answer: Answer | None = None,
+        error: ToolError | None = None,
+    ) -> None:
+        self._stop(status)
+        entry = JournalEntry(call=self.call, failure=failed, known=self._began)
+        if self._claim is not None and self._began:
+            entry.reply = await self._reply(answer, error)
+        self._ended = True
+        await self._journal.write(entry)
+
+    async def _reply(self, answer: Answer | None, error: ToolError | None) -> Reply | None:
+        """What the next call with the same key will be told. What may be repeated and may pass, it may try again."""
+        if self._claim is None:
+            return None
+        if answer is None and error is None:
+            # Cancelled while it ran: only a tool that may be repeated gives the key back.
+            return replies.reply(self._claim, self.call, None, None) if self._repeatable else None
+        if error is not None and error.retryable and self._repeatable:
+            return replies.reply(self._claim, self.call, None, None)
+        return await asyncio.to_thread(replies.reply, self._claim, self.call, answer, error)
+
+
+def _payload(value: Any) -> str:
+    """As much of arguments or of an answer as the operator wants kept; never what looks like a secret."""
+    kept = conf.value("TOOLHUB_PAYLOADS")
+    if kept == "none":
+        return ""
+    return redaction.summary(value, MOST_FULL if kept == "full" else MOST_REDACTED)

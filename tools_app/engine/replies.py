@@ -1,0 +1,126 @@
+"""Calls that must not happen twice. A caller names its call by a key; a second call with that key gets the answer of
+the first.
+
+The key is claimed in the commit that says that the call has begun, and the answer is kept in the commit that says how
+it ended: whatever happens in between, the tool does not run twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from django.db import DatabaseError
+
+from tools_app import secrets
+from tools_app.engine.answers import Answer
+from tools_app.engine.rows import Reply
+from tools_app.errors import (
+    IdempotencyInProgressError,
+    IdempotencyMismatchError,
+    OutcomeUnknownError,
+    Problem,
+    StorageBusyError,
+    ToolError,
+    ValidationError,
+    restored,
+)
+from tools_app.models import Call, IdempotencyKey
+
+MOST_CHARACTERS: Final = 255
+KEPT: Final = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the first call with a key was told."""
+
+    call_id: str
+    duration_ms: int
+    answer: Answer | None
+    error: ToolError | None
+
+
+def check(key: str) -> None:
+    """Raises: ValidationError."""
+    if not isinstance(key, str) or not 1 <= len(key) <= MOST_CHARACTERS or not (key.isascii() and key.isprintable()):
+        message = f"Idempotency-Key must be 1 to {MOST_CHARACTERS} printable ASCII characters"
+        raise ValidationError(problems=[Problem("/idempotencyKey", message, f"1 to {MOST_CHARACTERS} characters")])
+
+
+def claim(key: str, caller_id: str, call: Call, request_hash: str) -> IdempotencyKey:
+    """The row with which a call takes a key for itself."""
+    return IdempotencyKey(
+        caller_id=caller_id,
+        key_hash=_hash(key),
+        request_hash=request_hash,
+        call_id=call.id,
+        created_at=datetime.now(UTC),
+    )
+
+
+def earlier(key: str, caller_id: str, request: str, *, repeatable: bool) -> Said | None:
+    """What was said to an earlier call with this key; None when this is the first. For threads.
+
+    Raises:
+        IdempotencyMismatchError: it asked for something else.
+        IdempotencyInProgressError: it is still under way.
+        OutcomeUnknownError: it was broken off, and running it again could do its work twice.
+        StorageBusyError
+    """
+    try:
+        row = IdempotencyKey.objects.filter(caller_id=caller_id, key_hash=_hash(key)).first()
+        if row is None:
+            return None
+        if row.created_at < datetime.now(UTC) - KEPT:
+            row.delete()
+            return None
+        if row.request_hash != request:
+            raise IdempotencyMismatchError
+        if row.reply is not None:
+            return _opened(bytes(row.reply))
+        status = Call.objects.filter(pk=row.call_id).values_list("status", flat=True).first()
+        if status == Call.Status.STARTED:
+            raise IdempotencyInProgressError
+        if not repeatable:
+            raise OutcomeUnknownError.of(row.call_id)
+        IdempotencyKey.objects.filter(pk=row.pk, reply=None).delete()
+    except DatabaseError as error:
+        raise StorageBusyError(detail=error) from error
+    return None
+
+
+def reply(claim: IdempotencyKey, call: Call, answer: Answer | None, error: ToolError | None) -> Reply:
+    """What is kept for the next call with the key; with neither answer nor error, the key is free again."""
+    text = None
+    if answer is not None or error is not None:
+        kept = {
+            "callId": call.id,
+            "durationMs": call.duration_ms,
+            "answer": asdict(answer) if answer is not None else None,
+            "error": error.kept() if error is not None else None,
+        }
+        text = secrets.encrypted(zlib.compress(json.dumps(kept, separators=(",", ":")).encode()))
+    return Reply(claim.caller_id, claim.key_hash, claim.call_id, text)
+
+
+def _opened(kept: bytes) -> Said | None:
+    plain = secrets.decrypted(kept)
+    if plain is None:
+        # Kept under an encryption key that is gone. It ran; what it said nobody can tell any more.
+        raise OutcomeUnknownError.of("")
+    said = json.loads(zlib.decompress(plain))
+    return Said(
+        call_id=said["callId"],
+        duration_ms=said["durationMs"] or 0,
+        answer=Answer(**said["answer"]) if said["answer"] is not None else None,
+        error=restored(said["error"]) if said["error"] is not None else None,
+    )
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

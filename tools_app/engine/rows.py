@@ -1,0 +1,194 @@
+"""What the journal writes, as SQL: put together once, because the ORM's own way costs several times as much per row.
+
+Every statement may be repeated without doing harm, or is guarded by one that may not. Rows that several processes
+update are written in the order of their keys, so that no two of them wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from django.db import connection
+from django.db.models import Model, Q
+from django.utils import timezone
+
+from tools_app.models import ApiKey, Call, CallHour, ErrorGroup, ErrorLog, IdempotencyKey
+from tools_app.models.figures import DURATIONS
+
+Columns = tuple[tuple[str, Callable[[Any, Any], Any]], ...]
+
+USE_SECONDS: Final = 60.0
+
+
+@dataclass(slots=True)
+class Failure:
+    """A failure with what only operators may read, and the group it belongs to."""
+
+    error: ErrorLog
+    group: ErrorGroup
+
+
+@dataclass(slots=True)
+class Reply:
+    """What becomes of an idempotency key when its call has ended: an answer for the next one, or its release."""
+
+    caller_id: str
+    key_hash: str
+    call_id: str
+    text: bytes | None
+
+
+def insert_calls(calls: Iterable[Call]) -> None:
+    _many(_INSERT_CALL, [_row(call, _CALL_COLUMNS) for call in calls])
+
+
+def upsert_calls(calls: Iterable[Call]) -> None:
+    """Of a call that was begun it may be unknown whether its first row was written: it was cut off while it waited."""
+    _many(_UPSERT_CALL, [_row(call, _CALL_COLUMNS) for call in calls])
+
+
+def insert_failures(failures: Sequence[Failure]) -> None:
+    """The failures, each counted in its group. A group that somebody called resolved is open again."""
+    if not failures:
+        return
+    groups: dict[str, ErrorGroup] = {}
+    for failure in failures:
+        found = groups.setdefault(failure.group.fingerprint, failure.group)
+        if found is not failure.group:
+            failure.group.count += found.count
+            failure.group.first_seen_at = found.first_seen_at
+            groups[failure.group.fingerprint] = failure.group
+    _many(_UPSERT_GROUP, [_row(groups[key], _GROUP_COLUMNS) for key in sorted(groups)])
+    _many(_INSERT_ERROR, [_row(failure.error, _ERROR_COLUMNS) for failure in failures])
+
+
+def add_to_hours(calls: Iterable[tuple[Call, int]]) -> None:
+    """Count calls that have ended, each so many times, in their hours."""
+    hours: dict[tuple[Any, ...], list[int]] = {}
+    for call, number in calls:
+        ended = call.finished_at or call.started_at
+        key = (
+            ended.replace(minute=0, second=0, microsecond=0),
+            # What is not there has no name: whoever asks for a thousand of them gets one row.
+            "" if call.code == "TOOL_NOT_FOUND" and call.status == Call.Status.REFUSED else call.tool_name,
+            call.caller_id,
+            call.status,
+            call.code,
+            call.caller_name,
+        )
+        sums = hours.setdefault(key, [0] * (4 + len(DURATIONS) + 1))
+        took = call.duration_ms or 0
+        sums[0] += number
+        sums[1] += number if call.answered_by == Call.Origin.CACHE else 0
+        sums[2] += took * number
+        sums[3] += call.result_bytes * number
+        sums[4 + sum(took > bound for bound in DURATIONS)] += number
+    prepare = CallHour._meta.get_field("hour").get_db_prep_save
+    _many(_ADD_TO_HOUR, [[prepare(key[0], connection), *key[1:], *hours[key]] for key in sorted(hours)])
+
+
+def claim(key: IdempotencyKey) -> bool:
+    """Whether the key is this call's now; false when another call has it."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM, _row(key, _KEY_COLUMNS))
+        # It may have been written by a trial of which nobody learned how it ended.
+        return cursor.rowcount == 1 or _owner(key) == key.call_id
+
+
+def settle(replies: Iterable[Reply]) -> None:
+    with connection.cursor() as cursor:
+        for reply in replies:
+            whose = [reply.caller_id, reply.key_hash, reply.call_id]
+            if reply.text is None:
+                cursor.execute(_RELEASE, whose)
+            else:
+                cursor.execute(_REPLY, [reply.text, *whose])
+
+
+def note_uses(key_ids: set[int]) -> None:
+    if key_ids:
+        now = timezone.now()
+        stale = Q(last_used_at=None) | Q(last_used_at__lt=now - timedelta(seconds=USE_SECONDS))
+        ApiKey.objects.filter(stale, pk__in=key_ids).update(last_used_at=now)
+
+
+def finished(call_ids: list[str]) -> set[str]:
+    """Which of these calls have their last row."""
+    rows = Call.objects.filter(pk__in=call_ids).exclude(status__in=[Call.Status.STARTED, Call.Status.INTERRUPTED])
+    return set(rows.values_list("pk", flat=True))
+
+
+def _owner(key: IdempotencyKey) -> str | None:
+    whose = IdempotencyKey.objects.filter(caller_id=key.caller_id, key_hash=key.key_hash)
+    return whose.values_list("call_id", flat=True).first()
+
+
+def _many(statement: str, rows: list[list[Any]]) -> None:
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.executemany(statement, rows)
+
+
+def _columns(model: type[Model]) -> Columns:
+    """Names, and what makes a value ready for the database; looked up once instead of for every row."""
+    return tuple((field.attname, field.get_db_prep_save) for field in model._meta.concrete_fields)
+
+
+def _insert(model: type[Model], columns: Columns) -> str:
+    names = ", ".join(name for name, _ in columns)
+    return f"INSERT INTO {model._meta.db_table} ({names}) VALUES ({', '.join(['%s'] * len(columns))})"  # noqa: S608
+
+
+def _on_conflict(keys: str, changes: dict[str, str]) -> str:
+    return f" ON CONFLICT ({keys}) DO UPDATE SET {', '.join(f'{name} = {value}' for name, value in changes.items())}"
+
+
+def _row(instance: Model, columns: Columns) -> list[Any]:
+    return [prepare(getattr(instance, name), connection) for name, prepare in columns]
+
+
+_CALL_COLUMNS: Final = _columns(Call)
+_ERROR_COLUMNS: Final = _columns(ErrorLog)
+_GROUP_COLUMNS: Final = _columns(ErrorGroup)
+_KEY_COLUMNS: Final = tuple(column for column in _columns(IdempotencyKey) if column[0] != "id")
+_INSERT_CALL: Final = _insert(Call, _CALL_COLUMNS)
+_UPSERT_CALL: Final = _INSERT_CALL + _on_conflict("id", {name: f"excluded.{name}" for name, _ in _CALL_COLUMNS[1:]})
+_INSERT_ERROR: Final = _insert(ErrorLog, _ERROR_COLUMNS)
+_GROUPS: Final = ErrorGroup._meta.db_table
+_UPSERT_GROUP: Final = _insert(ErrorGroup, _GROUP_COLUMNS) + _on_conflict(
+    "fingerprint",
+    {
+        "count": f"{_GROUPS}.count + excluded.count",
+        **{name: f"excluded.{name}" for name in ("message", "last_seen_at", "last_call_id")},
+        "reopened_at": f"CASE WHEN {_GROUPS}.resolved_at IS NULL THEN {_GROUPS}.reopened_at "
+        "ELSE excluded.last_seen_at END",
+        "resolved_at": "NULL",
+        "resolved_by": "''",
+    },
+)
+_HOURS: Final = CallHour._meta.db_table
+_HOUR_KEY: Final = ("hour", "tool_name", "caller_id", "status", "code")
+_HOUR_SUMS: Final = (
+    *("calls", "from_cache", "total_ms", "result_bytes"),
+    *(f"within_{bound}" for bound in DURATIONS),
+    "slower",
+)
+_HOUR_COLUMNS: Final = (*_HOUR_KEY, "caller_name", *_HOUR_SUMS)
+_ADD_TO_HOUR: Final = (
+    f"INSERT INTO {_HOURS} ({', '.join(_HOUR_COLUMNS)}) VALUES ({', '.join(['%s'] * len(_HOUR_COLUMNS))})"  # noqa: S608
+    + _on_conflict(
+        ", ".join(_HOUR_KEY),
+        {
+            "caller_name": "excluded.caller_name",
+            **{name: f"{_HOURS}.{name} + excluded.{name}" for name in _HOUR_SUMS},
+        },
+    )
+)
+_KEYS: Final = IdempotencyKey._meta.db_table
+_WHOSE: Final = "caller_id = %s AND key_hash = %s AND call_id = %s"
+_REPLY: Final = f"UPDATE {_KEYS} SET reply = %s WHERE {_WHOSE}"  # noqa: S608
+_RELEASE: Final = f"DELETE FROM {_KEYS} WHERE {_WHOSE}"  # noqa: S608
+_CLAIM: Final = f"{_insert(IdempotencyKey, _KEY_COLUMNS)} ON CONFLICT (caller_id, key_hash) DO NOTHING"
