@@ -31,7 +31,7 @@ else:
 from toolhub.settings import *  # noqa: E402
 from toolhub.settings import DATABASES  # noqa: E402
 
-if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+if DATABASES["default"]["ENGINE"] == "toolhub.sqlite":
     # A file, not memory: several threads and processes work on it at once, as they do in earnest.
     DATABASES["default"]["TEST"] = {"NAME": str(_home / "test.sqlite3")}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

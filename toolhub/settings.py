@@ -43,6 +43,7 @@ SECRET_KEY_FALLBACKS = env.names("SECRET_KEY_FALLBACKS")
 
 _database = env.database("DATABASE_URL", f"sqlite:///{TOOLHUB_HOME / 'toolhub.sqlite3'}")
 if _database["ENGINE"].endswith("sqlite3"):
+    _database["ENGINE"] = "toolhub.sqlite"
     _database["OPTIONS"] = {
         # Readers never wait for the writer; a writer takes its lock at BEGIN instead of failing half way; an
         # acknowledged change survives a power cut.
@@ -52,7 +53,7 @@ if _database["ENGINE"].endswith("sqlite3"):
     }
 else:
     _database.setdefault("OPTIONS", {}).setdefault("connect_timeout", 5)
-    _database["CONN_HEALTH_CHECKS"] = True
+_database["CONN_HEALTH_CHECKS"] = True
 _database["CONN_MAX_AGE"] = 60
 DATABASES = {"default": _database}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

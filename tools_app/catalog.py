@@ -6,6 +6,7 @@ read before every use, so a tool that was switched off anywhere, in any way, is 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import sqlite3
@@ -175,6 +176,9 @@ class Snapshot:
         return seen.hexdigest()
 
 
+# A server that neither answers nor refuses would be waited for to the end of the call.
+PATIENCE_SECONDS: Final = 5.0
+
 NOTHING: Final = Snapshot(revision=-1, generation=-1)
 
 _snapshot = NOTHING
@@ -200,7 +204,7 @@ async def fresh() -> Snapshot:
         StorageBusyError: the database cannot be read.
     """
     if not database.reads_now():
-        return await database.run(current)
+        return await _in_time()
     try:
         row = database.fetch_now(revision.QUERY)
     except sqlite3.Error as error:
@@ -208,7 +212,15 @@ async def fresh() -> Snapshot:
     snapshot = _snapshot
     if row is not None and _is_true(snapshot, row[0], sources.registry()):
         return snapshot
-    return await database.run(current)
+    return await _in_time()
+
+
+async def _in_time() -> Snapshot:
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await database.run(current)
+    except TimeoutError as error:
+        raise StorageBusyError(detail=error) from error
 
 
 def forget() -> None:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, ParamSpec, TypeVar
+from urllib.parse import quote
 
 from django.db import close_old_connections, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -71,7 +72,8 @@ def _read_only_connection(path: str) -> sqlite3.Connection:
         if _reader is not None:
             _reader.close()
         # Autocommit: every read sees what was committed before it. A reader in WAL mode does not wait for writers.
-        _reader = sqlite3.connect(path, timeout=0.1, isolation_level=None, check_same_thread=False)
+        address = f"file:{quote(path)}?mode=rw"
+        _reader = sqlite3.connect(address, timeout=0.1, isolation_level=None, check_same_thread=False, uri=True)
         _reader_of = found
     return _reader
 
