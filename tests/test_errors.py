@@ -17,9 +17,12 @@ from tools_app.errors import (
     AuthenticationError,
     AuthorizationError,
     CircuitOpenError,
+    IdempotencyInProgressError,
+    IdempotencyMismatchError,
     InternalError,
     InvalidArgumentsError,
     NotFoundError,
+    OutcomeUnknownError,
     OverloadedError,
     Problem,
     RateLimitError,
@@ -33,6 +36,7 @@ from tools_app.errors import (
     UpstreamValidationError,
     ValidationError,
     all_errors,
+    restored,
     shortened,
 )
 
@@ -43,8 +47,11 @@ TABLE = [
     ("AUTHORIZATION_ERROR", "AuthorizationError", 403, False, "WARNING"),
     ("CIRCUIT_OPEN", "CircuitOpenError", 503, True, "WARNING"),
     ("CONFIGURATION_ERROR", "ConfigurationError", 500, False, "ERROR"),
+    ("IDEMPOTENCY_IN_PROGRESS", "IdempotencyInProgressError", 409, True, "WARNING"),
+    ("IDEMPOTENCY_MISMATCH", "IdempotencyMismatchError", 422, False, "WARNING"),
     ("INTERNAL_ERROR", "InternalError", 500, False, "ERROR"),
     ("NOT_FOUND", "NotFoundError", 404, False, "WARNING"),
+    ("OUTCOME_UNKNOWN", "OutcomeUnknownError", 409, False, "WARNING"),
     ("OVERLOADED", "OverloadedError", 503, True, "WARNING"),
     ("RATE_LIMIT_EXCEEDED", "RateLimitError", 429, True, "WARNING"),
     ("SHUTTING_DOWN", "ShuttingDownError", 503, True, "WARNING"),
@@ -72,7 +79,7 @@ def test_every_code_has_its_class_status_and_level(
 
 def test_the_table_holds_every_error_there_is() -> None:
     known = {code for code, *_ in TABLE}
-    assert known <= {error.code for error in all_errors()}
+    assert known == {error.code for error in all_errors()}
     assert len({error.code for error in all_errors()}) == len(all_errors())
 
 
@@ -160,6 +167,29 @@ MADE: list[tuple[Callable[[], ToolError], dict[str, Any]]] = [
         },
     ),
     (InternalError, {"error": "Internal server error", "nextStep": TELL_AN_OPERATOR}),
+    (
+        IdempotencyInProgressError,
+        {
+            "error": "A call with this Idempotency-Key is still under way",
+            "nextStep": "Wait, then send the same request again: it will get the answer of the first.",
+            "retryAfter": 1,
+        },
+    ),
+    (
+        IdempotencyMismatchError,
+        {
+            "error": "This Idempotency-Key was used for a different request",
+            "nextStep": "Use a new key for every new request.",
+        },
+    ),
+    (
+        lambda: OutcomeUnknownError.of("c1"),
+        {
+            "error": "The call with this Idempotency-Key was broken off, and its outcome is unknown",
+            "context": {"callId": "c1"},
+            "nextStep": "Check whether the change was made; if it was not, call again with a new key.",
+        },
+    ),
 ]
 
 
@@ -186,6 +216,40 @@ def test_a_failed_execution_keeps_its_cause_for_the_log() -> None:
 def test_a_new_error_belongs_to_no_call_yet() -> None:
     error = ToolError("Nope")
     assert (error.error_id, error.call_id, error.duration_ms) == (None, None, None)
+    assert error.replayed is False
+
+
+def test_an_unknown_outcome_of_an_unknown_call_names_none() -> None:
+    assert OutcomeUnknownError.of("").context == {}
+
+
+def of_a_call(error: ToolError) -> ToolError:
+    error.error_id, error.call_id, error.duration_ms = "e1", "c1", 12
+    return error
+
+
+def test_an_error_that_was_kept_as_json_says_the_same_when_it_is_restored() -> None:
+    problems = [Problem("/a", "wrong", "right"), Problem("/b", "Unknown parameter: b")]
+    passing = ApiError("Busy", context={"operation": "get", "statusCode": 503}, detail="secret-body")
+    for error in [*(make() for make, _ in MADE), InvalidArgumentsError(problems=problems), passing]:
+        back = restored(json.loads(json.dumps(of_a_call(error).kept())))
+        assert isinstance(error, type(back))
+        assert (back.as_dict(), str(back)) == (error.as_dict(), str(error))
+        assert (back.call_id, back.duration_ms, back.detail) == ("c1", 12, None)
+
+
+def test_a_kept_error_of_a_kind_that_is_gone_is_a_failed_execution() -> None:
+    back = restored({**ToolError("Nope", next_step="Wait.").kept(), "code": "LONG_GONE"})
+    assert type(back) is ToolExecutionError
+    assert (back.message, back.next_step) == ("Nope", "Wait.")
+
+
+def test_another_call_that_meets_an_error_is_told_the_same_of_no_call_yet() -> None:
+    error = of_a_call(RateLimitError(retry_after=3))
+    again = error.again()
+    assert again is not error
+    assert again.as_dict() == error.as_dict()
+    assert (again.call_id, again.duration_ms) == (None, None)
 
 
 def test_a_plain_error_is_told_in_three_fields() -> None:
