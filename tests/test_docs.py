@@ -47,7 +47,9 @@ def _own_error(thing: object) -> bool:
     return isinstance(thing, type) and issubclass(thing, ToolError) and thing.__module__ == api_errors.__name__
 
 
-@pytest.mark.parametrize("command", ["serve", "runmcp", "synctools", "addkey", "calltool", "doctor"])
+@pytest.mark.parametrize(
+    "command", ["serve", "runmcp", "synctools", "addkey", "calltool", "prunelogs", "forget", "doctor"]
+)
 def test_every_command_exists_and_is_named(command: str) -> None:
     assert (ROOT / f"tools_app/management/commands/{command}.py").exists()
     assert f"toolhub {command}" in read("README.md") + read("docs/operate.md") + read("CHANGELOG.md")

@@ -16,7 +16,7 @@ _django: Any = get_asgi_application()
 from django.conf import settings  # noqa: E402
 from django.urls import resolve  # noqa: E402
 
-from tools_app import catalog, database, engine  # noqa: E402
+from tools_app import catalog, database, engine, retention  # noqa: E402
 from tools_app.api.intake import Intake  # noqa: E402
 
 django_application = Intake(_django, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
@@ -31,6 +31,7 @@ async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
 
 
 async def _lifespan(receive: Any, send: Any) -> None:
+    keeper = retention.Keeper()
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
@@ -38,8 +39,10 @@ async def _lifespan(receive: Any, send: Any) -> None:
             await catalog.fresh()
             # The first visitor should not wait for the addresses and all that stands behind them to be imported.
             await database.run(resolve, "/")
+            keeper.start()
             await send({"type": "lifespan.startup.complete"})
         else:
+            await asyncio.to_thread(keeper.stop)
             await engine.close()
             await asyncio.to_thread(database.close)
             await send({"type": "lifespan.shutdown.complete"})

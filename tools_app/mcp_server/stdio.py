@@ -20,6 +20,9 @@ CLOSE_SECONDS: Final = 0.5
 # One client needs one. Each is a request that stays open, of which the pipes allow only so many.
 MOST_LISTENING: Final = 16
 
+# An agent waits for the start: nothing that can be done later may stand in its way.
+LATER_SECONDS: Final = 60.0
+
 
 async def serve(readable: int, writable: int) -> None:
     """Serve until the client closes its side, or until SIGTERM or SIGINT."""
@@ -33,12 +36,28 @@ async def serve(readable: int, writable: int) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, pipes.stop)
     telling = asyncio.create_task(changes.tell())
+    keeping = asyncio.create_task(_keep())
     # Without this, clients of the handshake era are told that the list of tools never changes.
     about = served.create_initialization_options(NotificationOptions(tools_changed=True))
     try:
         await served.run(pipes, pipes, about)
     finally:
         telling.cancel()
+        keeping.cancel()
         with anyio.move_on_after(CLOSE_SECONDS, shield=True):
             await engine.close(CLOSE_SECONDS / 2)
         await pipes.close()
+
+
+async def _keep() -> None:
+    """Let go of what is old, until cancelled."""
+    await asyncio.sleep(LATER_SECONDS)
+    from tools_app import retention
+
+    keeper = retention.Keeper(first_seconds=0)
+    keeper.start()
+    try:
+        await asyncio.Event().wait()
+    finally:
+        # In a thread: a batch may be under way.
+        await asyncio.get_running_loop().run_in_executor(None, keeper.stop)

@@ -1,0 +1,77 @@
+"""Rows of the journal, as old as a test wants them."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import connection
+
+from tools_app.models import Call, CallHour, ErrorGroup, ErrorLog, IdempotencyKey
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+_numbers = itertools.count(1)
+
+
+def call(at: datetime = NOW, **changes: Any) -> Call:
+    values: dict[str, Any] = {
+        "tool_name": "echo",
+        "door": "rest",
+        "caller_kind": "key",
+        "caller_id": "key:1",
+        "caller_name": "alice",
+        "status": Call.Status.SUCCEEDED,
+        "arguments": '{"message": "hi"}',
+        "result": '{"message": "hi"}',
+        "result_hash": "a" * 64,
+        "result_bytes": 17,
+    }
+    return Call.objects.create(id=f"{next(_numbers):032x}", started_at=at, **values | changes)
+
+
+def error(at: datetime = NOW, **changes: Any) -> ErrorLog:
+    values: dict[str, Any] = {
+        "tool_name": "echo",
+        "door": "rest",
+        "caller_name": "alice",
+        "code": "INTERNAL_ERROR",
+        "message": "alice did it",
+        "detail": "Traceback: alice",
+    }
+    return ErrorLog.objects.create(id=f"{next(_numbers):032x}", created_at=at, **values | changes)
+
+
+def group(at: datetime = NOW, **changes: Any) -> ErrorGroup:
+    values: dict[str, Any] = {"code": "INTERNAL_ERROR", "message": "alice did it", "first_seen_at": at}
+    return ErrorGroup.objects.create(fingerprint=f"{next(_numbers):032x}", last_seen_at=at, **values | changes)
+
+
+def hour(at: datetime = NOW, **changes: Any) -> CallHour:
+    values: dict[str, Any] = {
+        "tool_name": "echo",
+        "caller_id": "key:1",
+        "caller_name": "alice",
+        "status": Call.Status.SUCCEEDED,
+        "calls": 1,
+    }
+    return CallHour.objects.create(hour=at, **values | changes)
+
+
+def idempotency_key(at: datetime = NOW, **changes: Any) -> IdempotencyKey:
+    values: dict[str, Any] = {"caller_id": "key:1", "request_hash": "b" * 64, "call_id": "c" * 32}
+    return IdempotencyKey.objects.create(key_hash=f"{next(_numbers):064x}", created_at=at, **values | changes)
+
+
+def many_calls(number: int, at: datetime, **changes: Any) -> None:
+    """So many calls of one kind; the database makes them, which is quick."""
+    template = call(at, **changes)
+    columns = ", ".join(field.attname for field in Call._meta.concrete_fields[1:])
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %s) "  # noqa: S608 – our own
+            f"INSERT INTO tools_app_call (id, {columns}) "
+            f"SELECT 'many ' || CAST(i AS varchar(20)), {columns} FROM tools_app_call, n WHERE id = %s",
+            [number - 1, template.pk],
+        )

@@ -1,0 +1,199 @@
+"""What has had its time goes, what has not stays, and nobody waits for it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from tests.retention.rows import NOW, call, error, group, hour, idempotency_key, many_calls
+from tests.support.tools import Hub, eventually
+from tools_app import engine, retention
+from tools_app.models import AuditEntry, Call, Chore, ErrorGroup, ErrorLog
+from tools_app.retention.pace import MOST, Pace
+from tools_app.retention.pruning import UNDER_WAY, _expired
+from tools_app.tool import Caller
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+DAY = timedelta(days=1)
+MOMENT = timedelta(microseconds=1)
+
+
+def bare_call(at: datetime) -> Call:
+    return call(at, arguments="", result="")
+
+
+def audit_entry(at: datetime) -> AuditEntry:
+    return AuditEntry.objects.create(at=at, actor="user:alice", action="tool.disable", subject="echo")
+
+
+LIMITS = pytest.mark.parametrize(
+    ("kind", "make", "age"),
+    [
+        ("calls", bare_call, 90 * DAY),
+        ("errors", error, 90 * DAY),
+        ("error groups", group, 90 * DAY),
+        ("hours of calls", hour, 730 * DAY),
+        ("audit entries", audit_entry, 400 * DAY),
+        ("idempotency keys", idempotency_key, DAY),
+    ],
+)
+
+
+@LIMITS
+def test_deletes_what_is_older_than_its_limit(kind: str, make: Callable[[datetime], Any], age: timedelta) -> None:
+    kept = make(NOW - age)
+    make(NOW - age - MOMENT)
+    expected = dict.fromkeys(_expired(NOW), 0) | {kind: 1}
+    assert retention.prunable(NOW).counts == expected
+    pruned = retention.prune(NOW)
+    assert (pruned.counts, pruned.finished) == (expected, True)
+    assert str(pruned) == f"1 {kind}"
+    assert list(type(kept)._default_manager.values_list("pk", flat=True)) == [kept.pk]
+    assert str(retention.prune(NOW)) == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "make"),
+    [
+        ("TOOLHUB_KEEP_CALLS_DAYS", "calls", call),
+        ("TOOLHUB_KEEP_CALLS_DAYS", "errors", error),
+        ("TOOLHUB_KEEP_CALLS_DAYS", "error groups", group),
+        ("TOOLHUB_KEEP_FIGURES_DAYS", "hours of calls", hour),
+        ("TOOLHUB_KEEP_AUDIT_DAYS", "audit entries", audit_entry),
+        ("TOOLHUB_KEEP_PAYLOADS_DAYS", "payloads", call),
+    ],
+)
+def test_the_settings_decide(settings: Any, name: str, kind: str, make: Callable[[datetime], Any]) -> None:
+    make(NOW - 3 * DAY)
+    setattr(settings, name, 3)
+    assert retention.prune(NOW).counts[kind] == 0
+    setattr(settings, name, 2)
+    assert retention.prune(NOW).counts[kind] == 1
+
+
+def test_takes_arguments_and_answers_out_of_calls_and_leaves_the_rest() -> None:
+    kept = call(NOW - 14 * DAY)
+    emptied = call(NOW - 14 * DAY - MOMENT)
+    call(NOW - 15 * DAY, arguments="", result="")
+    assert retention.prunable(NOW).counts["payloads"] == 1
+    assert str(retention.prune(NOW)) == "1 payloads"
+    kept.refresh_from_db()
+    emptied.refresh_from_db()
+    assert (kept.arguments, kept.result) == ('{"message": "hi"}', '{"message": "hi"}')
+    assert (emptied.arguments, emptied.result, emptied.result_bytes) == ("", "", 17)
+    assert emptied.result_hash == "a" * 64
+
+
+def test_goes_on_where_arguments_were_emptied_last() -> None:
+    call(NOW - 15 * DAY)
+    retention.prune(NOW)
+    assert Chore.objects.get(name="payloads").done_at == NOW - 14 * DAY
+    call(NOW - 14 * DAY)
+    assert retention.prune(NOW).counts["payloads"] == 0
+    assert retention.prune(NOW + MOMENT).counts["payloads"] == 1
+    retention.prune(NOW - DAY)
+    assert Chore.objects.get(name="payloads").done_at == NOW - 14 * DAY + MOMENT
+
+
+def test_keeps_the_newest_of_too_many(settings: Any) -> None:
+    settings.TOOLHUB_KEEP_CALLS = 3
+    calls = [call(NOW - number * DAY) for number in range(5)]
+    errors = [error(NOW - number * DAY, call_id=calls[number].pk) for number in range(5)]
+    assert str(retention.prunable(NOW)) == str(retention.prune(NOW)) == "2 calls, 2 errors"
+    assert set(Call.objects.values_list("pk", flat=True)) == {one.pk for one in calls[:3]}
+    assert set(ErrorLog.objects.values_list("pk", flat=True)) == {one.pk for one in errors[:3]}
+
+
+def test_a_call_under_way_is_kept_even_when_there_are_too_many(settings: Any) -> None:
+    settings.TOOLHUB_KEEP_CALLS = 1
+    call(NOW)
+    under_way = call(NOW - UNDER_WAY, status=Call.Status.STARTED)
+    abandoned = call(NOW - UNDER_WAY - MOMENT, status=Call.Status.STARTED)
+    finished = call(NOW - timedelta(seconds=1))
+    assert retention.prune(NOW).counts["calls"] == 2
+    left = set(Call.objects.values_list("pk", flat=True))
+    assert under_way.pk in left
+    assert not left & {abandoned.pk, finished.pk}
+
+
+def test_a_group_goes_with_its_last_error_unless_it_may_matter_still(settings: Any) -> None:
+    settings.TOOLHUB_KEEP_CALLS = 2
+    empty_but_open = group(NOW - 89 * DAY)
+    resolved_with_an_error = group(NOW - DAY, resolved_at=NOW)
+    error(NOW - DAY, group=resolved_with_an_error)
+    silent_with_an_error = group(NOW - 91 * DAY)
+    error(NOW - 90 * DAY, group=silent_with_an_error)
+    resolved = group(NOW - DAY, resolved_at=NOW)
+    error(NOW - 2 * DAY - 89 * DAY, group=resolved)
+    assert str(retention.prunable(NOW)) == str(retention.prune(NOW)) == "1 errors, 1 error groups"
+    assert set(ErrorGroup.objects.all()) == {empty_but_open, resolved_with_an_error, silent_with_an_error}
+
+
+def test_works_in_small_transactions() -> None:
+    many_calls(3 * MOST, NOW - 91 * DAY)
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        assert retention.prune(NOW).counts["calls"] == 3 * MOST
+    deletions = [query["sql"] for query in queries if query["sql"].startswith('DELETE FROM "tools_app_call"')]
+    assert len(deletions) >= 3
+    assert max(sql.count("'many ") for sql in deletions) <= MOST
+
+
+def test_ends_when_its_time_is_over_and_goes_on_the_next_time() -> None:
+    many_calls(2 * MOST, NOW - 91 * DAY)
+    pruned = retention.prune(NOW, Pace(seconds=0))
+    assert (str(pruned), pruned.finished) == ("nothing", False)
+    some = retention.prune(NOW, Pace(seconds=0.05))
+    assert not some.finished
+    assert some.counts["calls"] + Call.objects.count() == 2 * MOST
+    rest = retention.prune(NOW)
+    assert rest.finished
+    assert some.counts["calls"] + rest.counts["calls"] == 2 * MOST
+
+
+def test_finds_rows_by_their_indexes() -> None:
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL reads small tables from end to end, whatever their indexes")
+    for kind, rows in _expired(NOW).items():
+        plan = rows.values_list("pk")[:10].explain()
+        assert "USING" in plan, (kind, plan)
+        assert "TEMP B-TREE" not in plan, (kind, plan)
+        if kind != "error groups":  # They are few.
+            assert "SCAN" not in plan, (kind, plan)
+
+
+def test_calls_are_journaled_while_many_are_deleted(hub: Hub) -> None:
+    caller = Caller("local", "local:x", "x", frozenset({"tools:execute"}))
+    many_calls(50_000, NOW - 91 * DAY)
+    outcome: list[retention.Pruned] = []
+
+    def run() -> None:
+        try:
+            outcome.append(retention.prune(NOW))
+        finally:
+            connection.close()
+
+    pruning = threading.Thread(target=run)
+    pruning.start()
+    took = []
+    try:
+        while pruning.is_alive():
+            begun = time.monotonic()
+            engine.call_sync("echo", {"message": "x"}, caller, door="code")
+            took.append(time.monotonic() - begun)
+    finally:
+        pruning.join()
+    assert outcome[0].counts["calls"] == 50_000
+    # Deleting it all at once would hold up one of them for seconds; and it would be the only one.
+    assert len(took) >= 50
+    assert max(took) < 2.5
+    assert eventually(lambda: Call.objects.count() == len(took))

@@ -1,0 +1,49 @@
+"""Take a caller out of the records."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from tools_app import retention
+from tools_app.management.hub_command import REFUSED, HubCommand, Stop
+
+
+class Command(HubCommand):
+    help = (
+        "Take a caller out of the records: names, arguments, answers and texts of errors go, numbers stay. "
+        "The audit trail is not changed. This cannot be undone."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "caller", help="an id as a call shows it (key:3, user:1, local:alice), or a key's or user's name"
+        )
+        parser.add_argument("--reason", default="", help="stands in the audit trail")
+        parser.add_argument("--yes", action="store_true", help="do not ask")
+
+    def handle(self, *args: Any, caller: str, reason: str, yes: bool, **options: Any) -> None:
+        caller_id = retention.identified(caller)
+        self._show(f"The records know {caller_id}:", retention.remembered(caller_id))
+        if not yes:
+            if not sys.stdin.isatty():
+                raise Stop("this cannot be undone, and nobody can be asked here: add --yes", REFUSED)
+            if not self._agreed(f"Forget {caller_id}? This cannot be undone. [y/N] "):
+                raise Stop("nothing was changed")
+        forgotten = retention.forget(caller_id, actor=f"command:{getpass.getuser()}", reason=reason)
+        self._show("Forgotten:", forgotten)
+
+    def _agreed(self, question: str) -> bool:
+        try:
+            return input(question).strip().lower() in ("y", "yes")
+        except EOFError:
+            return False
+
+    def _show(self, heading: str, rows: retention.Forgotten) -> None:
+        self.stdout.write(heading)
+        for kind, count in asdict(rows).items():
+            self.stdout.write(f"  {kind.replace('_', ' '):<18}{count:>12,}")
