@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.db import connection
 
 WEAK_KEY_LENGTH = 40
 
@@ -26,10 +27,10 @@ def secret_key_is_strong(app_configs: Any, **_: Any) -> list[CheckMessage]:
 
 @register(Tags.database)
 def database_is_supported(app_configs: Any, **_: Any) -> list[CheckMessage]:
-    engine = settings.DATABASES["default"]["ENGINE"]
-    if not engine.endswith(("sqlite3", "postgresql")):
+    vendor = connection.vendor
+    if vendor not in {"sqlite", "postgresql"}:
         hint = "Set DATABASE_URL to a sqlite:/// or postgres:// address."
-        return [Error(f"The database {engine} is not supported.", hint=hint, id="tools_app.E002")]
+        return [Error(f"The database {vendor} is not supported.", hint=hint, id="tools_app.E002")]
     return []
 
 

@@ -21,7 +21,7 @@ from tools_app.errors import (
     ToolError,
     UpstreamUnavailableError,
 )
-from tools_app.models import Call, ErrorLog
+from tools_app.models import Call, ErrorLog, IdempotencyKey
 
 WRONG_REQUESTS: list[tuple[Any, dict[str, str]]] = [
     ({}, {"/name": "Required parameter missing: name"}),
@@ -286,3 +286,89 @@ def test_a_caller_may_ask_for_new_tries(rest: Rest, programmable: Programmable) 
 
     assert told["result"] == {"value": "second"}
     assert Call.objects.get().attempts == 2
+
+
+def test_a_call_with_the_key_of_an_earlier_one_gets_its_answer(rest: Rest, programmable: Programmable) -> None:
+    first = rest.call("programmable", {"value": 3}, Idempotency_Key="k1")
+    second = rest.call("programmable", {"value": 3}, Idempotency_Key="k1")
+    assert "Idempotent-Replayed" not in first.headers
+    assert second.headers["Idempotent-Replayed"] == "true"
+    assert {**first.json(), "timestamp": ""} == {**second.json(), "timestamp": ""}
+    assert len(programmable.calls) == 1
+
+    failure(rest.call("programmable", {"value": 4}, Idempotency_Key="k1"), 422, "IDEMPOTENCY_MISMATCH")
+    failure(rest.call("programmable", {"value": 3}, Idempotency_Key="x" * 256), 400, "VALIDATION_ERROR")
+    assert rest.call("programmable", {"value": 3}, Idempotency_Key="k2").status_code == 200
+
+
+def test_an_error_that_is_told_again_says_so(rest: Rest, programmable: Programmable) -> None:
+    programmable.outcomes = [ApiError("no", context={"operation": "x", "statusCode": 400})]
+    first = rest.call("programmable", Idempotency_Key="k1")
+    second = rest.call("programmable", Idempotency_Key="k1")
+    assert (first.status_code, second.status_code) == (502, 502)
+    assert ("Idempotent-Replayed" in first.headers, "Idempotent-Replayed" in second.headers) == (False, True)
+
+
+def test_a_key_whose_call_is_under_way_says_when_to_come_back(rest: Rest, programmable: Programmable) -> None:
+    call_id = rest.call("programmable", Idempotency_Key="k1").json()["callId"]
+    IdempotencyKey.objects.update(reply=None)
+    Call.objects.filter(pk=call_id).update(status="started")
+    response = rest.call("programmable", Idempotency_Key="k1")
+    assert failure(response, 409, "IDEMPOTENCY_IN_PROGRESS")["retryable"] is True
+    assert response.headers["Retry-After"] == "1"
+
+
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(rest: Rest, programmable: Programmable) -> None:
+    governance.set_policy("programmable", {"retries": 2}, actor="test")
+    body = {"name": "programmable", "parameters": {"value": 3}, "options": {"dryRun": True, "timeout": 5000}}
+    told = rest.post("/v1/tools/call", body).json()
+    assert CallAnswer.model_validate(told).dry_run is True
+    plan = told["result"]
+    assert (plan["tool"], plan["arguments"], plan["timeoutMs"], plan["retries"]) == (
+        "programmable", {"value": 3, "text": ""}, 5000, 2,
+    )  # fmt: skip
+    assert plan["policy"]["origins"]["retries"] == "operator"
+    assert plan["upstream"] == {"name": "programmable", "circuit": "closed", "running": 0, "waiting": 0}
+    assert not programmable.calls
+    assert not Call.objects.exists()
+
+
+def test_a_dry_run_is_refused_for_what_a_call_would_be(rest: Rest, programmable: Programmable) -> None:
+    def dry(parameters: dict[str, Any]) -> Any:
+        return rest.post("/v1/tools/call", {"name": "programmable", "parameters": parameters, "options": {"dryRun": 1}})
+
+    failure(dry({}), 400, "VALIDATION_ERROR")
+    body = {"name": "programmable", "parameters": {"value": "x"}, "options": {"dryRun": True}}
+    failure(rest.post("/v1/tools/call", body), 400, "VALIDATION_ERROR")
+    governance.set_enabled(["programmable"], enabled=False, actor="test")
+    failure(rest.post("/v1/tools/call", {**body, "parameters": {}}), 403, "TOOL_DISABLED")
+    assert not Call.objects.exists()
+
+
+def test_a_cached_answer_says_so(rest: Rest, programmable: Programmable) -> None:
+    governance.set_policy("programmable", {"cache_seconds": 60}, actor="test")
+    first, second = rest.call("programmable").json(), rest.call("programmable").json()
+    assert ("cached" in first, second["cached"]) == (False, True)
+    assert first["result"] == second["result"]
+    assert first["callId"] != second["callId"]
+
+
+def test_a_hub_whose_journal_cannot_be_written_takes_no_calls_and_says_so(
+    rest: Rest, programmable: Programmable
+) -> None:
+    rest.call("programmable")
+    calls = engine.process._calls
+    assert calls is not None
+    calls.journal._writer.trouble = "disk full"
+
+    failure(rest.call("programmable"), 503, "STORAGE_BUSY")
+    health = rest.get("/health")
+    assert (health.status_code, health.json()["checks"]["database"]) == (503, "fail")
+    assert len(programmable.calls) == 1
+
+
+def test_those_without_a_key_are_counted(rest: Rest) -> None:
+    for _ in range(20):
+        assert rest.call("echo", key=None).status_code == 401
+    asyncio.run(engine.close())
+    assert list(Call.objects.values_list("code", "count")) == [("AUTHENTICATION_ERROR", 20)]

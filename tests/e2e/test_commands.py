@@ -68,6 +68,14 @@ def test_calltool_is_journaled_like_every_call(home: Home) -> None:
         assert database.execute(query).fetchall() == [("command", "local", "succeeded")]
 
 
+def test_calltool_tells_what_it_would_do(home: Home) -> None:
+    done = home.run("calltool", "echo", '{"message": "x"}', "--dry-run", "--timeout", "500")
+    assert done.returncode == 0
+    told = json.loads(done.stdout)
+    assert (told["tool"], told["arguments"], told["timeoutMs"]) == ("echo", {"message": "x"}, 500)
+    assert home.run("calltool", "nope", "--dry-run").returncode == 3
+
+
 def test_doctor_finds_a_healthy_hub_healthy(home: Home) -> None:
     home.run("synctools")
     done = home.run("doctor")

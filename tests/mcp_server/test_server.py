@@ -104,6 +104,27 @@ async def test_answers_a_call_and_names_it(hub: Hub, alice: Caller, era: str) ->
         assert [result.meta["toolhub/callId"]] == await rows("succeeded")
 
 
+async def test_a_call_with_the_key_of_an_earlier_one_gets_its_answer(
+    programmable: Programmable, alice: Caller, era: str
+) -> None:
+    async with connected(era, alice) as client:
+        key: Any = {"toolhub/idempotencyKey": "k1"}
+        first = await client.call_tool("programmable", {"value": 5}, meta=key)
+        second = await client.call_tool("programmable", {"value": 5}, meta=key)
+        assert texts(first) == texts(second)
+        assert first.meta is not None
+        assert second.meta is not None
+        assert second.meta["toolhub/callId"] == first.meta["toolhub/callId"]
+        assert second.meta["toolhub/answeredBy"] == "replay"
+        other = await client.call_tool("programmable", {"value": 6}, meta=key)
+        assert other.is_error
+        assert texts(other)[0] == "This Idempotency-Key was used for a different request"
+        number: Any = {"toolhub/idempotencyKey": 7}
+        wrong = await client.call_tool("programmable", {}, meta=number)
+        assert "Idempotency-Key must be" in texts(wrong)[0]
+    assert len(programmable.calls) == 1
+
+
 async def test_an_object_that_was_declared_passes_the_clients_check(hub: Hub, alice: Caller, era: str) -> None:
     schema = {"type": "object", "properties": {"value": {"type": "integer"}}, "required": ["value"]}
     await database.run(hub.add, Programmable("counted", output_schema=schema).tool)

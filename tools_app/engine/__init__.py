@@ -9,6 +9,7 @@ Both raise a `ToolError` for whatever goes wrong, and nothing else.
 from __future__ import annotations
 
 from tools_app.engine.calls import Options, Result
+from tools_app.engine.guards import in_words as limits_in_words
 from tools_app.engine.process import (
     adopt_running_loop,
     call,
@@ -28,6 +29,7 @@ __all__ = [
     "call",
     "call_sync",
     "close",
+    "limits_in_words",
     "note_refusal",
     "note_use",
     "report",

@@ -22,6 +22,15 @@ MOST_BUCKETS: Final = 10_000
 Clock = Callable[[], float]
 
 
+def in_words(processes: int) -> str:
+    """What the limits come to, as every process counts for itself."""
+    running = conf.value("TOOLHUB_UPSTREAM_RUNNING") * processes
+    said = f"{running:,} calls of one upstream at once"
+    if calls := conf.value("TOOLHUB_RATE_CALLS"):
+        said += f", {calls * processes:,} calls of a tool by one caller in {conf.value('TOOLHUB_RATE_SECONDS'):,} s"
+    return said
+
+
 class Guards:
     """Rate limits by caller and tool; a breaker and a bulkhead for each upstream."""
 

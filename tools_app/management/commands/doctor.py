@@ -8,11 +8,12 @@ from typing import Any
 
 from django.core.checks import run_checks
 from django.db import DatabaseError, connection
+from django.db.models.functions import Now
 
-from tools_app import catalog, conf, installation, sources
+from tools_app import catalog, conf, engine, installation, sources
 from tools_app.installation import NotReady, Schema
 from tools_app.management.hub_command import HubCommand
-from tools_app.models import ApiKey, ErrorLog, revision
+from tools_app.models import ApiKey, ErrorLog, Process, revision
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,10 @@ def _of_data() -> Iterator[Finding]:
     unsynced = [loaded.tool.name for loaded in sources.registry() if snapshot.find(loaded.tool.name) is None]
     if unsynced:
         yield Finding(False, f"not written down yet: {', '.join(unsynced[:5])}", "Run `toolhub synctools`.")
+    processes = Process.objects.filter(lease_until__gte=Now()).count()
+    if processes > 1:
+        limits = engine.limits_in_words(processes)
+        yield Finding(True, f"limits are counted in each of {processes} processes; over all of them: {limits}")
     usable = ApiKey.objects.filter(revoked_at=None).count()
     yield Finding(True, f"{usable} API keys are valid" if usable else "no API key: `toolhub addkey NAME` makes one")
     newest = ErrorLog.objects.values_list("created_at", "code", "tool_name").first()

@@ -17,7 +17,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.core.management.base import CommandParser
 
-from tools_app import catalog, checks, conf, installation, sources
+from tools_app import catalog, checks, conf, engine, installation, sources
 from tools_app.errors import ToolError
 from tools_app.installation import Welcome
 from tools_app.management.hub_command import REFUSED, HubCommand, Stop
@@ -69,7 +69,8 @@ class Command(HubCommand):
         for line in tool_lines():
             out.write(f"  {line}")
         if workers > 1:
-            out.write(f"  Limits  are counted in each of the {workers} workers: over all of them they add up")
+            limits = engine.limits_in_words(workers)
+            out.write(f"  Limits  are counted in each of the {workers} workers; over all of them: {limits}")
         if first.password or first.key:
             self._show_once(first)
         out.write("\n  Ctrl-C ends it.\n")
