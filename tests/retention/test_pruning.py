@@ -195,5 +195,5 @@ def test_calls_are_journaled_while_many_are_deleted(hub: Hub) -> None:
     assert outcome[0].counts["calls"] == 50_000
     # Deleting it all at once would hold up one of them for seconds; and it would be the only one.
     assert len(took) >= 50
-    assert max(took) < 2.5
+    assert max(took) < 4
     assert eventually(lambda: Call.objects.count() == len(took))
