@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.contrib.auth import get_user_model
+from django.db import OperationalError
 from django.utils import timezone
 
 from tests.support.tools import Hub
 from tools_app import governance, secrets
 from tools_app.errors import ToolNotFoundError, ValidationError
-from tools_app.models import ApiKey, AuditEntry, ToolRecord
+from tools_app.models import ApiKey, AuditEntry, ErrorGroup, ToolRecord
 from tools_app.models.audit import note
 
 
@@ -101,3 +104,58 @@ def test_an_easy_password_is_refused(hub: Hub) -> None:
 def test_an_audit_entry_needs_the_transaction_of_its_change(transactional_db: None) -> None:
     with pytest.raises(RuntimeError, match="transaction of its change"):
         note("tool.disable", "echo", actor="test", changes={})
+
+
+def group(fingerprint: str, **given: Any) -> ErrorGroup:
+    now = timezone.now()
+    return ErrorGroup.objects.create(
+        fingerprint=fingerprint, tool_name="echo", code="TIMEOUT", message="late", first_seen_at=now, last_seen_at=now,
+        **given,
+    )  # fmt: skip
+
+
+def test_errors_are_called_resolved_by_somebody_with_an_audit_entry(db: None) -> None:
+    one = group("1")
+    group("2")
+    assert governance.resolve_errors(["1"], actor="user:alice", reason="the disk is back") == ["1"]
+    one.refresh_from_db()
+    assert one.resolved_at is not None
+    assert one.resolved_by == "user:alice"
+    entry = AuditEntry.objects.get(action="error.resolve")
+    assert (entry.actor, entry.subject, entry.reason) == ("user:alice", "error:1", "the disk is back")
+    assert entry.changes == {"error": [None, "TIMEOUT echo"], "resolved_at": [None, one.resolved_at.isoformat()]}
+    assert ErrorGroup.objects.get(pk="2").resolved_at is None
+
+
+def test_resolved_errors_are_opened_again_with_an_audit_entry(db: None) -> None:
+    one = group("1", resolved_at=timezone.now(), resolved_by="user:alice", reopened_at=timezone.now())
+    assert one.resolved_at is not None
+    assert governance.reopen_errors(["1"], actor="user:bob", reason="not yet") == ["1"]
+    entry = AuditEntry.objects.get(action="error.reopen")
+    assert (entry.actor, entry.subject, entry.reason) == ("user:bob", "error:1", "not yet")
+    assert entry.changes == {"error": [None, "TIMEOUT echo"], "resolved_at": [one.resolved_at.isoformat(), None]}
+    assert ErrorGroup.objects.filter(pk="1", resolved_at=None, resolved_by="", reopened_at=None).exists()
+
+
+def test_only_errors_that_change_are_noted(db: None) -> None:
+    group("1", resolved_at=timezone.now())
+    group("2")
+    group("3")
+    assert governance.resolve_errors(iter(["3", "1", "2", "nothing"]), actor="test") == ["2", "3"]
+    assert governance.resolve_errors(["1", "2", "3"], actor="test") == []
+    assert governance.resolve_errors([], actor="test") == []
+    assert AuditEntry.objects.count() == 2
+    assert governance.reopen_errors(["2", "nothing"], actor="test") == ["2"]
+    assert governance.reopen_errors(["2"], actor="test") == []
+    assert AuditEntry.objects.count() == 3
+
+
+def test_errors_are_not_resolved_without_their_audit_entry(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OperationalError("disk full")
+
+    group("1")
+    monkeypatch.setattr("tools_app.governance.note_all", fail)
+    with pytest.raises(OperationalError):
+        governance.resolve_errors(["1"], actor="test")
+    assert ErrorGroup.objects.get().resolved_at is None

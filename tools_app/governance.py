@@ -1,4 +1,4 @@
-"""Every change that somebody decides: switch a tool, set its policy, make or revoke a key.
+"""Every change that somebody decides: switch a tool, set its policy, make or revoke a key, call a failure resolved.
 
 Each is one transaction with its audit entry. Doors and commands change state here and nowhere else.
 """
@@ -13,12 +13,13 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from tools_app import secrets
 from tools_app.errors import ToolNotFoundError, ValidationError
-from tools_app.models import ApiKey, ToolRecord
-from tools_app.models.audit import note
+from tools_app.models import ApiKey, ErrorGroup, ToolRecord
+from tools_app.models.audit import note, note_all
 from tools_app.models.keys import default_scopes
 from tools_app.models.tools import POLICY
 from tools_app.tool import folded
@@ -135,6 +136,44 @@ def revoke_key(key: ApiKey, *, actor: str, reason: str = "") -> bool:
         note("key.revoke", f"key:{key.name}", actor=actor, reason=reason, changes=changes)
     key.revoked_at = now
     return True
+
+
+def resolve_errors(fingerprints: Iterable[str], *, actor: str, reason: str = "") -> list[str]:
+    """Call groups of errors resolved. Returns those that were open; what happens again opens its group by itself."""
+    now = timezone.now()
+    with transaction.atomic():
+        groups = _locked(fingerprints).filter(resolved_at=None)
+        changed = {group.pk: {"error": [None, str(group)], "resolved_at": [None, now.isoformat()]} for group in groups}
+        ErrorGroup.objects.filter(pk__in=changed).update(resolved_at=now, resolved_by=actor[:150])
+        _note_errors("error.resolve", changed, actor=actor, reason=reason)
+    return list(changed)
+
+
+def reopen_errors(fingerprints: Iterable[str], *, actor: str, reason: str = "") -> list[str]:
+    """Take that back. Returns the groups that were resolved."""
+    with transaction.atomic():
+        groups = _locked(fingerprints).exclude(resolved_at=None)
+        changed = {
+            group.pk: {
+                "error": [None, str(group)],
+                "resolved_at": [group.resolved_at and group.resolved_at.isoformat(), None],
+            }
+            for group in groups
+        }
+        # `reopened_at` is for what came back by itself.
+        ErrorGroup.objects.filter(pk__in=changed).update(resolved_at=None, resolved_by="", reopened_at=None)
+        _note_errors("error.reopen", changed, actor=actor, reason=reason)
+    return list(changed)
+
+
+def _locked(fingerprints: Iterable[str]) -> QuerySet[ErrorGroup]:
+    """In the order in which the journal takes them, so that neither waits for the other."""
+    return ErrorGroup.objects.select_for_update().filter(pk__in=list(fingerprints)).order_by("pk")
+
+
+def _note_errors(action: str, changed: Mapping[str, dict[str, Any]], *, actor: str, reason: str) -> None:
+    entries = [(action, f"error:{fingerprint}", changes) for fingerprint, changes in changed.items()]
+    note_all(entries, actor=actor, reason=reason)
 
 
 def create_admin(username: str, password: str, *, actor: str) -> None:
