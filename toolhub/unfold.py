@@ -8,28 +8,42 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
 # Title, icon, view, and the permission without which the page would only refuse.
-PAGES: Final = (
-    ("Overview", "dashboard", "index", ""),
-    ("Tools", "construction", "tools_app_toolrecord_changelist", "tools_app.view_toolrecord"),
-    ("Calls", "swap_horiz", "tools_app_call_changelist", "tools_app.view_call"),
-    ("Errors", "error", "tools_app_errorlog_changelist", "tools_app.view_errorlog"),
-    ("API keys", "key", "tools_app_apikey_changelist", "tools_app.view_apikey"),
-    ("Audit", "history", "tools_app_auditentry_changelist", "tools_app.view_auditentry"),
-    ("Users", "group", "auth_user_changelist", "auth.view_user"),
-    ("Groups", "groups", "auth_group_changelist", "auth.view_group"),
-)
+SECTIONS: Final = {
+    "": (
+        ("Overview", "dashboard", "index", ""),
+        ("Error groups", "error", "tools_app_errorgroup_changelist", "tools_app.view_errorgroup"),
+        ("Tools", "construction", "tools_app_toolrecord_changelist", "tools_app.view_toolrecord"),
+        ("Calls", "swap_horiz", "tools_app_call_changelist", "tools_app.view_call"),
+        ("Errors", "list_alt", "tools_app_errorlog_changelist", "tools_app.view_errorlog"),
+    ),
+    "Access": (
+        ("API keys", "key", "tools_app_apikey_changelist", "tools_app.view_apikey"),
+        ("Users", "person", "auth_user_changelist", "auth.view_user"),
+        ("Groups", "groups", "auth_group_changelist", "auth.view_group"),
+    ),
+    "Operate": (
+        ("Audit", "history", "tools_app_auditentry_changelist", "tools_app.view_auditentry"),
+        ("Processes", "memory", "tools_app_process_changelist", "tools_app.view_process"),
+    ),
+}
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """The sidebar of this user. Built for each page: settings are read before there are addresses."""
     from django.urls import reverse
 
-    items = [
-        {"title": title, "icon": icon, "link": reverse(f"admin:{view}")}
-        for title, icon, view, permission in PAGES
-        if not permission or request.user.has_perm(permission)
+    return [
+        {
+            "title": section,
+            "separator": bool(section),
+            "items": [
+                {"title": title, "icon": icon, "link": reverse(f"admin:{view}")}
+                for title, icon, view, permission in pages
+                if not permission or request.user.has_perm(permission)
+            ],
+        }
+        for section, pages in SECTIONS.items()
     ]
-    return [{"items": items}]
 
 
 def favicon(request: HttpRequest) -> str:

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.test import Client
 
-from tests.admin.conftest import call, failed_call
+from tests.admin.conftest import call, error_group, failed_call, process
 from tests.admin.pages import Page, page, sent
-from tools_app.models import ApiKey, AuditEntry, Call, Definition, ErrorLog, Tag, ToolRecord, ToolTag
+from tools_app import governance
+from tools_app.models import (
+    ApiKey,
+    AuditEntry,
+    Call,
+    Definition,
+    ErrorGroup,
+    ErrorLog,
+    Process,
+    Tag,
+    ToolRecord,
+    ToolTag,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -24,7 +37,7 @@ PAYLOADS = (
     "{{ xss_probe|safe }}{% debug %}<xss-probe>",
     "&lt;xss-probe&gt;<xss-probe>",
 )
-PAGES = ("toolrecord", "call", "errorlog", "auditentry", "apikey")
+PAGES = ("toolrecord", "call", "errorgroup", "errorlog", "auditentry", "apikey", "process")
 
 
 @pytest.fixture
@@ -53,8 +66,21 @@ def poisoned(db: None) -> None:
         )
         tool.save()
         ToolTag.objects.create(tool=tool, tag=Tag.objects.create(name=f"{payload[:58]}{number}"))
-        call(cut, arguments=payload, caller_name=payload, caller_id=payload[:64], error=payload, code=payload[:40])
-        failed_call(cut, message=payload, detail=payload, code=payload[:40], caller_name=payload)
+        one = process(kind=payload[:16], host=payload)
+        call(
+            cut,
+            arguments=payload,
+            result=payload,
+            process_id=one.pk,
+            caller_name=payload,
+            caller_id=payload[:64],
+            error=payload,
+            code=payload[:40],
+        )
+        group = error_group(cut, code=payload[:40], message=payload, place=payload, last_call_id=payload[:32])
+        failed_call(cut, message=payload, detail=payload, code=payload[:40], caller_name=payload, group=group)
+        if number % 2:
+            governance.resolve_errors([group.pk], actor=payload, reason=payload)
         AuditEntry.objects.create(
             actor=payload, action=payload[:40], subject=cut, reason=payload, changes={payload: [payload, payload]}
         )
@@ -81,7 +107,7 @@ def test_no_list_turns_text_into_markup(poisoned: None, chief: Client) -> None:
     harmless(page(chief, "/admin/"))
 
 
-@pytest.mark.parametrize("model", [ToolRecord, Call, ErrorLog, AuditEntry, ApiKey])
+@pytest.mark.parametrize("model", [ToolRecord, Call, ErrorGroup, ErrorLog, AuditEntry, ApiKey, Process])
 def test_no_page_turns_text_into_markup(poisoned: None, chief: Client, model: Any) -> None:
     for one in model.objects.all():
         shown = harmless(page(chief, f"/admin/tools_app/{model._meta.model_name}/{one.pk}/change/"))
@@ -90,7 +116,14 @@ def test_no_page_turns_text_into_markup(poisoned: None, chief: Client, model: An
 
 def test_no_filter_turns_its_value_into_markup(poisoned: None, chief: Client) -> None:
     for payload in PAYLOADS:
-        for name, field in (("call", "tool"), ("call", "caller"), ("errorlog", "code"), ("auditentry", "subject")):
+        for name, field in (
+            ("call", "tool"),
+            ("call", "caller"),
+            ("errorlog", "code"),
+            ("errorlog", "group"),
+            ("errorgroup", "tool"),
+            ("auditentry", "subject"),
+        ):
             harmless(page(chief, f"/admin/tools_app/{name}/", **{field: payload, "since": payload}))
         harmless(page(chief, "/admin/tools_app/toolrecord/", state=payload, pack=payload))
         harmless(page(chief, "/admin/tools_app/toolrecord/", _changelist_filters=payload))
@@ -106,6 +139,17 @@ def test_no_message_turns_a_name_into_markup(poisoned: None, chief: Client) -> N
     for key in ApiKey.objects.all():
         harmless(sent(chief, f"/admin/tools_app/apikey/{key.pk}/revoke/"))
         harmless(sent(chief, "/admin/tools_app/apikey/", action="revoke", _selected_action=[key.pk]))
+
+
+def test_no_question_turns_text_into_markup(poisoned: None, chief: Client) -> None:
+    chosen = list(ErrorGroup.objects.values_list("pk", flat=True))
+    for payload in PAYLOADS:
+        for action in ("resolve", "reopen"):
+            data = {"action": action, "_selected_action": [*chosen, payload]}
+            shown = harmless(sent(chief, f"/admin/tools_app/errorgroup/?state=all&q={quote(payload[:1])}", **data))
+            assert "probe" in shown.text
+            harmless(sent(chief, "/admin/tools_app/errorgroup/?state=all", **data, confirmed="1", reason=payload))
+    harmless(page(chief, "/admin/tools_app/auditentry/"))
 
 
 def test_the_way_back_never_leads_elsewhere(poisoned: None, chief: Client) -> None:

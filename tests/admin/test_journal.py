@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from tests.admin.conftest import VIEWS, browser, call, days_ago, failed_call
+from tests.admin.conftest import VIEWS, browser, call, days_ago, failed_call, process
 from tests.admin.pages import Page, page, sent
 from tools_app import governance
 from tools_app.admin.lists import BoundedPaginator
@@ -48,6 +48,56 @@ def test_a_call_leads_to_its_error_and_back(tools: None, viewer: Client) -> None
     assert shown.one("pre", class_="hub-pre").text.strip() == 'File "x.py", line 3\n<script>'
 
 
+def test_a_list_tells_who_answered_and_how_often(viewer: Client) -> None:
+    call("first", answered_by="cache")
+    call("second", answered_by="replay")
+    call("third", status="refused", code="RATE_LIMIT_EXCEEDED", count=1_037)
+    call("fourth")
+    for address in (CALLS, "/admin/"):
+        shown = page(viewer, address)
+        text = " | ".join(" ".join(row.text.split()) for row in shown.all("tr"))
+        for words in (
+            "first succeeded from the cache",
+            "second succeeded answered again: same Idempotency-Key",
+            "third refused × 1,037",
+            "fourth succeeded agent",
+        ):
+            assert words in text, address
+
+
+def test_an_interrupted_call_says_that_its_outcome_is_unknown(viewer: Client) -> None:
+    unknown = "The process ended during the call; whether the change was made is unknown"
+    made = call("echo", status="interrupted", code="INTERRUPTED", error=unknown, duration_ms=None)
+    shown = page(viewer, CALLS)
+    mark = shown.one("span", class_="hub-mark")
+    assert (mark.text.strip(), mark["title"]) == ("interrupted", unknown)
+    assert "hub-warn" in mark["class"]
+    assert unknown in page(viewer, f"{CALLS}{made.pk}/change/").text
+
+
+def test_a_page_says_how_many_calls_its_row_stands_for(viewer: Client) -> None:
+    made = call("echo", status="refused", code="RATE_LIMIT_EXCEEDED", count=37)
+    words = "× 37 So many calls of this kind within a minute, kept as one."
+    assert words in page(viewer, f"{CALLS}{made.pk}/change/").text
+    assert "kept as one" not in page(viewer, f"{CALLS}{call('echo').pk}/change/").text
+
+
+def test_a_result_is_shown_where_it_is_kept(viewer: Client) -> None:
+    kept, other = call("echo", result='{"text": "<b>hi</b>"}'), call("echo")
+    assert page(viewer, f"{CALLS}{kept.pk}/change/").one("pre", class_="hub-pre").text.strip() == kept.result
+    labels = page(viewer, f"{CALLS}{other.pk}/change/").text
+    assert "Result bytes" in labels
+    assert "Result Result bytes" not in labels
+
+
+def test_a_call_names_its_process_while_that_is_known(viewer: Client) -> None:
+    one = process(kind="runmcp", pid=77)
+    shown = page(viewer, f"{CALLS}{call('echo', process_id=one.pk).pk}/change/")
+    assert "runmcp hub-1:77" in shown.text
+    assert f"/admin/tools_app/process/{one.pk}/change/" in shown.addresses
+    assert "f" * 32 in page(viewer, f"{CALLS}{call('echo', process_id='f' * 32).pk}/change/").text
+
+
 def test_a_tool_that_never_was_is_no_link(viewer: Client) -> None:
     call("not_there", status="refused", code="TOOL_NOT_FOUND", error="Tool not found: not_there")
     shown = page(viewer, CALLS)
@@ -71,8 +121,10 @@ def test_the_stack_is_for_those_who_may_see_errors() -> None:
 @pytest.mark.parametrize(
     ("query", "names"),
     [
-        ("status__exact=failed", {"calculate"}),
-        ("status__exact=refused", {"echo"}),
+        ("status=failed", {"calculate"}),
+        ("status=refused", {"echo"}),
+        ("status=error", {"calculate"}),
+        ("status=nonsense", {"calculate", "echo", "old_tool"}),
         ("code=TOOL_DISABLED", {"echo"}),
         ("door__exact=rest", {"old_tool"}),
         ("since=24h", {"calculate", "echo"}),
@@ -83,7 +135,7 @@ def test_the_stack_is_for_those_who_may_see_errors() -> None:
         ("q=calc", {"calculate"}),
         ("q=old_tool", {"old_tool"}),
         ("q=old", set()),
-        ("tool=echo&status__exact=failed", set()),
+        ("tool=echo&status=failed", set()),
     ],
 )
 def test_calls_are_narrowed_down(tools: None, viewer: Client, query: str, names: set[str]) -> None:
@@ -97,14 +149,14 @@ def test_calls_are_narrowed_down(tools: None, viewer: Client, query: str, names:
 
 def test_the_filters_that_hold_can_be_taken_away_one_by_one(viewer: Client) -> None:
     failed_call("echo")
-    shown = page(viewer, f"{CALLS}?tool=echo&since=24h&status__exact=failed")
+    shown = page(viewer, f"{CALLS}?tool=echo&since=24h&status=failed")
     chips = {
         " ".join(chip.text.split()): chip["href"]
         for chip in shown.all("a", class_="hub-tag")
         if any("hub-filters" in parent.attributes.get("class", "") for parent in chip.parents)
     }
-    assert chips["tool: echo ×"] == "?since=24h&status__exact=failed"
-    assert chips["time: Last 24 hours ×"] == "?status__exact=failed&tool=echo"
+    assert chips["tool: echo ×"] == "?since=24h&status=failed"
+    assert chips["time: Last 24 hours ×"] == "?status=failed&tool=echo"
     assert chips["status: Failed ×"] == "?since=24h&tool=echo"
 
 
@@ -121,7 +173,7 @@ def test_newest_come_first(viewer: Client) -> None:
     assert [row.split()[2] for row in rows(page(viewer, CALLS))] == ["first", "second", "third"]
 
 
-@pytest.mark.parametrize("address", [CALLS, f"{CALLS}?status__exact=failed", f"{CALLS}?q=echo", ERRORS, AUDIT])
+@pytest.mark.parametrize("address", [CALLS, f"{CALLS}?status=failed", f"{CALLS}?q=echo", ERRORS, AUDIT])
 def test_no_list_counts_further_than_its_bound(viewer: Client, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setattr(BoundedPaginator, "bound", 120)
     moments = [timezone.now() - timedelta(seconds=number) for number in range(130)]

@@ -240,8 +240,43 @@ def test_the_list_tells_how_each_tool_does(tools: None, operator: Client) -> Non
     assert row_of(shown, "echo").endswith("0 0 –")
     calls = page(operator, next(link for link in shown.addresses if "/call/?tool=calculate" in link))
     assert len(calls.all("tr", class_="data-row")) == 2
-    errors = page(operator, next(link for link in shown.addresses if "/errorlog/?tool=calculate" in link))
-    assert len(errors.all("tr", class_="data-row")) == 1
+    [errors] = [link for link in shown.addresses if "tool=calculate&status=error" in link]
+    assert len(page(operator, errors).all("tr", class_="data-row")) == 1
+
+
+def test_the_list_is_sorted_by_its_figures(tools: None, operator: Client) -> None:
+    call("calculate", count=2)
+    failed_call("echo")
+    for column, first in (("Calls 24 h", "calculate"), ("Errors 24 h", "echo")):
+        header = next(link for link in page(operator, LIST).all("a") if link.text.strip() == column)
+        shown = page(operator, f"{LIST}{header['href']}")
+        assert shown.all("a", class_="hub-name")[0].text.strip() == first, column
+
+
+def test_errors_lead_to_the_error_log_where_calls_may_not_be_seen(tools: None) -> None:
+    failed_call("calculate")
+    doctor = browser("doctor", "view_toolrecord", "view_errorlog")
+    for address in (LIST, address_of("calculate")):
+        shown = page(doctor, address)
+        [errors] = {link for link in shown.addresses if "since=24h" in link}
+        assert errors == "/admin/tools_app/errorlog/?tool=calculate&since=24h"
+        assert len(page(doctor, errors).all("tr", class_="data-row")) == 1
+
+
+def test_the_page_estimates_how_long_calls_take(tools: None, viewer: Client) -> None:
+    for took in (*[8] * 18, 240, 20_000):
+        call("calculate", duration_ms=took)
+    call("echo", duration_ms=20_000)
+    call("calculate", duration_ms=0, status="refused", code="RATE_LIMIT_EXCEEDED", count=50)
+    shown = page(viewer, address_of("calculate")).text
+    assert "Calls 24 h 70" in shown
+    assert "Median 24 h within 10 ms" in shown
+    assert "p95 24 h within 250 ms" in shown
+    assert "Median 24 h over 10,000 ms" in page(viewer, address_of("echo")).text
+
+
+def test_without_calls_nothing_is_estimated(tools: None, viewer: Client) -> None:
+    assert "Median" not in page(viewer, address_of("calculate")).text
 
 
 def test_figures_are_hidden_from_whoever_may_not_see_what_is_behind_them(tools: None) -> None:

@@ -62,6 +62,14 @@ class AuditAdmin(JournalAdmin[AuditEntry]):
         return links.preformatted(readable(entry.changes))
 
 
+def rows(entries: QuerySet[AuditEntry]) -> list[dict[str, Any]]:
+    """Entries as the other pages list them."""
+    return [
+        {"entry": entry, "subject": links.to_subject(entry.subject), "words": in_words(entry.changes)}
+        for entry in entries
+    ]
+
+
 def in_words(changes: object) -> str:
     """`enabled: on → off; timeout_ms: – → 5000`. A change is a pair; anything else is shown as it is."""
     if not isinstance(changes, dict):

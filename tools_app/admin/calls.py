@@ -11,9 +11,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from tools_app.admin import links
-from tools_app.admin.filters import CallerFilter, CodeFilter, StartedFilter, ToolFilter
+from tools_app.admin.filters import CallerFilter, CodeFilter, StartedFilter, StatusFilter, ToolFilter
 from tools_app.admin.journal import IDENTIFIER, JournalAdmin, tool_names
-from tools_app.models import Call, ErrorLog
+from tools_app.models import Call, ErrorLog, Process
 
 
 @admin.register(Call)
@@ -21,19 +21,19 @@ class CallAdmin(JournalAdmin[Call]):
     list_display = ("started", "tool", "shown_status", "shown_caller", "door", "took", "shown_error")
     nothing_yet = ("No call yet", "Every call of every tool is written down here, with who made it and how it ended.")
     list_display_links = None
-    list_filter = ("status", CodeFilter, "door", StartedFilter, ToolFilter, CallerFilter)
+    list_filter = (StatusFilter, CodeFilter, "door", StartedFilter, ToolFilter, CallerFilter)
     search_fields = ("tool_name",)
     search_help_text = "Tool, call id or error id"
     fieldsets = (
-        (None, {"fields": ("id", "tool", "shown_status", "shown_code", "error", "error_log")}),
-        ("When and who", {"fields": ("begun", "ended", "took", "attempts", "shown_caller", "door")}),
+        (None, {"fields": ("id", "tool", "whole_status", "shown_code", "error", "error_log")}),
+        ("When and who", {"fields": ("begun", "ended", "took", "attempts", "shown_caller", "door", "process")}),
         ("What was sent", {"fields": ("shown_arguments", "argument_bytes")}),
-        ("What came back", {"fields": ("result_bytes", "shown_hash")}),
+        ("What came back", {"fields": ("shown_result", "result_bytes", "shown_hash")}),
         ("The tool then", {"fields": ("tool_version", "definition_hash")}),
     )
     readonly_fields = (
-        "tool", "shown_status", "shown_code", "error_log", "begun", "ended", "took", "shown_caller",
-        "shown_arguments", "shown_hash",
+        "tool", "whole_status", "shown_code", "error_log", "begun", "ended", "took", "shown_caller", "process",
+        "shown_arguments", "shown_result", "shown_hash",
     )  # fmt: skip
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
@@ -42,13 +42,18 @@ class CallAdmin(JournalAdmin[Call]):
         return (*self.list_display[:-1], last)
 
     def get_fieldsets(self, request: HttpRequest, obj: Call | None = None) -> Any:
-        (_, about), *others = self.fieldsets
-        if request.user.has_perm("tools_app.view_errorlog"):
-            return self.fieldsets
-        return [(None, {"fields": [name for name in about["fields"] if name != "error_log"]}), *others]
+        hidden = set()
+        if not request.user.has_perm("tools_app.view_errorlog"):
+            hidden.add("error_log")
+        if obj is None or not obj.result:
+            hidden.add("shown_result")
+        return [
+            (title, {"fields": [name for name in options["fields"] if name not in hidden]})
+            for title, options in self.fieldsets
+        ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Call]:
-        return super().get_queryset(request).defer("result_hash", "definition_hash")
+        return super().get_queryset(request).defer("arguments", "result", "result_hash", "definition_hash")
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Call], search_term: str
@@ -71,7 +76,12 @@ class CallAdmin(JournalAdmin[Call]):
 
     @admin.display(description="Status")
     def shown_status(self, call: Call) -> SafeString:
-        return links.status_mark(call.status)
+        return links.status(call)
+
+    @admin.display(description="Status")
+    def whole_status(self, call: Call) -> SafeString:
+        many = "So many calls of this kind within a minute, kept as one." if call.count > 1 else ""
+        return format_html('{}<span class="hub-line hub-quiet">{}</span>', links.status(call), many)
 
     @admin.display(description="Code")
     def shown_code(self, call: Call) -> str:
@@ -110,9 +120,21 @@ class CallAdmin(JournalAdmin[Call]):
     def ended(self, call: Call) -> str:
         return links.exact(call.finished_at) if call.finished_at else "not yet, or never recorded"
 
+    @admin.display(description="Process")
+    def process(self, call: Call) -> SafeString:
+        running = Process.objects.filter(pk=call.process_id).first() if call.process_id else None
+        if running is None:
+            return format_html("{}", call.process_id or links.NOTHING)
+        address = links.address("process", "change", running.pk)
+        return format_html('<a class="hub-link" href="{}">{}</a>', address, running)
+
     @admin.display(description="Arguments")
     def shown_arguments(self, call: Call) -> SafeString:
         return links.preformatted(call.arguments)
+
+    @admin.display(description="Result")
+    def shown_result(self, call: Call) -> SafeString:
+        return links.preformatted(call.result)
 
     @admin.display(description="Hash of the result")
     def shown_hash(self, call: Call) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from tools_app.admin import links
-from tools_app.admin.filters import CodeFilter, CreatedFilter, ToolFilter
+from tools_app.admin import error_groups, links
+from tools_app.admin.filters import CodeFilter, CreatedFilter, GroupFilter, ToolFilter
 from tools_app.admin.journal import IDENTIFIER, JournalAdmin, tool_names
-from tools_app.models import ErrorLog
+from tools_app.models import ErrorGroup, ErrorLog
 
 
 @admin.register(ErrorLog)
@@ -19,18 +21,24 @@ class ErrorAdmin(JournalAdmin[ErrorLog]):
     list_display = ("created", "code", "tool", "shown_message", "shown_caller", "call")
     list_display_links = None
     nothing_yet = ("No error yet", "When a tool fails, what went wrong is kept here, with its cause.")
-    list_filter = (CodeFilter, "door", CreatedFilter, ToolFilter)
+    list_filter = (CodeFilter, "door", CreatedFilter, ToolFilter, GroupFilter)
     search_fields = ("tool_name",)
     search_help_text = "Tool, error id or call id"
     fieldsets = (
-        (None, {"fields": ("id", "code", "message", "tool", "whole_call")}),
+        (None, {"fields": ("id", "code", "message", "tool", "whole_call", "shown_group")}),
         ("When and who", {"fields": ("at", "caller_name", "door")}),
         ("For operators only", {"fields": ("shown_detail",)}),
     )
-    readonly_fields = ("tool", "whole_call", "at", "shown_detail")
+    readonly_fields = ("tool", "whole_call", "shown_group", "at", "shown_detail")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ErrorLog]:
         return super().get_queryset(request).defer("detail")
+
+    def get_fieldsets(self, request: HttpRequest, obj: ErrorLog | None = None) -> Any:
+        (_, about), *others = self.fieldsets
+        if request.user.has_perm("tools_app.view_errorgroup"):
+            return self.fieldsets
+        return [(None, {"fields": [name for name in about["fields"] if name != "shown_group"]}), *others]
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[ErrorLog], search_term: str
@@ -70,6 +78,14 @@ class ErrorAdmin(JournalAdmin[ErrorLog]):
     @admin.display(description="Call")
     def whole_call(self, error: ErrorLog) -> SafeString:
         return links.to_call(error.call_id)
+
+    @admin.display(description="Group")
+    def shown_group(self, error: ErrorLog) -> SafeString:
+        group = ErrorGroup.objects.filter(pk=error.group_id).first() if error.group_id else None
+        if group is None:
+            return format_html("{}", links.NOTHING)
+        link = links.to_group(group.pk, str(group))
+        return format_html("{} {} {}", link, f"× {group.count:,}", error_groups.state_mark(group))
 
     @admin.display(description="Detail")
     def shown_detail(self, error: ErrorLog) -> SafeString:

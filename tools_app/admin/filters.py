@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Final
 
@@ -10,9 +11,9 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from tools_app import catalog, errors
+from tools_app import catalog, errors, insights
 from tools_app.admin.states import State, within
-from tools_app.models import AuditEntry
+from tools_app.models import AuditEntry, Call, ErrorGroup
 
 SPANS: Final = {
     "1h": ("Last hour", timedelta(hours=1)),
@@ -32,6 +33,44 @@ class StateFilter(SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         chosen = self.value()
         return within(queryset, State(chosen), catalog.current()) if chosen in set(State) else queryset
+
+
+class StatusFilter(SimpleListFilter):
+    title = "status"
+    parameter_name = "status"
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, Any]]:
+        any_error = " or ".join(insights.ERRORS)
+        return [*Call.Status.choices, ("error", any_error.capitalize())]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        chosen = self.value()
+        if chosen == "error":
+            return queryset.filter(status__in=insights.ERRORS)
+        return queryset.filter(status=chosen) if chosen in Call.Status.values else queryset
+
+
+class ResolvedFilter(SimpleListFilter):
+    """Open groups, unless something else is asked for."""
+
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
+        return [("resolved", "Resolved"), ("all", "All")]
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        first, *others = super().choices(changelist)
+        yield {**first, "display": "Open"}
+        yield from others
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        match self.value():
+            case "resolved":
+                return queryset.exclude(resolved_at=None)
+            case "all":
+                return queryset
+        return queryset.filter(resolved_at=None)
 
 
 class EffectFilter(SimpleListFilter):
@@ -78,7 +117,11 @@ class SinceFilter(SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         chosen = self.value()
-        return self.after(queryset, timezone.now() - SPANS[chosen][1]) if chosen in SPANS else queryset
+        if chosen not in SPANS:
+            return queryset
+        now = timezone.now()
+        # A day begins where the figures of a day begin: they lead to this list, and both tell the same.
+        return self.after(queryset, insights.last_day(now)[0] if chosen == "24h" else now - SPANS[chosen][1])
 
     def after(self, queryset: QuerySet[Any], moment: Any) -> QuerySet[Any]:
         raise NotImplementedError
@@ -87,6 +130,13 @@ class SinceFilter(SimpleListFilter):
 class StartedFilter(SinceFilter):
     def after(self, queryset: QuerySet[Any], moment: Any) -> QuerySet[Any]:
         return queryset.filter(started_at__gte=moment)
+
+
+class LastSeenFilter(SinceFilter):
+    title = "last seen"
+
+    def after(self, queryset: QuerySet[Any], moment: Any) -> QuerySet[Any]:
+        return queryset.filter(last_seen_at__gte=moment)
 
 
 class CreatedFilter(SinceFilter):
@@ -150,6 +200,19 @@ class CallerFilter(FollowedFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(caller_id=self.value()) if self.value() else queryset
+
+
+class GroupFilter(FollowedFilter):
+    title = "group"
+    parameter_name = "group"
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
+        chosen = self.value()
+        group = ErrorGroup.objects.filter(pk=chosen).first() if chosen else None
+        return [(chosen, str(group or chosen))] if chosen else []
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(group=self.value()) if self.value() else queryset
 
 
 class SubjectFilter(FollowedFilter):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from django.db.models import Model
@@ -25,7 +26,7 @@ class JournalAdmin(GovernedAdmin[Record]):
     list_per_page = 50
     list_max_show_all = 0
     sortable_by = ()
-    actions = None
+    actions: Sequence[str] | None = None
 
     def has_change_permission(self, request: HttpRequest, obj: Record | None = None) -> bool:
         return False

@@ -185,7 +185,9 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
             context.update(
                 key=key,
                 may_revoke=key.revoked_at is None and self.has_change_permission(request),
-                calls=Call.objects.filter(caller_id=caller).defer("arguments")[:MOST_SHOWN] if may_see_calls else None,
+                calls=Call.objects.filter(caller_id=caller).defer("arguments", "result")[:MOST_SHOWN]
+                if may_see_calls
+                else None,
                 all_calls=links.address("call", "changelist", caller=caller),
             )
         return super().render_change_form(request, context, *args, **kwargs)

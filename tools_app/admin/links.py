@@ -19,15 +19,6 @@ from tools_app.models import Call
 NOTHING: Final = "–"
 EMPTY: Final = SafeString("")  # a literal, so there is nothing to escape
 
-TONES: Final = {
-    Call.Status.STARTED: "quiet",
-    Call.Status.SUCCEEDED: "good",
-    Call.Status.FAILED: "bad",
-    Call.Status.TIMEOUT: "bad",
-    Call.Status.CANCELLED: "quiet",
-    Call.Status.REFUSED: "warn",
-}
-
 
 def address(model: str, view: str, *arguments: Any, **query: Any) -> str:
     """The address of a page of this app's admin, `query` added where it has a value."""
@@ -57,9 +48,23 @@ def to_error(error_id: str, text: str = "") -> SafeString:
     )
 
 
+def to_group(fingerprint: str, text: str) -> SafeString:
+    return format_html('<a class="hub-link" href="{}">{}</a>', address("errorgroup", "change", fingerprint), text)
+
+
 def to_subject(subject: str) -> SafeString:
     """What an audit entry is about: a tool by its bare name, anything else with its kind in front."""
+    kind, _, name = subject.partition(":")
+    if kind == "error" and name:
+        return to_group(name, f"error:{name[:8]}…")
     return format_html("{}", subject) if ":" in subject else to_tool(subject)
+
+
+def errors_since(span: str, *, calls: bool, tool: str = "") -> str:
+    """The list behind a number of errors: the calls; the error log for whoever may not see those."""
+    if calls:
+        return address("call", "changelist", tool=tool, status="error", since=span)
+    return address("errorlog", "changelist", tool=tool, since=span)
 
 
 def sub(text: str) -> SafeString:
@@ -72,8 +77,9 @@ def mark(tone: str, text: str) -> SafeString:
     return format_html('<span class="hub-mark hub-{}">{}</span>', tone, text)
 
 
-def status_mark(status: str) -> SafeString:
-    return mark(TONES.get(Call.Status(status), "quiet") if status in Call.Status.values else "quiet", status)
+def status(call: Call) -> SafeString:
+    """How a call ended, how many such calls its row stands for, and who answered when it was not the tool."""
+    return render_to_string("admin/tools_app/status.html", {"call": call})
 
 
 def when(moment: datetime | None) -> SafeString:

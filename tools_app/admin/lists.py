@@ -58,6 +58,9 @@ class ListAdmin(theme.ModelAdmin[Record]):
     nothing_yet: tuple[str, ...] = ()
     """What an empty list says instead of “no results”."""
 
+    unfiltered = "everything"
+    """What the list shows when no filter is chosen."""
+
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[RecordList]:
         return RecordList
 

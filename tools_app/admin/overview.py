@@ -5,24 +5,21 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from django.db.models import Count, IntegerField, QuerySet, Value
 from django.http import HttpRequest
 from django.utils import timezone
 
-from tools_app import catalog, conf
-from tools_app.admin import links, states
-from tools_app.admin.audit import in_words
+from tools_app import catalog, conf, insights
+from tools_app.admin import audit, links, states
 from tools_app.admin.states import State
 from tools_app.errors import StorageBusyError
+from tools_app.insights import Hour
 from tools_app.models import AuditEntry, Call, ErrorLog
 
-HOURS: Final = 24
 MOST_SHOWN: Final = 6
 CHART_HEIGHT: Final = 72
 
@@ -53,23 +50,26 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
     given["title"] = "Overview"
     sees_tools, sees_calls = may("tools_app.view_toolrecord"), may("tools_app.view_call")
     sees_errors, sees_changes = may("tools_app.view_errorlog"), may("tools_app.view_auditentry")
-    now = timezone.now()
-    calls = _by_hour(Call.objects.all(), _calls_between, now) if sees_calls else None
-    errors = _by_hour(ErrorLog.objects.all(), _errors_between, now) if sees_errors else None
+    hours = insights.by_hour(*insights.last_day(timezone.now())) if sees_calls or sees_errors else []
+    calls, errors = sum(hour.calls for hour in hours), sum(hour.errors for hour in hours)
     figures = _tool_figures() if sees_tools else []
-    if calls is not None:
-        figures.append(Figure("Calls 24 h", f"{sum(calls):,}", links.address("call", "changelist", since="24h")))
-    if errors is not None:
-        address = links.address("errorlog", "changelist", since="24h")
-        figures.append(Figure("Errors 24 h", f"{sum(errors):,}", address, "bad" if any(errors) else ""))
-    newest = list(Call.objects.defer("arguments")[:MOST_SHOWN]) if sees_calls else None
+    if sees_calls:
+        figures.append(Figure("Calls 24 h", f"{calls:,}", links.address("call", "changelist", since="24h")))
+    if sees_errors:
+        address = links.errors_since("24h", calls=sees_calls)
+        figures.append(Figure("Errors 24 h", f"{errors:,}", address, "bad" if errors else ""))
+    if may("tools_app.view_errorgroup"):
+        number = insights.open_error_groups()
+        address = links.address("errorgroup", "changelist")
+        figures.append(Figure("Open error groups", f"{number:,}", address, "bad" if number else ""))
+    newest = list(Call.objects.defer("arguments", "result")[:MOST_SHOWN]) if sees_calls else None
     given.update(
         figures=figures,
-        bars=_bars(calls, errors or [0] * HOURS, now) if calls is not None and any(calls) else [],
-        chart_words=_chart_words(calls, errors) if calls is not None else "",
+        bars=_bars(hours, with_errors=sees_errors) if sees_calls and calls else [],
+        chart_words=_chart_words(hours, with_errors=sees_errors) if sees_calls else "",
         newest_calls=newest,
         newest_errors=ErrorLog.objects.defer("detail")[:MOST_SHOWN] if sees_errors else None,
-        newest_changes=_changes() if sees_changes else None,
+        newest_changes=audit.rows(AuditEntry.objects.all()[:MOST_SHOWN]) if sees_changes else None,
         is_new=newest == [],
         may_add_key=may("tools_app.add_apikey"),
     )
@@ -110,50 +110,21 @@ def _tool_figures() -> list[Figure]:
     ]
 
 
-def _calls_between(rows: QuerySet[Any], start: datetime, end: datetime) -> QuerySet[Any]:
-    return rows.filter(started_at__gte=start, started_at__lt=end)
-
-
-def _errors_between(rows: QuerySet[Any], start: datetime, end: datetime) -> QuerySet[Any]:
-    return rows.filter(created_at__gte=start, created_at__lt=end)
-
-
-def _by_hour(
-    rows: QuerySet[Any], between: Callable[[QuerySet[Any], datetime, datetime], QuerySet[Any]], now: datetime
-) -> list[int]:
-    """How many rows each of the last hours has, oldest first.
-
-    One query of one range on an index for each hour. Grouping by a truncated time would ask every row of the day for
-    its hour, on SQLite in Python.
-    """
-    begin = now - timedelta(hours=HOURS)
-    parts = [
-        between(rows, begin + timedelta(hours=hour), begin + timedelta(hours=hour + 1))
-        .order_by()
-        .annotate(hour=Value(hour, IntegerField()))
-        .values("hour")
-        .annotate(number=Count("*"))
-        for hour in range(HOURS)
-    ]
-    found = {row["hour"]: row["number"] for row in parts[0].union(*parts[1:], all=True)}
-    return [found.get(hour, 0) for hour in range(HOURS)]
-
-
-def _bars(calls: list[int], errors: list[int], now: datetime) -> list[Bar]:
-    tallest = max(1, *calls, *errors)
+def _bars(hours: Sequence[Hour], *, with_errors: bool) -> list[Bar]:
+    tallest = max(1, *(hour.calls for hour in hours))
     bars = []
-    for hour, (called, failed) in enumerate(zip(calls, errors, strict=True)):
-        start = timezone.localtime(now - timedelta(hours=HOURS - hour))
-        calls_height = _height(called, tallest)
-        errors_height = min(_height(failed, tallest), calls_height) if called else 0
+    for number, hour in enumerate(hours):
+        calls_height = _height(hour.calls, tallest)
+        errors_height = _height(hour.errors, tallest) if with_errors else 0
+        words = f"from {timezone.localtime(hour.start):%H:%M}: {hour.calls:,} calls"
         bars.append(
             Bar(
-                x=hour * 10,
+                x=number * 10,
                 calls_y=CHART_HEIGHT - calls_height,
                 calls_height=calls_height,
                 errors_y=CHART_HEIGHT - errors_height,
                 errors_height=errors_height,
-                words=f"from {start:%H:%M}: {called:,} calls, {failed:,} errors",
+                words=f"{words}, {hour.errors:,} errors" if with_errors else words,
             )
         )
     return bars
@@ -164,11 +135,7 @@ def _height(number: int, tallest: int) -> int:
     return max(2, round(CHART_HEIGHT * number / tallest)) if number else 0
 
 
-def _chart_words(calls: list[int], errors: list[int] | None) -> str:
-    busiest = max(calls)
-    said = f"{sum(calls):,} calls in the last 24 hours, at most {busiest:,} an hour"
-    return said if errors is None else f"{said}; {sum(errors):,} errors"
-
-
-def _changes() -> list[dict[str, Any]]:
-    return [{"entry": entry, "words": in_words(entry.changes)} for entry in AuditEntry.objects.all()[:MOST_SHOWN]]
+def _chart_words(hours: Sequence[Hour], *, with_errors: bool) -> str:
+    busiest = max(hour.calls for hour in hours)
+    said = f"{sum(hour.calls for hour in hours):,} calls in the last 24 hours, at most {busiest:,} an hour"
+    return f"{said}; {sum(hour.errors for hour in hours):,} errors" if with_errors else said

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
 from django.http import HttpRequest
+from django.utils import timezone
 
-from tools_app import catalog
-from tools_app.admin import definitions, links, parameters, states
-from tools_app.admin.audit import in_words
+from tools_app import catalog, insights
+from tools_app.admin import audit, definitions, links, parameters, states
 from tools_app.catalog import Policy
 from tools_app.models import AuditEntry, Call, ErrorLog, ToolRecord
+from tools_app.models.figures import DURATIONS
 from tools_app.tool import Tool
 
 MOST_SHOWN: Final = 10
@@ -33,6 +35,7 @@ def of(record: ToolRecord, request: HttpRequest) -> dict[str, Any]:
     policy = catalog.effective_policy(record, tool)
     may = request.user.has_perm
     name = record.name
+    changes = AuditEntry.objects.filter(subject=name)[:MOST_SHOWN]
     return {
         "condition": states.condition(record, snapshot),
         "tool_facts": _facts(record, body, tool),
@@ -51,9 +54,10 @@ def of(record: ToolRecord, request: HttpRequest) -> dict[str, Any]:
         "tool_errors": ErrorLog.objects.filter(tool_name=name)[:5] if may("tools_app.view_errorlog") else None,
         "all_errors": links.address("errorlog", "changelist", tool=name),
         "day_calls": links.address("call", "changelist", tool=name, since="24h"),
-        "day_errors": links.address("errorlog", "changelist", tool=name, since="24h"),
+        "day_errors": links.errors_since("24h", calls=may("tools_app.view_call"), tool=name),
+        "day_durations": _durations(name) if may("tools_app.view_call") else [],
         "tool_versions": definitions.versions(record),
-        "tool_changes": _changes(name) if may("tools_app.view_auditentry") else None,
+        "tool_changes": audit.rows(changes) if may("tools_app.view_auditentry") else None,
         "all_changes": links.address("auditentry", "changelist", subject=name),
     }
 
@@ -69,6 +73,17 @@ def policy_rows(policy: Policy) -> list[tuple[str, str, str]]:
         "cache_seconds": ("Cached answers", f"for {policy.cache_seconds:,} s" if policy.cache_seconds else "none"),
     }
     return [(title, text, ORIGINS[policy.origins[part]]) for part, (title, text) in words.items()]
+
+
+def _durations(name: str) -> list[tuple[str, str]]:
+    """How long its calls took in the last day. Estimates, and said to be: only spans are counted."""
+    hours = insights.by_hour(*insights.last_day(timezone.now()), tool=name)
+    found = [("Median 24 h", insights.percentile(hours, 0.5)), ("p95 24 h", insights.percentile(hours, 0.95))]
+    return [(title, _within(bound)) for title, bound in found if bound is not None]
+
+
+def _within(bound: float) -> str:
+    return f"over {DURATIONS[-1]:,} ms" if math.isinf(bound) else f"within {bound:,} ms"
 
 
 def _body(record: ToolRecord, tool: Tool | None) -> Mapping[str, Any]:
@@ -139,11 +154,4 @@ def _json(value: object) -> str:
 
 
 def _newest_calls(name: str) -> list[Call]:
-    return list(Call.objects.filter(tool_name=name).defer("arguments")[:MOST_SHOWN])
-
-
-def _changes(name: str) -> list[dict[str, Any]]:
-    return [
-        {"entry": entry, "words": in_words(entry.changes)}
-        for entry in AuditEntry.objects.filter(subject=name)[:MOST_SHOWN]
-    ]
+    return list(Call.objects.filter(tool_name=name).defer("arguments", "result")[:MOST_SHOWN])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, Protocol, cast
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import Count, F, Model, OuterRef, QuerySet, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models import F, OuterRef, QuerySet, Subquery
 from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
@@ -22,13 +21,13 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
-from tools_app import catalog, governance
+from tools_app import catalog, governance, insights
 from tools_app.admin import links, states, tool_page
 from tools_app.admin.filters import EffectFilter, StateFilter
 from tools_app.admin.governed import FailuresTold, GovernedAdmin, actor
 from tools_app.admin.lists import RecordList
 from tools_app.admin.states import Condition, State
-from tools_app.models import Call, ErrorLog, Tag, ToolRecord
+from tools_app.models import Call, Tag, ToolRecord
 from tools_app.tool import folded
 
 PRESERVED: Final = "_changelist_filters"
@@ -51,6 +50,7 @@ class Row(Protocol):
     condition: Condition
     switch_address: str
     may_switch: bool
+    errors_address: str
 
 
 class ToolList(RecordList):
@@ -60,6 +60,7 @@ class ToolList(RecordList):
         super().get_results(request)
         snapshot = catalog.current()
         may_switch = self.model_admin.has_change_permission(request)
+        sees_calls = request.user.has_perm("tools_app.view_call")
         query = request.GET.urlencode()
         kept = f"?{urlencode({PRESERVED: query})}" if query else ""
         for record in self.result_list:
@@ -67,6 +68,7 @@ class ToolList(RecordList):
             row.condition = states.condition(record, snapshot)
             row.switch_address = links.address("toolrecord", "switch", record.pk) + kept
             row.may_switch = may_switch
+            row.errors_address = links.errors_since("24h", calls=sees_calls, tool=record.name)
 
 
 @admin.register(ToolRecord)
@@ -108,18 +110,19 @@ class ToolAdmin(GovernedAdmin[ToolRecord]):
         return tuple(column for column in self.list_display if column not in hidden)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ToolRecord]:
-        """With each tool's figures of the last day, each counted on an index that ends with the time."""
-        day = timezone.now() - timedelta(hours=24)
-        of_tool = Call.objects.filter(tool_name=OuterRef("name")).order_by("-started_at")
+        """With each tool's figures of the last day."""
+        since, _ = insights.last_day(timezone.now())
+        name = OuterRef("name")
+        newest = Call.objects.filter(tool_name=name).order_by("-started_at")
         return (
             super()
             .get_queryset(request)
             .select_related("definition")
             .prefetch_related("tags")
             .annotate(
-                day_calls=_counted(of_tool.filter(started_at__gte=day)),
-                day_errors=_counted(ErrorLog.objects.filter(tool_name=OuterRef("name"), created_at__gte=day)),
-                last_call=Subquery(of_tool.values("started_at")[:1]),
+                day_calls=insights.calls_of(name, since),
+                day_errors=insights.calls_of(name, since, insights.ERRORS),
+                last_call=Subquery(newest.values("started_at")[:1]),
             )
         )
 
@@ -174,7 +177,7 @@ class ToolAdmin(GovernedAdmin[ToolRecord]):
 
     @admin.display(description="Errors 24 h", ordering=F("day_errors").desc())
     def shown_errors(self, row: Row) -> SafeString:
-        return _number(row.day_errors, links.address("errorlog", "changelist", tool=row.name, since="24h"), "hub-bad")
+        return _number(row.day_errors, row.errors_address, "hub-bad")
 
     @admin.display(description="Last call", ordering=F("last_call").desc(nulls_last=True))
     def shown_last_call(self, row: Row) -> SafeString:
@@ -278,12 +281,6 @@ class ToolAdmin(GovernedAdmin[ToolRecord]):
     def response_change(self, request: HttpRequest, obj: ToolRecord) -> HttpResponse:
         self.message_user(request, f"{obj.name}: saved; it holds from the next call.", messages.SUCCESS)
         return HttpResponseRedirect(request.get_full_path())
-
-
-def _counted(rows: QuerySet[Model]) -> Coalesce:
-    """How many rows there are, as a column."""
-    counted = rows.order_by().values("tool_name").annotate(number=Count("pk")).values("number")
-    return Coalesce(Subquery(counted), 0)
 
 
 def _tabs() -> dict[str, int]:

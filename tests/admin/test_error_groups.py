@@ -1,0 +1,329 @@
+"""Error groups: what an operator looks at first, calls resolved, and sees again when it comes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from tests.admin.conftest import browser, days_ago, error_group, failed_call
+from tests.admin.pages import Page, page, sent
+from tests.support.tools import Programmable
+from tools_app import engine, governance
+from tools_app.errors import ApiError
+from tools_app.models import AuditEntry, ErrorGroup
+from tools_app.tool import Caller
+
+pytestmark = pytest.mark.django_db
+
+GROUPS = "/admin/tools_app/errorgroup/"
+ERRORS = "/admin/tools_app/errorlog/"
+
+
+def rows(shown: Page) -> list[str]:
+    return [" ".join(row.text.split()) for row in shown.all("tr", class_="data-row")]
+
+
+def resolved(tool: str, **given: Any) -> ErrorGroup:
+    group = error_group(tool, **given)
+    governance.resolve_errors([group.pk], actor="user:alice")
+    return group
+
+
+# ---- the list
+
+
+def test_open_groups_stand_there_newest_first(tools: None, viewer: Client) -> None:
+    error_group("calculate", days_ago(2), count=12_874, first_seen_at=days_ago(9))
+    error_group("echo", days_ago(1), code="TIMEOUT", message="Execution timeout after 500ms", place="")
+    resolved("gone")
+    first, second = rows(page(viewer, GROUPS))
+    assert first.endswith("TIMEOUT echo Execution timeout after 500ms 1 1 day ago open")
+    assert second.endswith(
+        "API_ERROR calculate The tracker said no ConnectError in tracker.py send 12,874 1 week ago open"
+    )
+
+
+def test_a_group_says_in_words_what_became_of_it(viewer: Client) -> None:
+    error_group("calculate", reopened_at=days_ago(3))
+    resolved("echo")
+    shown = rows(page(viewer, f"{GROUPS}?state=all"))
+    assert shown[0].endswith("resolved just now by user:alice")
+    assert f"open again since {days_ago(3):%Y-%m-%d}" in shown[1]
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("", {"calculate", "echo"}),
+        ("state=resolved", {"old_tool"}),
+        ("state=all", {"calculate", "echo", "old_tool"}),
+        ("state=nonsense", {"calculate", "echo"}),
+        ("code=TIMEOUT", {"echo"}),
+        ("since=24h", {"calculate"}),
+        ("since=30d", {"calculate", "echo"}),
+        ("tool=echo", {"echo"}),
+        ("q=calc", {"calculate"}),
+        ("q=timeo", {"echo"}),
+        ("q=Execution", {"echo"}),
+        ("q=after", set()),
+        ("q=old_tool", set()),
+        ("q=old_tool&state=all", {"old_tool"}),
+    ],
+)
+def test_groups_are_narrowed_down(tools: None, viewer: Client, query: str, names: set[str]) -> None:
+    error_group("calculate")
+    error_group("echo", days_ago(9), code="TIMEOUT", message="Execution timeout after 500ms")
+    resolved("old_tool")
+    shown = page(viewer, f"{GROUPS}?{query}")
+    assert {name for name in ("calculate", "echo", "old_tool") for row in rows(shown) if name in row} == names
+
+
+def test_the_tabs_keep_what_else_narrows_the_list(viewer: Client) -> None:
+    error_group("echo")
+    shown = page(viewer, f"{GROUPS}?tool=echo&state=resolved&p=1")
+    [tabs] = shown.all("nav", class_="hub-tabs")
+    links = {link.text.strip(): link for link in shown.all("a") if tabs in link.parents}
+    assert {title: link["href"] for title, link in links.items()} == {
+        "Open": "?tool=echo",
+        "Resolved": "?tool=echo&state=resolved",
+        "All": "?tool=echo&state=all",
+    }
+    assert [title for title, link in links.items() if "aria-current" in link.attributes] == ["Resolved"]
+
+
+def test_a_group_is_found_by_each_of_its_ids(viewer: Client) -> None:
+    group = error_group("echo")
+    made, error = failed_call("echo", group=group)
+    error_group("echo")
+    for term in (group.pk, group.last_call_id, made.pk, error.pk):
+        assert len(rows(page(viewer, f"{GROUPS}?q={term}"))) == 1, term
+
+
+def test_an_empty_list_says_what_will_stand_there(viewer: Client) -> None:
+    resolved("echo")
+    assert "Nothing is failing" in page(viewer, GROUPS).text
+
+
+def test_the_number_leads_to_the_errors_of_the_group(viewer: Client) -> None:
+    group = error_group("echo")
+    failed_call("echo", group=group, message="This one")
+    failed_call("echo", message="Another one")
+    [address] = [link for link in page(viewer, GROUPS).addresses if link.startswith(ERRORS) and "group=" in link]
+    shown = page(viewer, address)
+    assert len(rows(shown)) == 1
+    assert "This one" in rows(shown)[0]
+    assert "group: API_ERROR echo ×" in shown.text
+
+
+def test_more_groups_cost_no_more_queries(tools: None, operator: Client) -> None:
+    def queries(count: int) -> int:
+        for _ in range(count - ErrorGroup.objects.count()):
+            error_group("echo")
+        with CaptureQueriesContext(connection) as captured:
+            assert len(rows(page(operator, GROUPS))) == count
+        return len(captured)
+
+    few, many = queries(2), queries(40)
+    assert few == many <= 8
+
+
+def test_more_errors_cost_the_page_no_more_queries(operator: Client) -> None:
+    def queries(count: int) -> int:
+        for _ in range(count):
+            failed_call("echo", group=group)
+        with CaptureQueriesContext(connection) as captured:
+            page(operator, f"{GROUPS}{group.pk}/change/")
+        return len(captured)
+
+    group = error_group("echo")
+    page(operator, f"{GROUPS}{group.pk}/change/")
+    few, many = queries(1), queries(30)
+    assert few == many <= 10
+
+
+# ---- the page
+
+
+def test_the_page_tells_all_about_the_group(tools: None, viewer: Client) -> None:
+    group = error_group("echo", count=41, reopened_at=days_ago(1))
+    _, error = failed_call("echo", group=group, message="It broke")
+    shown = page(viewer, f"{GROUPS}{group.pk}/change/")
+    for words in ("API_ERROR echo", "open again since", "Times 41", "ConnectError in tracker.py send", "It broke"):
+        assert words in shown.text
+    assert f"{ERRORS}{error.pk}/change/" in shown.addresses
+    assert f"{ERRORS}?group={group.pk}" in shown.addresses
+    assert f"/admin/tools_app/call/{group.last_call_id}/change/" in shown.addresses
+    assert "/admin/tools_app/toolrecord/named/?name=echo" in shown.addresses
+    assert shown.all("button", name="decision") == []
+    assert "correct the errors" not in shown.text
+
+
+def test_an_error_leads_to_its_group(viewer: Client) -> None:
+    group = error_group("echo", count=3)
+    _, error = failed_call("echo", group=group)
+    shown = page(viewer, f"{ERRORS}{error.pk}/change/")
+    assert f"{GROUPS}{group.pk}/change/" in shown.addresses
+    assert "API_ERROR echo × 3 open" in shown.text
+
+
+def test_an_error_outlives_its_group_in_peace(viewer: Client) -> None:
+    _, error = failed_call("echo", group=None)
+    type(error).objects.filter(pk=error.pk).update(group="0" * 32)
+    assert page(viewer, f"{ERRORS}{error.pk}/change/").status == 200
+    assert page(viewer, f"{ERRORS}?group={'0' * 32}").status == 200
+
+
+def test_what_somebody_may_not_see_is_no_link(db: None) -> None:
+    group = error_group("echo")
+    _, error = failed_call("echo", group=group, message="It broke")
+    clerk = browser("clerk", "view_errorgroup")
+    for address in (GROUPS, f"{GROUPS}{group.pk}/change/"):
+        shown = page(clerk, address)
+        assert shown.status == 200
+        assert "It broke" not in shown.text
+        assert not [link for link in shown.addresses if "/errorlog/" in link]
+    reader = page(browser("reader", "view_errorlog"), f"{ERRORS}{error.pk}/change/")
+    assert not [link for link in reader.addresses if "/errorgroup/" in link]
+
+
+# ---- deciding
+
+
+def test_a_group_is_resolved_and_reopened_on_its_page(operator: Client) -> None:
+    group = error_group("echo")
+    address = f"{GROUPS}{group.pk}/change/"
+    button = page(operator, address).one("button", name="decision")
+    form = next(parent for parent in button.parents if parent.tag == "form")
+    shown = sent(operator, form["action"], decision=button["value"], reason=" The tracker is back ")
+    assert shown.messages == ["1 error group now resolved."]
+    group.refresh_from_db()
+    assert group.resolved_at is not None
+    assert group.resolved_by == "user:operator"
+    assert "error.resolve" in shown.text
+    assert "by user:operator: The tracker is back" in shown.text
+
+    button = shown.one("button", name="decision")
+    assert button["value"] == "reopen"
+    assert sent(operator, form["action"], decision="reopen").messages == ["1 error group now open."]
+    assert ErrorGroup.objects.filter(resolved_at=None, resolved_by="").exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_happens_again_is_open_again(programmable: Programmable, operator: Client, alice: Caller) -> None:
+    def fail() -> None:
+        programmable.outcomes.append(ApiError("The tracker said no"))
+        with pytest.raises(ApiError):
+            engine.call_sync("programmable", {}, alice, door="code")
+
+    fail()
+    fail()
+    group = ErrorGroup.objects.get()
+    assert "API_ERROR programmable The tracker said no 2" in rows(page(operator, GROUPS))[0]
+    sent(operator, f"{GROUPS}{group.pk}/decide/", decision="resolve")
+    assert rows(page(operator, GROUPS)) == []
+    fail()
+    [row] = rows(page(operator, GROUPS))
+    assert "The tracker said no 3" in row
+    assert "open again since" in row
+    shown = page(operator, "/admin/")
+    assert "3 Errors 24 h 1 Open error groups" in shown.text
+
+
+def test_a_page_that_is_out_of_date_changes_nothing(operator: Client) -> None:
+    group = resolved("echo")
+    shown = sent(operator, f"{GROUPS}{group.pk}/decide/", decision="resolve")
+    assert shown.messages == ["Nothing changed. 1 error group was resolved already."]
+    assert AuditEntry.objects.filter(action="error.resolve").count() == 1
+
+
+def test_many_groups_are_resolved_with_one_reason(operator: Client) -> None:
+    chosen = [error_group("calculate").pk, error_group("echo").pk, resolved("old_tool").pk]
+    other = error_group("other")
+    asked = sent(operator, f"{GROUPS}?state=all", action="resolve", _selected_action=chosen)
+    assert "Resolve 3 error groups?" in asked.text
+    assert ErrorGroup.objects.filter(resolved_at=None).count() == 3
+    marked = [field["value"] for field in asked.all("input", name="_selected_action")]
+    assert sorted(marked) == sorted(chosen)
+    [form] = [form for form in asked.all("form") if form.attributes.get("action", "").startswith(GROUPS)]
+    shown = sent(
+        operator, form["action"], action="resolve", _selected_action=marked, confirmed="1", reason="The tracker is back"
+    )
+    assert shown.messages == ["2 error groups now resolved. 1 error group was resolved already."]
+    assert list(ErrorGroup.objects.filter(resolved_at=None)) == [other]
+    reasons = AuditEntry.objects.filter(reason="The tracker is back").values_list("actor", flat=True)
+    assert list(reasons) == ["user:operator"] * 2
+
+    shown = sent(operator, f"{GROUPS}?state=all", action="reopen", _selected_action=chosen[:1], confirmed="1")
+    assert shown.messages == ["1 error group now open."]
+
+
+def test_all_that_the_filters_let_through_can_be_resolved_at_once(operator: Client) -> None:
+    for _ in range(60):
+        error_group("echo")
+    error_group("calculate")
+    first = ErrorGroup.objects.filter(tool_name="echo")[0].pk
+    data = {"action": "resolve", "_selected_action": [first], "select_across": "1"}
+    asked = sent(operator, f"{GROUPS}?tool=echo", **data)
+    assert "Resolve 60 error groups?" in asked.text
+    assert "and 50 more" in asked.text
+    assert asked.one("input", name="select_across")["value"] == "1"
+    sent(operator, f"{GROUPS}?tool=echo", **data, confirmed="1")
+    assert [group.tool_name for group in ErrorGroup.objects.filter(resolved_at=None)] == ["calculate"]
+
+
+def test_deciding_needs_its_permission_and_a_post(viewer: Client) -> None:
+    group = error_group("echo")
+    decide = f"{GROUPS}{group.pk}/decide/"
+    assert viewer.post(decide, {"decision": "resolve"}).status_code == 403
+    assert page(viewer, GROUPS).all("select", name="action") == []
+    sent(viewer, GROUPS, action="resolve", _selected_action=[group.pk], confirmed="1")
+    assert Client().post(decide, {"decision": "resolve"}).status_code == 302
+    assert browser("nobody").get(GROUPS).status_code == 403
+    decider = browser("decider", "change_errorgroup")
+    assert decider.get(decide).status_code == 405
+    assert decider.post(decide, {"decision": "forget"}).status_code == 400
+    assert decider.post(f"{GROUPS}nothing/decide/", {"decision": "resolve"}).status_code == 404
+    assert ErrorGroup.objects.filter(resolved_at=None).count() == 1
+    assert decider.post(decide, {"decision": "resolve"}).status_code == 302
+    assert not ErrorGroup.objects.filter(resolved_at=None).exists()
+
+
+def test_the_form_carries_the_token_against_forgery(chief: Client) -> None:
+    group = error_group("echo")
+    strict = Client(enforce_csrf_checks=True)
+    strict.cookies = chief.cookies
+    decide = f"{GROUPS}{group.pk}/decide/"
+    shown = page(strict, f"{GROUPS}{group.pk}/change/")
+    form = next(parent for parent in shown.one("button", name="decision").parents if parent.tag == "form")
+    token = next(field["value"] for field in shown.all("input", name="csrfmiddlewaretoken") if form in field.parents)
+    assert strict.post(decide, {"decision": "resolve"}).status_code == 403
+    assert strict.post(decide, {"decision": "resolve", "csrfmiddlewaretoken": token}).status_code == 302
+
+
+def test_a_busy_database_is_said_instead_of_breaking_the_page(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OperationalError("database is locked")
+
+    group = error_group("echo")
+    monkeypatch.setattr("tools_app.governance.note_all", fail)
+    shown = sent(operator, f"{GROUPS}{group.pk}/decide/", decision="resolve")
+    assert shown.messages[0].startswith("The database cannot be written right now")
+    assert ErrorGroup.objects.filter(resolved_at=None).exists()
+
+
+def test_nothing_but_its_state_can_be_changed(chief: Client) -> None:
+    group = error_group("echo")
+    kept = ErrorGroup.objects.values().get()
+    detail = f"{GROUPS}{group.pk}/"
+    for refused in (f"{GROUPS}add/", f"{detail}delete/"):
+        assert chief.get(refused).status_code == 403
+        assert chief.post(refused, {"post": "yes"}).status_code == 403
+    assert chief.post(f"{detail}change/", {"message": "other", "count": "0"}).status_code == 403
+    sent(chief, GROUPS, action="delete_selected", _selected_action=[group.pk], post="yes")
+    assert ErrorGroup.objects.values().get() == kept
