@@ -132,7 +132,10 @@ class ToolError(Exception):
         return given
 
 
-_KEPT: Final = ("message", "context", "next_step", "retry_after", "retryable", "error_id", "call_id", "duration_ms")
+_KEPT: Final = (
+    *("message", "context", "next_step", "retry_after", "retryable", "blames_upstream"),
+    *("error_id", "call_id", "duration_ms"),
+)
 
 
 def restored(kept: Mapping[str, Any]) -> ToolError:

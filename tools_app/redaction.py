@@ -181,7 +181,9 @@ class _Copy:
 def _short(text: str) -> str:
     # More is read than shown, so that a secret that is cut in two is still recognised.
     clean = redacted_text(text[: 2 * MOST_TEXT])
-    return clean if len(clean) <= MOST_TEXT else f"{clean[:MOST_TEXT]}{CUT}"
+    if len(clean) <= MOST_TEXT and len(text) <= 2 * MOST_TEXT:
+        return clean
+    return f"{clean[:MOST_TEXT]}{CUT}"
 
 
 def _plain(value: Any) -> str:

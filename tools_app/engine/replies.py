@@ -11,7 +11,7 @@ import hashlib
 import json
 import zlib
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 from django.db import DatabaseError
@@ -30,9 +30,9 @@ from tools_app.errors import (
     restored,
 )
 from tools_app.models import Call, IdempotencyKey
+from tools_app.models.idempotency import REPLAYED_FOR
 
 MOST_CHARACTERS: Final = 255
-KEPT: Final = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def earlier(key: str, caller_id: str, request: str, *, repeatable: bool) -> Said
         row = IdempotencyKey.objects.filter(caller_id=caller_id, key_hash=_hash(key)).first()
         if row is None:
             return None
-        if row.created_at < datetime.now(UTC) - KEPT:
+        if row.created_at < datetime.now(UTC) - REPLAYED_FOR:
             row.delete()
             return None
         if row.request_hash != request:

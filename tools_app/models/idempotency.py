@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from datetime import timedelta
+from typing import ClassVar, Final
 
 from django.db import models
+
+# So long a second call with the same key gets the answer of the first.
+REPLAYED_FOR: Final = timedelta(hours=24)
 
 
 class IdempotencyKey(models.Model):
