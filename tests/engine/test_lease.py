@@ -158,11 +158,16 @@ def test_a_process_that_only_slept_corrects_what_others_thought(hub: Hub, alice:
             return interrupt_orphans("another")
 
         assert await database.run(interrupt) == 1
+        # As long as it takes at least for a lease to run out.
+        await asyncio.sleep(2.1)
         return "done"
 
     writing.outcomes = [sleep]
     engine.call_sync("writing", {}, alice, door="code")
     assert Call.objects.get().status == "succeeded"
+    counted = CallHour.objects.filter(calls__gt=0).values_list("status", "calls", "within_10")
+    assert [(status, calls) for status, calls, _ in counted] == [("succeeded", 1)]
+    assert not CallHour.objects.filter(status="interrupted", within_10__gt=0).exists()
 
 
 def test_a_running_hub_finds_orphans_by_itself(hub: Hub, alice: Caller) -> None:

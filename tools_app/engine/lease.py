@@ -95,10 +95,11 @@ def interrupt_orphans(own_id: str) -> int:
         orphans = list(
             open_calls.exclude(process_id__in=alive).select_for_update(skip_locked=True).order_by("pk")[:1000]
         )
+        now = datetime.now(UTC)
         for call in orphans:
-            call.status, call.code, call.error = Call.Status.INTERRUPTED, INTERRUPTED, WORDS
+            call.status, call.code, call.error, call.finished_at = Call.Status.INTERRUPTED, INTERRUPTED, WORDS, now
         marked = Call.objects.filter(pk__in=[call.pk for call in orphans])
-        marked.update(status=Call.Status.INTERRUPTED, code=INTERRUPTED, error=WORDS, finished_at=Now())
+        marked.update(status=Call.Status.INTERRUPTED, code=INTERRUPTED, error=WORDS, finished_at=now)
         rows.add_to_hours((call, 1) for call in orphans)
         Process.objects.filter(lease_until__lt=Now() - Value(LONGEST_LEASE)).delete()
     return len(orphans)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Model, Q
+from django.db.models import F, Model, Q
 from django.utils import timezone
 
 from tools_app.models import ApiKey, Call, CallHour, ErrorGroup, ErrorLog, IdempotencyKey
@@ -21,6 +21,8 @@ from tools_app.models.figures import DURATIONS
 Columns = tuple[tuple[str, Callable[[Any, Any], Any]], ...]
 
 USE_SECONDS: Final = 60.0
+# No lease runs out sooner after a call has begun.
+SHORTEST_LAPSE: Final = timedelta(seconds=2)
 
 
 @dataclass(slots=True)
@@ -69,9 +71,8 @@ def add_to_hours(calls: Iterable[tuple[Call, int]]) -> None:
     """Count calls that have ended, each so many times, in their hours."""
     hours: dict[tuple[Any, ...], list[int]] = {}
     for call, number in calls:
-        ended = call.finished_at or call.started_at
         key = (
-            ended.replace(minute=0, second=0, microsecond=0),
+            _hour(call),
             # What is not there has no name: whoever asks for a thousand of them gets one row.
             "" if call.code == "TOOL_NOT_FOUND" and call.status == Call.Status.REFUSED else call.tool_name,
             call.caller_id,
@@ -88,6 +89,22 @@ def add_to_hours(calls: Iterable[tuple[Call, int]]) -> None:
         sums[4 + sum(took > bound for bound in DURATIONS)] += number
     prepare = CallHour._meta.get_field("hour").get_db_prep_save
     _many(_ADD_TO_HOUR, [[prepare(key[0], connection), *key[1:], *hours[key]] for key in sorted(hours)])
+
+
+def take_back(calls: Iterable[Call]) -> None:
+    """Calls that end now, although others took their process for dead and counted them as interrupted."""
+    long = [call.pk for call in calls if call.finished_at and call.finished_at - call.started_at > SHORTEST_LAPSE]
+    if not long:
+        return
+    for call in Call.objects.filter(pk__in=long, status=Call.Status.INTERRUPTED, finished_at__isnull=False):
+        CallHour.objects.filter(
+            hour=_hour(call),
+            tool_name=call.tool_name,
+            caller_id=call.caller_id,
+            status=call.status,
+            code=call.code,
+            calls__gt=0,
+        ).update(calls=F("calls") - 1, within_10=F("within_10") - 1)
 
 
 def claim(key: IdempotencyKey) -> bool:
@@ -119,6 +136,10 @@ def finished(call_ids: list[str]) -> set[str]:
     """Which of these calls have their last row."""
     rows = Call.objects.filter(pk__in=call_ids).exclude(status__in=[Call.Status.STARTED, Call.Status.INTERRUPTED])
     return set(rows.values_list("pk", flat=True))
+
+
+def _hour(call: Call) -> datetime:
+    return (call.finished_at or call.started_at).replace(minute=0, second=0, microsecond=0)
 
 
 def _owner(key: IdempotencyKey) -> str | None:

@@ -127,7 +127,9 @@ class Writer:
             lost = [entry for entry in entries if entry.claim is not None and not rows.claim(entry.claim)]
             won = [entry for entry in entries if entry not in lost] if lost else entries
             rows.insert_calls(entry.call for entry in won if entry.call is not None and not entry.known)
-            rows.upsert_calls(entry.call for entry in won if entry.call is not None and entry.known)
+            known = [entry.call for entry in won if entry.call is not None and entry.known]
+            rows.take_back(known)
+            rows.upsert_calls(known)
             rows.settle(entry.reply for entry in won if entry.reply is not None)
             rows.note_uses({entry.key_used for entry in won if entry.key_used is not None})
             if renew:

@@ -108,7 +108,13 @@ class ErrorLog(models.Model):
 
     id = models.CharField("error id", primary_key=True, max_length=32)
     group = models.ForeignKey(
-        ErrorGroup, on_delete=models.CASCADE, null=True, blank=True, related_name="errors", db_constraint=False
+        ErrorGroup,
+        on_delete=models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="errors",
+        db_constraint=False,
+        db_index=False,
     )
     call_id = models.CharField("call id", max_length=32, blank=True, db_index=True)
     tool_name = models.CharField("tool", max_length=100, blank=True)
@@ -124,6 +130,7 @@ class ErrorLog(models.Model):
         verbose_name = "error"
         indexes: ClassVar = [
             models.Index(fields=["-created_at"], name="error_newest"),
+            models.Index(fields=["group", "-created_at"], name="error_of_group"),
             models.Index(fields=["tool_name", "-created_at"], name="error_of_tool"),
             models.Index(fields=["code", "-created_at"], name="error_by_code"),
         ]
