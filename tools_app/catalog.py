@@ -17,7 +17,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
-from django.db import DatabaseError, connection, connections
+from django.db import DatabaseError, InterfaceError, connection, connections
 
 from tools_app import conf, database, sources
 from tools_app.errors import Refusal, StorageBusyError
@@ -193,7 +193,7 @@ def current() -> Snapshot:
     """
     try:
         return _at(revision.read(connection))
-    except DatabaseError as error:
+    except (DatabaseError, InterfaceError) as error:
         raise StorageBusyError(detail=error) from error
 
 

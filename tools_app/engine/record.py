@@ -21,6 +21,7 @@ from tools_app.engine.failures import failure, storable
 from tools_app.engine.journal import Journal
 from tools_app.engine.replies import Said
 from tools_app.engine.rows import Failure, Reply
+from tools_app.engine.writer import PATIENCE
 from tools_app.engine.writer import Entry as JournalEntry
 from tools_app.errors import (
     IdempotencyInProgressError,
@@ -129,7 +130,11 @@ class Record:
     async def earlier(self, key: str, given: Mapping[str, Any]) -> Said | None:
         """What an earlier call with this key was told; None when this is the first, which will claim the key."""
         request = json_text.digest([self.call.tool_name, given])
-        said = await database.run(replies.earlier, key, self.caller.id, request, repeatable=self._repeatable)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                said = await database.run(replies.earlier, key, self.caller.id, request, repeatable=self._repeatable)
+        except TimeoutError as error:
+            raise StorageBusyError(detail=error) from error
         if said is None:
             self._claim = replies.claim(key, self.caller.id, self.call, request)
         return said

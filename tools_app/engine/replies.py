@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from django.db import DatabaseError
+from django.db import DatabaseError, InterfaceError
 
 from tools_app import secrets
 from tools_app.engine.answers import Answer
@@ -89,7 +89,7 @@ def earlier(key: str, caller_id: str, request: str, *, repeatable: bool) -> Said
         if not repeatable:
             raise OutcomeUnknownError.of(row.call_id)
         IdempotencyKey.objects.filter(pk=row.pk, reply=None).delete()
-    except DatabaseError as error:
+    except (DatabaseError, InterfaceError) as error:
         raise StorageBusyError(detail=error) from error
     return None
 
