@@ -13,6 +13,7 @@ from django.utils import timezone
 from tools_app import catalog, database, engine, secrets
 from tools_app.errors import AuthenticationError, AuthorizationError, StorageBusyError
 from tools_app.models import ApiKey
+from tools_app.reach import EVERYWHERE, Reach
 from tools_app.tool import Caller
 
 MOST_REMEMBERED: Final = 10_000
@@ -73,13 +74,13 @@ def caller_of_user(user: Any) -> Caller:
     return Caller("user", f"user:{user.pk}", user.get_username(), frozenset(scopes))
 
 
-def caller_of_process() -> Caller:
+def caller_of_process(reach: Reach = EVERYWHERE) -> Caller:
     """Whoever started this process: an agent over stdio, or somebody at a shell."""
     try:
         name = getpass.getuser()
     except (OSError, KeyError, ImportError):
         name = "local"
-    return Caller("local", f"local:{name}"[:64], name, LOCAL_SCOPES)
+    return Caller("local", f"local:{name}"[:64], name, LOCAL_SCOPES, reach)
 
 
 def require(caller: Caller, scope: str) -> None:
@@ -90,13 +91,18 @@ def require(caller: Caller, scope: str) -> None:
 
 def _look_up(hashes: list[str]) -> _Known:
     try:
-        key = ApiKey.objects.filter(hash__in=hashes).first()
+        key = ApiKey.objects.prefetch_related("toolsets").filter(hash__in=hashes).first()
     except DatabaseError as error:
         raise StorageBusyError(detail=error) from error
     if key is None or not key.usable(timezone.now()):
         raise AuthenticationError(_REFUSED)
-    caller = Caller("key", f"key:{key.pk}", key.name, frozenset(key.scopes))
+    caller = Caller("key", f"key:{key.pk}", key.name, frozenset(key.scopes), _reach(key), key.rate)
     return _Known(caller, key.pk, key.expires_at)
+
+
+def _reach(key: ApiKey) -> Reach:
+    toolsets = frozenset(toolset.name for toolset in key.toolsets.all())
+    return Reach(toolsets or None, writes=key.may_write, destroys=key.may_destroy)
 
 
 def forget() -> None:

@@ -12,7 +12,7 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
@@ -20,11 +20,12 @@ from typing import Any, Final
 from django.db import DatabaseError, InterfaceError, connection, connections
 
 from tools_app import conf, database, sources
-from tools_app.errors import Refusal, StorageBusyError
-from tools_app.models import ToolRecord, ToolTag, revision
+from tools_app.errors import AuthorizationError, Refusal, StorageBusyError
+from tools_app.models import ToolRecord, Toolset, ToolTag, revision
 from tools_app.policies import Rate
+from tools_app.reach import Choice, Reach
 from tools_app.registry import Loaded, LoadProblem, Registry
-from tools_app.tool import Hints, Pack, Tool, folded
+from tools_app.tool import Caller, Hints, Pack, Tool, folded
 
 log = logging.getLogger("tools_app.catalog")
 
@@ -48,6 +49,10 @@ class Entry:
     policy: Policy
     tool: Tool | None
     refusal: Refusal | None
+
+    @property
+    def folded_name(self) -> str:
+        return folded(self.name)
 
     @property
     def callable(self) -> bool:
@@ -135,14 +140,39 @@ def _default_rate() -> Rate | None:
     return Rate(calls, conf.value("TOOLHUB_RATE_SECONDS")) if calls else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Snapshot:
-    """All tools at one moment, in the order of their names."""
+    """All tools at one moment, in the order of their names; or those of them that exist for a caller."""
 
     revision: int
     generation: int
     entries: Mapping[str, Entry] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    toolsets: Mapping[str, Choice] = field(default_factory=dict)
+    _views: dict[Reach, Snapshot] = field(default_factory=dict)
+
+    def seen_by(self, caller: Caller) -> Snapshot:
+        """What there is for this caller. What it may see and not use says so; for whoever sees the same, the same."""
+        reach = caller.reach
+        if reach.everything:
+            return self
+        view = self._views.get(reach)
+        if view is None:
+            if len(self._views) >= MOST_VIEWS:
+                self._views.clear()
+            view = self._views[reach] = self._within(reach)
+        return view
+
+    def _within(self, reach: Reach) -> Snapshot:
+        # A toolset that is gone holds nothing.
+        choices = [self.toolsets[name] for name in reach.toolsets or () if name in self.toolsets]
+        entries = {
+            key: _limited(entry, reach)
+            for key, entry in self.entries.items()
+            if reach.toolsets is None or any(choice.holds(entry) for choice in choices)
+        }
+        names = {name: key for name, key in self.names.items() if key in entries}
+        return Snapshot(self.revision, self.generation, entries, names, self.toolsets)
 
     def find(self, name: str) -> Entry | None:
         """By name or alias; `a-b` finds `a_b`."""
@@ -175,6 +205,17 @@ class Snapshot:
             seen.update(f"{entry.name} {entry.title} {entry.tags} {entry.definition_hash}\n".encode())
         return seen.hexdigest()
 
+
+def _limited(entry: Entry, reach: Reach) -> Entry:
+    kind = reach.lacks(entry.hints)
+    if not kind:
+        return entry
+    error = AuthorizationError.beyond(entry.name, kind)
+    return replace(entry, refusal=Refusal(error.message, error.next_step))
+
+
+# Toolsets are few, and so are the ways in which keys combine them.
+MOST_VIEWS: Final = 256
 
 # A server that neither answers nor refuses would be waited for to the end of the call.
 PATIENCE_SECONDS: Final = 5.0
@@ -264,7 +305,8 @@ def _build(number: int, registry: Registry) -> Snapshot:
     for key, entry in entries.items():
         for alias in entry.tool.aliases if entry.tool else ():
             names.setdefault(folded(alias), key)
-    return Snapshot(number, generation, entries, names)
+    toolsets = {toolset.name: toolset.choice() for toolset in Toolset.objects.all()}
+    return Snapshot(number, generation, entries, names, toolsets)
 
 
 def _entry(
@@ -316,10 +358,14 @@ class Watcher:
     """Looks at the revision now and then, and tells when what agents see has changed.
 
     A thread with a connection of its own. It survives a database that goes away and comes back.
+    `caller` is whose tools are looked at.
     """
 
-    def __init__(self, changed: Callable[[Snapshot], None], seconds: float | None = None) -> None:
+    def __init__(
+        self, changed: Callable[[Snapshot], None], seconds: float | None = None, caller: Caller | None = None
+    ) -> None:
         self._changed = changed
+        self._caller = caller
         self._seconds = seconds if seconds is not None else conf.value("TOOLHUB_WATCH_SECONDS")
         self._stop = threading.Event()
         self._seen: str | None = None
@@ -327,12 +373,15 @@ class Watcher:
 
     def start(self, seen: Snapshot | None = None) -> None:
         """Begin; changes since `seen` are told at once."""
-        self._seen = seen.digest if seen else None
+        self._seen = self._digest(seen) if seen else None
         self._thread.start()
 
     def stop(self) -> None:
         self._stop.set()
         self._thread.join(timeout=2)
+
+    def _digest(self, snapshot: Snapshot) -> str:
+        return (snapshot.seen_by(self._caller) if self._caller else snapshot).digest
 
     def _watch(self) -> None:
         trouble = False
@@ -340,7 +389,7 @@ class Watcher:
             try:
                 snapshot = current()
                 trouble = False
-                before, self._seen = self._seen, snapshot.digest
+                before, self._seen = self._seen, self._digest(snapshot)
                 if before is not None and before != self._seen:
                     self._changed(snapshot)
             except StorageBusyError as error:

@@ -234,6 +234,15 @@ class AuthorizationError(ToolError):
             next_step="Ask an administrator of this hub for a key with that scope.",
         )
 
+    @classmethod
+    def beyond(cls, tool: str, kind: str) -> AuthorizationError:
+        """The caller may not use tools of this kind: `write` or `destroy`."""
+        return cls(
+            f"Permission denied: {tool} can {kind}, and you may not use tools that do",
+            context={"tool": tool, "requires": kind},
+            next_step=f"Ask an administrator of this hub for access to tools that {kind}.",
+        )
+
 
 class RateLimitError(ToolError):
     """The caller sent more than it may; `retry_after` says in how many seconds it may go on."""

@@ -1,4 +1,4 @@
-"""Every change that somebody decides: switch a tool, set its policy, make or revoke a key, call a failure resolved.
+"""Every change that somebody decides: switch a tool, set its policy, make a toolset or a key, call a failure resolved.
 
 Each is one transaction with its audit entry. Doors and commands change state here and nowhere else.
 """
@@ -17,14 +17,19 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from tools_app import secrets
-from tools_app.errors import ToolNotFoundError, ValidationError
-from tools_app.models import ApiKey, ErrorGroup, ToolRecord
+from tools_app.errors import NotFoundError, Problem, ToolNotFoundError, ValidationError, shortened
+from tools_app.models import ApiKey, ErrorGroup, KeyToolset, ToolRecord, Toolset
 from tools_app.models.audit import note, note_all
 from tools_app.models.keys import default_scopes
-from tools_app.models.tools import POLICY
+from tools_app.models.tools import MAX_RATE_CALLS, MAX_RATE_SECONDS, POLICY
 from tools_app.tool import folded
 
 SCOPES = ("tools:list", "tools:read", "tools:execute", "tools:manage", "admin:*")
+SELECTORS = ("packs", "categories", "tags", "names")
+# What can be decided about a toolset, beside its name.
+TOOLSET = ("description", *SELECTORS, "read_only")
+MOST_CHARACTERS = 64
+MOST_NAMED = 10
 
 
 def set_enabled(names: Iterable[str], enabled: bool, *, actor: str, reason: str = "") -> list[str]:
@@ -91,18 +96,110 @@ def set_policy(name: str, policy: Mapping[str, int | None], *, actor: str, reaso
     return sorted(changes)
 
 
+def create_toolset(name: str, *, actor: str, reason: str = "", **given: Any) -> Toolset:
+    """Make a named choice of tools. `given` holds any of the names in `TOOLSET`.
+
+    Raises:
+        ValidationError: the name is taken or none, or a selector is no list of names.
+    """
+    toolset = Toolset(name=name)
+    with transaction.atomic():
+        if Toolset.objects.filter(name=name).exists():
+            raise ValidationError(f"A toolset named {shortened(name)!r} exists already")
+        _set(toolset, given)
+        toolset.save(force_insert=True)
+        changes = {part: [None, getattr(toolset, part)] for part in TOOLSET if getattr(toolset, part)}
+        note("toolset.create", f"toolset:{name}", actor=actor, reason=reason, changes=changes)
+    return toolset
+
+
+def change_toolset(name: str, *, actor: str, reason: str = "", **given: Any) -> list[str]:
+    """Change what a toolset holds; true for every key that has it from its next request. Returns what changed.
+
+    Its name stays: keys could be told of another, but not agents that are started with it.
+
+    Raises:
+        NotFoundError, ValidationError
+    """
+    with transaction.atomic():
+        toolset = _toolset(name)
+        before = {part: getattr(toolset, part) for part in TOOLSET}
+        _set(toolset, given)
+        changes = {part: [was, getattr(toolset, part)] for part, was in before.items() if getattr(toolset, part) != was}
+        if changes:
+            toolset.save()
+            note("toolset.change", f"toolset:{name}", actor=actor, reason=reason, changes=changes)
+    return sorted(changes)
+
+
+def delete_toolset(name: str, *, actor: str, reason: str = "") -> None:
+    """Delete a toolset that no key has, not even a revoked one: without it, the key would reach every tool.
+
+    Raises:
+        NotFoundError
+        ValidationError: with the keys that have it.
+    """
+    with transaction.atomic():
+        toolset = _toolset(name)
+        if keys := list(toolset.keys.values_list("name", flat=True)[: MOST_NAMED + 1]):
+            named = ", ".join(keys[:MOST_NAMED]) + (" and others" if len(keys) > MOST_NAMED else "")
+            raise ValidationError(f"Toolset {name} cannot be deleted: it is in use by {named}")
+        changes = {part: [getattr(toolset, part), None] for part in TOOLSET if getattr(toolset, part)}
+        toolset.delete()
+        note("toolset.delete", f"toolset:{name}", actor=actor, reason=reason, changes=changes)
+
+
+def _toolset(name: str) -> Toolset:
+    toolset = Toolset.objects.select_for_update().filter(name=name).first()
+    if toolset is None:
+        raise NotFoundError(f"There is no toolset {shortened(name)!r}")
+    return toolset
+
+
+def _set(toolset: Toolset, given: Mapping[str, Any]) -> None:
+    """Raises: ValidationError."""
+    for part, value in given.items():
+        if part not in TOOLSET:
+            raise ValidationError(f"{part!r} is no part of a toolset; known are {', '.join(TOOLSET)}")
+        setattr(toolset, part, _names(part, value) if part in SELECTORS else value)
+    try:
+        toolset.clean_fields()
+    except DjangoValidationError as error:
+        problems = [
+            Problem(f"/{part}", f"{part}: {' '.join(messages)}") for part, messages in error.message_dict.items()
+        ]
+        raise ValidationError(problems=problems) from error
+
+
+def _names(part: str, value: Any) -> list[str]:
+    """Raises: ValidationError."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise ValidationError(f"{part} must be a list of names")
+    names = list(value)
+    if not all(isinstance(name, str) and 0 < len(name.strip()) <= MOST_CHARACTERS for name in names):
+        raise ValidationError(f"{part} must hold names of 1 to {MOST_CHARACTERS} characters")
+    return sorted({name.strip() for name in names})
+
+
 def create_key(
     name: str,
     *,
     actor: str,
     scopes: Sequence[str] | None = None,
+    toolsets: Iterable[str] = (),
+    may_write: bool = True,
+    may_destroy: bool = True,
+    rate: tuple[int, int] | None = None,
     expires_at: datetime | None = None,
     owner: Any = None,
 ) -> tuple[ApiKey, str]:
     """Make an API key. The second value is the key itself, which nobody can ever read again.
 
+    Without toolsets it reaches every tool. A key that may not write may not destroy. `rate` is so many requests in
+    so many seconds.
+
     Raises:
-        ValidationError: the name is blank, too long or taken, or a scope is unknown.
+        ValidationError: the name is blank, too long or taken, the rate out of bounds, or a scope or toolset unknown.
     """
     name = name.strip()
     if not name or len(name) > 100:
@@ -110,8 +207,16 @@ def create_key(
     granted = list(default_scopes() if scopes is None else scopes)
     if unknown := sorted(set(granted) - set(SCOPES)):
         raise ValidationError(f"Unknown scope {unknown[0]!r}; known are {', '.join(SCOPES)}")
+    if rate is not None and not (1 <= rate[0] <= MAX_RATE_CALLS and 1 <= rate[1] <= MAX_RATE_SECONDS):
+        raise ValidationError(f"A rate limit is 1 to {MAX_RATE_CALLS} requests in 1 to {MAX_RATE_SECONDS} seconds")
     secret, prefix = secrets.new_key()
     with transaction.atomic():
+        wanted = set(toolsets)
+        # Locked, so that none is deleted before the key that has it is there.
+        chosen = list(Toolset.objects.select_for_update().filter(name__in=wanted).order_by("name"))
+        if unknown := sorted(wanted - {toolset.name for toolset in chosen}):
+            known = ", ".join(Toolset.objects.values_list("name", flat=True)) or "none"
+            raise ValidationError(f"There is no toolset {shortened(unknown[0])!r}; there are: {known}")
         if ApiKey.objects.filter(name=name).exists():
             raise ValidationError(f"A key named {name!r} exists already; revoke it, or choose another name")
         key = ApiKey.objects.create(
@@ -119,10 +224,24 @@ def create_key(
             prefix=prefix,
             hash=secrets.key_hash(secret),
             scopes=sorted(set(granted)),
+            may_write=may_write,
+            may_destroy=may_write and may_destroy,
+            rate_calls=rate[0] if rate else None,
+            rate_seconds=rate[1] if rate else None,
             expires_at=expires_at,
             owner=owner,
         )
-        note("key.create", f"key:{name}", actor=actor, changes={"scopes": [None, key.scopes]})
+        KeyToolset.objects.bulk_create(KeyToolset(key=key, toolset=toolset) for toolset in chosen)
+        given = {
+            "scopes": key.scopes,
+            "toolsets": [toolset.name for toolset in chosen],
+            "may_write": key.may_write,
+            "may_destroy": key.may_destroy,
+            "rate": rate and list(rate),
+            "expires_at": expires_at and expires_at.isoformat(),
+        }
+        changes = {part: [None, value] for part, value in given.items() if value not in (None, [])}
+        note("key.create", f"key:{name}", actor=actor, changes=changes)
     return key, secret
 
 

@@ -29,6 +29,7 @@ from tools_app import signatures
 from tools_app.checker import Checker
 from tools_app.errors import InvalidArgumentsError
 from tools_app.policies import Rate
+from tools_app.reach import EVERYWHERE, Reach
 from tools_app.schemas import Schema, SchemaError, faults, take_messages
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
@@ -65,6 +66,10 @@ class Hints:
         return not self.read_only
 
     @property
+    def destroys(self) -> bool:
+        return not self.read_only if self.destructive is None else self.destructive
+
+    @property
     def repeatable(self) -> bool:
         """May be run twice without doing more than once."""
         return self.read_only or bool(self.idempotent)
@@ -72,7 +77,7 @@ class Hints:
     def as_dict(self) -> dict[str, bool]:
         return {
             "readOnlyHint": self.read_only,
-            "destructiveHint": not self.read_only if self.destructive is None else self.destructive,
+            "destructiveHint": self.destroys,
             "idempotentHint": self.read_only if self.idempotent is None else self.idempotent,
             "openWorldHint": self.open_world,
         }
@@ -86,6 +91,9 @@ class Caller:
     id: str
     name: str
     scopes: frozenset[str] = frozenset()
+    reach: Reach = EVERYWHERE
+    # Over all tools together; what a tool's own limit allows comes on top.
+    rate: Rate | None = None
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes or "admin:*" in self.scopes

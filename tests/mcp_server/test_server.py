@@ -21,7 +21,7 @@ from mcp_types import (
 )
 
 from tests.support.tools import Hub, Programmable
-from tools_app import database, engine, governance
+from tools_app import access, database, engine, governance
 from tools_app.errors import ToolNotFoundError
 from tools_app.mcp_server import server
 from tools_app.mcp_server.changes import Changes
@@ -46,7 +46,7 @@ async def connected(era: str, caller: Caller | BaseException, **options: Any) ->
         raise caller
 
     engine.adopt_running_loop()
-    changes = Changes()
+    changes = Changes(caller if isinstance(caller, Caller) else access.caller_of_process())
     telling = asyncio.create_task(changes.tell())
     try:
         with anyio.fail_after(10):

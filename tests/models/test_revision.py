@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from tests.support.tools import Hub
 from tools_app import governance
-from tools_app.models import ApiKey, Definition, Revision, Tag, ToolRecord, ToolTag, revision
+from tools_app.models import ApiKey, Definition, Revision, Tag, ToolRecord, Toolset, ToolTag, revision
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -38,7 +38,12 @@ def test_grows_with_every_kind_of_write(hub: Hub) -> None:
         "tag": lambda: ToolTag.objects.create(tool=echo, tag=Tag.objects.create(name="operators")),
         "rename a tag": lambda: Tag.objects.filter(name="operators").update(name="ops"),
         "delete": lambda: ToolRecord.objects.filter(name="other").delete(),
+        "a toolset": lambda: governance.create_toolset("mine", actor="test"),
+        "what a toolset holds": lambda: governance.change_toolset("mine", actor="test", tags=["wiki"]),
         "a key": lambda: governance.create_key("somebody", actor="test"),
+        "a toolset of a key": lambda: ApiKey.objects.get().toolsets.add(Toolset.objects.get()),
+        "what a key may use": lambda: ApiKey.objects.update(may_destroy=False),
+        "a toolset taken from a key": lambda: ApiKey.objects.get().toolsets.clear(),
         "revoke": lambda: ApiKey.objects.update(revoked_at=timezone.now()),
         "approve": lambda: Definition.objects.update(approved_at=timezone.now()),
     }
@@ -51,7 +56,9 @@ def test_grows_with_every_kind_of_write(hub: Hub) -> None:
 
 def test_does_not_grow_when_nothing_changes_that_callers_see(hub: Hub) -> None:
     key, _ = governance.create_key("somebody", actor="test")
+    governance.create_toolset("mine", actor="test")
     before = number()
+    governance.change_toolset("mine", actor="test", description="For tests")
     ToolRecord.objects.update(enabled=True, place="elsewhere", updated_at=timezone.now())
     ApiKey.objects.filter(pk=key.pk).update(last_used_at=timezone.now())
     assert number() == before

@@ -159,8 +159,9 @@ class CallAnswer(Shown):
 @router.get("", response={200: ToolPage, **_REFUSED}, url_name="tools")
 async def list_tools(request: HttpRequest, query: Query[ListQuery]) -> HttpResponse:
     """List the tools by name, a page at a time. All filters must fit."""
-    access.require(caller_of(request), "tools:list")
-    found = [entry for entry in (await catalog.fresh()).all if query.fits(entry)]
+    caller = caller_of(request)
+    access.require(caller, "tools:list")
+    found = [entry for entry in (await catalog.fresh()).seen_by(caller).all if query.fits(entry)]
     first = (query.page - 1) * query.limit
     return answer(
         {
@@ -208,8 +209,9 @@ async def call_tool(request: HttpRequest, body: CallRequest) -> HttpResponse:
 @router.get("/{name}", response={200: ToolDetail, **_REFUSED, 404: Failure}, url_name="tool")
 async def show_tool(request: HttpRequest, name: str) -> HttpResponse:
     """Show everything there is to know about one tool."""
-    access.require(caller_of(request), "tools:read")
-    entry = (await catalog.fresh()).find(name)
+    caller = caller_of(request)
+    access.require(caller, "tools:read")
+    entry = (await catalog.fresh()).seen_by(caller).find(name)
     if entry is None:
         raise ToolNotFoundError.named(name)
     return answer(_detail(entry))

@@ -189,11 +189,13 @@ class Calls:
 
 
 def _resolve(snapshot: catalog.Snapshot, name: str, caller: Caller) -> Entry:
-    entry = snapshot.find(name) if isinstance(name, str) else None
+    entry = snapshot.seen_by(caller).find(name) if isinstance(name, str) else None
     if entry is None:
         raise ToolNotFoundError.named(str(name))
     if not caller.may(EXECUTE):
         raise AuthorizationError.lacking(EXECUTE)
+    if kind := caller.reach.lacks(entry.hints):
+        raise AuthorizationError.beyond(entry.name, kind)
     if entry.refusal is not None:
         raise ToolDisabledError.named(entry.name, entry.refusal.reason, entry.refusal.next_step)
     return entry

@@ -15,6 +15,7 @@ from mcp_types import NotificationParams
 
 from tools_app import catalog
 from tools_app.catalog import Snapshot
+from tools_app.tool import Caller
 
 log = logging.getLogger("tools_app.mcp")
 
@@ -24,10 +25,12 @@ PATIENCE_SECONDS: Final = 5.0
 class Changes:
     """Made on the server's event loop; `tell` does the work until it is cancelled.
 
-    `most_listening` bounds the subscriptions that are open at once, over all clients of this server.
+    All its clients are one caller's: they are told of what changes for it. `most_listening` bounds the subscriptions
+    that are open at once, over all of them.
     """
 
-    def __init__(self, most_listening: int = 1024) -> None:
+    def __init__(self, caller: Caller, most_listening: int = 1024) -> None:
+        self._caller = caller
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._sessions: dict[int, ServerSession] = {}
@@ -48,7 +51,7 @@ class Changes:
             self._loop.call_soon_threadsafe(self._changed.set)
 
     async def tell(self) -> None:
-        watcher = catalog.Watcher(self.note)
+        watcher = catalog.Watcher(self.note, caller=self._caller)
         watcher.start(await _seen())
         try:
             while True:

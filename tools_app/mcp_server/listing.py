@@ -8,6 +8,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, methods
@@ -48,25 +49,40 @@ class Listing:
 
 
 class Listings:
-    """Keeps the listing of the latest snapshot for both eras, and builds only what has changed."""
+    """Keeps the listings of the latest snapshot for both eras, and builds only what has changed."""
 
     def __init__(self) -> None:
-        self._snapshot: dict[bool, Snapshot] = {}
-        self._listing: dict[bool, Listing] = {}
-        self._known: dict[bool, dict[_Key, WireTool | None]] = {False: {}, True: {}}
+        self._eras = {False: _Era(modern=False), True: _Era(modern=True)}
 
-    def of(self, snapshot: Snapshot, version: str) -> Listing:
-        modern = version in MODERN_PROTOCOL_VERSIONS
-        if self._snapshot.get(modern) is not snapshot:
-            known = self._known[modern]
-            current: dict[_Key, WireTool | None] = {}
-            for entry in snapshot.callable:
-                key = _key(entry)
-                current[key] = known[key] if key in known else _checked(entry, modern=modern)
-            self._known[modern] = current
-            self._listing[modern] = Listing(tool for tool in current.values() if tool is not None)
-            self._snapshot[modern] = snapshot
-        return self._listing[modern]
+    def of(self, seen: Snapshot, version: str) -> Listing:
+        """`seen` is what the caller sees of a snapshot, which is one object for all who see the same."""
+        return self._eras[version in MODERN_PROTOCOL_VERSIONS].listing(seen)
+
+
+class _Era:
+    def __init__(self, *, modern: bool) -> None:
+        self._modern = modern
+        self._moment = (-1, -1)
+        self._listings: WeakKeyDictionary[Snapshot, Listing] = WeakKeyDictionary()
+        self._known: dict[_Key, WireTool | None] = {}
+        self._earlier: dict[_Key, WireTool | None] = {}
+
+    def listing(self, seen: Snapshot) -> Listing:
+        listing = self._listings.get(seen)
+        if listing is None:
+            if self._moment != (seen.revision, seen.generation):
+                self._moment = (seen.revision, seen.generation)
+                self._earlier, self._known = self._known, {}
+            wires = map(self._wire, seen.callable)
+            listing = self._listings[seen] = Listing(wire for wire in wires if wire is not None)
+        return listing
+
+    def _wire(self, entry: Entry) -> WireTool | None:
+        key = _key(entry)
+        if key not in self._known:
+            earlier = self._earlier
+            self._known[key] = earlier[key] if key in earlier else _checked(entry, modern=self._modern)
+        return self._known[key]
 
 
 def listed_output(tool: Tool) -> dict[str, Any] | None:

@@ -105,8 +105,9 @@ class _Agents:
         return page
 
     async def _page(self, context: RequestContext, cursor: str | None) -> dict[str, Any]:
-        access.require(self._caller_of(context), "tools:list")
-        return self._listings.of(await catalog.fresh(), context.protocol_version).page(cursor)
+        caller = self._caller_of(context)
+        access.require(caller, "tools:list")
+        return self._listings.of((await catalog.fresh()).seen_by(caller), context.protocol_version).page(cursor)
 
 
 async def _contained(ctx: RequestContext, call_next: CallNext) -> HandlerResult:

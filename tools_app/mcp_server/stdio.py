@@ -9,10 +9,11 @@ from typing import Final
 import anyio
 from mcp.server.lowlevel import NotificationOptions
 
-from tools_app import access, engine
+from tools_app import engine
 from tools_app.mcp_server import server
 from tools_app.mcp_server.changes import Changes
 from tools_app.mcp_server.pipes import Pipes
+from tools_app.tool import Caller
 
 # With the times in `pipes` and `server` less than the two seconds after which clients kill.
 CLOSE_SECONDS: Final = 0.5
@@ -24,12 +25,11 @@ MOST_LISTENING: Final = 16
 LATER_SECONDS: Final = 60.0
 
 
-async def serve(readable: int, writable: int) -> None:
+async def serve(readable: int, writable: int, caller: Caller) -> None:
     """Serve until the client closes its side, or until SIGTERM or SIGINT."""
     engine.adopt_running_loop()
     loop = asyncio.get_running_loop()
-    changes = Changes(MOST_LISTENING)
-    caller = access.caller_of_process()
+    changes = Changes(caller, MOST_LISTENING)
     served = server.build(changes, lambda _: caller)
     pipes = Pipes(leaving=changes.listen.close)
     await pipes.connect(readable, writable)

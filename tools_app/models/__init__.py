@@ -4,10 +4,11 @@ from tools_app.models.audit import AuditEntry
 from tools_app.models.calls import Call, ErrorGroup, ErrorLog
 from tools_app.models.figures import CallHour
 from tools_app.models.idempotency import IdempotencyKey
-from tools_app.models.keys import ApiKey
+from tools_app.models.keys import ApiKey, KeyToolset
 from tools_app.models.processes import Chore, Process
 from tools_app.models.revision import Revision
 from tools_app.models.tools import Definition, Tag, ToolRecord, ToolTag
+from tools_app.models.toolsets import Toolset
 
 __all__ = [
     "ApiKey",
@@ -19,9 +20,11 @@ __all__ = [
     "ErrorGroup",
     "ErrorLog",
     "IdempotencyKey",
+    "KeyToolset",
     "Process",
     "Revision",
     "Tag",
     "ToolRecord",
     "ToolTag",
+    "Toolset",
 ]

@@ -62,6 +62,7 @@ class Call(models.Model):
 
     class Meta:
         ordering: ClassVar = ["-started_at"]
+        permissions: ClassVar = [("view_payload", "Can view what calls were given and what they answered")]
         indexes: ClassVar = [
             models.Index(fields=["-started_at"], name="call_newest"),
             models.Index(fields=["tool_name", "-started_at"], name="call_of_tool"),

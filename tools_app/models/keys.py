@@ -6,8 +6,13 @@ from datetime import datetime
 from typing import ClassVar
 
 from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.functions import Now
+
+from tools_app.models.tools import MAX_RATE_CALLS, MAX_RATE_SECONDS
+from tools_app.models.toolsets import Toolset
+from tools_app.policies import Rate
 
 
 def default_scopes() -> list[str]:
@@ -19,6 +24,33 @@ class ApiKey(models.Model):
     prefix = models.CharField(max_length=12, unique=True, editable=False, help_text="The start of the key.")
     hash = models.CharField(max_length=64, unique=True, editable=False)
     scopes = models.JSONField(default=default_scopes)
+    toolsets = models.ManyToManyField(
+        Toolset,
+        through="KeyToolset",
+        related_name="keys",
+        blank=True,
+        help_text="Outside of these no tool exists for the key. None: all tools.",
+    )
+    may_write = models.BooleanField(
+        "may use tools that write", default=True, db_default=True, help_text="Off: only tools that say they only read."
+    )
+    may_destroy = models.BooleanField(
+        "may use tools that destroy", default=True, db_default=True, help_text="Off: only tools that say they do not."
+    )
+    rate_calls = models.PositiveIntegerField(
+        "rate limit: requests",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_RATE_CALLS)],
+        help_text="So many requests the key may make … Empty: what the settings say.",
+    )
+    rate_seconds = models.PositiveIntegerField(
+        "rate limit: seconds",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_RATE_SECONDS)],
+        help_text="… in so many seconds.",
+    )
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
@@ -28,10 +60,47 @@ class ApiKey(models.Model):
     class Meta:
         ordering: ClassVar = ["name"]
         verbose_name = "API key"
-        constraints: ClassVar = [models.CheckConstraint(condition=~models.Q(name=""), name="key_has_a_name")]
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=~models.Q(name=""), name="key_has_a_name"),
+            models.CheckConstraint(
+                condition=models.Q(may_write=True) | models.Q(may_destroy=False),
+                name="key_that_destroys_writes",
+                violation_error_message="A key that may use tools that destroy may use those that write.",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(rate_calls=None, rate_seconds=None)
+                | models.Q(
+                    rate_calls__gte=1,
+                    rate_calls__lte=MAX_RATE_CALLS,
+                    rate_seconds__gte=1,
+                    rate_seconds__lte=MAX_RATE_SECONDS,
+                ),
+                name="key_rate_is_whole",
+                violation_error_message="A rate limit needs both its requests and its seconds.",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name
 
     def usable(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+    @property
+    def rate(self) -> Rate | None:
+        if self.rate_calls is None or self.rate_seconds is None:
+            return None
+        return Rate(self.rate_calls, self.rate_seconds)
+
+
+class KeyToolset(models.Model):
+    """A toolset of a key. It keeps the toolset from being deleted: a key without one may use every tool."""
+
+    key = models.ForeignKey(ApiKey, on_delete=models.CASCADE)
+    toolset = models.ForeignKey(Toolset, on_delete=models.PROTECT)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["key", "toolset"], name="toolset_once_per_key")]
+
+    def __str__(self) -> str:
+        return f"{self.key_id}:{self.toolset_id}"

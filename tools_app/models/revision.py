@@ -21,7 +21,11 @@ WATCHED: Final[dict[str, tuple[str, ...]]] = {
     "tools_app_tag": ("name",),
     "tools_app_tooltag": ("tool_id", "tag_id"),
     "tools_app_definition": ("body", "approved_at"),
-    "tools_app_apikey": ("name", "hash", "scopes", "expires_at", "revoked_at"),
+    "tools_app_apikey": (
+        "name", "hash", "scopes", "expires_at", "revoked_at", "may_write", "may_destroy", "rate_calls", "rate_seconds",
+    ),
+    "tools_app_toolset": ("name", "packs", "categories", "tags", "names", "read_only"),
+    "tools_app_keytoolset": ("key_id", "toolset_id"),
 }  # fmt: skip
 
 

@@ -1,0 +1,48 @@
+"""Toolsets: named choices of tools, for keys and for agents that are started with one."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from django.core.validators import RegexValidator
+from django.db import models
+from django.db.models.functions import Now
+
+from tools_app.reach import Choice
+from tools_app.tool import NAME, folded
+
+_LIKE_A_TOOL: Final = RegexValidator(
+    rf"\A{NAME.pattern}\Z", "Lowercase letters, numbers, hyphens and underscores, the first a letter; at most 64."
+)
+
+
+class Toolset(models.Model):
+    """The tools that any of the selectors fits; all tools where there is none. It grows with the tools."""
+
+    name = models.CharField(max_length=64, unique=True, validators=[_LIKE_A_TOOL])
+    description = models.CharField(max_length=500, blank=True)
+    packs = models.JSONField(default=list, blank=True, help_text="Every tool of these packs.")
+    categories = models.JSONField(default=list, blank=True, help_text="Every tool of these categories.")
+    tags = models.JSONField(default=list, blank=True, help_text="Every tool that has one of these tags.")
+    names = models.JSONField(default=list, blank=True, help_text="These tools.")
+    read_only = models.BooleanField(
+        default=False, db_default=False, help_text="Of all these, only tools that say they change nothing."
+    )
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    updated_at = models.DateTimeField(auto_now=True, db_default=Now())
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+        constraints: ClassVar = [models.CheckConstraint(condition=~models.Q(name=""), name="toolset_has_a_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def choice(self) -> Choice:
+        return Choice(
+            packs=frozenset(self.packs),
+            categories=frozenset(self.categories),
+            tags=frozenset(self.tags),
+            names=frozenset(map(folded, self.names)),
+            read_only=self.read_only,
+        )

@@ -1,0 +1,75 @@
+"""Which tools a caller may use. Pure: what is known of a tool is passed in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+
+class Effects(Protocol):
+    @property
+    def read_only(self) -> bool: ...
+    @property
+    def destroys(self) -> bool: ...
+
+
+class Described(Protocol):
+    """What choices are made by."""
+
+    @property
+    def folded_name(self) -> str: ...
+    @property
+    def pack(self) -> str: ...
+    @property
+    def category(self) -> str: ...
+    @property
+    def tags(self) -> tuple[str, ...]: ...
+    @property
+    def hints(self) -> Effects: ...
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The tools that any of the selectors fits, or all where there is none. `names` are folded."""
+
+    packs: frozenset[str] = frozenset()
+    categories: frozenset[str] = frozenset()
+    tags: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    read_only: bool = False
+
+    def holds(self, tool: Described) -> bool:
+        if self.read_only and not tool.hints.read_only:
+            return False
+        return (
+            not (self.packs or self.categories or self.tags or self.names)
+            or tool.folded_name in self.names
+            or tool.pack in self.packs
+            or tool.category in self.categories
+            or not self.tags.isdisjoint(tool.tags)
+        )
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What a caller may use: the tools of any of the toolsets (None: all tools), as far as they are of these kinds.
+
+    Toolsets go by name. What is in them is looked up when it is needed, so that a change is true at once.
+    """
+
+    toolsets: frozenset[str] | None = None
+    writes: bool = True
+    destroys: bool = True
+
+    @property
+    def everything(self) -> bool:
+        return self.toolsets is None and self.writes and self.destroys
+
+    def lacks(self, effects: Effects) -> str:
+        """What is missing to use a tool that does this to the world: `write`, `destroy` or nothing."""
+        if not self.writes and not effects.read_only:
+            return "write"
+        return "destroy" if not self.destroys and effects.destroys else ""
+
+
+EVERYWHERE: Final = Reach()
