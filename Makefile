@@ -11,7 +11,7 @@ COMPILE_LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --universal --pytho
 
 .PHONY: help
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
 setup:  ## install what ToolHub needs into .venv, from requirements.lock
@@ -28,6 +28,14 @@ run: setup  ## start ToolHub; ARGS="…" goes to `toolhub serve`
 .PHONY: test
 test: dev  ## run the tests on every database there is, and hold core coverage at 90 %; ARGS="-k name" runs some
 	@scripts/test.sh $(ARGS)
+
+.PHONY: test-crash
+test-crash: dev  ## kill hubs in the middle of their work, over and over, and compare what they did with what they say
+	@scripts/test.sh -m crash tests/faults $(ARGS)
+
+.PHONY: test-faults
+test-faults: dev  ## take databases and memory away from running hubs, and give them back
+	@scripts/test.sh -m faults tests/faults $(ARGS)
 
 .PHONY: mutants
 mutants: dev  ## break policies, errors and redaction a little, and see that the tests notice
