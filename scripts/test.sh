@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs the tests once for each database there is; arguments go to pytest. TOOLHUB_TEST_POSTGRES_URL names a
-# PostgreSQL server on which test databases may be made.
+# PostgreSQL server on which test databases may be made. All tests run on as many cores as there are; a choice of them,
+# given by arguments, on one.
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PWD/.venv/bin:$PATH
@@ -9,9 +10,11 @@ export PATH
 run() {
   echo "==> testing on $1"
   shift
-  coverage run --append -m pytest "$@"
+  coverage run -m pytest "$@"
 }
 
+chosen=$#
+[ "$chosen" -gt 0 ] || set -- -n auto --dist worksteal
 coverage erase
 TOOLHUB_TEST_DATABASE=sqlite run SQLite "$@"
 tested="SQLite only (set TOOLHUB_TEST_POSTGRES_URL to test PostgreSQL too)"
@@ -20,7 +23,8 @@ if [ -n "${TOOLHUB_TEST_POSTGRES_URL:-}" ]; then
   tested="SQLite, PostgreSQL"
 fi
 
-if [ $# -eq 0 ]; then
+coverage combine --quiet
+if [ "$chosen" -eq 0 ]; then
   python scripts/coverage_gate.py
 else
   echo "coverage: not judged, as only a choice of tests ran"
