@@ -48,7 +48,8 @@ def _own_error(thing: object) -> bool:
 
 
 @pytest.mark.parametrize(
-    "command", ["serve", "runmcp", "synctools", "addkey", "calltool", "prunelogs", "forget", "doctor"]
+    "command",
+    ["serve", "runmcp", "synctools", "addkey", "listkeys", "revokekey", "calltool", "prunelogs", "forget", "doctor"],
 )
 def test_every_command_exists_and_is_named(command: str) -> None:
     assert (ROOT / f"tools_app/management/commands/{command}.py").exists()

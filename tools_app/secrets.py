@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 BRAND: Final = "thub"
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _KEY: Final = re.compile(r"thub_([0-9A-Za-z]{8})_([0-9A-Za-z]{43})([0-9A-Za-z]{6})")
+_START: Final = re.compile(r"thub_([0-9A-Za-z]{8})_")
 _PURPOSE: Final = b"toolhub api key"
 _STORED: Final = b"toolhub stored secret"
 
@@ -39,6 +40,12 @@ def well_formed(key: str) -> bool:
     """Whether this can be a key at all."""
     found = _KEY.fullmatch(key)
     return found is not None and hmac.compare_digest(_checksum(found[1] + found[2]), found[3])
+
+
+def prefix_in(text: str) -> str:
+    """The prefix in a key, in `thub_<prefix>_…`, or the text itself when it looks like neither."""
+    found = _START.match(text)
+    return found[1] if found else text
 
 
 def key_hash(key: str) -> str:

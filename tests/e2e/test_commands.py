@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -34,6 +35,87 @@ def test_addkey_prints_the_key_alone_on_the_last_line(home: Home) -> None:
     assert again.stderr.strip() == ("toolhub: A key named 'agent' exists already; revoke it, or choose another name.")
     unknown = home.run("addkey", "other", "--scope", "everything")
     assert "Unknown scope 'everything'" in unknown.stderr
+
+
+def test_addkey_limits_a_key(home: Home) -> None:
+    made = ("--read-only", "--rate", "100/60", "--expires", "30d")
+    done = home.run("addkey", "reader", *made)
+    assert done.returncode == 0, done.stderr
+    assert "reading only, until 20" in done.stdout
+    careful = home.run("addkey", "careful", "--no-destructive", "--expires", "2999-12-31")
+    assert "destroying nothing, until 3000-01-01 00:00 UTC" in careful.stdout
+    listed = {key["name"]: key for key in json.loads(home.run("listkeys", "--json").stdout)}
+    reader = listed["reader"]
+    assert (reader["mayWrite"], reader["mayDestroy"], reader["rateLimit"]) == (
+        False,
+        False,
+        {"max": 100, "seconds": 60},
+    )
+    assert (listed["careful"]["mayWrite"], listed["careful"]["mayDestroy"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--expires", "soon"), 2, "must be like 30d, or a day like 2027-01-31"),
+        (("--expires", "99999d", "--expires", "9999-12-31"), 2, "must be like 30d"),
+        (("--expires", "2020-01-01"), 2, "that day is over"),
+        (("--rate", "fast"), 2, "must be like 100/60"),
+        (("--rate", "0/60"), 1, "A rate limit is 1 to 1000000 requests in 1 to 86400 seconds"),
+        (("--toolset", "none"), 1, "There is no toolset 'none'; there are: none"),
+    ],
+)
+def test_addkey_refuses_what_makes_no_sense(home: Home, arguments: tuple[str, ...], code: int, said: str) -> None:
+    done = home.run("addkey", "senseless", *arguments)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+
+
+def test_listkeys_tells_everything_but_the_key(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    assert "There are no keys." in home.run("listkeys").stdout
+    assert json.loads(home.run("listkeys", "--json").stdout) == []
+    secret = last_line(home.run("addkey", "agent\x1b[31m", "--scope", "tools:list", "--no-destructive").stdout)
+    head, row = home.run("listkeys").stdout.splitlines()
+    columns = ["NAME", "PREFIX", "STATE", "OWNER", "SCOPES", "TOOLSETS", "KINDS", "EXPIRES", "LAST USED"]
+    assert re.split("  +", head) == columns
+    prefix = secret[5:13]
+    shown = ["agent\N{REPLACEMENT CHARACTER}[31m", prefix, "works", "-", "tools:list", "all", "read, write"]
+    assert re.split("  +", row) == [*shown, "never", "never"]
+    assert "\x1b" not in row, "a name does not write to the terminal"
+    (key,) = json.loads(home.run("listkeys", "--json").stdout)
+    assert key["prefix"] == prefix
+    assert secret[14:] not in json.dumps(key) + row
+
+
+def test_revokekey_ends_a_key_by_its_name_its_start_or_itself(home: Home) -> None:
+    for name, given in (
+        ("by-name", lambda _: "by-name"),
+        ("by-start", lambda key: key[5:13]),
+        ("by-key", lambda key: key),
+    ):
+        secret = last_line(home.run("addkey", name).stdout)
+        done = home.run("revokekey", given(secret), "--reason", "it leaked")
+        assert done.stdout == f"{name} is revoked; the next request with it is refused.\n"
+        assert home.run("revokekey", name).stdout == f"{name} was revoked already.\n"
+    states = {key["name"]: key["state"] for key in json.loads(home.run("listkeys", "--json").stdout)}
+    assert {states["by-name"], states["by-start"], states["by-key"]} == {"revoked"}
+    with closing(sqlite3.connect(home.database)) as database:
+        reasons = database.execute("SELECT reason FROM tools_app_auditentry WHERE action = 'key.revoke'").fetchall()
+    assert set(reasons) == {("it leaked",)}
+
+
+def test_revokekey_ends_no_key_by_guess(home: Home) -> None:
+    unknown = home.run("revokekey", "nobody")
+    assert unknown.returncode == 1
+    assert "there is no key 'nobody'" in unknown.stderr
+    prefix = last_line(home.run("addkey", "first-of-two").stdout)[5:13]
+    home.run("addkey", prefix)
+    double = home.run("revokekey", prefix)
+    assert double.returncode == 1
+    assert "is the name of one key and the start of another" in double.stderr
 
 
 @pytest.mark.parametrize(

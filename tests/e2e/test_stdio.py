@@ -126,6 +126,11 @@ def agent(shared: Home, request: pytest.FixtureRequest) -> Iterator[Agent]:
         yield connected
 
 
+def toolset(name: str, names: str) -> str:
+    columns = "name, description, packs, categories, tags, names"
+    return f"INSERT INTO tools_app_toolset ({columns}) VALUES ('{name}', '', '[]', '[]', '[]', '{names}')"  # noqa: S608
+
+
 def change(home: Home, *statements: str) -> None:
     """What another program does to the database, in one transaction."""
     with closing(sqlite3.connect(home.database, timeout=5)) as database, database:
@@ -247,6 +252,42 @@ def test_tells_of_a_switch_within_a_second_and_refuses_the_next_call(home: Home,
             agent.stdin.close()
             ended = [message for message in agent.rest() if message.get("id") == listening]
             assert [message["result"]["_meta"][f"{PREFIX}subscriptionId"] for message in ended] == [listening]
+
+
+@ERAS
+def test_an_agent_of_a_toolset_sees_nothing_else_and_is_told_of_nothing_else(home: Home, era: str) -> None:
+    change(home, toolset("sums", '["calculate"]'))
+    with Agent(home, era, arguments=["--toolset", "sums"], TOOLHUB_WATCH_SECONDS="0.02") as agent:
+        agent.connect()
+        if era == MODERN:
+            agent.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+            assert agent.next()["method"] == "notifications/subscriptions/acknowledged"
+        assert [tool["name"] for tool in agent.tools()] == ["calculate"]
+        refused = agent.answer(agent.ask_tool("echo", message="hi"))["error"]
+        assert (refused["code"], refused["message"]) == (INVALID_PARAMS, "Unknown tool: echo")
+        switch(home, "echo", False)
+        assert agent.silent(0.3)
+        change(home, """UPDATE tools_app_toolset SET names = '["count", "nap"]'""")
+        agent.told(CHANGED)
+        assert [tool["name"] for tool in agent.tools()] == ["count", "nap"]
+
+
+def test_an_agent_that_only_reads_is_not_shown_what_writes(home: Home) -> None:
+    change(home, toolset("mine", '["count", "nap"]'))
+    with Agent(home, arguments=["--toolset", "mine", "--read-only"]) as agent:
+        agent.connect()
+        assert [tool["name"] for tool in agent.tools()] == ["count"]
+        refused = agent.call("nap")
+        assert refused["_meta"]["toolhub/error"]["code"] == "AUTHORIZATION_ERROR"
+        assert texts(refused)[0] == "Permission denied: nap can write, and you may not use tools that do"
+
+
+def test_a_toolset_that_is_unknown_ends_the_start(home: Home) -> None:
+    change(home, toolset("mine", "[]"))
+    done = home.run("runmcp", "--toolset", "mine", "--toolset", "their")
+    assert done.returncode == 2
+    assert done.stderr == "toolhub: there is no toolset 'their'; there are: mine\n"
+    assert done.stdout == ""
 
 
 def test_tells_once_of_many_changes_and_not_at_all_of_what_nobody_sees(home: Home) -> None:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,7 +26,9 @@ PREFIX = "io.modelcontextprotocol/"
 class Agent:
     """A running `toolhub runmcp` and the only client it has. Ended with the block."""
 
-    def __init__(self, home: Home, era: str = LEGACY, *, reading: bool = True, **extra: str) -> None:
+    def __init__(
+        self, home: Home, era: str = LEGACY, *, arguments: Sequence[str] = (), reading: bool = True, **extra: str
+    ) -> None:
         self.era = era
         self.seen: list[dict[str, Any]] = []
         self.raw: list[bytes] = []
@@ -34,7 +37,7 @@ class Agent:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 – closed with the block
         self.begun = time.monotonic()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "toolhub", "runmcp"],
+            [sys.executable, "-m", "toolhub", "runmcp", *arguments],
             env={**home.environment, **extra},
             cwd=CHECKOUT.anchor,
             stdin=subprocess.PIPE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, date, datetime, time, timedelta
 from typing import ClassVar
 
 from django.conf import settings
@@ -17,6 +17,11 @@ from tools_app.policies import Rate
 
 def default_scopes() -> list[str]:
     return ["tools:list", "tools:read", "tools:execute"]
+
+
+def after(day: date) -> datetime:
+    """When a key ends that works to the end of this day (UTC)."""
+    return datetime.combine(day + timedelta(days=1), time(), UTC)
 
 
 class ApiKey(models.Model):
@@ -82,6 +87,11 @@ class ApiKey(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def state(self, now: datetime) -> str:
+        if self.revoked_at is not None:
+            return "revoked"
+        return "works" if self.usable(now) else "expired"
 
     def usable(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import getpass
-from typing import Any
+import re
+from argparse import ArgumentTypeError
+from datetime import date, datetime, timedelta
+from typing import Any, Final
 
 from django.core.management.base import CommandParser
+from django.utils import timezone
 
 from tools_app import governance
 from tools_app.management.hub_command import HubCommand
+from tools_app.models import ApiKey
+from tools_app.models.keys import after
+
+_DAYS: Final = re.compile(r"([1-9][0-9]{0,4})d")
+_RATE: Final = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
 
 
 class Command(HubCommand):
@@ -16,9 +25,84 @@ class Command(HubCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="who or what will use the key")
-        parser.add_argument("--scope", action="append", dest="scopes", metavar="SCOPE", help="may be repeated")
+        parser.add_argument(
+            "--scope",
+            action="append",
+            dest="scopes",
+            metavar="SCOPE",
+            help=f"may be repeated: {', '.join(governance.SCOPES)}; without it, list, read and execute",
+        )
+        parser.add_argument(
+            "--toolset",
+            action="append",
+            dest="toolsets",
+            default=[],
+            metavar="NAME",
+            help="only these tools; may be repeated",
+        )
+        parser.add_argument("--read-only", action="store_true", help="only tools that say they change nothing")
+        parser.add_argument("--no-destructive", action="store_true", help="only tools that say they destroy nothing")
+        parser.add_argument(
+            "--rate", type=_rate, metavar="REQUESTS/SECONDS", help="a limit of its own, like 100/60 for 100 a minute"
+        )
+        parser.add_argument(
+            "--expires", type=_expiry, metavar="DAYS|DATE", help="after so many days, like 30d, or at the end of a day"
+        )
 
-    def handle(self, *args: Any, name: str, scopes: list[str] | None, **options: Any) -> None:
-        key, secret = governance.create_key(name, actor=f"command:{getpass.getuser()}", scopes=scopes)
-        self.stdout.write(f"Key {key.name!r} may use {', '.join(key.scopes)}. Keep it now, it is not stored:")
+    def handle(
+        self,
+        *args: Any,
+        name: str,
+        scopes: list[str] | None,
+        toolsets: list[str],
+        read_only: bool,
+        no_destructive: bool,
+        rate: tuple[int, int] | None,
+        expires: datetime | None,
+        **options: Any,
+    ) -> None:
+        key, secret = governance.create_key(
+            name,
+            actor=f"command:{getpass.getuser()}",
+            scopes=scopes,
+            toolsets=toolsets,
+            may_write=not read_only,
+            may_destroy=not no_destructive,
+            rate=rate,
+            expires_at=expires,
+        )
+        self.stdout.write(f"Key {key.name!r} may use {_in_words(key)}. Keep it now, it is not stored:")
         self.stdout.write(secret)
+
+
+def _in_words(key: ApiKey) -> str:
+    said = ", ".join(key.scopes)
+    if toolsets := ", ".join(toolset.name for toolset in key.toolsets.all()):
+        said += f", in {toolsets}"
+    if not key.may_write:
+        said += ", reading only"
+    elif not key.may_destroy:
+        said += ", destroying nothing"
+    if key.expires_at is not None:
+        said += f", until {key.expires_at:%Y-%m-%d %H:%M} UTC"
+    return said
+
+
+def _rate(text: str) -> tuple[int, int]:
+    found = _RATE.fullmatch(text)
+    if found is None:
+        raise ArgumentTypeError("must be like 100/60: so many requests in so many seconds")
+    return int(found[1]), int(found[2])
+
+
+def _expiry(text: str) -> datetime:
+    now = timezone.now()
+    try:
+        if days := _DAYS.fullmatch(text):
+            return now + timedelta(days=int(days[1]))
+        expiry = after(date.fromisoformat(text))
+    except (ValueError, OverflowError) as error:
+        raise ArgumentTypeError("must be like 30d, or a day like 2027-01-31") from error
+    if expiry <= now:
+        raise ArgumentTypeError("that day is over")
+    return expiry

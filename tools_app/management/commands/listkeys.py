@@ -1,0 +1,66 @@
+"""Tell which API keys there are; never a key itself."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from django.core.management.base import CommandParser
+from django.utils import timezone
+
+from tools_app.errors import shortened
+from tools_app.management.hub_command import HubCommand
+from tools_app.models import ApiKey
+
+
+class Command(HubCommand):
+    help = "List the API keys: who has them, what they may do, when they were used. A key itself cannot be shown."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--json", action="store_true", dest="as_json", help="for programs")
+
+    def handle(self, *args: Any, as_json: bool, **options: Any) -> None:
+        now = timezone.now()
+        keys = [_described(key, now) for key in ApiKey.objects.select_related("owner").prefetch_related("toolsets")]
+        if as_json:
+            self.stdout.write(json.dumps(keys, indent=2, ensure_ascii=False))
+        elif not keys:
+            self.stdout.write("There are no keys. `toolhub addkey NAME` makes one.")
+        else:
+            for line in _table(keys):
+                self.stdout.write(line)
+
+
+def _described(key: ApiKey, now: datetime) -> dict[str, Any]:
+    return {
+        "name": key.name,
+        "prefix": key.prefix,
+        "state": key.state(now),
+        "owner": key.owner.get_username() if key.owner else None,
+        "scopes": key.scopes,
+        "toolsets": [toolset.name for toolset in key.toolsets.all()],
+        "mayWrite": key.may_write,
+        "mayDestroy": key.may_destroy,
+        "rateLimit": {"max": key.rate.most, "seconds": key.rate.seconds} if key.rate else None,
+        "expiresAt": key.expires_at and key.expires_at.isoformat(),
+        "lastUsedAt": key.last_used_at and key.last_used_at.isoformat(),
+    }
+
+
+def _table(keys: list[dict[str, Any]]) -> list[str]:
+    rows = [("NAME", "PREFIX", "STATE", "OWNER", "SCOPES", "TOOLSETS", "KINDS", "EXPIRES", "LAST USED")]
+    for key in keys:
+        kinds = "all" if key["mayDestroy"] else "read, write" if key["mayWrite"] else "read"
+        row = (key["name"], key["prefix"], key["state"], key["owner"] or "-", " ".join(key["scopes"]))
+        times = (_minute(key["expiresAt"]), _minute(key["lastUsedAt"]))
+        rows.append((*row, " ".join(key["toolsets"]) or "all", kinds, *times))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(shortened(cell.ljust(width), width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _minute(time: str | None) -> str:
+    return f"{time[:10]} {time[11:16]}" if time else "never"
