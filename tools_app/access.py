@@ -19,6 +19,12 @@ from tools_app.tool import Caller
 MOST_REMEMBERED: Final = 10_000
 LOCAL_SCOPES: Final = frozenset({"tools:list", "tools:read", "tools:execute"})
 
+_SCOPES_OF: Final = {
+    "tools_app.view_toolrecord": ("tools:list", "tools:read"),
+    "tools_app.change_toolrecord": ("tools:execute", "tools:manage"),
+    # Whoever may make a key may make one that may do everything.
+    "tools_app.add_apikey": ("admin:*",),
+}
 _REFUSED: Final = "The key is unknown, revoked or expired"
 
 
@@ -66,11 +72,7 @@ async def caller_of_key(presented: str | None) -> Caller:
 
 def caller_of_user(user: Any) -> Caller:
     """A person in the admin, limited by the permissions of the user."""
-    scopes = {"tools:list", "tools:read"}
-    if user.has_perm("tools_app.change_toolrecord"):
-        scopes |= {"tools:execute", "tools:manage"}
-    if user.is_superuser:
-        scopes.add("admin:*")
+    scopes = {scope for permission, granted in _SCOPES_OF.items() if user.has_perm(permission) for scope in granted}
     return Caller("user", f"user:{user.pk}", user.get_username(), frozenset(scopes))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.db import connections
 from django.db.models.signals import post_migrate, pre_migrate
 
@@ -26,7 +26,10 @@ def _before_migrate(using: str, **_: Any) -> None:
     revision.drop_triggers(connections[using])
 
 
-def _after_migrate(using: str, **_: Any) -> None:
+def _after_migrate(using: str, **given: Any) -> None:
+    from tools_app import roles
     from tools_app.models import revision
 
     revision.create_triggers(connections[using])
+    # At a flush, all apps there are; else those that are migrated so far.
+    roles.grant(using, given.get("apps", apps))

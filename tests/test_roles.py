@@ -1,0 +1,106 @@
+"""Viewer, operator, admin: what each may, and that somebody has decided about every permission there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import Group, Permission, User
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+
+from tools_app import access, roles
+
+pytestmark = pytest.mark.django_db
+
+ALL = ("add", "change", "delete", "view")
+# Written by the hub itself or by Django, and changed by nobody.
+NOBODY = {
+    *(f"tools_app.{verb}_{model}" for verb in ALL for model in ("chore", "idempotencykey", "keytoolset", "revision")),
+    *(f"tools_app.{verb}_tooltag" for verb in ALL),
+    *(
+        f"tools_app.{verb}_{model}"
+        for verb in ("add", "change", "delete")
+        for model in ("auditentry", "call", "callhour", "definition", "errorlog", "process", "tag")
+    ),
+    *("tools_app.add_errorgroup", "tools_app.delete_errorgroup"),
+    *("tools_app.add_toolrecord", "tools_app.delete_toolrecord"),
+    "tools_app.delete_apikey",
+    *(f"auth.{verb}_permission" for verb in ALL),
+    *(f"admin.{verb}_logentry" for verb in ALL),
+    *(f"contenttypes.{verb}_contenttype" for verb in ALL),
+    *(f"sessions.{verb}_session" for verb in ALL),
+}
+
+
+def of_group(role: str) -> set[str]:
+    pairs = Group.objects.get(name=role).permissions.values_list("content_type__app_label", "codename")
+    return {f"{label}.{codename}" for label, codename in pairs}
+
+
+def user(role: str) -> User:
+    made = User.objects.create_user(f"a-{role}")
+    made.groups.add(Group.objects.get(name=role))
+    return made
+
+
+def test_somebody_has_decided_about_every_permission() -> None:
+    pairs = Permission.objects.values_list("content_type__app_label", "codename")
+    there = {f"{label}.{codename}" for label, codename in pairs}
+    decided = roles.permissions_of(roles.ADMIN) | NOBODY
+    assert there - decided == set(), "decide who may: tools_app/roles.py, or NOBODY here"
+    assert decided - there == set(), "these are gone"
+    assert roles.permissions_of(roles.ADMIN) & NOBODY == set()
+
+
+@pytest.mark.parametrize("role", [roles.VIEWER, roles.OPERATOR, roles.ADMIN])
+def test_each_role_is_a_group_with_its_permissions(role: str) -> None:
+    assert of_group(role) == roles.permissions_of(role)
+
+
+def test_each_role_may_what_the_one_before_may() -> None:
+    viewer, operator, admin = (roles.permissions_of(role) for role in roles.GRANTED)
+    assert viewer < operator < admin
+    assert all(name.partition(".")[2].startswith("view_") for name in viewer), "who views changes nothing"
+    assert "tools_app.view_payload" not in operator
+    with pytest.raises(KeyError):
+        roles.permissions_of("janitor")
+
+
+@pytest.mark.parametrize(
+    ("role", "scopes"),
+    [
+        (roles.VIEWER, {"tools:list", "tools:read"}),
+        (roles.OPERATOR, {"tools:list", "tools:read", "tools:execute", "tools:manage"}),
+        (roles.ADMIN, {"tools:list", "tools:read", "tools:execute", "tools:manage", "admin:*"}),
+    ],
+)
+def test_the_scopes_of_a_person_follow_from_the_role(role: str, scopes: set[str]) -> None:
+    assert access.caller_of_user(user(role)).scopes == scopes
+
+
+def test_a_person_without_a_role_may_nothing_and_a_superuser_everything() -> None:
+    assert access.caller_of_user(User.objects.create_user("nobody")).scopes == frozenset()
+    assert access.caller_of_user(User.objects.create_superuser("root")).may("admin:*")
+
+
+def test_migrate_takes_back_what_was_given_to_a_role_and_leaves_what_is_not_the_hubs() -> None:
+    viewer, own = Group.objects.get(name=roles.VIEWER), Group.objects.create(name="night shift")
+    extra, theirs = (
+        Permission.objects.get(codename="change_toolrecord"),
+        Permission.objects.get(codename="view_session"),
+    )
+    viewer.permissions.set([extra, theirs])
+    own.permissions.set([extra])
+    call_command("migrate", verbosity=0)
+    assert of_group(roles.VIEWER) == roles.permissions_of(roles.VIEWER) | {"sessions.view_session"}
+    assert of_group("night shift") == {"tools_app.change_toolrecord"}
+
+
+def test_a_database_that_has_no_groups_yet_is_left_alone(django_assert_num_queries: Any) -> None:
+    before = MigrationLoader(connection).project_state([("contenttypes", "0001_initial")]).apps
+    with django_assert_num_queries(0):
+        roles.grant("default", before)
+    assert apps.get_model("auth", "Group").objects.count() == 3
