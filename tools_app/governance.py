@@ -96,6 +96,20 @@ def set_policy(name: str, policy: Mapping[str, int | None], *, actor: str, reaso
     return sorted(changes)
 
 
+def change_tool(
+    name: str, *, enabled: bool | None, policy: Mapping[str, int | None], actor: str, reason: str = ""
+) -> None:
+    """Switch a tool and set its policy: all of it, or nothing. `enabled=None` leaves the switch alone.
+
+    Raises:
+        ToolNotFoundError, ValidationError
+    """
+    with transaction.atomic():
+        if enabled is not None:
+            set_enabled([name], enabled, actor=actor, reason=reason)
+        set_policy(name, policy, actor=actor, reason=reason)
+
+
 def create_toolset(name: str, *, actor: str, reason: str = "", **given: Any) -> Toolset:
     """Make a named choice of tools. `given` holds any of the names in `TOOLSET`.
 

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from django.db.backends.signals import connection_created
 
 from tests.api.rest import Rest
 from tests.support.tools import Hub, eventually
@@ -33,6 +34,23 @@ def rest(make_key: MakeKey) -> Iterator[Rest]:
     made = Rest(make_key())
     yield made
     made.close()
+
+
+@pytest.fixture
+def statements() -> Iterator[list[str]]:
+    """Every SQL statement of every connection that is opened from now on."""
+    seen: list[str] = []
+
+    def record(execute: Any, sql: str, *rest: Any) -> Any:
+        seen.append(sql.strip())
+        return execute(sql, *rest)
+
+    def listen(connection: Any, **_: Any) -> None:
+        connection.execute_wrappers.append(record)
+
+    connection_created.connect(listen)
+    yield seen
+    connection_created.disconnect(listen)
 
 
 @pytest.fixture

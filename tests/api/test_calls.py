@@ -11,7 +11,7 @@ import pytest
 from tests.api.rest import TIMESTAMP, Rest, failure
 from tests.support.tools import Programmable
 from tools_app import engine, governance
-from tools_app.api.tools import CallAnswer
+from tools_app.api.calling import CallAnswer
 from tools_app.errors import (
     ApiError,
     InvalidArgumentsError,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.db.backends.signals import connection_created
 
 from tests.api.conftest import MakeKey
 from tests.api.rest import TIMESTAMP, Rest, failure
@@ -21,6 +20,9 @@ WRONG_QUERIES = [
     ("category=", "/category"),
     ("tag=", "/tag"),
     ("tag=" + "x" * 65, "/tag"),
+    ("pack=", "/pack"),
+    ("q=", "/q"),
+    ("q=" + "x" * 501, "/q"),
     ("page=1&page=2", "/page"),
     ("tag=a&tag=b", "/tag"),
     ("limits=3", "/limits"),
@@ -111,6 +113,14 @@ def test_an_item_has_what_the_document_asks_for_and_its_schema(rest: Rest) -> No
         ("tag=%00", []),
         ("tag=%FF%FE", []),
         ("category=EVEN", []),
+        ("pack=builtin", ["calculate", "echo"]),
+        ("pack=nothing", []),
+        ("q=SHELF_5", ["shelf_5"]),
+        ("q=message%20back", ["echo"]),
+        ("q=something", [f"shelf_{number}" for number in range(6)]),
+        ("q=something&tag=t2", ["shelf_2"]),
+        ("q=%20", []),
+        ("q=%25", []),
     ],
 )
 def test_filters_must_all_fit(rest: Rest, shelf: None, query: str, expected: list[str]) -> None:
@@ -144,6 +154,35 @@ def test_refuses_any_other_query(rest: Rest, subtests: pytest.Subtests) -> None:
             told = failure(rest.get(f"/v1/tools?{query}"), 400, "VALIDATION_ERROR")
             assert told["error"] == "Validation failed"
             assert [problem["path"] for problem in told["details"]] == [path]
+
+
+def test_an_address_that_takes_no_parameters_refuses_every_one(rest: Rest) -> None:
+    for path in ("/v1/tools/echo", "/v1/tags", "/v1/categories", "/v1/calls/1"):
+        told = failure(rest.get(f"{path}?verbose=1"), 400, "VALIDATION_ERROR")
+        assert told["details"] == [{"path": "/verbose", "message": "Unknown parameter: verbose"}]
+
+
+@pytest.mark.parametrize("path", ["/v1/tools", "/v1/tools?tag=all&limit=2", "/v1/tools/echo"])
+def test_a_client_that_has_the_answer_is_told_so_and_nothing_more(rest: Rest, shelf: None, path: str) -> None:
+    first = rest.get(path)
+    tag = first.headers["ETag"]
+    for known in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+        again = rest.get(path, If_None_Match=known)
+        assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", tag)
+        assert again.headers["Cache-Control"] == "private, no-cache"
+        assert again.headers["Vary"] == "Authorization, X-API-Key"
+
+    assert rest.get(path, If_None_Match='"other"').content == first.content
+
+
+def test_the_tag_of_an_answer_changes_with_it(rest: Rest, shelf: None) -> None:
+    before = rest.get("/v1/tools/shelf_5").headers["ETag"]
+    governance.set_policy("shelf_5", {"timeout_ms": 700}, actor="test")
+
+    changed = rest.get("/v1/tools/shelf_5", If_None_Match=before)
+
+    assert changed.status_code == 200
+    assert changed.headers["ETag"] != before
 
 
 def test_tells_everything_that_is_wrong_with_a_query_and_repeats_no_value(rest: Rest) -> None:
@@ -308,20 +347,3 @@ def switched_off(programmable: Programmable) -> Programmable:
 def gone(programmable: Programmable) -> Programmable:
     sources.registry().remove("programmable")
     return programmable
-
-
-@pytest.fixture
-def statements() -> Any:
-    """Every SQL statement of every connection that is opened from now on."""
-    seen: list[str] = []
-
-    def record(execute: Any, sql: str, *rest: Any) -> Any:
-        seen.append(sql.strip())
-        return execute(sql, *rest)
-
-    def listen(connection: Any, **_: Any) -> None:
-        connection.execute_wrappers.append(record)
-
-    connection_created.connect(listen)
-    yield seen
-    connection_created.disconnect(listen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ninja import NinjaAPI
 
-from tools_app.api import health, root, tools
+from tools_app.api import audit, calling, calls, failures, health, root, search, tools
 from tools_app.api.authentication import KeyAuthentication
 from tools_app.api.bodies import StrictParser
 from tools_app.api.errors import register_exception_handlers
@@ -22,4 +22,11 @@ api = NinjaAPI(
 register_exception_handlers(api)
 api.add_router("", root.router)
 api.add_router("", health.router)
+# Before the addresses with a name in them, which would take "call" and "search" for one.
+api.add_router("v1/tools", calling.router)
+api.add_router("v1/tools", search.router)
 api.add_router("v1/tools", tools.router)
+api.add_router("v1", search.labels)
+api.add_router("v1/calls", calls.router)
+api.add_router("v1/errors", failures.router)
+api.add_router("v1/audit", audit.router)

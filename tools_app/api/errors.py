@@ -11,6 +11,7 @@ import math
 from typing import Any, Final, NoReturn
 
 from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import HttpError
@@ -21,7 +22,7 @@ from pydantic.alias_generators import to_camel
 from tools_app import engine
 from tools_app.api import faults
 from tools_app.api.answers import answer, timestamp
-from tools_app.errors import AuthenticationError, ToolError, ValidationError, shortened
+from tools_app.errors import AuthenticationError, StorageBusyError, ToolError, ValidationError, shortened
 from tools_app.tool import Caller
 
 log = logging.getLogger("tools_app.api")
@@ -89,6 +90,11 @@ class Failure(BaseModel):
     call_id: str | None = None
 
 
+def failures(*statuses: int) -> dict[int, type[Failure]]:
+    """For the description of a view: the ways in which it can fail, beside those in which every view can."""
+    return dict.fromkeys(sorted({400, 401, 403, 429, 500, 503, *statuses}), Failure)
+
+
 def register_exception_handlers(api: NinjaAPI) -> None:
     """Keep ninja from answering itself: whatever happens inside it comes out of the view, where `door` stands."""
     for kind in (Exception, Http404, HttpError, NinjaValidationError):
@@ -132,6 +138,8 @@ def translated(error: BaseException) -> ToolError | None:
             return ValidationError("The request cannot be read", detail=error)
         case Http404():
             return RouteNotFoundError()
+        case OperationalError() | InterfaceError():
+            return StorageBusyError(detail=error)
     return None
 
 

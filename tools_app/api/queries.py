@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, TypeVar
 
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
+
+Row = TypeVar("Row", bound=Model)
 
 MOST_PAGES: Final = 1_000_000
 MOST_ON_A_PAGE: Final = 100
 
 _DIGITS: Final = re.compile(r"[0-9]{1,9}")
+_MOMENT: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})"
+)
 
 
 def _number(value: Any) -> Any:
@@ -28,25 +37,54 @@ def _flag(value: Any) -> Any:
     return value
 
 
-Page = Annotated[int, Field(ge=1, le=MOST_PAGES), BeforeValidator(_number)]
-Limit = Annotated[int, Field(ge=1, le=MOST_ON_A_PAGE), BeforeValidator(_number)]
+def _moment(value: Any) -> Any:
+    # Pydantic would take numbers for seconds since 1970, and a date for its first second.
+    if isinstance(value, str) and not _MOMENT.fullmatch(value):
+        raise _no_moment()
+    return value
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise _no_moment() from None
+
+
+def _no_moment() -> PydanticCustomError:
+    return PydanticCustomError("moment", "no moment", {"expected": "a moment like 2026-01-31T12:00:00Z"})
+
+
+WholeNumber = Annotated[int, BeforeValidator(_number)]
+Page = Annotated[WholeNumber, Field(ge=1, le=MOST_PAGES, description="The first is 1")]
+Limit = Annotated[WholeNumber, Field(ge=1, le=MOST_ON_A_PAGE, description="How many at most")]
 Flag = Annotated[bool, BeforeValidator(_flag)]
-Word = Annotated[str, Field(min_length=1, max_length=64)]
+Text = Annotated[str, Field(min_length=1)]
+Word = Annotated[Text, Field(max_length=64)]
+Moment = Annotated[datetime, BeforeValidator(_moment), AfterValidator(_in_utc)]
+Cursor = Annotated[Text, Field(max_length=512, description="`nextCursor` of the page before")]
 
 
-def optional() -> Any:
+def optional(description: str | None = None) -> Any:
     """A parameter that may be left out. Null cannot be sent in an address, so the API's description is without it."""
-    return Field(None, json_schema_extra=_without_null)
+    return Field(None, description=description, json_schema_extra=_without_null)
 
 
 def _without_null(schema: dict[str, Any]) -> None:
     schema |= schema.pop("anyOf")[0]
 
 
+def narrowed(rows: QuerySet[Row], wanted: Mapping[str, Any]) -> QuerySet[Row]:
+    """The rows that fit everything that was asked for. What may be asked for is named in our code."""
+    if any(isinstance(value, str) and "\0" in value for value in wanted.values()):
+        return rows.none()  # PostgreSQL refuses to look for it.
+    return rows.filter(*((column, value) for column, value in wanted.items() if value is not None))
+
+
 class QueryString(BaseModel):
     """The query parameters of one address."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
 
     @model_validator(mode="before")
     @classmethod

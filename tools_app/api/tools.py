@@ -1,39 +1,28 @@
-"""The tools: list them, look at one, call one."""
+"""The tools: list them, look at one, switch one and set its policy."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Query, Router
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from ninja import Query
+from pydantic import Field
 
-from tools_app import access, catalog, engine
-from tools_app.api.answers import answer, timestamp
+from tools_app import access, catalog, database, governance
+from tools_app.api.answers import Shown, answer, answer_unless_known, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import Body
-from tools_app.api.errors import DOOR, REPLAYED, Failure
-from tools_app.api.queries import Flag, Limit, Page, QueryString, Word, optional
+from tools_app.api.errors import failures
+from tools_app.api.queries import Flag, Limit, Page, QueryString, Text, Word, optional
+from tools_app.api.routing import StrictRouter
 from tools_app.catalog import Entry
 from tools_app.errors import ToolNotFoundError
-from tools_app.models.tools import (
-    MAX_RETRIES,
-    MAX_RETRY_DELAY_MS,
-    MAX_TIMEOUT_MS,
-    MIN_RETRY_DELAY_MS,
-    MIN_TIMEOUT_MS,
-)
+from tools_app.models.tools import POLICY
 
-router = Router(tags=["tools"])
+router = StrictRouter(tags=["tools"])
 
-_REFUSED: Final = {(400, 401, 403, 500, 503): Failure}
-_FAILED: Final = {(400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 502, 503): Failure}
-
-
-class Shown(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel)
+EXAMPLE: Final = "echo"
 
 
 class Parameter(Shown):
@@ -51,7 +40,7 @@ class Parameter(Shown):
 class ToolItem(Shown):
     """A tool as lists show it. What this process has not loaded has no schema."""
 
-    name: str
+    name: str = Field(examples=[EXAMPLE])
     title: str
     description: str
     parameters: list[Parameter]
@@ -112,9 +101,13 @@ class ToolPage(Shown):
 
 
 class ListQuery(QueryString):
-    category: Word | None = optional()
-    tag: Word | None = optional()
-    enabled: Flag | None = optional()
+    category: Word | None = optional("Only tools of this category")
+    tag: Word | None = optional("Only tools with this tag")
+    pack: Word | None = optional("Only tools of this pack")
+    enabled: Flag | None = optional("Only tools that are switched on, or off")
+    q: Annotated[Text, Field(max_length=500)] | None = optional(
+        "Only tools in whose name, title, description, category or tags all of these words occur"
+    )
     page: Page = 1
     limit: Limit = 50
 
@@ -122,104 +115,138 @@ class ListQuery(QueryString):
         return (
             (self.category is None or entry.category == self.category)
             and (self.tag is None or self.tag in entry.tags)
+            and (self.pack is None or entry.pack == self.pack)
             and (self.enabled is None or entry.enabled == self.enabled)
         )
 
 
-class CallOptions(Body):
-    timeout: int | None = Field(
-        default=None, description=f"Milliseconds after which to give up, {MIN_TIMEOUT_MS} to {MAX_TIMEOUT_MS}"
+def _decided(part: str, description: str) -> Any:
+    """A part of the policy that may be decided, within its bounds, or left to others with null."""
+    low, high = POLICY[part]
+    return Field(default=None, ge=low, le=high, description=description)
+
+
+class RateDecision(Body):
+    max: int = Field(ge=POLICY["rate_calls"][0], le=POLICY["rate_calls"][1], description="So many calls …")
+    time_window: int = Field(
+        ge=POLICY["rate_seconds"][0] * 1000,
+        le=POLICY["rate_seconds"][1] * 1000,
+        multiple_of=1000,
+        description="… in so many milliseconds, full seconds",
     )
-    retry: int | None = Field(
-        default=None, description=f"How often to try again when that can help and does no harm, 0 to {MAX_RETRIES}"
-    )
-    retry_delay: int | None = Field(
-        default=None,
-        description=f"Milliseconds before the first new try, {MIN_RETRY_DELAY_MS} to {MAX_RETRY_DELAY_MS}",
-    )
-    dry_run: bool = Field(default=False, description="Check everything and tell what would be done, and do nothing")
 
 
-class CallRequest(Body):
-    name: str = Field(min_length=1)
-    parameters: dict[str, Any] = {}
-    options: CallOptions = CallOptions()
+class PolicyDecision(Body):
+    """What is left out stays as it is; null lets the tool, its pack and the settings decide."""
+
+    timeout_ms: int | None = _decided("timeout_ms", "Milliseconds after which a call ends")
+    retries: int | None = _decided("retries", "How often to try again")
+    retry_delay_ms: int | None = _decided("retry_delay_ms", "Milliseconds before the first new try")
+    rate_limit: RateDecision | None = None
+    cache_seconds: int | None = _decided("cache_seconds", "How long to give an answer again; read-only tools only")
+
+    def as_columns(self) -> dict[str, int | None]:
+        columns: dict[str, int | None] = self.model_dump(exclude_unset=True, exclude={"rate_limit"})
+        if "rate_limit" in self.model_fields_set:
+            rate = self.rate_limit
+            columns["rate_calls"] = rate.max if rate else None
+            columns["rate_seconds"] = rate.time_window // 1000 if rate else None
+        return columns
 
 
-class CallAnswer(Shown):
-    success: bool
-    result: Any
-    execution_time: int = Field(description="Milliseconds")
-    timestamp: str
-    call_id: str
-    dry_run: bool | None = Field(default=None, description="Nothing was done: the result says what would have been")
-    cached: bool | None = Field(default=None, description="An answer that was given before, for the same parameters")
+def _without_default(schema: dict[str, Any]) -> None:
+    del schema["default"]
 
 
-@router.get("", response={200: ToolPage, **_REFUSED}, url_name="tools")
+class Change(Body):
+    """What operators decide about a tool. What is left out stays as it is."""
+
+    enabled: bool = Field(default=True, json_schema_extra=_without_default)
+    policy: PolicyDecision = PolicyDecision()
+    reason: Annotated[str, Field(max_length=500)] = Field(default="", description="For the audit trail")
+
+
+@router.get("", response={200: ToolPage, 304: None, **failures()}, url_name="tools")
 async def list_tools(request: HttpRequest, query: Query[ListQuery]) -> HttpResponse:
     """List the tools by name, a page at a time. All filters must fit."""
     caller = caller_of(request)
     access.require(caller, "tools:list")
-    found = [entry for entry in (await catalog.fresh()).seen_by(caller).all if query.fits(entry)]
+    snapshot = (await catalog.fresh()).seen_by(caller)
+    asked = snapshot.all if query.q is None else sorted(snapshot.matching(query.q), key=lambda entry: entry.name)
+    found = [entry for entry in asked if query.fits(entry)]
     first = (query.page - 1) * query.limit
-    return answer(
-        {
-            "tools": [_item(entry) for entry in found[first : first + query.limit]],
-            "pagination": {
-                "page": query.page,
-                "limit": query.limit,
-                "total": len(found),
-                "totalPages": math.ceil(len(found) / query.limit),
-            },
-        }
-    )
-
-
-# Before the address with a name in it, which would take "call" for one.
-@router.post("/call", response={200: CallAnswer, **_FAILED}, url_name="call")
-async def call_tool(request: HttpRequest, body: CallRequest) -> HttpResponse:
-    """Call a tool and wait for its answer."""
-    asked = body.options
-    options = engine.Options(
-        timeout_ms=asked.timeout,
-        retries=asked.retry,
-        retry_delay_ms=asked.retry_delay,
-        dry_run=asked.dry_run,
-        idempotency_key=request.headers.get("Idempotency-Key"),
-    )
-    result = await engine.call(body.name, body.parameters, caller_of(request), door=DOOR, options=options)
-    told: dict[str, Any] = {
-        "success": True,
-        "result": result.answer.value,
-        "executionTime": result.duration_ms,
-        "timestamp": timestamp(),
-        "callId": result.call_id,
+    page = {
+        "tools": [shown(entry) for entry in found[first : first + query.limit]],
+        "pagination": {
+            "page": query.page,
+            "limit": query.limit,
+            "total": len(found),
+            "totalPages": math.ceil(len(found) / query.limit),
+        },
     }
-    if result.dry_run:
-        told["dryRun"] = True
-    if result.answered_by == "cache":
-        told["cached"] = True
-    made = answer(told)
-    if result.answered_by == "replay":
-        made[REPLAYED] = "true"
-    return made
+    return answer_unless_known(request, page)
 
 
-@router.get("/{name}", response={200: ToolDetail, **_REFUSED, 404: Failure}, url_name="tool")
+@router.get("/{name}", response={200: ToolDetail, 304: None, **failures(404)}, url_name="tool")
 async def show_tool(request: HttpRequest, name: str) -> HttpResponse:
-    """Show everything there is to know about one tool."""
+    """Show everything there is to know about one tool. An alias and `a-b` for `a_b` find it, too."""
+    access.require(caller_of(request), "tools:read")
+    return answer_unless_known(request, _detail(await seen(request, name)))
+
+
+@router.patch("/{name}", response={200: ToolDetail, **failures(404, 413, 415)})
+async def change_tool(request: HttpRequest, name: str, body: Change) -> HttpResponse:
+    """Switch a tool on or off and decide how it is called, all of it or nothing. Needs `tools:manage`.
+
+    What is left out stays as it is. A part of the policy that is null is decided by the tool, its pack and the
+    settings again. The change counts from the very next call, through every door.
+    """
     caller = caller_of(request)
-    access.require(caller, "tools:read")
-    entry = (await catalog.fresh()).seen_by(caller).find(name)
+    access.require(caller, "tools:manage")
+    entry = await seen(request, name)
+    await database.run(
+        governance.change_tool,
+        entry.name,
+        enabled=body.enabled if "enabled" in body.model_fields_set else None,
+        policy=body.policy.as_columns(),
+        actor=str(caller),
+        reason=body.reason,
+    )
+    return answer(_detail(await seen(request, entry.name)))
+
+
+def serve_tool_named(name: str, beside: StrictRouter) -> None:
+    """Show and change the tool `name` although `POST` at that address means something else.
+
+    `search` is what agents expect some tools to be called: no name is taken from tools because the hub uses it.
+    """
+
+    async def show(request: HttpRequest) -> HttpResponse:
+        return await show_tool(request, name)
+
+    async def change(request: HttpRequest, body: Change) -> HttpResponse:
+        return await change_tool(request, name, body)
+
+    beside.get(f"/{name}", include_in_schema=False)(show)
+    beside.patch(f"/{name}", include_in_schema=False)(change)
+
+
+async def seen(request: HttpRequest, name: str) -> Entry:
+    """The tool, if it is there for this caller.
+
+    Raises:
+        ToolNotFoundError
+    """
+    entry = (await catalog.fresh()).seen_by(caller_of(request)).find(name)
     if entry is None:
         raise ToolNotFoundError.named(name)
-    return answer(_detail(entry))
+    return entry
 
 
-def _item(entry: Entry) -> dict[str, Any]:
+def shown(entry: Entry) -> dict[str, Any]:
+    """A tool as lists show it."""
     tool = entry.tool
-    shown: dict[str, Any] = {
+    item: dict[str, Any] = {
         "name": entry.name,
         "title": entry.title,
         "description": entry.description,
@@ -235,14 +262,14 @@ def _item(entry: Entry) -> dict[str, Any]:
         "inputSchema": tool.input_schema if tool else None,
     }
     if entry.refusal is not None:
-        shown["unavailableReason"] = entry.refusal.reason
-    return shown
+        item["unavailableReason"] = entry.refusal.reason
+    return item
 
 
 def _detail(entry: Entry) -> dict[str, Any]:
     tool = entry.tool
     return {
-        **_item(entry),
+        **shown(entry),
         "aliases": list(tool.aliases) if tool else [],
         "examples": [example.as_dict() for example in tool.examples] if tool else [],
         "dependencies": list(tool.dependencies) if tool else [],

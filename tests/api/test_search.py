@@ -1,0 +1,181 @@
+"""Finding tools: by a text, by tag, by category."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import MakeKey
+from tests.api.rest import Rest, failure
+from tests.support.tools import Hub
+from tools_app import governance
+from tools_app.api.search import SearchAnswer
+from tools_app.tool import tool
+
+WRONG = [
+    ({"query": "x", "limit": 0}, "/limit"),
+    ({"query": "x", "limit": 101}, "/limit"),
+    ({"query": "x", "limit": "20"}, "/limit"),
+    ({"query": "x", "limit": 2**62}, "/limit"),
+    ({"query": "x", "limit": None}, "/limit"),
+    ({"query": "x" * 501}, "/query"),
+    ({"query": 5}, "/query"),
+    ({"query": ["x"]}, "/query"),
+    ({"query": "x", "matchType": "fuzzy"}, "/matchType"),
+    ({"query": "x", "match_type": "exact"}, "/match_type"),
+    ({"query": "x", "fields": []}, "/fields"),
+    ({"query": "x", "fields": ["name", "password"]}, "/fields/1"),
+    ({"query": "x", "fields": "name"}, "/fields"),
+    ({"query": "x", "caseSensitive": 1}, "/caseSensitive"),
+    ({"query": "x", "filters": None}, "/filters"),
+    ({"query": "x", "filters": {"tags": "a"}}, "/filters/tags"),
+    ({"query": "x", "filters": {"tags": [""]}}, "/filters/tags/0"),
+    ({"query": "x", "filters": {"category": ""}}, "/filters/category"),
+    ({"query": "x", "filters": {"category__startswith": "a"}}, "/filters/category__startswith"),
+    ({"query": "x", "offset": 1}, "/offset"),
+]
+
+
+def make(name: str, description: str, **declared: Any) -> Any:
+    async def run() -> None: ...
+
+    return tool(name=name, description=description, **declared)(run)
+
+
+@pytest.fixture
+def shelf(hub: Hub) -> None:
+    hub.add(
+        make("issue", "Show one.", category="work", tags=["tracker", "read"]),
+        make("issue_list", "List every issue.", category="work", tags=["tracker", "read"]),
+        make("create_issue", "Create an ISSUE in a project.", category="work", tags=["tracker", "write"]),
+        make("weather", "Tell the weather.", category="issues", tags=["read"]),
+        make("quiet", "Does it."),
+    )
+
+
+def search(rest: Rest, query: str, **options: Any) -> list[tuple[str, float]]:
+    response = rest.post("/v1/tools/search", {"query": query, **options})
+    assert response.status_code == 200, response.content
+    told = response.json()
+    SearchAnswer.model_validate(told, extra="forbid")
+    assert told["total"] == len(told["results"])
+    return [(one["name"], one["score"]) for one in told["results"]]
+
+
+def test_the_best_come_first_and_a_score_says_how_good(rest: Rest, shelf: None) -> None:
+    # name: 0.7 · where it begins + 0.3 · how much of it; description: the same by 0.7; 1 at most.
+    in_name, in_description = 0.7 * 5 / 12 + 0.3 * 5 / 12, 0.7 * 19 / 29 + 0.3 * 5 / 29
+    assert search(rest, "issue") == [
+        ("issue", 1.0),
+        ("issue_list", 1.0),
+        ("create_issue", round(in_name + 0.7 * in_description, 4)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"matchType": "exact"}, [("issue", 1.0)]),
+        ({"matchType": "prefix"}, [("issue", 0.9), ("issue_list", 0.9)]),
+        ({"fields": ["name"]}, [("issue", 1.0), ("issue_list", 0.85), ("create_issue", 0.4167)]),
+        ({"fields": ["category"]}, [("weather", round(0.5 * (0.7 + 0.3 * 5 / 6), 4))]),
+        ({"fields": ["category"], "matchType": "prefix"}, [("weather", 0.45)]),
+        (
+            {"fields": ["description"], "caseSensitive": True},
+            [("issue_list", round(0.7 * (0.7 * 6 / 17 + 0.3 * 5 / 17), 4))],
+        ),
+        ({"filters": {"tags": ["write", "none"]}, "fields": ["name"]}, [("create_issue", 0.4167)]),
+        ({"filters": {"category": "work", "tags": ["read"]}, "matchType": "exact"}, [("issue", 1.0)]),
+        ({"filters": {"category": "issues", "tags": ["write"]}}, []),
+        ({"filters": {"tags": []}, "matchType": "exact"}, [("issue", 1.0)]),
+    ],
+)
+def test_a_search_looks_where_and_how_it_is_told(
+    rest: Rest, shelf: None, options: dict[str, Any], expected: list[tuple[str, float]]
+) -> None:
+    assert search(rest, "issue", **options) == expected
+
+
+def test_the_best_of_several_tags_counts(rest: Rest, shelf: None) -> None:
+    found = search(rest, "read", fields=["tags"], matchType="exact")
+
+    assert found == [("issue", 0.6), ("issue_list", 0.6), ("weather", 0.6)]
+
+
+def test_says_where_the_text_begins(rest: Rest, shelf: None) -> None:
+    told = rest.post("/v1/tools/search", {"query": " Issue ", "limit": 1, "matchType": "partial"}).json()
+
+    assert (told["query"], told["matchType"], told["total"], len(told["results"])) == (" Issue ", "partial", 3, 1)
+    created = rest.post("/v1/tools/search", {"query": "issue"}).json()["results"][2]
+    assert created["matches"] == [{"field": "name", "positions": [7]}, {"field": "description", "positions": [10]}]
+
+
+@pytest.mark.parametrize("body", [{}, {"query": ""}, {"query": " \t\n "}, {"query": None}, {"query": "\u3000"}])
+def test_a_search_for_nothing_is_refused_in_the_documents_words(rest: Rest, body: Any) -> None:
+    told = failure(rest.post("/v1/tools/search", body), 400, "VALIDATION_ERROR")
+
+    assert told["error"] == "Query is required"
+    assert told["details"][0]["path"] == "/query"
+
+
+def test_refuses_everything_else(rest: Rest, subtests: pytest.Subtests) -> None:
+    for body, path in WRONG:
+        with subtests.test(body=str(body)[:60]):
+            told = failure(rest.post("/v1/tools/search", body), 400, "VALIDATION_ERROR")
+            assert [problem["path"] for problem in told["details"]] == [path]
+
+
+@pytest.mark.parametrize("query", ["%", "_", "'", '"', "\\", ";--", "%_'\\\";--", ".*", "(", "[", "\x07"])
+def test_no_sign_means_more_than_itself(rest: Rest, shelf: None, query: str) -> None:
+    assert all(query in name for name, _ in search(rest, query, fields=["name"]))
+
+
+def test_what_is_switched_off_is_found_by_operators_only(rest: Rest, shelf: None, make_key: MakeKey) -> None:
+    governance.set_enabled(["issue"], False, actor="test")
+    ops = make_key("ops", scopes=["tools:list", "tools:manage"])
+
+    assert "issue" not in dict(search(rest, "issue"))
+    told = rest.post("/v1/tools/search", {"query": "issue", "matchType": "exact"}, key=ops).json()["results"]
+    assert [(one["name"], one["enabled"]) for one in told] == [("issue", False)]
+    assert {"tag": "tracker", "count": 2} in rest.get("/v1/tags").json()["tags"]
+    assert {"tag": "tracker", "count": 3} in rest.get("/v1/tags", key=ops).json()["tags"]
+
+
+def test_what_is_outside_the_toolset_is_not_found(rest: Rest, shelf: None, make_key: MakeKey) -> None:
+    governance.create_toolset("writers", tags=["write"], actor="test")
+    rest.key = make_key("writer", toolsets=["writers"])
+
+    assert [name for name, _ in search(rest, "issue")] == ["create_issue"]
+    assert rest.get("/v1/tags").json()["tags"] == [{"tag": "tracker", "count": 1}, {"tag": "write", "count": 1}]
+    assert rest.get("/v1/categories").json()["categories"] == [{"category": "work", "count": 1}]
+    assert [one["name"] for one in rest.get("/v1/tools?q=issue").json()["tools"]] == ["create_issue"]
+
+
+def test_lists_tags_the_most_common_first(rest: Rest, shelf: None) -> None:
+    told = rest.get("/v1/tags").json()
+
+    assert [(one["tag"], one["count"]) for one in told["tags"]] == [
+        ("read", 3), ("tracker", 3), ("builtin", 2), ("math", 1), ("test", 1), ("write", 1),
+    ]  # fmt: skip
+    assert told["total"] == 6
+
+
+def test_lists_categories_by_name(rest: Rest, shelf: None) -> None:
+    assert rest.get("/v1/categories").json() == {
+        "categories": [
+            {"category": "issues", "count": 1}, {"category": "utility", "count": 2}, {"category": "work", "count": 3},
+        ],
+        "total": 3,
+    }  # fmt: skip
+
+
+def test_needs_the_scope_of_lists(rest: Rest, make_key: MakeKey) -> None:
+    calls = make_key("calls", scopes=["tools:execute"])
+
+    for response in (
+        rest.post("/v1/tools/search", {"query": "x"}, key=calls),
+        rest.get("/v1/tags", key=calls),
+        rest.get("/v1/categories", key=calls),
+    ):
+        assert failure(response, 403, "AUTHORIZATION_ERROR")["context"] == {"requiredScope": "tools:list"}

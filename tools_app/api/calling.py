@@ -1,0 +1,120 @@
+"""Calling a tool: by its name in the body, or at an address of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Query
+from ninja.params import functions as parts
+from pydantic import Field
+
+from tools_app import engine
+from tools_app.api.answers import Shown, answer, timestamp
+from tools_app.api.authentication import caller_of
+from tools_app.api.bodies import Body
+from tools_app.api.errors import DOOR, REPLAYED, failures
+from tools_app.api.queries import Flag, QueryString, WholeNumber, optional
+from tools_app.api.routing import StrictRouter
+from tools_app.api.tools import serve_tool_named
+from tools_app.models.tools import (
+    MAX_RETRIES,
+    MAX_RETRY_DELAY_MS,
+    MAX_TIMEOUT_MS,
+    MIN_RETRY_DELAY_MS,
+    MIN_TIMEOUT_MS,
+)
+
+router = StrictRouter(tags=["tools"])
+
+_FAILURES = failures(404, 408, 409, 413, 415, 422, 502)
+
+_TIMEOUT = "Milliseconds after which to give up"
+_RETRY = "How often to try again when that can help and does no harm"
+_RETRY_DELAY = "Milliseconds before the first new try; each further one waits twice as long"
+_DRY_RUN = "Check everything and tell what would be done, and do nothing"
+
+
+def _bounded(low: int, high: int, description: str) -> Any:
+    # The engine holds to the bounds, at every door; here they are only described.
+    return Field(default=None, description=description, json_schema_extra={"minimum": low, "maximum": high})
+
+
+class CallOptions(Body):
+    timeout: int | None = _bounded(MIN_TIMEOUT_MS, MAX_TIMEOUT_MS, _TIMEOUT)
+    retry: int | None = _bounded(0, MAX_RETRIES, _RETRY)
+    retry_delay: int | None = _bounded(MIN_RETRY_DELAY_MS, MAX_RETRY_DELAY_MS, _RETRY_DELAY)
+    dry_run: bool = Field(default=False, description=_DRY_RUN)
+
+
+class CallRequest(Body):
+    name: str = Field(min_length=1, examples=["echo"])
+    parameters: dict[str, Any] = Field(default={}, examples=[{"message": "hi"}])
+    options: CallOptions = CallOptions()
+
+
+class CallQuery(QueryString):
+    timeout: Annotated[WholeNumber, Field(ge=MIN_TIMEOUT_MS, le=MAX_TIMEOUT_MS)] | None = optional(_TIMEOUT)
+    retry: Annotated[WholeNumber, Field(ge=0, le=MAX_RETRIES)] | None = optional(_RETRY)
+    retry_delay: Annotated[WholeNumber, Field(ge=MIN_RETRY_DELAY_MS, le=MAX_RETRY_DELAY_MS)] | None = optional(
+        _RETRY_DELAY
+    )
+    dry_run: Flag = Field(default=False, description=_DRY_RUN)
+
+
+class CallAnswer(Shown):
+    success: bool
+    result: Any
+    execution_time: int = Field(description="Milliseconds")
+    timestamp: str
+    call_id: str
+    dry_run: bool | None = Field(default=None, description="Nothing was done: the result says what would have been")
+    cached: bool | None = Field(default=None, description="An answer that was given before, for the same parameters")
+
+
+@router.post("/call", response={200: CallAnswer, **_FAILURES}, url_name="call")
+async def call_tool(request: HttpRequest, body: CallRequest) -> HttpResponse:
+    """Call a tool and wait for its answer."""
+    return await _called(request, body.name, body.parameters, body.options)
+
+
+serve_tool_named("call", router)
+
+
+@router.post("/{name}/call", response={200: CallAnswer, **_FAILURES}, url_name="call_named")
+async def call_named_tool(
+    request: HttpRequest, name: str, query: Query[CallQuery], body: dict[str, Any] = parts.Body({})
+) -> HttpResponse:
+    """Call a tool at its own address: the body is what the tool takes, and nothing around it.
+
+    `GET /v1/tools/openapi.json` describes this address for each tool that the key can call.
+    """
+    return await _called(request, name, body, query)
+
+
+async def _called(
+    request: HttpRequest, name: str, arguments: dict[str, Any], asked: CallOptions | CallQuery
+) -> HttpResponse:
+    options = engine.Options(
+        timeout_ms=asked.timeout,
+        retries=asked.retry,
+        retry_delay_ms=asked.retry_delay,
+        dry_run=asked.dry_run,
+        idempotency_key=request.headers.get("Idempotency-Key"),
+    )
+    result = await engine.call(name, arguments, caller_of(request), door=DOOR, options=options)
+    told: dict[str, Any] = {
+        "success": True,
+        "result": result.answer.value,
+        "executionTime": result.duration_ms,
+        "timestamp": timestamp(),
+        "callId": result.call_id,
+    }
+    if result.dry_run:
+        told["dryRun"] = True
+    if result.answered_by == "cache":
+        told["cached"] = True
+    made = answer(told)
+    if result.answered_by == "replay":
+        made[REPLAYED] = "true"
+    return made

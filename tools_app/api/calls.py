@@ -1,0 +1,150 @@
+"""The calls on record: a key sees its own, and one with `admin:*` all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from ninja import Query
+from pydantic import Field
+
+from tools_app import access, database
+from tools_app.api.answers import Shown, answer, timestamp
+from tools_app.api.authentication import caller_of
+from tools_app.api.cursors import Pages
+from tools_app.api.errors import failures
+from tools_app.api.queries import Cursor, Limit, Moment, QueryString, Word, narrowed, optional
+from tools_app.api.routing import StrictRouter
+from tools_app.errors import NotFoundError
+from tools_app.models import Call
+from tools_app.tool import Caller
+
+router = StrictRouter(tags=["calls"])
+
+ALL = "admin:*"
+
+_HEAVY = ("arguments", "result")
+
+
+class CallerShown(Shown):
+    kind: str
+    id: str
+    name: str
+
+
+class CallItem(Shown):
+    id: str
+    tool: str
+    tool_version: str
+    door: Call.Door
+    caller: CallerShown
+    status: Call.Status
+    code: str | None = Field(description="Of the error, if it failed or was refused")
+    error: str | None
+    error_id: str | None = Field(description="Where operators find the cause")
+    answered_by: str | None = Field(description="`cache` or `replay`, where the tool itself was not asked")
+    count: int = Field(description="More than 1: so many refusals of one kind within a minute")
+    attempts: int
+    argument_bytes: int
+    result_bytes: int
+    started_at: str
+    finished_at: str | None
+    duration_ms: int | None
+
+
+class CallDetail(CallItem):
+    definition_hash: str
+    result_hash: str | None
+    arguments: str | None = Field(
+        default=None, description="Of own calls only: as it is kept, with secrets masked, cut where it is long"
+    )
+    result: str | None = Field(default=None, description="Likewise")
+
+
+class CallPage(Shown):
+    calls: list[CallItem]
+    next_cursor: str | None = Field(description="For the next page; null on the last one")
+
+
+class CallsQuery(QueryString):
+    tool: Word | None = optional("Only calls of this tool, by its full name")
+    status: Call.Status | None = optional()
+    code: Word | None = optional("Only calls that ended with this error code")
+    door: Call.Door | None = optional()
+    caller: Word | None = optional("Only calls of this caller, by its id, like `key:3`; needs `admin:*`")
+    since: Moment | None = optional("Only calls that began then or later")
+    until: Moment | None = optional("Only calls that began before")
+    cursor: Cursor | None = optional()
+    limit: Limit = 50
+
+    def chosen(self, rows: QuerySet[Call]) -> QuerySet[Call]:
+        wanted = {
+            "tool_name": self.tool,
+            "status": self.status,
+            "code": self.code,
+            "door": self.door,
+            "caller_id": self.caller,
+            "started_at__gte": self.since,
+            "started_at__lt": self.until,
+        }
+        return narrowed(rows, wanted)
+
+
+@router.get("", response={200: CallPage, **failures()}, url_name="calls")
+async def list_calls(request: HttpRequest, query: Query[CallsQuery]) -> HttpResponse:
+    """List calls, the latest first: those of this key, or with `admin:*` those of everybody. All filters must fit.
+
+    A call appears when it has ended, one of a tool that writes as soon as it begins. No page shows a call again
+    that an earlier one has shown, whatever is called in between.
+    """
+    caller = caller_of(request)
+    if query.caller is not None and query.caller != caller.id:
+        access.require(caller, ALL)
+    pages = Pages("calls", "started_at", caller, query)
+    rows = query.chosen(_visible(caller)).defer(*_HEAVY)
+    calls, cursor = await database.run(pages.cut, rows, query.cursor, query.limit)
+    return answer({"calls": [_item(call) for call in calls], "nextCursor": cursor})
+
+
+@router.get("/{call_id}", response={200: CallDetail, **failures(404)}, url_name="call_record")
+async def show_call(request: HttpRequest, call_id: str) -> HttpResponse:
+    """Show one call. What was sent and what came back only its own caller sees here."""
+    caller = caller_of(request)
+    call = await database.run(_visible(caller).filter(pk=call_id).first) if call_id.isalnum() else None
+    if call is None:
+        raise NotFoundError("There is no such call", next_step="Your calls are at /v1/calls.")
+    return answer(_detail(call, caller))
+
+
+def _visible(caller: Caller) -> QuerySet[Call]:
+    return Call.objects.all() if caller.may(ALL) else Call.objects.filter(caller_id=caller.id)
+
+
+def _item(call: Call) -> dict[str, Any]:
+    return {
+        "id": call.id,
+        "tool": call.tool_name,
+        "toolVersion": call.tool_version,
+        "door": call.door,
+        "caller": {"kind": call.caller_kind, "id": call.caller_id, "name": call.caller_name},
+        "status": call.status,
+        "code": call.code or None,
+        "error": call.error or None,
+        "errorId": call.error_id or None,
+        "answeredBy": call.answered_by or None,
+        "count": call.count,
+        "attempts": call.attempts,
+        "argumentBytes": call.argument_bytes,
+        "resultBytes": call.result_bytes,
+        "startedAt": timestamp(call.started_at),
+        "finishedAt": timestamp(call.finished_at) if call.finished_at else None,
+        "durationMs": call.duration_ms,
+    }
+
+
+def _detail(call: Call, caller: Caller) -> dict[str, Any]:
+    detail = {**_item(call), "definitionHash": call.definition_hash, "resultHash": call.result_hash or None}
+    if call.caller_id == caller.id:
+        detail |= {"arguments": call.arguments or None, "result": call.result or None}
+    return detail

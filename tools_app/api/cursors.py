@@ -1,0 +1,63 @@
+"""Where the next page begins. A cursor is signed, and good for the caller and the filters that it was given for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.core import signing
+from django.db.models import Model, Q, QuerySet
+from pydantic import BaseModel
+
+from tools_app import json_text
+from tools_app.errors import Problem, ValidationError
+from tools_app.tool import Caller
+
+LIFETIME_SECONDS: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """The pages of one list as one caller asked for it: newest first by `moment`, and by primary key within it."""
+
+    resource: str
+    moment: str
+    caller: Caller
+    query: BaseModel
+
+    def cut(self, rows: QuerySet[Any], cursor: str | None, limit: int) -> tuple[list[Any], str | None]:
+        """A page, and the cursor of the next one; none where this is the last. One query.
+
+        Raises:
+            ValidationError: the cursor was not given for this.
+        """
+        rows = rows.order_by(f"-{self.moment}", "-pk")
+        if cursor is not None:
+            rows = self._after(rows, cursor)
+        found = list(rows[: limit + 1])
+        page = found[:limit]
+        return page, self._cursor(page[-1]) if len(found) > limit else None
+
+    def _after(self, rows: QuerySet[Any], cursor: str) -> QuerySet[Any]:
+        """What is new since the cursor was given stands before it: no page shows a row again."""
+        try:
+            text, key = signing.loads(cursor, salt=self._salt, max_age=LIFETIME_SECONDS)
+        except signing.BadSignature as error:
+            message = "The cursor is not valid for this list"
+            raise ValidationError(
+                message,
+                problems=[Problem("/cursor", message)],
+                next_step="Begin again without a cursor, and keep the key and the filters from page to page.",
+            ) from error
+        moment = datetime.fromisoformat(text)
+        # Not `earlier, or as early and …`: for that a database would not use its index.
+        return rows.filter(Q((f"{self.moment}__lte", moment))).exclude(Q((self.moment, moment), ("pk__gte", key)))
+
+    def _cursor(self, last: Model) -> str:
+        return signing.dumps((getattr(last, self.moment).isoformat(), last.pk), salt=self._salt)
+
+    @property
+    def _salt(self) -> str:
+        filters = self.query.model_dump(mode="json", exclude={"cursor", "limit"}, exclude_none=True)
+        return f"toolhub cursor {self.resource} {self.caller.id} {json_text.digest(filters)}"

@@ -1,0 +1,170 @@
+"""What fails, by kind: groups of errors, which people call resolved. Stacks are read in the admin only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from ninja import Query
+from pydantic import Field
+
+from tools_app import access, catalog, database, governance
+from tools_app.api.answers import Shown, answer, timestamp
+from tools_app.api.authentication import caller_of
+from tools_app.api.bodies import Body
+from tools_app.api.cursors import Pages
+from tools_app.api.errors import failures
+from tools_app.api.queries import Cursor, Limit, Moment, QueryString, Word, narrowed, optional
+from tools_app.api.routing import StrictRouter
+from tools_app.errors import NotFoundError
+from tools_app.models import ErrorGroup
+
+router = StrictRouter(tags=["errors"])
+
+LATEST = 20
+
+
+class ErrorGroupItem(Shown):
+    id: str
+    tool: str | None
+    code: str
+    place: str | None = Field(description="Where it happens, as far as that is known")
+    message: str = Field(description="Of the last one")
+    count: int
+    state: Literal["open", "resolved"]
+    first_seen_at: str
+    last_seen_at: str
+    last_call_id: str | None
+    resolved_at: str | None
+    resolved_by: str | None
+    reopened_at: str | None = Field(description="When it happened again although somebody had called it resolved")
+
+
+class ErrorShown(Shown):
+    id: str = Field(description="The `errorId` that the caller was told")
+    call_id: str | None
+    door: str
+    caller: str | None
+    message: str
+    created_at: str
+
+
+class ErrorGroupDetail(ErrorGroupItem):
+    latest: list[ErrorShown] = Field(description=f"The latest errors of the group, {LATEST} at most")
+
+
+class ErrorGroupPage(Shown):
+    errors: list[ErrorGroupItem]
+    next_cursor: str | None
+
+
+class ErrorsQuery(QueryString):
+    tool: Word | None = optional("Only errors of this tool, by its full name")
+    code: Word | None = optional("Only errors with this code")
+    state: Literal["open", "resolved"] | None = optional()
+    since: Moment | None = optional("Only what happened last then or later")
+    cursor: Cursor | None = optional()
+    limit: Limit = 50
+
+    def chosen(self, rows: QuerySet[ErrorGroup]) -> QuerySet[ErrorGroup]:
+        rows = narrowed(rows, {"tool_name": self.tool, "code": self.code, "last_seen_at__gte": self.since})
+        return rows if self.state is None else rows.filter(resolved_at__isnull=self.state == "open")
+
+
+class Decision(Body):
+    reason: Annotated[str, Field(max_length=500)] = Field(default="", description="For the audit trail")
+
+
+@router.get("", response={200: ErrorGroupPage, **failures()}, url_name="errors")
+async def list_errors(request: HttpRequest, query: Query[ErrorsQuery]) -> HttpResponse:
+    """List groups of errors, the one that happened last first. Needs `tools:manage`. All filters must fit."""
+    pages = Pages("errors", "last_seen_at", caller_of(request), query)
+    rows = query.chosen(await _visible(request))
+    groups, cursor = await database.run(pages.cut, rows, query.cursor, query.limit)
+    return answer({"errors": [_item(group) for group in groups], "nextCursor": cursor})
+
+
+@router.get("/{group_id}", response={200: ErrorGroupDetail, **failures(404)}, url_name="error")
+async def show_error(request: HttpRequest, group_id: str) -> HttpResponse:
+    """Show a group of errors and its latest ones. Needs `tools:manage`."""
+    return answer(await database.run(_detail, await _visible(request), group_id))
+
+
+@router.post("/{group_id}/resolve", response={200: ErrorGroupDetail, **failures(404, 413, 415)})
+async def resolve_error(request: HttpRequest, group_id: str, body: Decision) -> HttpResponse:
+    """Call a group of errors resolved. What happens again opens it by itself. Needs `tools:manage`."""
+    return await _decided(request, group_id, governance.resolve_errors, body)
+
+
+@router.post("/{group_id}/reopen", response={200: ErrorGroupDetail, **failures(404, 413, 415)})
+async def reopen_error(request: HttpRequest, group_id: str, body: Decision) -> HttpResponse:
+    """Take a resolve back. Needs `tools:manage`."""
+    return await _decided(request, group_id, governance.reopen_errors, body)
+
+
+async def _decided(
+    request: HttpRequest, group_id: str, decide: Callable[..., list[str]], body: Decision
+) -> HttpResponse:
+    visible, actor = await _visible(request), str(caller_of(request))
+
+    def decide_and_show() -> dict[str, Any]:
+        decide([_found(visible, group_id).pk], actor=actor, reason=body.reason)
+        return _detail(visible, group_id)
+
+    return answer(await database.run(decide_and_show))
+
+
+async def _visible(request: HttpRequest) -> QuerySet[ErrorGroup]:
+    """What failed among the tools that there are for this caller, if it manages tools."""
+    caller = caller_of(request)
+    access.require(caller, "tools:manage")
+    if caller.reach.toolsets is None:
+        return ErrorGroup.objects.all()
+    seen = (await catalog.fresh()).seen_by(caller)
+    return ErrorGroup.objects.filter(tool_name__in=[entry.name for entry in seen.all])
+
+
+def _found(visible: QuerySet[ErrorGroup], group_id: str) -> ErrorGroup:
+    group = visible.filter(pk=group_id).first() if group_id.isalnum() else None
+    if group is None:
+        raise NotFoundError("There is no such error", next_step="The errors are at /v1/errors.")
+    return group
+
+
+def _item(group: ErrorGroup) -> dict[str, Any]:
+    return {
+        "id": group.fingerprint,
+        "tool": group.tool_name or None,
+        "code": group.code,
+        "place": group.place or None,
+        "message": group.message,
+        "count": group.count,
+        "state": "resolved" if group.resolved_at else "open",
+        "firstSeenAt": timestamp(group.first_seen_at),
+        "lastSeenAt": timestamp(group.last_seen_at),
+        "lastCallId": group.last_call_id or None,
+        "resolvedAt": timestamp(group.resolved_at) if group.resolved_at else None,
+        "resolvedBy": group.resolved_by or None,
+        "reopenedAt": timestamp(group.reopened_at) if group.reopened_at else None,
+    }
+
+
+def _detail(visible: QuerySet[ErrorGroup], group_id: str) -> dict[str, Any]:
+    group = _found(visible, group_id)
+    latest = group.errors.defer("detail").order_by("-created_at", "-pk")[:LATEST]
+    return {
+        **_item(group),
+        "latest": [
+            {
+                "id": error.id,
+                "callId": error.call_id or None,
+                "door": error.door,
+                "caller": error.caller_name or None,
+                "message": error.message,
+                "createdAt": timestamp(error.created_at),
+            }
+            for error in latest
+        ],
+    }

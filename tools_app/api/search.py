@@ -1,0 +1,147 @@
+"""Finding tools: by a text, and by the tags and categories that there are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from django.http import HttpRequest, HttpResponse
+from pydantic import Field, model_validator
+
+from tools_app import access, catalog, search
+from tools_app.api.answers import Shown, answer
+from tools_app.api.authentication import caller_of
+from tools_app.api.bodies import Body
+from tools_app.api.errors import failures
+from tools_app.api.routing import StrictRouter
+from tools_app.api.tools import ToolItem, serve_tool_named, shown
+from tools_app.catalog import Entry
+from tools_app.errors import Problem, ValidationError
+from tools_app.search import Hit
+
+router = StrictRouter(tags=["tools"])
+labels = StrictRouter(tags=["tools"])
+
+Label = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class SearchFilters(Body):
+    category: Label | None = Field(default=None, description="Only tools of this category")
+    tags: list[Label] | None = Field(default=None, max_length=20, description="Only tools with any of these tags")
+
+    def fit(self, entry: Entry) -> bool:
+        return (self.category is None or entry.category == self.category) and (
+            not self.tags or not set(self.tags).isdisjoint(entry.tags)
+        )
+
+
+class SearchRequest(Body):
+    # The pattern is for the description; who breaks it is told in the documents' words.
+    query: str = Field(max_length=500, json_schema_extra={"minLength": 1, "pattern": r"\S"}, examples=["echo"])
+    filters: SearchFilters = SearchFilters()
+    match_type: Literal["partial", "prefix", "exact"] = "partial"
+    fields: list[Literal["name", "description", "category", "tags"]] = Field(
+        default=list(search.DEFAULT_FIELDS), min_length=1, max_length=4, description="Where to look"
+    )
+    case_sensitive: bool = False
+    limit: int = Field(default=20, ge=1, le=100)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_nothing(cls, sent: Any) -> Any:
+        if isinstance(sent, dict) and not str(sent.get("query") or "").strip():
+            raise ValidationError(problems=[Problem("/query", "Query is required", "text to look for")])
+        return sent
+
+
+class Match(Shown):
+    field: Literal["name", "description", "category", "tags"]
+    positions: list[int] = Field(description="At which character the query begins")
+
+
+class Found(ToolItem):
+    score: float = Field(ge=0, le=1)
+    matches: list[Match]
+
+
+class SearchAnswer(Shown):
+    query: str
+    match_type: Literal["partial", "prefix", "exact"]
+    results: list[Found]
+    total: int = Field(description="How many fit, whatever `limit` lets through")
+
+
+class Tag(Shown):
+    tag: str
+    count: int
+
+
+class Tags(Shown):
+    tags: list[Tag]
+    total: int
+
+
+class Category(Shown):
+    category: str
+    count: int
+
+
+class Categories(Shown):
+    categories: list[Category]
+    total: int
+
+
+@router.post("/search", response={200: SearchAnswer, **failures(413, 415)}, url_name="search")
+async def search_tools(request: HttpRequest, body: SearchRequest) -> HttpResponse:
+    """Find tools by a text, the best first. All filters must fit.
+
+    A match in the name counts more than one in the description, tags or category; one that begins early and covers
+    much of the text counts more than another. Tools that cannot be called are found only with the scope
+    `tools:manage`.
+    """
+    seen = await seen_by_caller(request)
+    hits = search.ranked(
+        (entry for entry in seen if body.filters.fit(entry)),
+        body.query,
+        match_type=body.match_type,
+        fields=body.fields,
+        case_sensitive=body.case_sensitive,
+    )
+    return answer(
+        {
+            "query": body.query,
+            "matchType": body.match_type,
+            "results": [_found(hit) for hit in hits[: body.limit]],
+            "total": len(hits),
+        }
+    )
+
+
+serve_tool_named("search", router)
+
+
+@labels.get("/tags", response={200: Tags, **failures()}, url_name="tags")
+async def list_tags(request: HttpRequest) -> HttpResponse:
+    """List the tags and how many tools have each, the most common first."""
+    found = search.tags(await seen_by_caller(request))
+    return answer({"tags": [{"tag": tag, "count": count} for tag, count in found], "total": len(found)})
+
+
+@labels.get("/categories", response={200: Categories, **failures()}, url_name="categories")
+async def list_categories(request: HttpRequest) -> HttpResponse:
+    """List the categories by name and how many tools are in each."""
+    found = search.categories(await seen_by_caller(request))
+    shown = [{"category": category, "count": count} for category, count in found]
+    return answer({"categories": shown, "total": len(found)})
+
+
+async def seen_by_caller(request: HttpRequest) -> list[Entry]:
+    """What somebody who looks for a tool to call should find. Operators find what is switched off, too."""
+    caller = caller_of(request)
+    access.require(caller, "tools:list")
+    manages = caller.may("tools:manage")
+    return [entry for entry in (await catalog.fresh()).seen_by(caller).all if entry.callable or manages]
+
+
+def _found(hit: Hit) -> dict[str, Any]:
+    matches = [{"field": match.field, "positions": [match.position]} for match in hit.matches]
+    return {**shown(hit.entry), "score": round(hit.score, 4), "matches": matches}
