@@ -79,7 +79,8 @@ def crash_agent(trial: TrialHub, chance: random.Random) -> list[Answer]:
         agent.process.wait(10)
         known = len(agent.seen)
         answers += [told(asked, message) for message in agent.rest()[known:]]
-    return answers
+    answered = {answer.n for answer in answers}
+    return answers + [Answer(tool, n) for tool, n in asked.values() if n not in answered]
 
 
 def latency(chance: random.Random) -> float:

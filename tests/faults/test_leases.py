@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -50,3 +51,20 @@ def test_calls_of_a_process_that_sleeps_are_interrupted_and_then_end_as_they_rea
         assert working.result().code == ""
     assert trial.recorder.repeated() == []
     assert trial.store.leases() == []
+
+
+@pytest.mark.faults
+def test_calls_of_a_worker_that_was_killed_are_interrupted_by_the_other_one(trial: TrialHub) -> None:
+    workers = trial.home.serving("--workers", "2")
+    with workers as server, trial.client(server) as client, ThreadPoolExecutor(1) as pool:
+        number = next(trial.numbers)
+        cut_off = pool.submit(client.call, "write", number, seconds=20.0)
+        assert eventually(lambda: len(trial.recorder.seen) == 1, 10)
+        ((worker,),) = trial.store.query(
+            "SELECT p.pid FROM tools_app_process p JOIN tools_app_call c ON c.process_id = p.id"
+        )
+        os.kill(worker, signal.SIGKILL)
+        assert cut_off.result().code == "NO_ANSWER"
+        assert eventually(lambda: status(trial, number) == "interrupted", NOTICED_WITHIN + SLACK)
+        assert {trial.call(server, "write").code for _ in range(10)} == {""}
+    assert trial.recorder.repeated() == []
