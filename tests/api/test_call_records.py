@@ -175,6 +175,12 @@ def test_pages_show_every_call_once_whatever_is_called_in_between(rest: Rest, me
     assert seen == [expected[:4], expected[4:8], expected[8:]]
 
 
+def test_calls_that_were_really_made_are_shown_once(rest: Rest) -> None:
+    made = [rest.call("echo", {"message": str(number)}).json()["callId"] for number in range(5)]
+
+    assert sum(walk(rest, "limit=2"), []) == list(reversed(made))
+
+
 def test_the_last_page_has_no_cursor_also_when_it_is_full(rest: Rest, me: str) -> None:
     for _ in range(4):
         rows.call(caller_id=me)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ninja import NinjaAPI
 
-from tools_app.api import audit, calling, calls, failures, health, root, search, tools
+from tools_app.api import audit, calling, calls, failures, health, keys, root, search, tools, toolsets
 from tools_app.api.authentication import KeyAuthentication
 from tools_app.api.bodies import StrictParser
 from tools_app.api.errors import register_exception_handlers
@@ -30,3 +30,5 @@ api.add_router("v1", search.labels)
 api.add_router("v1/calls", calls.router)
 api.add_router("v1/errors", failures.router)
 api.add_router("v1/audit", audit.router)
+api.add_router("v1/keys", keys.router)
+api.add_router("v1/toolsets", toolsets.router)

@@ -63,7 +63,7 @@ async def list_audit(request: HttpRequest, query: Query[AuditQuery]) -> HttpResp
     """List what people, keys and commands changed, the latest first. Needs `admin:*`. All filters must fit."""
     caller = caller_of(request)
     access.require(caller, "admin:*")
-    pages = Pages("audit", "at", caller, query)
+    pages = Pages("audit", caller, query)
     entries, cursor = await database.run(pages.cut, query.chosen(AuditEntry.objects.all()), query.cursor, query.limit)
     return answer({"entries": [_item(entry) for entry in entries], "nextCursor": cursor})
 

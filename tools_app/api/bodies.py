@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 from django.http import HttpRequest
 from ninja.parser import Parser
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from tools_app import json_text
@@ -19,6 +19,9 @@ class Body(BaseModel):
     """What a request may hold: exactly the fields named, of exactly their types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel)
+
+
+Reason = Annotated[str, Field(max_length=500, description="For the audit trail")]
 
 
 class StrictParser(Parser):

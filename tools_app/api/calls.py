@@ -101,7 +101,7 @@ async def list_calls(request: HttpRequest, query: Query[CallsQuery]) -> HttpResp
     caller = caller_of(request)
     if query.caller is not None and query.caller != caller.id:
         access.require(caller, ALL)
-    pages = Pages("calls", "started_at", caller, query)
+    pages = Pages("calls", caller, query, moment="started_at")
     rows = query.chosen(_visible(caller)).defer(*_HEAVY)
     calls, cursor = await database.run(pages.cut, rows, query.cursor, query.limit)
     return answer({"calls": [_item(call) for call in calls], "nextCursor": cursor})

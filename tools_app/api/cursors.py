@@ -19,12 +19,15 @@ LIFETIME_SECONDS: Final = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """The pages of one list as one caller asked for it: newest first by `moment`, and by primary key within it."""
+    """The pages of one list as one caller asked for it: the latest first, by primary key, or by `moment` before that.
+
+    `moment` must be written by Python: SQLite's own clock writes moments that are not found again.
+    """
 
     resource: str
-    moment: str
     caller: Caller
     query: BaseModel
+    moment: str | None = None
 
     def cut(self, rows: QuerySet[Any], cursor: str | None, limit: int) -> tuple[list[Any], str | None]:
         """A page, and the cursor of the next one; none where this is the last. One query.
@@ -32,17 +35,28 @@ class Pages:
         Raises:
             ValidationError: the cursor was not given for this.
         """
-        rows = rows.order_by(f"-{self.moment}", "-pk")
+        rows = rows.order_by(*([f"-{self.moment}"] if self.moment else []), "-pk")
         if cursor is not None:
-            rows = self._after(rows, cursor)
+            rows = self._after(rows, *self._read(cursor))
         found = list(rows[: limit + 1])
         page = found[:limit]
-        return page, self._cursor(page[-1]) if len(found) > limit else None
+        return page, self._written(page[-1]) if len(found) > limit else None
 
-    def _after(self, rows: QuerySet[Any], cursor: str) -> QuerySet[Any]:
+    def _after(self, rows: QuerySet[Any], key: Any, moment: str | None) -> QuerySet[Any]:
         """What is new since the cursor was given stands before it: no page shows a row again."""
+        if self.moment is None or moment is None:
+            return rows.filter(pk__lt=key)
+        then = datetime.fromisoformat(moment)
+        # Not `earlier, or as early and …`: for that a database would not use its index.
+        return rows.filter(Q((f"{self.moment}__lte", then))).exclude(Q((self.moment, then), ("pk__gte", key)))
+
+    def _written(self, last: Model) -> str:
+        moment = getattr(last, self.moment).isoformat() if self.moment else None
+        return signing.dumps((last.pk, moment), salt=self._salt)
+
+    def _read(self, cursor: str) -> tuple[Any, str | None]:
         try:
-            text, key = signing.loads(cursor, salt=self._salt, max_age=LIFETIME_SECONDS)
+            key, moment = signing.loads(cursor, salt=self._salt, max_age=LIFETIME_SECONDS)
         except signing.BadSignature as error:
             message = "The cursor is not valid for this list"
             raise ValidationError(
@@ -50,12 +64,7 @@ class Pages:
                 problems=[Problem("/cursor", message)],
                 next_step="Begin again without a cursor, and keep the key and the filters from page to page.",
             ) from error
-        moment = datetime.fromisoformat(text)
-        # Not `earlier, or as early and …`: for that a database would not use its index.
-        return rows.filter(Q((f"{self.moment}__lte", moment))).exclude(Q((self.moment, moment), ("pk__gte", key)))
-
-    def _cursor(self, last: Model) -> str:
-        return signing.dumps((getattr(last, self.moment).isoformat(), last.pk), salt=self._salt)
+        return key, moment
 
     @property
     def _salt(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -13,7 +13,7 @@ from pydantic import Field
 from tools_app import access, catalog, database, governance
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
-from tools_app.api.bodies import Body
+from tools_app.api.bodies import Body, Reason
 from tools_app.api.cursors import Pages
 from tools_app.api.errors import failures
 from tools_app.api.queries import Cursor, Limit, Moment, QueryString, Word, narrowed, optional
@@ -74,13 +74,13 @@ class ErrorsQuery(QueryString):
 
 
 class Decision(Body):
-    reason: Annotated[str, Field(max_length=500)] = Field(default="", description="For the audit trail")
+    reason: Reason = ""
 
 
 @router.get("", response={200: ErrorGroupPage, **failures()}, url_name="errors")
 async def list_errors(request: HttpRequest, query: Query[ErrorsQuery]) -> HttpResponse:
     """List groups of errors, the one that happened last first. Needs `tools:manage`. All filters must fit."""
-    pages = Pages("errors", "last_seen_at", caller_of(request), query)
+    pages = Pages("errors", caller_of(request), query, moment="last_seen_at")
     rows = query.chosen(await _visible(request))
     groups, cursor = await database.run(pages.cut, rows, query.cursor, query.limit)
     return answer({"errors": [_item(group) for group in groups], "nextCursor": cursor})

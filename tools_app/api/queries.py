@@ -39,9 +39,14 @@ def _flag(value: Any) -> Any:
 
 def _moment(value: Any) -> Any:
     # Pydantic would take numbers for seconds since 1970, and a date for its first second.
-    if isinstance(value, str) and not _MOMENT.fullmatch(value):
+    if value is None or isinstance(value, datetime):
+        return value
+    if not isinstance(value, str) or not _MOMENT.fullmatch(value):
         raise _no_moment()
-    return value
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
+        raise _no_moment() from None
 
 
 def _in_utc(moment: datetime) -> datetime:

@@ -12,7 +12,7 @@ from pydantic import Field
 from tools_app import access, catalog, database, governance
 from tools_app.api.answers import Shown, answer, answer_unless_known, timestamp
 from tools_app.api.authentication import caller_of
-from tools_app.api.bodies import Body
+from tools_app.api.bodies import Body, Reason
 from tools_app.api.errors import failures
 from tools_app.api.queries import Flag, Limit, Page, QueryString, Text, Word, optional
 from tools_app.api.routing import StrictRouter
@@ -163,7 +163,7 @@ class Change(Body):
 
     enabled: bool = Field(default=True, json_schema_extra=_without_default)
     policy: PolicyDecision = PolicyDecision()
-    reason: Annotated[str, Field(max_length=500)] = Field(default="", description="For the audit trail")
+    reason: Reason = ""
 
 
 @router.get("", response={200: ToolPage, 304: None, **failures()}, url_name="tools")

@@ -1,0 +1,150 @@
+"""API keys, made and revoked over REST by administrators."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import MakeKey
+from tests.api.rest import Rest, failure
+from tools_app import governance
+from tools_app.api.keys import KeyItem, KeyPage, NewKey
+from tools_app.models import ApiKey, AuditEntry
+
+WRONG = [
+    ({}, "/name"),
+    ({"name": ""}, "/name"),
+    ({"name": None}, "/name"),
+    ({"name": "x" * 101}, "/name"),
+    ({"name": "new", "scopes": ["everything"]}, "/scopes/0"),
+    ({"name": "new", "scopes": "admin:*"}, "/scopes"),
+    ({"name": "new", "scopes": None}, "/scopes"),
+    ({"name": "new", "toolsets": [1]}, "/toolsets/0"),
+    ({"name": "new", "mayWrite": "yes"}, "/mayWrite"),
+    ({"name": "new", "rateLimit": {"max": 1}}, "/rateLimit/timeWindow"),
+    ({"name": "new", "expiresAt": "tomorrow"}, "/expiresAt"),
+    ({"name": "new", "expiresAt": 1767225600}, "/expiresAt"),
+    ({"name": "new", "expiresAt": "2026-01-01"}, "/expiresAt"),
+    ({"name": "new", "hash": "x"}, "/hash"),
+    ({"name": "new", "owner": 1}, "/owner"),
+    ({"name": "new", "revokedAt": None}, "/revokedAt"),
+]
+
+
+@pytest.fixture
+def root(rest: Rest, make_key: MakeKey) -> Rest:
+    rest.key = make_key("root", scopes=["admin:*"])
+    return rest
+
+
+def test_a_new_key_is_shown_once_and_works(root: Rest) -> None:
+    governance.create_toolset("maths", names=["calculate"], actor="test")
+    later = datetime.now(UTC) + timedelta(days=1)
+
+    response = root.post(
+        "/v1/keys",
+        {
+            "name": "service",
+            "scopes": ["tools:list"],
+            "toolsets": ["maths"],
+            "mayDestroy": False,
+            "rateLimit": {"max": 10, "timeWindow": 1000},
+            "expiresAt": later.isoformat(),
+        },
+    )
+    made = response.json()
+
+    NewKey.model_validate(made, extra="forbid")
+    assert (response.status_code, response.headers["Cache-Control"]) == (201, "no-store")
+    assert (made["name"], made["state"], made["scopes"], made["toolsets"]) == (
+        "service", "works", ["tools:list"], ["maths"],
+    )  # fmt: skip
+    assert (made["mayWrite"], made["mayDestroy"], made["rateLimit"]) == (True, False, {"max": 10, "timeWindow": 1000})
+    assert made["expiresAt"] == f"{later:%Y-%m-%dT%H:%M:%S}.{later.microsecond // 1000:03}Z"
+    assert [one["name"] for one in root.get("/v1/tools", key=made["key"]).json()["tools"]] == ["calculate"]
+    assert AuditEntry.objects.get(subject="key:service").actor == "key:root"
+    shown = root.get(f"/v1/keys/{made['id']}")
+    KeyItem.model_validate(shown.json(), extra="forbid")
+    assert made["key"].encode() not in shown.content + root.get("/v1/keys").content
+    assert made["key"].startswith(f"thub_{made['prefix']}_")
+
+
+def test_a_key_has_the_usual_scopes_unless_told_otherwise(root: Rest) -> None:
+    made = root.post("/v1/keys", {"name": "plain"}).json()
+
+    assert made["scopes"] == ["tools:execute", "tools:list", "tools:read"]
+    assert (made["toolsets"], made["mayWrite"], made["mayDestroy"]) == ([], True, True)
+    assert (made["rateLimit"], made["expiresAt"], made["lastUsedAt"], made["owner"]) == (None, None, None, None)
+
+
+def test_a_revoked_key_is_refused_from_the_next_request(root: Rest) -> None:
+    made = root.post("/v1/keys", {"name": "service"}).json()
+    assert root.get("/v1/tools", key=made["key"]).status_code == 200
+
+    revoked = root.post(f"/v1/keys/{made['id']}/revoke", {"reason": "lost"}).json()
+    again = root.post(f"/v1/keys/{made['id']}/revoke", {})
+
+    failure(root.get("/v1/tools", key=made["key"]), 401, "AUTHENTICATION_ERROR")
+    assert (revoked["state"], again.json()) == ("revoked", revoked)
+    entry = AuditEntry.objects.get(action="key.revoke")
+    assert (entry.subject, entry.actor, entry.reason) == ("key:service", "key:root", "lost")
+
+
+def test_lists_the_newest_first_page_by_page(root: Rest) -> None:
+    for name in ("one", "two", "three"):
+        governance.create_key(name, actor="test")
+
+    first = root.get("/v1/keys?limit=3").json()
+    second = root.get(f"/v1/keys?limit=3&cursor={first['nextCursor']}").json()
+
+    KeyPage.model_validate(first, extra="forbid")
+    assert [one["name"] for one in first["keys"] + second["keys"]] == ["three", "two", "one", "root", "alice"]
+    assert second["nextCursor"] is None
+
+
+@pytest.mark.parametrize(
+    "key_id", ["0", "999999", "9" * 18, "9" * 19, "9" * 5000, "-1", "1e1", "%D9%A1", "%00", "1.0", "abc", "+1"]
+)
+def test_an_unknown_key_is_not_found(root: Rest, key_id: str) -> None:
+    for response in (root.get(f"/v1/keys/{key_id}"), root.post(f"/v1/keys/{key_id}/revoke", {})):
+        assert failure(response, 404, "NOT_FOUND")["error"] == "There is no such key"
+
+
+def test_refuses_everything_else(root: Rest, subtests: pytest.Subtests) -> None:
+    for body, path in WRONG:
+        with subtests.test(body=str(body)[:60]):
+            told = failure(root.post("/v1/keys", body), 400, "VALIDATION_ERROR")
+            assert [problem["path"] for problem in told["details"]] == [path]
+    assert not ApiKey.objects.filter(name="new").exists()
+
+
+@pytest.mark.parametrize("body", [{"name": "root"}, {"name": " "}, {"name": "new", "toolsets": ["none"]}])
+def test_refuses_what_the_hub_does_not_know(root: Rest, body: Any) -> None:
+    failure(root.post("/v1/keys", body), 400, "VALIDATION_ERROR")
+
+
+def test_keys_are_for_administrators(rest: Rest, make_key: MakeKey) -> None:
+    for key in (rest.key, make_key("ops", scopes=["tools:manage"])):
+        for response in (
+            rest.get("/v1/keys", key=key),
+            rest.get("/v1/keys/1", key=key),
+            rest.post("/v1/keys", {"name": "mine", "scopes": ["admin:*"]}, key=key),
+            rest.post("/v1/keys/1/revoke", {}, key=key),
+        ):
+            assert failure(response, 403, "AUTHORIZATION_ERROR")["context"] == {"requiredScope": "admin:*"}
+    assert not ApiKey.objects.filter(name="mine").exists()
+
+
+@pytest.mark.parametrize("number", [3, 30])
+def test_queries_do_not_grow_with_the_list(root: Rest, statements: list[str], number: int) -> None:
+    governance.create_toolset("maths", names=["calculate"], actor="test")
+    for index in range(number):
+        governance.create_key(f"key {index}", toolsets=["maths"], actor="test")
+    root.get("/v1/keys")
+    statements.clear()
+
+    assert len(root.get("/v1/keys").json()["keys"]) == number + 2
+
+    assert len([sql for sql in statements if sql.startswith("SELECT") and "tools_app_revision" not in sql]) == 2

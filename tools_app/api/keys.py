@@ -1,0 +1,161 @@
+"""API keys: which there are, making one, revoking one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Query
+from pydantic import Field
+
+from tools_app import access, database, governance
+from tools_app.api.answers import Shown, answer, timestamp
+from tools_app.api.authentication import caller_of
+from tools_app.api.bodies import Body, Reason
+from tools_app.api.cursors import Pages
+from tools_app.api.errors import failures
+from tools_app.api.queries import Cursor, Limit, Moment, QueryString, optional
+from tools_app.api.routing import StrictRouter
+from tools_app.api.tools import Rate, RateDecision
+from tools_app.errors import NotFoundError
+from tools_app.models import ApiKey
+
+router = StrictRouter(tags=["keys"])
+
+Scope = Literal["tools:list", "tools:read", "tools:execute", "tools:manage", "admin:*"]
+ToolsetName = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class KeyItem(Shown):
+    id: str = Field(examples=["3"])
+    caller: str = Field(description="Under which its calls are on record", examples=["key:3"])
+    name: str
+    prefix: str = Field(description="How the key begins, to tell keys apart")
+    state: Literal["works", "expired", "revoked"]
+    scopes: list[Scope]
+    toolsets: list[str] = Field(description="Outside of these no tool exists for the key; empty: all tools")
+    may_write: bool
+    may_destroy: bool
+    rate_limit: Rate | None
+    owner: str | None
+    created_at: str
+    expires_at: str | None
+    revoked_at: str | None
+    last_used_at: str | None
+
+
+class NewKey(KeyItem):
+    key: str = Field(description="The key itself. It is shown this once, and nobody can ever read it again")
+
+
+class KeyPage(Shown):
+    keys: list[KeyItem]
+    next_cursor: str | None
+
+
+class KeysQuery(QueryString):
+    cursor: Cursor | None = optional()
+    limit: Limit = 50
+
+
+class KeyRequest(Body):
+    name: str = Field(min_length=1, max_length=100, json_schema_extra={"pattern": r"\S"}, examples=["my-service"])
+    scopes: list[Scope] = Field(default=["tools:list", "tools:read", "tools:execute"], max_length=20)
+    toolsets: list[ToolsetName] = Field(default=[], max_length=100, description="None: all tools")
+    may_write: bool = Field(default=True, description="Whether it may use tools that write")
+    may_destroy: bool = Field(default=True, description="Whether it may use tools that destroy, if it may write")
+    rate_limit: RateDecision | None = Field(default=None, description="Of all requests; null: what the settings say")
+    expires_at: Moment | None = None
+
+
+class Revocation(Body):
+    reason: Reason = ""
+
+
+@router.get("", response={200: KeyPage, **failures()}, url_name="keys")
+async def list_keys(request: HttpRequest, query: Query[KeysQuery]) -> HttpResponse:
+    """List the keys, the newest first. Needs `admin:*`. A key itself cannot be shown."""
+    caller = caller_of(request)
+    access.require(caller, "admin:*")
+    pages = Pages("keys", caller, query)
+    keys, cursor = await database.run(pages.cut, _rows(), query.cursor, query.limit)
+    return answer({"keys": [_item(key) for key in keys], "nextCursor": cursor})
+
+
+@router.post("", response={201: NewKey, **failures(413, 415)})
+async def create_key(request: HttpRequest, body: KeyRequest) -> HttpResponse:
+    """Make a key. Needs `admin:*`. The answer is the only place where the key itself ever stands."""
+    caller = caller_of(request)
+    access.require(caller, "admin:*")
+    rate = body.rate_limit
+
+    def create_and_show() -> dict[str, Any]:
+        made, secret = governance.create_key(
+            body.name,
+            actor=str(caller),
+            scopes=body.scopes,
+            toolsets=body.toolsets,
+            may_write=body.may_write,
+            may_destroy=body.may_destroy,
+            rate=(rate.max, rate.time_window // 1000) if rate else None,
+            expires_at=body.expires_at,
+        )
+        return {**_item(_rows().get(pk=made.pk)), "key": secret}
+
+    return answer(await database.run(create_and_show), 201)
+
+
+@router.get("/{key_id}", response={200: KeyItem, **failures(404)}, url_name="key")
+async def show_key(request: HttpRequest, key_id: str) -> HttpResponse:
+    """Show what is known of a key. Needs `admin:*`."""
+    access.require(caller_of(request), "admin:*")
+    return answer(_item(await database.run(_found, key_id)))
+
+
+@router.post("/{key_id}/revoke", response={200: KeyItem, **failures(404, 413, 415)})
+async def revoke_key(request: HttpRequest, key_id: str, body: Revocation) -> HttpResponse:
+    """End a key: it is refused from the very next request on. Needs `admin:*`. Nothing makes it good again."""
+    caller = caller_of(request)
+    access.require(caller, "admin:*")
+
+    def revoke_and_show() -> dict[str, Any]:
+        governance.revoke_key(_found(key_id), actor=str(caller), reason=body.reason)
+        return _item(_found(key_id))
+
+    return answer(await database.run(revoke_and_show))
+
+
+def _rows() -> QuerySet[ApiKey]:
+    return ApiKey.objects.select_related("owner").prefetch_related("toolsets")
+
+
+def _found(key_id: str) -> ApiKey:
+    # Digits that no database could hold, or that are none to people, are no key's.
+    number = int(key_id) if key_id.isascii() and key_id.isdecimal() and len(key_id) < 19 else 0
+    key = _rows().filter(pk=number).first()
+    if key is None:
+        raise NotFoundError("There is no such key", next_step="The keys are at /v1/keys.")
+    return key
+
+
+def _item(key: ApiKey) -> dict[str, Any]:
+    rate = key.rate
+    return {
+        "id": str(key.pk),
+        "caller": f"key:{key.pk}",
+        "name": key.name,
+        "prefix": key.prefix,
+        "state": key.state(timezone.now()),
+        "scopes": key.scopes,
+        "toolsets": sorted(toolset.name for toolset in key.toolsets.all()),
+        "mayWrite": key.may_write,
+        "mayDestroy": key.may_destroy,
+        "rateLimit": {"max": rate.most, "timeWindow": round(rate.seconds * 1000)} if rate else None,
+        "owner": key.owner.get_username() if key.owner else None,
+        "createdAt": timestamp(key.created_at),
+        "expiresAt": timestamp(key.expires_at) if key.expires_at else None,
+        "revokedAt": timestamp(key.revoked_at) if key.revoked_at else None,
+        "lastUsedAt": timestamp(key.last_used_at) if key.last_used_at else None,
+    }

@@ -1,0 +1,161 @@
+"""Toolsets: named choices of tools, which keys can be bound to."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest, HttpResponse
+from ninja import Query
+from pydantic import Field
+
+from tools_app import access, catalog, database, governance
+from tools_app.api.answers import Shown, answer, timestamp
+from tools_app.api.authentication import caller_of
+from tools_app.api.bodies import Body, Reason
+from tools_app.api.errors import failures
+from tools_app.api.queries import QueryString, Text, optional
+from tools_app.api.routing import StrictRouter
+from tools_app.errors import NotFoundError
+from tools_app.models import Toolset
+from tools_app.tool import NAME, Caller
+
+router = StrictRouter(tags=["toolsets"])
+
+Named = Annotated[str, Field(min_length=1, max_length=64, json_schema_extra={"pattern": r"\S"})]
+Selector = Annotated[list[Named], Field(max_length=1000)]
+
+
+class ToolsetItem(Shown):
+    """The tools that any of the selectors fits; all tools where there is none."""
+
+    name: str
+    description: str
+    packs: list[str]
+    categories: list[str]
+    tags: list[str]
+    names: list[str]
+    read_only: bool = Field(description="Of all these, only tools that say they change nothing")
+    keys: int = Field(description="How many keys are bound to it, revoked ones too")
+    created_at: str
+    updated_at: str
+
+
+class ToolsetDetail(ToolsetItem):
+    tools: list[str] = Field(description="The tools that it holds right now")
+
+
+class Toolsets(Shown):
+    toolsets: list[ToolsetItem]
+    total: int
+
+
+class ToolsetChange(Body):
+    """What is left out stays as it is."""
+
+    description: str = Field(default="", max_length=500)
+    packs: Selector = Field(default=[], description="Every tool of these packs")
+    categories: Selector = Field(default=[], description="Every tool of these categories")
+    tags: Selector = Field(default=[], description="Every tool that has one of these tags")
+    names: Selector = Field(default=[], description="These tools")
+    read_only: bool = False
+    reason: Reason = ""
+
+    def decided(self) -> dict[str, Any]:
+        return self.model_dump(exclude_unset=True, exclude={"name", "reason"})
+
+
+class ToolsetRequest(ToolsetChange):
+    """A new toolset."""
+
+    name: str = Field(pattern=f"^{NAME.pattern}$", examples=["support"])
+
+
+class Removal(QueryString):
+    reason: Annotated[Text, Field(max_length=500)] | None = optional("For the audit trail")
+
+
+@router.get("", response={200: Toolsets, **failures()}, url_name="toolsets")
+async def list_toolsets(request: HttpRequest) -> HttpResponse:
+    """List the toolsets by name. Needs `admin:*`."""
+    _administrator(request)
+    found = [_item(toolset) for toolset in await database.run(list, _rows())]
+    return answer({"toolsets": found, "total": len(found)})
+
+
+@router.post("", response={201: ToolsetDetail, **failures(413, 415)})
+async def create_toolset(request: HttpRequest, body: ToolsetRequest) -> HttpResponse:
+    """Make a toolset. Needs `admin:*`. What any of its selectors fits is in it, tools to come included."""
+    caller = _administrator(request)
+    await database.run(governance.create_toolset, body.name, actor=str(caller), reason=body.reason, **body.decided())
+    return answer(await _detail(body.name), 201)
+
+
+@router.get("/{name}", response={200: ToolsetDetail, **failures(404)}, url_name="toolset")
+async def show_toolset(request: HttpRequest, name: str) -> HttpResponse:
+    """Show a toolset and the tools that it holds right now. Needs `admin:*`."""
+    _administrator(request)
+    return answer(await _detail(name))
+
+
+@router.patch("/{name}", response={200: ToolsetDetail, **failures(404, 413, 415)})
+async def change_toolset(request: HttpRequest, name: str, body: ToolsetChange) -> HttpResponse:
+    """Change what a toolset holds, for every key that is bound to it and from its next request. Needs `admin:*`."""
+    caller = _administrator(request)
+    await database.run(governance.change_toolset, _known(name), actor=str(caller), reason=body.reason, **body.decided())
+    return answer(await _detail(name))
+
+
+@router.delete("/{name}", response={204: None, **failures(404)})
+async def delete_toolset(request: HttpRequest, name: str, query: Query[Removal]) -> HttpResponse:
+    """Delete a toolset that no key is bound to, not even a revoked one. Needs `admin:*`."""
+    caller = _administrator(request)
+    await database.run(governance.delete_toolset, _known(name), actor=str(caller), reason=query.reason or "")
+    response = HttpResponse(status=204)
+    del response["Content-Type"]
+    return response
+
+
+def _administrator(request: HttpRequest) -> Caller:
+    caller = caller_of(request)
+    access.require(caller, "admin:*")
+    return caller
+
+
+def _known(name: str) -> str:
+    """A name that a toolset can have: no database is asked for any other."""
+    if not NAME.fullmatch(name):
+        raise _nothing()
+    return name
+
+
+def _nothing() -> NotFoundError:
+    return NotFoundError("There is no such toolset", next_step="The toolsets are at /v1/toolsets.")
+
+
+def _rows() -> QuerySet[Toolset]:
+    return Toolset.objects.annotate(number_of_keys=Count("keys")).order_by("name")
+
+
+def _item(toolset: Any) -> dict[str, Any]:
+    return {
+        "name": toolset.name,
+        "description": toolset.description,
+        "packs": toolset.packs,
+        "categories": toolset.categories,
+        "tags": toolset.tags,
+        "names": toolset.names,
+        "readOnly": toolset.read_only,
+        "keys": toolset.number_of_keys,
+        "createdAt": timestamp(toolset.created_at),
+        "updatedAt": timestamp(toolset.updated_at),
+    }
+
+
+async def _detail(name: str) -> dict[str, Any]:
+    toolset = await database.run(_rows().filter(name=_known(name)).first)
+    if toolset is None:
+        raise _nothing()
+    choice = toolset.choice()
+    held = [entry.name for entry in (await catalog.fresh()).all if choice.holds(entry)]
+    return {**_item(toolset), "tools": held}
