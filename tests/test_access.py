@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tests.support.tools import Hub, eventually
-from tools_app import access, governance
+from tools_app import access, governance, secrets
 from tools_app.errors import AuthenticationError, AuthorizationError
 from tools_app.models import ApiKey
 from tools_app.tool import Caller
@@ -47,6 +50,34 @@ def test_whatever_is_wrong_with_a_key_it_is_refused_alike(hub: Hub) -> None:
     assert messages == {"The key is unknown, revoked or expired"}
     with pytest.raises(AuthenticationError, match="Authentication required"):
         caller_of(None)
+
+
+def with_secret(key: str, secret: str) -> str:
+    """A well-formed key with this secret in it: whoever guesses keys gets the checksum right."""
+    return f"{key[:14]}{secret}{secrets._checksum(key[5:13] + secret)}"
+
+
+def test_the_database_is_asked_the_same_whatever_is_wrong_with_a_key(hub: Hub) -> None:
+    """The time that a refusal takes tells nothing: `benchmarks/keys.py` measures what this makes sure of."""
+    key, secret = governance.create_key("agent", actor="test")
+    revoked, ended = governance.create_key("ended", actor="test")
+    governance.revoke_key(revoked, actor="test")
+    _, late = governance.create_key("late", actor="test", expires_at=timezone.now() - timedelta(seconds=1))
+    own = secret[14:57]
+    last, first = with_secret(secret, own[:-1] + _other(own[-1])), with_secret(secret, _other(own[0]) + own[1:])
+    asked = set()
+    for presented in (last, first, secrets.new_key()[0], ended, late):
+        assert secrets.well_formed(presented)
+        with CaptureQueriesContext(connection) as queries, pytest.raises(AuthenticationError):
+            access._look_up(secrets.key_hashes(presented))
+        assert len(queries) == 1
+        asked.add(re.sub(r"'[^']*'", "?", queries[0]["sql"]))
+    assert len(asked) == 1
+    assert access._look_up(secrets.key_hashes(secret)).key_id == key.pk
+
+
+def _other(character: str) -> str:
+    return "a" if character != "a" else "b"
 
 
 def test_a_revoked_key_is_refused_by_the_next_request(hub: Hub) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -22,6 +22,11 @@ def default_scopes() -> list[str]:
 def after(day: date) -> datetime:
     """When a key ends that works to the end of this day (UTC)."""
     return datetime.combine(day + timedelta(days=1), time(), UTC)
+
+
+class KeyQuerySet(models.QuerySet["ApiKey"]):
+    def usable(self, now: datetime) -> Self:
+        return self.filter(revoked_at=None).exclude(expires_at__lte=now)
 
 
 class ApiKey(models.Model):
@@ -61,6 +66,8 @@ class ApiKey(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    objects = KeyQuerySet.as_manager()
 
     class Meta:
         ordering: ClassVar = ["name"]
