@@ -1,0 +1,307 @@
+"""Who gets in where: every role and every scope, against every endpoint, page and method.
+
+The tables below are the decision. What is there comes from the URLs, the routes and the server itself: an endpoint
+that nobody has decided about fails. So does one that lets in somebody else than it says here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+import anyio
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+from django.test import Client as Browser
+from django.urls import NoReverseMatch, URLPattern, URLResolver, get_resolver, reverse
+from mcp.client.client import Client as Agent
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+
+from tests.admin.conftest import error_group, failed_call, process
+from tests.api.rest import Rest
+from tests.support.agents import MODERN
+from tests.support.tools import Hub
+from tools_app import database, engine, governance, sources, sync
+from tools_app.api import api
+from tools_app.governance import SCOPES
+from tools_app.mcp_server import server
+from tools_app.mcp_server.changes import Changes
+from tools_app.models import AuditEntry, Call, ToolRecord
+from tools_app.roles import ADMIN, OPERATOR, VIEWER
+from tools_app.tool import Caller
+
+# ---- REST: what a key needs. A person's session opens nothing that needs a key.
+
+OPEN, ANY_KEY = "open", "any key"
+LIST, READ, EXECUTE, MANAGE, ALL = SCOPES
+
+ENDPOINTS: Final[dict[str, str]] = {
+    "GET /": OPEN,
+    "GET /health": OPEN,
+    "GET /tools": OPEN,
+    "POST /tools/call": OPEN,
+    "GET /v1/tools": LIST,
+    "POST /v1/tools/search": LIST,
+    "GET /v1/tags": LIST,
+    "GET /v1/categories": LIST,
+    "GET /v1/tools/{name}": READ,
+    "GET /v1/tools/call": READ,
+    "GET /v1/tools/search": READ,
+    "PATCH /v1/tools/{name}": MANAGE,
+    "PATCH /v1/tools/call": MANAGE,
+    "PATCH /v1/tools/search": MANAGE,
+    "POST /v1/tools/call": EXECUTE,
+    "POST /v1/tools/{name}/call": EXECUTE,
+    "GET /v1/calls": ANY_KEY,
+    "GET /v1/calls/{call_id}": ANY_KEY,
+    "GET /v1/errors": MANAGE,
+    "GET /v1/errors/{group_id}": MANAGE,
+    "POST /v1/errors/{group_id}/resolve": MANAGE,
+    "POST /v1/errors/{group_id}/reopen": MANAGE,
+    "GET /v1/audit": ALL,
+    "GET /v1/keys": ALL,
+    "POST /v1/keys": ALL,
+    "GET /v1/keys/{key_id}": ALL,
+    "POST /v1/keys/{key_id}/revoke": ALL,
+    "GET /v1/toolsets": ALL,
+    "POST /v1/toolsets": ALL,
+    "GET /v1/toolsets/{name}": ALL,
+    "PATCH /v1/toolsets/{name}": ALL,
+    "DELETE /v1/toolsets/{name}": ALL,
+}
+BODIES: Final[dict[str, dict[str, Any]]] = {
+    "POST /v1/tools/call": {"name": "echo", "parameters": {"message": "hi"}},
+    "POST /v1/tools/{name}/call": {"message": "hi"},
+    "POST /v1/tools/search": {"query": "echo"},
+    "POST /v1/keys": {"name": "made"},
+    "POST /v1/toolsets": {"name": "made"},
+}
+# What is no endpoint: the end of the list, where nothing is; and ninja's own root, which `GET /` hides.
+NOTHING: Final = {"^v1(?:/.*)?\\Z", ""}
+
+
+def endpoints() -> Iterator[str]:
+    for prefix, router in api._routers:
+        for path, view in router.path_operations.items():
+            for operation in view.operations:
+                for method in operation.methods:
+                    yield f"{method} /" + "/".join(filter(None, f"{prefix}{path}".split("/")))
+
+
+def test_every_endpoint_is_decided() -> None:
+    assert sorted(set(endpoints())) == sorted(ENDPOINTS)
+
+
+def test_every_address_is_an_endpoint_or_a_page() -> None:
+    known = {endpoint.partition(" /")[2].replace("{", "<").replace("}", ">") for endpoint in ENDPOINTS}
+    there = {pattern for pattern, _ in addresses(get_resolver().url_patterns) if not pattern.startswith("admin/")}
+    assert there == known | NOTHING
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_an_endpoint_lets_in_whom_it_should(hub: Hub, endpoint: str) -> None:
+    group = error_group()
+    method, _, path = endpoint.partition(" ")
+    path = path.format(name="echo", call_id="0" * 32, key_id="0", group_id=group.pk)
+    body = BODIES.get(endpoint, {})
+    needed = ENDPOINTS[endpoint]
+    rest = Rest("")
+
+    def let_in(key: str | None) -> bool:
+        response = rest.send(method, path, b"" if method == "GET" else json.dumps(body), key=key)
+        if response.status_code in (401, 403):
+            assert response.json()["code"] in ("AUTHENTICATION_ERROR", "AUTHORIZATION_ERROR")
+            return False
+        assert response.status_code < 400 or response.status_code == 404, response.content
+        return True
+
+    try:
+        found = {"nobody": let_in(None)}
+        for role in (VIEWER, OPERATOR, ADMIN):
+            rest.client.force_login(person(role))
+            found[f"{role} in a browser"] = let_in(None)
+            rest.client.logout()
+        for name, scopes in {"no scope": [], **{scope: [scope] for scope in SCOPES}}.items():
+            found[name] = let_in(governance.create_key(name, actor="test", scopes=scopes)[1])
+    finally:
+        rest.close()
+    opened = {scope for scope in SCOPES if needed in (OPEN, ANY_KEY) or scope in (needed, ALL)}
+    if needed == OPEN:
+        opened = set(found)
+    elif needed == ANY_KEY:
+        opened |= {"no scope"}
+    assert {name for name, got_in in found.items() if got_in} == opened
+
+
+# ---- MCP: what a caller needs. The rest is the protocol's own, and says nothing of the tools.
+
+METHODS: Final[dict[str, str]] = {
+    "tools/list": LIST,
+    "tools/call": EXECUTE,
+    "server/discover": OPEN,
+    "ping": OPEN,
+    "subscriptions/listen": OPEN,
+}
+
+
+@pytest.mark.anyio
+async def test_every_method_is_decided_and_lets_in_whom_it_should(hub: Hub) -> None:
+    engine.adopt_running_loop()
+    listed = set()
+    try:
+        for scope in SCOPES:
+            served = served_to(Caller("key", "key:1", scope, frozenset({scope})))
+            assert set(served._request_handlers) == set(METHODS)
+            with anyio.fail_after(30):
+                async with Agent(served, mode=MODERN, cache=None) as agent:
+                    with contextlib.suppress(MCPError):
+                        await agent.list_tools()
+                        listed.add(scope)
+                    with contextlib.suppress(MCPError):  # This client lists the tools to check an answer it has got.
+                        await agent.call_tool("echo", {"message": "hi"})
+    finally:
+        await engine.close(5)
+    assert listed == {METHODS["tools/list"], ALL}
+    called = await database.run(
+        lambda: set(Call.objects.filter(status="succeeded").values_list("caller_name", flat=True))
+    )
+    assert called == {METHODS["tools/call"], ALL}
+
+
+def served_to(caller: Caller) -> Server[Any]:
+    return server.build(Changes(caller), lambda _: caller)
+
+
+# ---- the admin: the least role that gets a page, and the least that may send something to it
+
+ANYBODY, STAFF, NOBODY = "anybody", "staff", "nobody"
+ROLES: Final = (ANYBODY, STAFF, VIEWER, OPERATOR, ADMIN, NOBODY)
+
+
+class Pages(NamedTuple):
+    """The pages of a model. To see is to get its list, its history and the page of one; nobody sends to a history."""
+
+    see: str
+    change: str = NOBODY
+    add: str = NOBODY
+    delete: str = NOBODY
+
+
+MODELS: Final = {
+    "tools_app_auditentry": Pages(see=VIEWER),
+    "tools_app_call": Pages(see=VIEWER),
+    "tools_app_errorgroup": Pages(see=VIEWER),
+    "tools_app_errorlog": Pages(see=VIEWER),
+    "tools_app_process": Pages(see=VIEWER),
+    "tools_app_toolrecord": Pages(see=VIEWER, change=OPERATOR),
+    "tools_app_apikey": Pages(see=ADMIN, add=ADMIN),
+    "auth_user": Pages(see=ADMIN, change=ADMIN, add=ADMIN, delete=ADMIN),
+    "auth_group": Pages(see=ADMIN, change=ADMIN, add=ADMIN, delete=ADMIN),
+}
+# Page: who gets it, and who may send something to it.
+PAGES: Final[dict[str, tuple[str, str]]] = {
+    "login": (ANYBODY, ANYBODY),
+    "index": (STAFF, STAFF),
+    "app_list": (VIEWER, VIEWER),
+    "search": (STAFF, STAFF),
+    "password_change": (STAFF, STAFF),
+    "password_change_done": (STAFF, NOBODY),
+    "jsi18n": (STAFF, NOBODY),
+    "autocomplete": (NOBODY, NOBODY),
+    "view_on_site": (NOBODY, NOBODY),
+    "tools_app_apikey_revoke": (NOBODY, ADMIN),
+    "tools_app_errorgroup_decide": (NOBODY, OPERATOR),
+    "tools_app_toolrecord_named": (VIEWER, VIEWER),
+    "tools_app_toolrecord_switch": (NOBODY, OPERATOR),
+    "auth_user_password_change": (ADMIN, ADMIN),
+}
+for _model, _may in MODELS.items():
+    PAGES[f"{_model}_changelist"] = PAGES[f"{_model}_history"] = (_may.see, _may.see)
+    PAGES[f"{_model}_change"] = (_may.see, _may.change)
+    PAGES[f"{_model}_add"] = (_may.add, _may.add)
+    PAGES[f"{_model}_delete"] = (_may.delete, _may.delete)
+
+
+def pages() -> set[str]:
+    return {name for _, name in addresses(admin.site.urls[0]) if name is not None}
+
+
+def test_every_page_of_the_admin_is_decided() -> None:
+    assert pages() - PAGES.keys() == {"logout"}, "decide who gets these"
+    assert PAGES.keys() - pages() == set(), "these are gone"
+
+
+@pytest.fixture
+def subjects(db: None) -> dict[str, Any]:
+    """One of each kind that has a page."""
+    sync.sync(sources.registry())
+    call, error = failed_call()
+    return {
+        "tools_app_auditentry": AuditEntry.objects.all()[0].pk,
+        "tools_app_call": call.pk,
+        "tools_app_errorgroup": error_group().pk,
+        "tools_app_errorlog": error.pk,
+        "tools_app_process": process().pk,
+        "tools_app_toolrecord": ToolRecord.objects.get(name="echo").pk,
+        "tools_app_apikey": governance.create_key("agent", actor="test")[0].pk,
+        "auth_user": User.objects.create_user("somebody").pk,
+        "auth_group": Group.objects.create(name="night shift").pk,
+    }
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_of_the_admin_lets_in_whom_it_should(subjects: dict[str, Any], page: str) -> None:
+    address = address_of(page, subjects)
+    people = {ANYBODY: None, STAFF: person(STAFF), **{role: person(role) for role in (VIEWER, OPERATOR, ADMIN)}}
+    for method, least in zip(("get", "post"), PAGES[page], strict=True):
+        found = {name for name, who in people.items() if let_in(method, address, who)}
+        assert found == set(ROLES[ROLES.index(least) : -1]), method
+
+
+def let_in(method: str, address: str, who: User | None) -> bool:
+    browser = Browser()
+    if who is not None:
+        browser.force_login(who)
+    # What one of them did, the next finds undone.
+    undo = transaction.savepoint()
+    response = getattr(browser, method)(address)
+    transaction.savepoint_rollback(undo)
+    # A form that was sent empty is wrong, but it was looked at.
+    assert response.status_code in (200, 302, 400, 403, 404, 405)
+    return response.status_code < 403 and not response.headers.get("Location", "").startswith("/admin/login/")
+
+
+def address_of(page: str, subjects: dict[str, Any]) -> str:
+    of_none: dict[str, dict[str, Any]] = {
+        "app_list": {"app_label": "tools_app"},
+        "view_on_site": {"content_type_id": 1, "object_id": 1},
+    }
+    subject = next((pk for model, pk in subjects.items() if page.startswith(f"{model}_")), None)
+    for parameters in (of_none.get(page), {"object_id": subject}, {"pk": subject}, {"id": subject}):
+        with contextlib.suppress(NoReverseMatch):
+            return reverse(f"admin:{page}", kwargs=parameters)
+    raise AssertionError(f"what does the address of {page} need?")
+
+
+# ---- both
+
+
+def person(role: str) -> User:
+    made = User.objects.create_user(f"a-{role}", is_staff=True)
+    if role != STAFF:
+        made.groups.add(Group.objects.get(name=role))
+    return made
+
+
+def addresses(patterns: Iterable[URLPattern | URLResolver], before: str = "") -> Iterator[tuple[str, str | None]]:
+    """Every address there is, as its pattern, and its name."""
+    for pattern in patterns:
+        if isinstance(pattern, URLResolver):
+            yield from addresses(pattern.url_patterns, before + str(pattern.pattern))
+        else:
+            yield before + str(pattern.pattern), pattern.name
