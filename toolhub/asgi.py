@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
-from typing import Any
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Final
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "toolhub.settings")
 
@@ -19,6 +24,9 @@ from django.urls import resolve  # noqa: E402
 from tools_app import catalog, database, engine, retention  # noqa: E402
 from tools_app.api.intake import Intake  # noqa: E402
 
+# Less than the server gives them (see `serve`).
+BREAK_OFF_SECONDS: Final = 9.0
+
 django_application = Intake(_django, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
 
 
@@ -30,12 +38,29 @@ async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
     # No websockets here: returning makes the server refuse the handshake.
 
 
+def _end_in_time() -> None:
+    """Let calls know of the end when the server does. It waits for requests, and then cancels them without an answer:
+    by then all have theirs."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGTERM, signal.SIGINT):
+        before = signal.getsignal(number)
+        if callable(before):
+            signal.signal(number, functools.partial(_ending, before))
+
+
+def _ending(before: Callable[[int, FrameType | None], Any], number: int, frame: FrameType | None) -> None:
+    engine.end_within(BREAK_OFF_SECONDS)
+    before(number, frame)
+
+
 async def _lifespan(receive: Any, send: Any) -> None:
     keeper = retention.Keeper()
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
             engine.adopt_running_loop()
+            _end_in_time()
             await catalog.fresh()
             # The first visitor should not wait for the addresses and all that stands behind them to be imported.
             await database.run(resolve, "/")

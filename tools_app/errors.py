@@ -296,6 +296,12 @@ class ShuttingDownError(ToolError):
     default_message = "The hub is shutting down"
     default_next_step = "Call again in a moment."
 
+    @classmethod
+    def amid(cls, *, writes: bool) -> ShuttingDownError:
+        """The call was running and has been broken off."""
+        unknown = "The outcome is unknown: check whether the change was made before calling again."
+        return cls("The hub is shutting down; the call was broken off", next_step=unknown if writes else None)
+
 
 class StorageBusyError(ToolError):
     """The database cannot be read or written now, so the call cannot be recorded."""

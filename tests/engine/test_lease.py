@@ -60,36 +60,36 @@ def test_a_lease_reaches_as_far_as_it_says(lease: Lease) -> None:
 
 def test_while_the_lease_lasts_a_call_is_under_way(lease: Lease) -> None:
     started(1, lease.process_id)
-    assert interrupt_orphans("mine") == 0
+    assert interrupt_orphans("mine") == (0, True)
     assert Call.objects.get().status == "started"
 
 
 def test_when_it_has_run_out_the_call_is_interrupted_and_counted(lease: Lease) -> None:
     started(1, lease.process_id)
     expire(lease, seconds=1)
-    assert interrupt_orphans("mine") == 1
+    assert interrupt_orphans("mine")[0] == 1
     call = Call.objects.get()
     assert (call.status, call.code) == ("interrupted", INTERRUPTED)
     assert "unknown" in call.error
     assert call.finished_at is not None
     assert list(CallHour.objects.values_list("status", "calls")) == [("interrupted", 1)]
-    assert interrupt_orphans("mine") == 0
+    assert interrupt_orphans("mine")[0] == 0
 
 
 def test_a_process_that_never_announced_itself_is_gone() -> None:
     started(1, "somebody before us")
-    assert interrupt_orphans("mine") == 1
+    assert interrupt_orphans("mine")[0] == 1
 
 
 def test_ones_own_calls_are_never_interrupted() -> None:
     started(1, "mine")
-    assert interrupt_orphans("mine") == 0
+    assert interrupt_orphans("mine")[0] == 0
 
 
 def test_a_lease_from_a_clock_that_was_set_back_is_none(lease: Lease) -> None:
     started(1, lease.process_id)
     expire(lease, hours=-2)
-    assert interrupt_orphans("mine") == 1
+    assert interrupt_orphans("mine")[0] == 1
 
 
 def test_processes_long_gone_are_forgotten(lease: Lease) -> None:
@@ -155,7 +155,7 @@ def test_a_process_that_only_slept_corrects_what_others_thought(hub: Hub, alice:
     async def sleep() -> str:
         def interrupt() -> int:
             Process.objects.update(lease_until=datetime.now(UTC) - timedelta(seconds=1))
-            return interrupt_orphans("another")
+            return interrupt_orphans("another")[0]
 
         assert await database.run(interrupt) == 1
         # As long as it takes at least for a lease to run out.

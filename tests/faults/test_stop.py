@@ -38,7 +38,6 @@ def test_lets_ten_running_calls_end_and_takes_no_more(trial: TrialHub) -> None:
 
 
 @pytest.mark.faults
-@pytest.mark.xfail(reason="the server and the engine wait one after the other, each for ten seconds")
 def test_ends_after_ten_seconds_whatever_is_running_and_writes_it_down(trial: TrialHub) -> None:
     with trial.serving() as server, ThreadPoolExecutor(1) as pool:
         running = pool.submit(trial.call_together, server, BUSY, seconds=25.0)

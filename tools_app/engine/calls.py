@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from tools_app import catalog, conf, json_text, logs
 from tools_app.catalog import Entry
@@ -94,7 +94,8 @@ class Calls:
         self.cache = Cache(conf.value("TOOLHUB_CACHE_BYTES"))
         self._attempts = Attempts(self.workers, self.guards)
         self.closing = False
-        self._under_way = 0
+        self._under_way: set[asyncio.Task[Any]] = set()
+        self._broken_off = False
         self._idle = asyncio.Event()
 
     async def call(
@@ -103,45 +104,64 @@ class Calls:
         """Run a tool. Whatever goes wrong is a `ToolError`, and is recorded before it is raised."""
         one = Record(self.journal, name, caller, door, dry=options.dry_run)
         token = logs.call_id.set(one.call.id)
-        self._under_way += 1
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._under_way.add(task)
         try:
-            if self.closing:
-                raise ShuttingDownError
-            if self.journal.trouble:
-                raise StorageBusyError(detail=self.journal.trouble)
-            entry = _resolve(await catalog.fresh(), name, caller)
-            tool = one.resolved(entry)
-            options.check()
-            given, raw = one.given(tool, arguments)
-            converted = tool.checked(given)
-            plan = one.plan(entry, tool, converted, options.timeout_ms, options.retries, options.retry_delay_ms)
-            if options.dry_run:
-                return _result(one, entry, answers.own(self._outlook(entry, plan, given)))
-            self.guards.count(caller.id, entry.name, _rate(entry, caller))
-            log.info("Tool invoked", extra={"tool": tool.name, "caller": str(caller), "door": door})
-            if options.idempotency_key is not None and (said := await one.earlier(options.idempotency_key, given)):
-                answer = one.replayed(said)
-            elif entry.policy.cache_seconds and options.idempotency_key is None:
-                answer = await self._cached(one, entry, plan, given, raw)
-            else:
-                answer = await self._run(one, plan, raw)
-            await one.succeeded(answer)
-            return _result(one, entry, answer)
+            return await self._call(one, name, arguments, options)
         except ToolError as error:
             await one.failed(error)
             raise
         except asyncio.CancelledError:
-            await one.cancelled()
-            raise
+            if not self._broken_off:
+                await one.cancelled("the caller")
+                raise
+            await one.cancelled("the end of this process")
+            task.uncancel()
+            raise one.broken_off() from None
         except Exception as bug:
             internal = InternalError(detail=bug)
             await one.failed(internal)
             raise internal from bug
         finally:
-            self._under_way -= 1
-            if self._under_way == 0:
+            self._under_way.discard(task)
+            if not self._under_way:
                 self._idle.set()
             logs.call_id.reset(token)
+
+    async def _call(self, one: Record, name: str, arguments: Mapping[str, Any] | None, options: Options) -> Result:
+        if self.closing:
+            raise ShuttingDownError
+        if self.journal.trouble:
+            raise StorageBusyError(detail=self.journal.trouble)
+        caller = one.caller
+        entry = _resolve(await catalog.fresh(), name, caller)
+        tool = one.resolved(entry)
+        options.check()
+        given, raw = one.given(tool, arguments)
+        converted = tool.checked(given)
+        plan = one.plan(entry, tool, converted, options.timeout_ms, options.retries, options.retry_delay_ms)
+        if options.dry_run:
+            return _result(one, entry, answers.own(self._outlook(entry, plan, given)))
+        self.guards.count(caller.id, entry.name, _rate(entry, caller))
+        log.info("Tool invoked", extra={"tool": tool.name, "caller": str(caller), "door": one.call.door})
+        if options.idempotency_key is not None and (said := await one.earlier(options.idempotency_key, given)):
+            answer = one.replayed(said)
+        elif entry.policy.cache_seconds and options.idempotency_key is None:
+            answer = await self._cached(one, entry, plan, given, raw)
+        else:
+            answer = await self._run(one, plan, raw)
+        await one.succeeded(answer)
+        return _result(one, entry, answer)
+
+    def end_within(self, seconds: float) -> None:
+        """Refuse new calls from now on, and break off those that are still running then: each gets its answer."""
+        self.closing = True
+        asyncio.get_running_loop().call_later(seconds, self._break_off)
+
+    def _break_off(self) -> None:
+        self._broken_off = True
+        for task in self._under_way:
+            task.cancel()
 
     async def close(self, seconds: float) -> None:
         """Refuse new calls, wait for those under way, write everything down."""
@@ -152,7 +172,7 @@ class Calls:
                 async with asyncio.timeout(seconds):
                     await self._idle.wait()
             except TimeoutError:
-                log.warning("%d calls did not end in %.0f s", self._under_way, seconds)
+                log.warning("%d calls did not end in %.0f s", len(self._under_way), seconds)
         self.workers.close()
         await asyncio.get_running_loop().run_in_executor(None, self.journal.close, 5.0)
 

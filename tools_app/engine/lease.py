@@ -83,11 +83,11 @@ class Lease:
             Process.objects.filter(pk=self.process_id).delete()
 
 
-def interrupt_orphans(own_id: str) -> int:
-    """Mark the calls of processes whose lease has run out. Returns how many there were."""
+def interrupt_orphans(own_id: str) -> tuple[int, bool]:
+    """Mark the calls of processes whose lease has run out. Returns how many, and whether others are still open."""
     open_calls = Call.objects.filter(status=Call.Status.STARTED).exclude(process_id=own_id)
     if not open_calls.exists():
-        return 0
+        return 0, False
     with transaction.atomic():
         alive = Process.objects.filter(lease_until__gte=Now(), lease_until__lte=Now() + Value(LONGEST_LEASE)).values(
             "pk"
@@ -102,7 +102,7 @@ def interrupt_orphans(own_id: str) -> int:
         marked.update(status=Call.Status.INTERRUPTED, code=INTERRUPTED, error=WORDS, finished_at=now)
         rows.add_to_hours((call, 1) for call in orphans)
         Process.objects.filter(lease_until__lt=Now() - Value(LONGEST_LEASE)).delete()
-    return len(orphans)
+        return len(orphans), open_calls.exists()
 
 
 def _kind() -> str:

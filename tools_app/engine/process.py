@@ -127,6 +127,13 @@ def trouble() -> str:
     return _calls.journal.trouble if _calls is not None else ""
 
 
+def end_within(seconds: float) -> None:
+    """Take no new calls, and break off those that are still running then. For signal handlers; `close` follows."""
+    loop, calls = _loop, _calls
+    if loop is not None and calls is not None:
+        loop.call_soon_threadsafe(calls.end_within, seconds)
+
+
 async def close(seconds: float = DRAIN_SECONDS) -> None:
     """Let the calls under way end and write everything down. The next call would start anew."""
     global _loop, _thread, _calls

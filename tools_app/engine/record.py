@@ -28,6 +28,7 @@ from tools_app.errors import (
     InternalError,
     InvalidArgumentsError,
     Problem,
+    ShuttingDownError,
     StorageBusyError,
     ToolError,
     ToolExecutionError,
@@ -186,6 +187,8 @@ class Record:
             return
         if self._ended:
             # How it ended is handed in, and will be written when that is possible; the error is about that.
+            if isinstance(error, InternalError):
+                self._journal.post(JournalEntry(failure=failure(error, secrets.token_hex(16), self.call)))
             error.call_id, error.duration_ms = self.call.id, self.call.duration_ms
             return
         call = self.call
@@ -206,14 +209,20 @@ class Record:
             log.exception("call %s is not on record", call.id)
         error.call_id, error.duration_ms = self.call_id, self.duration_ms
 
-    async def cancelled(self) -> None:
-        log.warning("[%s] Cancelled by the caller", self.call.tool_name)
+    async def cancelled(self, by: str) -> None:
+        log.warning("[%s] Cancelled by %s", self.call.tool_name, by)
         if self._ended or self.dry:
             return
         try:
             await asyncio.shield(self._end(Call.Status.CANCELLED))
         except (StorageBusyError, asyncio.CancelledError):
             log.warning("call %s: its end may not be on record", self.call.id)
+
+    def broken_off(self) -> ToolError:
+        """What the caller of a call is told that the end of this process cut off."""
+        error = ShuttingDownError.amid(writes=self._writes and self.attempts > 0)
+        error.call_id, error.duration_ms = self.call_id, self.duration_ms
+        return error
 
     def _judged(self, error: ToolError) -> tuple[Call.Status, Failure | None]:
         """How a call that ended with this error is counted, and what the error log gets of it."""

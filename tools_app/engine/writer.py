@@ -38,6 +38,8 @@ TRIAL_PAUSE: Final = 0.05
 # How often a database that is gone is tried, orphans are looked for, and counted refusals are written.
 PROBE_SECONDS: Final = 0.5
 ORPHANS_SECONDS: Final = 5.0
+# … and while other processes have open calls.
+OTHERS_SECONDS: Final = 1.0
 REFUSALS_SECONDS: Final = 1.0
 # Before the first look at anything: an agent waits for the process to start.
 QUIET_START: Final = 1.0
@@ -237,8 +239,9 @@ class Writer:
         if self.lease.due(now) <= 0:
             self._probe()
         if now >= self._next_orphans:
-            self._next_orphans = now + ORPHANS_SECONDS
-            if found := interrupt_orphans(self.lease.process_id):
+            found, others = interrupt_orphans(self.lease.process_id)
+            self._next_orphans = now + (OTHERS_SECONDS if others else ORPHANS_SECONDS)
+            if found:
                 log.warning("%d calls were interrupted: their process has ended", found)
 
     def _probe(self) -> None:
