@@ -11,7 +11,8 @@ import pytest
 from django.db import connection, transaction
 
 from tests.support.tools import Hub, Programmable
-from tools_app import catalog, governance, sources, sync
+from tools_app import catalog, database, governance, sources, sync
+from tools_app.errors import StorageBusyError
 from tools_app.models import Tag, ToolRecord, ToolTag
 from tools_app.registry import LoadProblem
 from tools_app.tool import Hints, Pack, tool
@@ -217,3 +218,29 @@ def test_holds_ten_thousand_tools(hub: Hub) -> None:
 def test_a_tool_is_declared_as_one_way_only() -> None:
     with pytest.raises(TypeError, match="does not know colour"):
         tool(colour="blue")  # type: ignore[call-overload]
+
+
+def test_a_database_that_does_not_answer_is_waited_for_once(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = threading.Event()
+
+    def hang() -> catalog.Snapshot:
+        answers.wait(20)
+        return catalog.NOTHING
+
+    monkeypatch.setattr(catalog, "current", hang)
+    monkeypatch.setattr(catalog, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(database, "reads_now", lambda: False)
+
+    async def story() -> None:
+        with pytest.raises(StorageBusyError):
+            await catalog.fresh()
+        monkeypatch.setattr(catalog, "PATIENCE_SECONDS", 20)
+        with pytest.raises(StorageBusyError):
+            await catalog.fresh()
+        answers.set()
+        overdue = catalog._overdue
+        assert overdue is not None
+        await overdue
+        assert await catalog.fresh() is catalog.NOTHING
+
+    asyncio.run(story())

@@ -224,6 +224,7 @@ NOTHING: Final = Snapshot(revision=-1, generation=-1)
 
 _snapshot = NOTHING
 _lock = threading.Lock()
+_overdue: asyncio.Future[Snapshot] | None = None
 
 
 def current() -> Snapshot:
@@ -257,18 +258,31 @@ async def fresh() -> Snapshot:
 
 
 async def _in_time() -> Snapshot:
+    global _overdue
+    if _overdue is not None and not _overdue.done():
+        # Nobody need wait as long again, as long as the first still does.
+        raise StorageBusyError(detail="the database does not answer")
+    question = asyncio.ensure_future(database.run(current))
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return await database.run(current)
+            return await asyncio.shield(question)
     except TimeoutError as error:
+        _overdue = question
+        question.add_done_callback(_heard)
         raise StorageBusyError(detail=error) from error
+
+
+def _heard(question: asyncio.Future[Snapshot]) -> None:
+    """Whoever asked is gone; asking for the exception keeps asyncio from complaining that nobody did."""
+    if not question.cancelled():
+        question.exception()
 
 
 def forget() -> None:
     """Build anew at the next use. For tests, and after the registry was exchanged."""
-    global _snapshot
+    global _snapshot, _overdue
     with _lock:
-        _snapshot = NOTHING
+        _snapshot, _overdue = NOTHING, None
 
 
 def _at(number: int) -> Snapshot:
