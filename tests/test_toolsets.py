@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
 from tests.support.agents import LEGACY, MODERN
@@ -295,6 +295,15 @@ def test_a_toolset_given_to_a_key_elsewhere_is_true_for_its_next_request(tools: 
     assert asyncio.run(access.caller_of_key(secret)).reach.everything
     key.toolsets.add(Toolset.objects.get(name="wiki"))
     assert asyncio.run(access.caller_of_key(secret)).reach.toolsets == frozenset({"wiki"})
+
+
+@pytest.mark.parametrize(
+    "columns", [{"rate_calls": 5}, {"rate_seconds": 60}, {"rate_calls": 0, "rate_seconds": 60}, {"may_write": False}]
+)
+def test_the_database_takes_no_key_that_contradicts_itself(hub: Hub, columns: dict[str, int | bool]) -> None:
+    governance.create_key("agent", actor="test")
+    with pytest.raises(IntegrityError), transaction.atomic():
+        ApiKey.objects.update(**columns)
 
 
 @pytest.mark.parametrize("given", [{"toolsets": ["none"]}, {"rate": (0, 60)}, {"rate": (5, 0)}, {"rate": (5, 10**6)}])

@@ -152,8 +152,10 @@ class Migration(migrations.Migration):
                     models.Q(("rate_calls", None), ("rate_seconds", None)),
                     models.Q(
                         ("rate_calls__gte", 1),
+                        ("rate_calls__isnull", False),
                         ("rate_calls__lte", 1000000),
                         ("rate_seconds__gte", 1),
+                        ("rate_seconds__isnull", False),
                         ("rate_seconds__lte", 86400),
                     ),
                     _connector="OR",

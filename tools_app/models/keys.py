@@ -81,7 +81,10 @@ class ApiKey(models.Model):
             ),
             models.CheckConstraint(
                 condition=models.Q(rate_calls=None, rate_seconds=None)
+                # A comparison with nothing is no refusal: that both are there has to be said.
                 | models.Q(
+                    rate_calls__isnull=False,
+                    rate_seconds__isnull=False,
                     rate_calls__gte=1,
                     rate_calls__lte=MAX_RATE_CALLS,
                     rate_seconds__gte=1,
