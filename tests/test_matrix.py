@@ -200,6 +200,7 @@ MODELS: Final = {
     "tools_app_process": Pages(see=VIEWER),
     "tools_app_toolrecord": Pages(see=VIEWER, change=OPERATOR),
     "tools_app_apikey": Pages(see=ADMIN, add=ADMIN),
+    "tools_app_toolset": Pages(see=ADMIN, change=ADMIN, add=ADMIN),
     "auth_user": Pages(see=ADMIN, change=ADMIN, add=ADMIN, delete=ADMIN),
     "auth_group": Pages(see=ADMIN, change=ADMIN, add=ADMIN, delete=ADMIN),
 }
@@ -218,6 +219,7 @@ PAGES: Final[dict[str, tuple[str, str]]] = {
     "tools_app_errorgroup_decide": (NOBODY, OPERATOR),
     "tools_app_toolrecord_named": (VIEWER, VIEWER),
     "tools_app_toolrecord_switch": (NOBODY, OPERATOR),
+    "tools_app_toolset_remove": (NOBODY, ADMIN),
     "auth_user_password_change": (ADMIN, ADMIN),
 }
 for _model, _may in MODELS.items():
@@ -248,6 +250,7 @@ def subjects(db: None) -> dict[str, Any]:
         "tools_app_errorlog": error.pk,
         "tools_app_process": process().pk,
         "tools_app_toolrecord": ToolRecord.objects.get(name="echo").pk,
+        "tools_app_toolset": governance.create_toolset("mine", actor="test").pk,
         "tools_app_apikey": governance.create_key("agent", actor="test")[0].pk,
         "auth_user": User.objects.create_user("somebody").pk,
         "auth_group": Group.objects.create(name="night shift").pk,

@@ -21,6 +21,7 @@ from tools_app.models import (
     Process,
     Tag,
     ToolRecord,
+    Toolset,
     ToolTag,
 )
 
@@ -37,7 +38,7 @@ PAYLOADS = (
     "{{ xss_probe|safe }}{% debug %}<xss-probe>",
     "&lt;xss-probe&gt;<xss-probe>",
 )
-PAGES = ("toolrecord", "call", "errorgroup", "errorlog", "auditentry", "apikey", "process")
+PAGES = ("toolrecord", "call", "errorgroup", "errorlog", "auditentry", "apikey", "process", "toolset")
 
 
 @pytest.fixture
@@ -84,7 +85,11 @@ def poisoned(db: None) -> None:
         AuditEntry.objects.create(
             actor=payload, action=payload[:40], subject=cut, reason=payload, changes={payload: [payload, payload]}
         )
-        ApiKey.objects.create(name=payload, prefix=f"{payload[:10]}{number}", hash=str(number), scopes=[payload])
+        toolset = Toolset.objects.create(
+            name=cut, description=payload, packs=[payload], categories=[payload], tags=[payload], names=[payload]
+        )
+        key = ApiKey.objects.create(name=payload, prefix=f"{payload[:10]}{number}", hash=str(number), scopes=[payload])
+        key.toolsets.add(toolset)
 
 
 def harmless(shown: Page) -> Page:
@@ -107,7 +112,7 @@ def test_no_list_turns_text_into_markup(poisoned: None, chief: Client) -> None:
     harmless(page(chief, "/admin/"))
 
 
-@pytest.mark.parametrize("model", [ToolRecord, Call, ErrorGroup, ErrorLog, AuditEntry, ApiKey, Process])
+@pytest.mark.parametrize("model", [ToolRecord, Call, ErrorGroup, ErrorLog, AuditEntry, ApiKey, Process, Toolset])
 def test_no_page_turns_text_into_markup(poisoned: None, chief: Client, model: Any) -> None:
     for one in model.objects.all():
         shown = harmless(page(chief, f"/admin/tools_app/{model._meta.model_name}/{one.pk}/change/"))
@@ -134,8 +139,13 @@ def test_no_message_turns_a_name_into_markup(poisoned: None, chief: Client) -> N
         shown = harmless(sent(chief, f"/admin/tools_app/toolrecord/{tool.pk}/switch/", enabled="0"))
         assert shown.messages[0].startswith(" ".join(tool.name.split()))
     for payload in PAYLOADS:
-        shown = harmless(sent(chief, "/admin/tools_app/apikey/add/", name=f"new {payload}", scopes=["tools:list"]))
+        shown = harmless(
+            sent(chief, "/admin/tools_app/apikey/add/", name=f"new {payload}", scopes=["tools:list"], kinds="all")
+        )
         assert "stored nowhere" in shown.text
+    for toolset in Toolset.objects.all():
+        harmless(sent(chief, f"/admin/tools_app/toolset/{toolset.pk}/change/", names=toolset.name))
+        harmless(sent(chief, f"/admin/tools_app/toolset/{toolset.pk}/remove/"))
     for key in ApiKey.objects.all():
         harmless(sent(chief, f"/admin/tools_app/apikey/{key.pk}/revoke/"))
         harmless(sent(chief, "/admin/tools_app/apikey/", action="revoke", _selected_action=[key.pk]))

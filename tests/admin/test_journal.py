@@ -28,11 +28,11 @@ def rows(shown: Page) -> list[str]:
     return [" ".join(row.text.split()) for row in shown.all("tr", class_="data-row")]
 
 
-def test_a_call_is_shown_with_all_that_is_known_of_it(tools: None, viewer: Client) -> None:
+def test_a_call_is_shown_with_all_that_is_known_of_it(tools: None, chief: Client) -> None:
     made = call("calculate", arguments='{"a": 2, "note": "<b>two</b>"}', duration_ms=1234)
-    [row] = rows(page(viewer, CALLS))
+    [row] = rows(page(chief, CALLS))
     assert "calculate succeeded agent key MCP 1,234 ms" in row
-    shown = page(viewer, f"{CALLS}{made.pk}/change/")
+    shown = page(chief, f"{CALLS}{made.pk}/change/")
     assert shown.one("pre", class_="hub-pre").text.strip() == '{"a": 2, "note": "<b>two</b>"}'
     assert "1,234 ms" in shown.text
     assert "/admin/tools_app/toolrecord/named/?name=calculate" in shown.addresses
@@ -82,10 +82,10 @@ def test_a_page_says_how_many_calls_its_row_stands_for(viewer: Client) -> None:
     assert "kept as one" not in page(viewer, f"{CALLS}{call('echo').pk}/change/").text
 
 
-def test_a_result_is_shown_where_it_is_kept(viewer: Client) -> None:
+def test_a_result_is_shown_where_it_is_kept(chief: Client) -> None:
     kept, other = call("echo", result='{"text": "<b>hi</b>"}'), call("echo")
-    assert page(viewer, f"{CALLS}{kept.pk}/change/").one("pre", class_="hub-pre").text.strip() == kept.result
-    labels = page(viewer, f"{CALLS}{other.pk}/change/").text
+    assert page(chief, f"{CALLS}{kept.pk}/change/").one("pre", class_="hub-pre").text.strip() == kept.result
+    labels = page(chief, f"{CALLS}{other.pk}/change/").text
     assert "Result bytes" in labels
     assert "Result Result bytes" not in labels
 
@@ -265,3 +265,16 @@ def test_the_audit_trail_tells_changes_in_words(tools: None, viewer: Client) -> 
     assert len(rows(page(viewer, f"{AUDIT}?q=laptop"))) == 2
     entry = AuditEntry.objects.get(action="tool.disable")
     assert '"enabled": [' in page(viewer, f"{AUDIT}{entry.pk}/change/").text
+
+
+def test_what_was_sent_and_answered_needs_a_permission_of_its_own(viewer: Client) -> None:
+    made = call("calculate", arguments='{"salary": 4321}', result='{"taxes": 1234}')
+    address = f"/admin/tools_app/call/{made.pk}/change/"
+    hidden = page(viewer, address)
+    assert hidden.text.count("hidden: needs the permission “view_payload”") == 2
+    assert "4321" not in hidden.html + page(viewer, "/admin/tools_app/call/").html
+    assert "1234" not in hidden.html
+    shown = page(browser("auditor", *VIEWS, "view_payload"), address)
+    assert '{"salary": 4321}' in shown.text
+    assert '{"taxes": 1234}' in shown.text
+    assert "hidden" not in shown.text

@@ -17,6 +17,7 @@ from tools_app.models import ApiKey, AuditEntry
 pytestmark = pytest.mark.django_db
 
 KEYS = "/admin/tools_app/apikey/"
+FORM: dict[str, object] = {"name": "agent", "scopes": ["tools:list"], "kinds": "all"}
 SECRET = re.compile(r"thub_[0-9A-Za-z]{8}_[0-9A-Za-z]{49}")
 
 
@@ -28,7 +29,7 @@ def keeper(db: None) -> Client:
 
 def make(keeper: Client, name: str = "agent", **data: object) -> str:
     """Make a key in the browser; returns it."""
-    response = keeper.post(f"{KEYS}add/", {"name": name, "scopes": ["tools:list", "tools:execute"], **data})
+    response = keeper.post(f"{KEYS}add/", {**FORM, "name": name, "scopes": ["tools:list", "tools:execute"], **data})
     assert response.status_code == 200
     found: set[str] = set(SECRET.findall(response.content.decode()))
     assert len(found) == 1
@@ -47,7 +48,7 @@ def test_a_key_is_made_by_governance_and_works(keeper: Client) -> None:
 
 
 def test_a_key_is_shown_once_and_never_again(keeper: Client) -> None:
-    response = keeper.post(f"{KEYS}add/", {"name": "agent", "scopes": ["tools:list"]})
+    response = keeper.post(f"{KEYS}add/", FORM)
     html = response.content.decode()
     [secret] = set(SECRET.findall(html))
     assert html.count(secret) == 1
@@ -62,7 +63,7 @@ def test_a_key_is_shown_once_and_never_again(keeper: Client) -> None:
 
 def test_sending_the_form_again_makes_no_second_key(keeper: Client) -> None:
     make(keeper)
-    shown = sent(keeper, f"{KEYS}add/", name="agent", scopes=["tools:list"])
+    shown = sent(keeper, f"{KEYS}add/", **FORM)
     assert SECRET.findall(shown.html) == []
     assert "already exists" in shown.text
     assert ApiKey.objects.count() == 1
@@ -71,6 +72,32 @@ def test_sending_the_form_again_makes_no_second_key(keeper: Client) -> None:
 def test_a_key_works_until_the_end_of_its_last_day(keeper: Client) -> None:
     make(keeper, last_day="2999-12-31")
     assert ApiKey.objects.get().expires_at == datetime(3000, 1, 1, tzinfo=UTC)
+
+
+def test_a_key_gets_toolsets_kinds_and_a_limit(keeper: Client) -> None:
+    for name in ("sums", "pages"):
+        governance.create_toolset(name, actor="test")
+    chosen = governance.create_toolset("mine", actor="test")
+    data = {"toolsets": [chosen.pk], "kinds": "read", "rate_calls": "5", "rate_seconds": "60"}
+    made = keeper.post(f"{KEYS}add/", {**FORM, **data})
+    assert "only tools that read" in made.content.decode()
+    key = ApiKey.objects.get()
+    assert [toolset.name for toolset in key.toolsets.all()] == ["mine"]
+    assert (key.may_write, key.may_destroy, key.rate_calls, key.rate_seconds) == (False, False, 5, 60)
+    assert AuditEntry.objects.get(action="key.create").changes["toolsets"] == [None, ["mine"]]
+    shown = page(keeper, f"{KEYS}{key.pk}/change/")
+    assert f"/admin/tools_app/toolset/{chosen.pk}/change/" in shown.addresses
+    assert "Only tools that read" in shown.text
+    assert "5 requests in 60 s" in shown.text
+
+
+@pytest.mark.parametrize(
+    ("kinds", "columns"), [("all", (True, True)), ("write", (True, False)), ("read", (False, False))]
+)
+def test_a_key_may_use_the_chosen_kinds_of_tools(keeper: Client, kinds: str, columns: tuple[bool, bool]) -> None:
+    make(keeper, kinds=kinds)
+    assert ApiKey.objects.values_list("may_write", "may_destroy").get() == columns
+    assert "none: every tool there is" in page(keeper, f"{KEYS}{ApiKey.objects.get().pk}/change/").text
 
 
 @pytest.mark.parametrize(
@@ -84,11 +111,16 @@ def test_a_key_works_until_the_end_of_its_last_day(keeper: Client) -> None:
         {"last_day": "2001-01-01"},
         {"last_day": "soon"},
         {"last_day": "9999-12-31"},
+        {"kinds": ""},
+        {"kinds": "everything"},
+        {"toolsets": ["7"]},
+        {"rate_calls": "5"},
+        {"rate_calls": "0", "rate_seconds": "60"},
         {"name": "a\x00b"},
     ],
 )
 def test_a_key_that_makes_no_sense_is_refused_in_the_form(keeper: Client, wrong: dict[str, object]) -> None:
-    shown = sent(keeper, f"{KEYS}add/", **{"name": "agent", "scopes": ["tools:list"], **wrong})
+    shown = sent(keeper, f"{KEYS}add/", **{**FORM, **wrong})
     assert "Please correct the error" in shown.text
     assert SECRET.findall(shown.html) == []
     assert not ApiKey.objects.exists()
@@ -96,7 +128,7 @@ def test_a_key_that_makes_no_sense_is_refused_in_the_form(keeper: Client, wrong:
 
 def test_what_governance_refuses_is_a_message(keeper: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(governance, "SCOPES", ("tools:read",))
-    shown = sent(keeper, f"{KEYS}add/", name="agent", scopes=["tools:list"])
+    shown = sent(keeper, f"{KEYS}add/", **FORM)
     assert shown.status == 200
     assert shown.messages[0].startswith("Unknown scope 'tools:list'")
     assert not ApiKey.objects.exists()

@@ -160,7 +160,7 @@ def test_the_sidebar_offers_what_the_user_may_open(tools: None, chief: Client) -
 
     everything = [
         *("Overview", "Error groups", "Tools", "Calls", "Errors"),
-        *("API keys", "Users", "Groups"),
+        *("API keys", "Toolsets", "Users", "Groups"),
         *("Audit", "Processes"),
     ]
     assert offered(chief) == everything

@@ -18,6 +18,7 @@ LISTS = {
     "errorlog": ("since", "tool", "code", "group", "door__exact"),
     "auditentry": ("since", "action", "subject"),
     "apikey": ("state",),
+    "toolset": (),
     "process": (),
 }
 EVERYWHERE = ("p", "q", "o", "id", "nonsense", "_facets")

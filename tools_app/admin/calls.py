@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
@@ -14,6 +14,9 @@ from tools_app.admin import links
 from tools_app.admin.filters import CallerFilter, CodeFilter, StartedFilter, StatusFilter, ToolFilter
 from tools_app.admin.journal import IDENTIFIER, JournalAdmin, tool_names
 from tools_app.models import Call, ErrorLog, Process
+
+_WITHOUT_PAYLOAD: Final = {"shown_arguments": "hidden_arguments", "shown_result": "hidden_result"}
+_HIDDEN: Final = "hidden: needs the permission “view_payload”, which the role admin has"
 
 
 @admin.register(Call)
@@ -33,7 +36,7 @@ class CallAdmin(JournalAdmin[Call]):
     )
     readonly_fields = (
         "tool", "whole_status", "shown_code", "error_log", "begun", "ended", "took", "shown_caller", "process",
-        "shown_arguments", "shown_result", "shown_hash",
+        "shown_arguments", "hidden_arguments", "shown_result", "hidden_result", "shown_hash",
     )  # fmt: skip
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
@@ -47,8 +50,9 @@ class CallAdmin(JournalAdmin[Call]):
             hidden.add("error_log")
         if obj is None or not obj.result:
             hidden.add("shown_result")
+        instead: dict[Any, str] = {} if request.user.has_perm("tools_app.view_payload") else {**_WITHOUT_PAYLOAD}
         return [
-            (title, {"fields": [name for name in options["fields"] if name not in hidden]})
+            (title, {"fields": [instead.get(name, name) for name in options["fields"] if name not in hidden]})
             for title, options in self.fieldsets
         ]
 
@@ -131,6 +135,14 @@ class CallAdmin(JournalAdmin[Call]):
     @admin.display(description="Arguments")
     def shown_arguments(self, call: Call) -> SafeString:
         return links.preformatted(call.arguments)
+
+    @admin.display(description="Arguments")
+    def hidden_arguments(self, call: Call) -> str:
+        return _HIDDEN
+
+    @admin.display(description="Result")
+    def hidden_result(self, call: Call) -> str:
+        return _HIDDEN
 
     @admin.display(description="Result")
     def shown_result(self, call: Call) -> SafeString:

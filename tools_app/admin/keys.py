@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date
 from typing import Any, Final, Protocol, cast
 
 from django import forms
@@ -16,7 +16,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.decorators import method_decorator
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_POST
@@ -25,8 +25,8 @@ from tools_app import governance
 from tools_app.admin import links, theme
 from tools_app.admin.filters import KeyStateFilter
 from tools_app.admin.governed import FailuresTold, GovernedAdmin, actor
-from tools_app.models import ApiKey, Call
-from tools_app.models.keys import default_scopes
+from tools_app.models import ApiKey, Call, Toolset
+from tools_app.models.keys import after, default_scopes
 
 MOST_SHOWN: Final = 10
 LAST_YEAR: Final = 9998
@@ -46,6 +46,14 @@ class _Created(Protocol):
     secret: str
 
 
+# How it is asked for and shown, and what that is in the columns `may_write` and `may_destroy`.
+KINDS: Final = {
+    "all": ("All kinds", True, True),
+    "write": ("Tools that read or write, and destroy nothing", True, False),
+    "read": ("Only tools that read", False, False),
+}
+
+
 class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when it runs
     """What a new key is asked for. `governance` makes the key; the form never saves."""
 
@@ -54,6 +62,18 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when 
         initial=default_scopes,
         widget=theme.CheckboxSelectMultiple,
         help_text="What whoever holds the key may do. Fewer is safer.",
+    )
+    toolsets = forms.ModelMultipleChoiceField(
+        queryset=Toolset.objects.all(),
+        required=False,
+        widget=theme.CheckboxSelectMultiple,
+        help_text="Outside of these, no tool exists for the key. None: every tool there is.",
+    )
+    kinds = forms.ChoiceField(
+        choices=[(kind, words) for kind, (words, _, _) in KINDS.items()],
+        initial="all",
+        widget=theme.RadioSelect,
+        help_text="What a tool says of itself counts. One that says nothing may destroy.",
     )
     last_day = forms.DateField(
         required=False,
@@ -64,7 +84,7 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when 
 
     class Meta:
         model = ApiKey
-        fields = ("name", "scopes")
+        fields = ("name", "scopes", "rate_calls", "rate_seconds")
 
     def clean_last_day(self) -> date | None:
         day: date | None = self.cleaned_data["last_day"]
@@ -89,13 +109,18 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
     ordering = ("name",)
     actions = ("revoke",)
     nothing_yet = ("No key yet", "Whoever comes over HTTP needs one; an agent on this machine does not.")
-    readonly_fields = ("shown_prefix", "state", "shown_scopes", "owner", "created", "expires", "revoked", "last_used")
+    readonly_fields = (
+        "shown_prefix", "state", "shown_scopes", "shown_toolsets", "shown_kinds", "shown_rate", "owner",
+        "created", "expires", "revoked", "last_used",
+    )  # fmt: skip
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("tools_app.add_apikey")
 
-    def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str, ...]:
-        return ("name", "scopes", "last_day") if obj is None else ("name", *self.readonly_fields)
+    def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str | tuple[str, ...], ...]:
+        if obj is not None:
+            return ("name", *self.readonly_fields)
+        return ("name", "scopes", "toolsets", "kinds", ("rate_calls", "rate_seconds"), "last_day")
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str, ...]:
         return () if obj is None else ("name", *self.readonly_fields)
@@ -109,17 +134,26 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
     @sensitive_variables("secret")
     def save_model(self, request: HttpRequest, obj: ApiKey, form: ModelForm[ApiKey], change: bool) -> None:
         day: date | None = form.cleaned_data["last_day"]
+        _, may_write, may_destroy = KINDS[form.cleaned_data["kinds"]]
+        rate = (form.cleaned_data["rate_calls"], form.cleaned_data["rate_seconds"])
         key, secret = governance.create_key(
             obj.name,
             actor=actor(request),
             scopes=form.cleaned_data["scopes"],
-            expires_at=None if day is None else datetime.combine(day + timedelta(days=1), time(), UTC),
+            toolsets=[toolset.name for toolset in form.cleaned_data["toolsets"]],
+            may_write=may_write,
+            may_destroy=may_destroy,
+            rate=None if None in rate else rate,
+            expires_at=None if day is None else after(day),
             owner=request.user,
         )
         obj.pk = key.pk
         obj.refresh_from_db()
         # On the object of this one request: nothing outlives the answer that shows it.
         cast(_Created, obj).secret = secret
+
+    def save_related(self, request: HttpRequest, form: ModelForm[ApiKey], formsets: Any, change: bool) -> None:
+        """`governance` has done that."""
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
         """The one page that shows the key: no redirect, no message, nothing that is stored on the way."""
@@ -129,6 +163,7 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
             "opts": self.opts,
             "key": obj,
             "secret": cast(_Created, obj).secret,
+            "kinds": self.shown_kinds(obj),
             "list_address": links.address("apikey", "changelist"),
         }
         return TemplateResponse(request, "admin/tools_app/apikey/created.html", context)
@@ -200,13 +235,28 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
     def shown_scopes(self, key: ApiKey) -> SafeString:
         return format_html_join(" ", '<span class="hub-tag">{}</span>', ((scope,) for scope in key.scopes))
 
+    @admin.display(description="Toolsets")
+    def shown_toolsets(self, key: ApiKey) -> SafeString:
+        named = [(links.address("toolset", "change", toolset.pk), toolset.name) for toolset in key.toolsets.all()]
+        if not named:
+            return format_html("{}", "none: every tool there is")
+        return format_html_join(" ", '<a class="hub-tag" href="{}">{}</a>', named)
+
+    @admin.display(description="Kinds of tools")
+    def shown_kinds(self, key: ApiKey) -> str:
+        may = (key.may_write, key.may_destroy)
+        return next(words for words, *kinds in KINDS.values() if tuple(kinds) == may)
+
+    @admin.display(description="Rate limit")
+    def shown_rate(self, key: ApiKey) -> str:
+        return f"{key.rate.most:,} requests in {key.rate.seconds:,g} s" if key.rate else "what the settings say"
+
     @admin.display(description="State", ordering=F("revoked_at").asc(nulls_first=True))
     def state(self, key: ApiKey) -> SafeString:
         if key.revoked_at is not None:
             return links.mark("quiet", f"revoked {links.ago(key.revoked_at)}")
-        if not key.usable(timezone.now()):
-            return links.mark("warn", "expired")
-        return links.mark("good", "works")
+        state = key.state(timezone.now())
+        return links.mark("good" if state == "works" else "warn", state)
 
     @admin.display(description="Last used", ordering=F("last_used_at").desc(nulls_last=True))
     def last_used(self, key: ApiKey) -> SafeString | str:

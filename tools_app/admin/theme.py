@@ -11,21 +11,22 @@ if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
     from django.contrib.admin.views.main import ChangeList
     from django.contrib.auth.forms import AdminPasswordChangeForm, AdminUserCreationForm, UserChangeForm
-    from django.forms import CheckboxSelectMultiple, DateInput
+    from django.forms import CheckboxSelectMultiple, DateInput, RadioSelect, TextInput
 else:
     import unfold.admin
     from unfold.forms import AdminPasswordChangeForm, UserChangeForm
     from unfold.forms import UserCreationForm as AdminUserCreationForm
     from unfold.views import ChangeList
     from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget as CheckboxSelectMultiple
-    from unfold.widgets import UnfoldAdminTextInputWidget
+    from unfold.widgets import UnfoldAdminRadioSelectWidget as RadioSelect
+    from unfold.widgets import UnfoldAdminTextInputWidget as TextInput
 
     class ModelAdmin(unfold.admin.ModelAdmin):
         def __class_getitem__(cls, model: Any) -> type[ModelAdmin]:
             """`ModelAdmin[Model]` tells the type checker something, and costs nothing when it runs."""
             return cls
 
-    class DateInput(UnfoldAdminTextInputWidget):
+    class DateInput(TextInput):
         """The browser's own date picker: it works without a script."""
 
         input_type = "date"
@@ -41,5 +42,7 @@ __all__ = [
     "CheckboxSelectMultiple",
     "DateInput",
     "ModelAdmin",
+    "RadioSelect",
+    "TextInput",
     "UserChangeForm",
 ]

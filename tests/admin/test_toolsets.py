@@ -1,0 +1,107 @@
+"""Toolsets in the admin: made, changed and deleted through governance, and what is in them now."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from tests.admin.conftest import browser
+from tests.admin.pages import page, sent
+from tools_app import governance
+from tools_app.models import AuditEntry, Toolset
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tools")]
+
+TOOLSETS = "/admin/tools_app/toolset/"
+
+
+def address(name: str, view: str = "change") -> str:
+    return f"{TOOLSETS}{Toolset.objects.get(name=name).pk}/{view}/"
+
+
+def test_a_toolset_is_made_and_shows_what_is_in_it(chief: Client) -> None:
+    shown = sent(chief, f"{TOOLSETS}add/", name="sums", description="For sums", names="calculate, , echo,calculate")
+    assert shown.messages == ["sums: saved; it holds from the next call."]
+    toolset = Toolset.objects.get()
+    assert (toolset.names, toolset.tags, toolset.read_only) == (["calculate", "echo"], [], False)
+    assert "In it now: 2 tools" in shown.text
+    assert "/admin/tools_app/toolrecord/named/?name=calculate" in shown.addresses
+    assert "toolhub runmcp --toolset sums" in shown.text
+    entry = AuditEntry.objects.get(subject="toolset:sums")
+    assert (entry.action, entry.actor) == ("toolset.create", "user:chief")
+
+
+def test_a_toolset_is_changed_and_keeps_its_name(chief: Client) -> None:
+    governance.create_toolset("sums", actor="test", names=["calculate"], packs=["builtin"])
+    shown = page(chief, address("sums"))
+    assert shown.one("input", name="names")["value"] == "calculate"
+    assert shown.all("input", name="name") == []
+    changed = sent(chief, address("sums"), name="other", names="echo", read_only="on")
+    assert changed.messages == ["sums: saved; it holds from the next call."]
+    toolset = Toolset.objects.get()
+    assert (toolset.name, toolset.packs, toolset.names, toolset.read_only) == ("sums", [], ["echo"], True)
+    entry = AuditEntry.objects.get(action="toolset.change")
+    assert entry.changes == {
+        "packs": [["builtin"], []], "names": [["calculate"], ["echo"]], "read_only": [False, True],
+    }  # fmt: skip
+
+
+def test_what_fits_no_tool_is_said(chief: Client) -> None:
+    governance.create_toolset(
+        "odd", actor="test", packs=["builtin", "x1"], categories=["x2"], tags=["x3"], names=["x4"]
+    )
+    assert "These fit no tool now: x1, x2, x3, x4" in page(chief, address("odd")).text
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [({"name": "Sums!"}, "Lowercase letters"), ({"name": "taken"}, "already exists"), ({"names": "x" * 65}, "1 to 64")],
+)
+def test_a_toolset_that_makes_no_sense_is_refused(chief: Client, data: dict[str, str], said: str) -> None:
+    governance.create_toolset("taken", actor="test")
+    shown = sent(chief, f"{TOOLSETS}add/", **{"name": "sums", **data})
+    assert said in shown.text
+    assert Toolset.objects.count() == 1
+
+
+def test_a_refused_change_shows_what_is(chief: Client) -> None:
+    governance.create_toolset("sums", actor="test", names=["calculate"])
+    shown = sent(chief, address("sums"), names="echo", description="x" * 501)
+    assert "In it now: 1 tool" in shown.text
+    assert "/admin/tools_app/toolrecord/named/?name=calculate" in shown.addresses
+
+
+def test_a_toolset_is_deleted_unless_a_key_has_it(chief: Client) -> None:
+    governance.create_toolset("sums", actor="test")
+    governance.create_key("agent", actor="test", toolsets=["sums"])
+    assert [link for link in page(chief, address("sums")).addresses if "/apikey/" in link and "change" in link]
+    refused = sent(chief, address("sums", "remove"))
+    assert refused.messages[0].startswith("Toolset sums cannot be deleted: it is in use by agent.")
+    governance.create_toolset("free", actor="test")
+    assert sent(chief, address("free", "remove")).messages == ["free is deleted."]
+    assert list(Toolset.objects.values_list("name", flat=True)) == ["sums"]
+    assert AuditEntry.objects.get(action="toolset.delete").actor == "user:chief"
+
+
+def test_the_list_says_what_is_in_them_and_who_has_them(chief: Client) -> None:
+    assert "No toolset yet" in page(chief, TOOLSETS).text
+    governance.create_toolset("sums", actor="test", description="For sums", tags=["a", "b"], names=["echo"])
+    governance.create_toolset("all", actor="test", read_only=True)
+    governance.create_key("agent", actor="test", toolsets=["sums"])
+    shown = page(chief, TOOLSETS)
+    assert "tags: a, b; names: echo" in shown.text
+    assert "every tool only what reads" in shown.text
+    rows = [" ".join(row.text.split()) for row in shown.all("tr") if "sums" in row.text]
+    assert " 1 1 " in rows[0], "one tool and one key"
+
+
+def test_seeing_is_not_changing(chief: Client) -> None:
+    governance.create_toolset("sums", actor="test", names=["echo"])
+    looker = browser("looker", "view_toolset")
+    shown = page(looker, address("sums"))
+    assert shown.status == 200
+    assert shown.all("form", action=address("sums", "remove")) == []
+    assert looker.post(address("sums"), {"names": "calculate"}).status_code == 403
+    assert looker.post(address("sums", "remove")).status_code == 403
+    assert looker.get(f"{TOOLSETS}add/").status_code == 403
+    assert Toolset.objects.get().names == ["echo"]
