@@ -37,6 +37,10 @@ test-crash: dev  ## kill hubs in the middle of their work, over and over, and co
 test-faults: dev  ## take databases and memory away from running hubs, and give them back
 	@scripts/test.sh -m faults tests/faults $(ARGS)
 
+.PHONY: test-api
+test-api: dev  ## let schemathesis ask a real server all that docs/openapi.json allows, and much that it does not
+	@$(BIN)/python scripts/api_cases.py $(ARGS)
+
 .PHONY: mutants
 mutants: dev  ## break policies, errors and redaction a little, and see that the tests notice
 	@$(BIN)/python scripts/mutants.py
@@ -54,6 +58,10 @@ fix: dev  ## format, and apply the fixes that change no meaning
 	@$(BIN)/ruff format --quiet
 	@find templates tools_app -name '*.html' -exec $(BIN)/djade --target-version 5.2 {} + || true
 	@$(BIN)/ruff check --quiet
+
+.PHONY: openapi
+openapi: dev  ## write docs/openapi.json anew
+	@$(BIN)/python manage.py showopenapi >docs/openapi.json.new && mv docs/openapi.json.new docs/openapi.json
 
 .PHONY: lock
 lock: dev  ## write the lock files from pyproject.toml; ARGS=--upgrade takes newer versions

@@ -205,6 +205,13 @@ class ValidationError(ToolError):
         return self.problems
 
 
+class ConflictError(ValidationError):
+    """What is there already stands against it: a name is taken, or somebody uses what should go."""
+
+    code = "CONFLICT"
+    status = 409
+
+
 class InvalidArgumentsError(ValidationError):
     """The arguments do not fit the tool's schema; the message is the first fault, `details` are all of them."""
 

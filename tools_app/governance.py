@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from tools_app import secrets
-from tools_app.errors import NotFoundError, Problem, ToolNotFoundError, ValidationError, shortened
+from tools_app.errors import ConflictError, NotFoundError, Problem, ToolNotFoundError, ValidationError, shortened
 from tools_app.models import ApiKey, ErrorGroup, KeyToolset, ToolRecord, Toolset
 from tools_app.models.audit import note, note_all
 from tools_app.models.keys import default_scopes
@@ -119,7 +119,7 @@ def create_toolset(name: str, *, actor: str, reason: str = "", **given: Any) -> 
     toolset = Toolset(name=name)
     with transaction.atomic():
         if Toolset.objects.filter(name=name).exists():
-            raise ValidationError(f"A toolset named {shortened(name)!r} exists already")
+            raise ConflictError(f"A toolset named {shortened(name)!r} exists already")
         _set(toolset, given)
         toolset.save(force_insert=True)
         changes = {part: [None, getattr(toolset, part)] for part in TOOLSET if getattr(toolset, part)}
@@ -157,7 +157,7 @@ def delete_toolset(name: str, *, actor: str, reason: str = "") -> None:
         toolset = _toolset(name)
         if keys := list(toolset.keys.values_list("name", flat=True)[: MOST_NAMED + 1]):
             named = ", ".join(keys[:MOST_NAMED]) + (" and others" if len(keys) > MOST_NAMED else "")
-            raise ValidationError(f"Toolset {name} cannot be deleted: it is in use by {named}")
+            raise ConflictError(f"Toolset {name} cannot be deleted: it is in use by {named}")
         changes = {part: [getattr(toolset, part), None] for part in TOOLSET if getattr(toolset, part)}
         toolset.delete()
         note("toolset.delete", f"toolset:{name}", actor=actor, reason=reason, changes=changes)
@@ -232,7 +232,7 @@ def create_key(
             known = ", ".join(Toolset.objects.values_list("name", flat=True)) or "none"
             raise ValidationError(f"There is no toolset {shortened(unknown[0])!r}; there are: {known}")
         if ApiKey.objects.filter(name=name).exists():
-            raise ValidationError(f"A key named {name!r} exists already; revoke it, or choose another name")
+            raise ConflictError(f"A key named {name!r} exists already; revoke it, or choose another name")
         key = ApiKey.objects.create(
             name=name,
             prefix=prefix,

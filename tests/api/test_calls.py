@@ -52,7 +52,7 @@ WRONG_REQUESTS: list[tuple[Any, dict[str, str]]] = [
         {"/options/timeout": "Invalid type for parameter options.timeout: expected integer"},
     ),
     (
-        {"name": "echo", "options": {"timeout": 1000.0}},
+        {"name": "echo", "options": {"timeout": 1000.5}},
         {"/options/timeout": "Invalid type for parameter options.timeout: expected integer"},
     ),
     ({"name": "echo", "options": {"patience": 3}}, {"/options/patience": "Unknown parameter: options.patience"}),

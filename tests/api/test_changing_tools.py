@@ -30,7 +30,10 @@ WRONG = [
     ({"policy": {"timeout": 500}}, "/policy/timeout"),
     ({"policy": {"timeout_ms": 500}}, "/policy/timeout_ms"),
     ({"policy": {"origins": {}}}, "/policy/origins"),
-    *(({"policy": {"timeoutMs": value}}, "/policy/timeoutMs") for value in (99, 120_001, -1, 2**62, "500", 5e2, True)),
+    *(
+        ({"policy": {"timeoutMs": value}}, "/policy/timeoutMs")
+        for value in (99, 120_001, -1, 2**62, "500", 500.5, 1e300, True)
+    ),
     *(({"policy": {"retries": value}}, "/policy/retries") for value in (-1, 4)),
     *(({"policy": {"retryDelayMs": value}}, "/policy/retryDelayMs") for value in (99, 10_001)),
     *(({"policy": {"cacheSeconds": value}}, "/policy/cacheSeconds") for value in (-1, 86_401)),
@@ -77,6 +80,14 @@ def test_what_is_left_out_stays_and_null_lets_others_decide(rest: Rest, ops: str
         "timeoutMs": "settings", "retries": "operator", "retryDelayMs": "operator", "rateLimit": "settings",
         "cacheSeconds": "operator",
     }  # fmt: skip
+
+
+def test_a_whole_number_may_be_written_with_a_point(rest: Rest, ops: str, programmable: Programmable) -> None:
+    sent = '{"policy": {"timeoutMs": 5e2, "retries": 1.0}}'
+
+    policy = rest.send("PATCH", PATH, sent, key=ops).json()["policy"]
+
+    assert (policy["timeoutMs"], policy["retries"]) == (500, 1)
 
 
 def test_nothing_to_change_changes_nothing(rest: Rest, ops: str, programmable: Programmable) -> None:

@@ -120,9 +120,13 @@ def test_refuses_everything_else(root: Rest, subtests: pytest.Subtests) -> None:
     assert not ApiKey.objects.filter(name="new").exists()
 
 
-@pytest.mark.parametrize("body", [{"name": "root"}, {"name": " "}, {"name": "new", "toolsets": ["none"]}])
+@pytest.mark.parametrize("body", [{"name": " "}, {"name": "new", "toolsets": ["none"]}])
 def test_refuses_what_the_hub_does_not_know(root: Rest, body: Any) -> None:
     failure(root.post("/v1/keys", body), 400, "VALIDATION_ERROR")
+
+
+def test_a_name_is_given_once(root: Rest) -> None:
+    failure(root.post("/v1/keys", {"name": "root"}), 409, "CONFLICT")
 
 
 def test_keys_are_for_administrators(rest: Rest, make_key: MakeKey) -> None:

@@ -69,7 +69,7 @@ def test_a_toolset_that_no_key_has_can_be_deleted(root: Rest, make_key: MakeKey)
     root.post("/v1/toolsets", {"name": "free"})
     make_key("bound", toolsets=["used"])
 
-    told = failure(root.send("DELETE", "/v1/toolsets/used"), 400, "VALIDATION_ERROR")
+    told = failure(root.send("DELETE", "/v1/toolsets/used"), 409, "CONFLICT")
     gone = root.send("DELETE", "/v1/toolsets/free?reason=tidied%20up")
 
     assert told["error"] == "Toolset used cannot be deleted: it is in use by bound"
@@ -109,7 +109,7 @@ def test_refuses_everything_else(root: Rest, subtests: pytest.Subtests) -> None:
 def test_a_name_is_given_once_and_stays(root: Rest) -> None:
     root.post("/v1/toolsets", {"name": "support"})
 
-    failure(root.post("/v1/toolsets", {"name": "support"}), 400, "VALIDATION_ERROR")
+    failure(root.post("/v1/toolsets", {"name": "support"}), 409, "CONFLICT")
     told = failure(change(root, "support", {"name": "other"}), 400, "VALIDATION_ERROR")
     assert told["details"] == [{"path": "/name", "message": "Unknown parameter: name"}]
 

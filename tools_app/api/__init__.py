@@ -3,30 +3,52 @@
 from __future__ import annotations
 
 from ninja import NinjaAPI
+from ninja.operation import Operation
 
-from tools_app.api import audit, calling, calls, failures, health, keys, root, search, tools, toolsets
+from tools_app.api import (
+    audit,
+    calling,
+    calls,
+    failures,
+    health,
+    keys,
+    openapi,
+    root,
+    search,
+    tool_server,
+    tools,
+    toolsets,
+)
 from tools_app.api.authentication import KeyAuthentication
 from tools_app.api.bodies import StrictParser
 from tools_app.api.errors import register_exception_handlers
 
-api = NinjaAPI(
+
+class Api(NinjaAPI):
+    def get_openapi_operation_id(self, operation: Operation) -> str:
+        return operation.view_func.__name__
+
+
+api = Api(
     title="ToolHub",
     version="1",
     urls_namespace="api",
     auth=KeyAuthentication(),
     parser=StrictParser(),
-    # Nobody without a key is told what there is, and a browser cannot send one when it opens a page.
+    # Ours need a key, or somebody who is logged in, and load nothing from elsewhere: `openapi` and `docs`.
     docs_url=None,
     openapi_url=None,
 )
 register_exception_handlers(api)
 api.add_router("", root.router)
 api.add_router("", health.router)
+api.add_router("v1", openapi.router)
+api.add_router("v1", search.labels)
 # Before the addresses with a name in them, which would take "call" and "search" for one.
 api.add_router("v1/tools", calling.router)
 api.add_router("v1/tools", search.router)
+api.add_router("v1/tools", tool_server.router)
 api.add_router("v1/tools", tools.router)
-api.add_router("v1", search.labels)
 api.add_router("v1/calls", calls.router)
 api.add_router("v1/errors", failures.router)
 api.add_router("v1/audit", audit.router)

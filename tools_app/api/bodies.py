@@ -6,7 +6,7 @@ from typing import Annotated, Any, cast
 
 from django.http import HttpRequest
 from ninja.parser import Parser
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from tools_app import json_text
@@ -19,6 +19,19 @@ class Body(BaseModel):
     """What a request may hold: exactly the fields named, of exactly their types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole(cls, sent: Any) -> Any:
+        """JSON has one kind of number: `5.0` is as whole as `5`, here as in the arguments of tools."""
+        if not isinstance(sent, dict):
+            return sent
+        return {key: int(value) if _is_whole(value) else value for key, value in sent.items()}
+
+
+def without_default(schema: dict[str, Any]) -> None:
+    """For the description of a field that means something else when it is left out than with any value."""
+    del schema["default"]
 
 
 Reason = Annotated[str, Field(max_length=500, description="For the audit trail")]
@@ -35,6 +48,10 @@ class StrictParser(Parser):
         except JsonError as error:
             message = f"The body cannot be read as JSON: {error}"
             raise ValidationError(problems=[Problem("", message)]) from error
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, float) and value.is_integer()
 
 
 def _refuse_other_types(request: HttpRequest) -> None:

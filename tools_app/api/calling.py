@@ -7,14 +7,14 @@ from typing import Annotated, Any
 from django.http import HttpRequest, HttpResponse
 from ninja import Query
 from ninja.params import functions as parts
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from tools_app import engine
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import Body
 from tools_app.api.errors import DOOR, REPLAYED, failures
-from tools_app.api.queries import Flag, QueryString, WholeNumber, optional
+from tools_app.api.queries import WHOLE, Flag, QueryString, optional
 from tools_app.api.routing import StrictRouter
 from tools_app.api.tools import serve_tool_named
 from tools_app.models.tools import (
@@ -48,15 +48,19 @@ class CallOptions(Body):
 
 
 class CallRequest(Body):
-    name: str = Field(min_length=1, examples=["echo"])
-    parameters: dict[str, Any] = Field(default={}, examples=[{"message": "hi"}])
+    name: str = Field(min_length=1)
+    parameters: dict[str, Any] = {}
     options: CallOptions = CallOptions()
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"name": "calculate", "parameters": {"operation": "add", "a": 2, "b": 3}}]}
+    )
 
 
 class CallQuery(QueryString):
-    timeout: Annotated[WholeNumber, Field(ge=MIN_TIMEOUT_MS, le=MAX_TIMEOUT_MS)] | None = optional(_TIMEOUT)
-    retry: Annotated[WholeNumber, Field(ge=0, le=MAX_RETRIES)] | None = optional(_RETRY)
-    retry_delay: Annotated[WholeNumber, Field(ge=MIN_RETRY_DELAY_MS, le=MAX_RETRY_DELAY_MS)] | None = optional(
+    timeout: Annotated[int, Field(ge=MIN_TIMEOUT_MS, le=MAX_TIMEOUT_MS), WHOLE] | None = optional(_TIMEOUT)
+    retry: Annotated[int, Field(ge=0, le=MAX_RETRIES), WHOLE] | None = optional(_RETRY)
+    retry_delay: Annotated[int, Field(ge=MIN_RETRY_DELAY_MS, le=MAX_RETRY_DELAY_MS), WHOLE] | None = optional(
         _RETRY_DELAY
     )
     dry_run: Flag = Field(default=False, description=_DRY_RUN)
@@ -70,6 +74,20 @@ class CallAnswer(Shown):
     call_id: str
     dry_run: bool | None = Field(default=None, description="Nothing was done: the result says what would have been")
     cached: bool | None = Field(default=None, description="An answer that was given before, for the same parameters")
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "success": True,
+                    "result": {"result": 5},
+                    "executionTime": 1,
+                    "timestamp": "2026-01-31T12:00:00.000Z",
+                    "callId": "0f8fad5bd9cb469fa16570867728950e",
+                }
+            ]
+        }
+    )
 
 
 @router.post("/call", response={200: CallAnswer, **_FAILURES}, url_name="call")

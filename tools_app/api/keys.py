@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from tools_app import access, database, governance
 from tools_app.api.answers import Shown, answer, timestamp
@@ -61,13 +61,21 @@ class KeysQuery(QueryString):
 
 
 class KeyRequest(Body):
-    name: str = Field(min_length=1, max_length=100, json_schema_extra={"pattern": r"\S"}, examples=["my-service"])
+    name: str = Field(min_length=1, max_length=100, json_schema_extra={"pattern": r"\S"})
     scopes: list[Scope] = Field(default=["tools:list", "tools:read", "tools:execute"], max_length=20)
     toolsets: list[ToolsetName] = Field(default=[], max_length=100, description="None: all tools")
     may_write: bool = Field(default=True, description="Whether it may use tools that write")
     may_destroy: bool = Field(default=True, description="Whether it may use tools that destroy, if it may write")
     rate_limit: RateDecision | None = Field(default=None, description="Of all requests; null: what the settings say")
     expires_at: Moment | None = None
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"name": "my-service", "toolsets": [], "mayDestroy": False, "expiresAt": "2027-01-01T00:00:00Z"}
+            ]
+        }
+    )
 
 
 class Revocation(Body):
@@ -84,7 +92,7 @@ async def list_keys(request: HttpRequest, query: Query[KeysQuery]) -> HttpRespon
     return answer({"keys": [_item(key) for key in keys], "nextCursor": cursor})
 
 
-@router.post("", response={201: NewKey, **failures(413, 415)})
+@router.post("", response={201: NewKey, **failures(409, 413, 415)})
 async def create_key(request: HttpRequest, body: KeyRequest) -> HttpResponse:
     """Make a key. Needs `admin:*`. The answer is the only place where the key itself ever stands."""
     caller = caller_of(request)

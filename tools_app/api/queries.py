@@ -60,9 +60,9 @@ def _no_moment() -> PydanticCustomError:
     return PydanticCustomError("moment", "no moment", {"expected": "a moment like 2026-01-31T12:00:00Z"})
 
 
-WholeNumber = Annotated[int, BeforeValidator(_number)]
-Page = Annotated[WholeNumber, Field(ge=1, le=MOST_PAGES, description="The first is 1")]
-Limit = Annotated[WholeNumber, Field(ge=1, le=MOST_ON_A_PAGE, description="How many at most")]
+WHOLE: Final = BeforeValidator(_number)
+Page = Annotated[int, Field(ge=1, le=MOST_PAGES, description="The first is 1"), WHOLE]
+Limit = Annotated[int, Field(ge=1, le=MOST_ON_A_PAGE, description="How many at most"), WHOLE]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Text = Annotated[str, Field(min_length=1)]
 Word = Annotated[Text, Field(max_length=64)]

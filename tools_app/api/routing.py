@@ -17,6 +17,8 @@ class StrictRouter(Router):
     """Refuses query parameters where none are taken, as `QueryString` refuses those that it does not know."""
 
     def add_api_operation(self, path: str, methods: list[str], view_func: Callable[..., Any], **options: Any) -> None:
+        # So that answers are described by the names that they have on the wire.
+        options["by_alias"] = True
         super().add_api_operation(path, methods, view_func, **options)
         operation = view_func._ninja_operation  # type: ignore[attr-defined]
         if not any(model.__ninja_param_source__ == "query" for model in operation.models):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest, HttpResponse
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from tools_app import access, catalog, search
 from tools_app.api.answers import Shown, answer
@@ -36,7 +36,7 @@ class SearchFilters(Body):
 
 class SearchRequest(Body):
     # The pattern is for the description; who breaks it is told in the documents' words.
-    query: str = Field(max_length=500, json_schema_extra={"minLength": 1, "pattern": r"\S"}, examples=["echo"])
+    query: str = Field(max_length=500, json_schema_extra={"minLength": 1, "pattern": r"\S"})
     filters: SearchFilters = SearchFilters()
     match_type: Literal["partial", "prefix", "exact"] = "partial"
     fields: list[Literal["name", "description", "category", "tags"]] = Field(
@@ -44,6 +44,10 @@ class SearchRequest(Body):
     )
     case_sensitive: bool = False
     limit: int = Field(default=20, ge=1, le=100)
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"query": "echo", "filters": {"tags": ["builtin"]}, "fields": ["name"]}]}
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Query
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from tools_app import access, catalog, database, governance
 from tools_app.api.answers import Shown, answer, answer_unless_known, timestamp
 from tools_app.api.authentication import caller_of
-from tools_app.api.bodies import Body, Reason
+from tools_app.api.bodies import Body, Reason, without_default
 from tools_app.api.errors import failures
 from tools_app.api.queries import Flag, Limit, Page, QueryString, Text, Word, optional
 from tools_app.api.routing import StrictRouter
@@ -154,16 +154,21 @@ class PolicyDecision(Body):
         return columns
 
 
-def _without_default(schema: dict[str, Any]) -> None:
-    del schema["default"]
-
-
 class Change(Body):
     """What operators decide about a tool. What is left out stays as it is."""
 
-    enabled: bool = Field(default=True, json_schema_extra=_without_default)
-    policy: PolicyDecision = PolicyDecision()
+    enabled: bool = Field(default=True, json_schema_extra=without_default)
+    policy: PolicyDecision = Field(default=PolicyDecision(), json_schema_extra=without_default)
     reason: Reason = ""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"enabled": False, "reason": "The tracker is being moved"},
+                {"policy": {"timeoutMs": 5000, "rateLimit": {"max": 60, "timeWindow": 60_000}, "retries": None}},
+            ]
+        }
+    )
 
 
 @router.get("", response={200: ToolPage, 304: None, **failures()}, url_name="tools")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from ninja import Query
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from tools_app import access, catalog, database, governance
 from tools_app.api.answers import Shown, answer, timestamp
@@ -68,7 +68,11 @@ class ToolsetChange(Body):
 class ToolsetRequest(ToolsetChange):
     """A new toolset."""
 
-    name: str = Field(pattern=f"^{NAME.pattern}$", examples=["support"])
+    name: str = Field(pattern=f"^{NAME.pattern}$")
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"name": "support", "tags": ["tracker"], "names": ["echo"], "readOnly": True}]}
+    )
 
 
 class Removal(QueryString):
@@ -83,7 +87,7 @@ async def list_toolsets(request: HttpRequest) -> HttpResponse:
     return answer({"toolsets": found, "total": len(found)})
 
 
-@router.post("", response={201: ToolsetDetail, **failures(413, 415)})
+@router.post("", response={201: ToolsetDetail, **failures(409, 413, 415)})
 async def create_toolset(request: HttpRequest, body: ToolsetRequest) -> HttpResponse:
     """Make a toolset. Needs `admin:*`. What any of its selectors fits is in it, tools to come included."""
     caller = _administrator(request)
@@ -106,7 +110,7 @@ async def change_toolset(request: HttpRequest, name: str, body: ToolsetChange) -
     return answer(await _detail(name))
 
 
-@router.delete("/{name}", response={204: None, **failures(404)})
+@router.delete("/{name}", response={204: None, **failures(404, 409)})
 async def delete_toolset(request: HttpRequest, name: str, query: Query[Removal]) -> HttpResponse:
     """Delete a toolset that no key is bound to, not even a revoked one. Needs `admin:*`."""
     caller = _administrator(request)

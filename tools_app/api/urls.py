@@ -8,7 +8,7 @@ from typing import NoReturn
 from django.http import HttpRequest
 from django.urls import URLPattern, include, path, re_path
 
-from tools_app.api import api
+from tools_app.api import api, docs
 from tools_app.api.door import behind_door
 from tools_app.api.errors import RouteNotFoundError
 
@@ -26,5 +26,6 @@ for _operation in _operations:
 
 urlpatterns = [
     path("", include((_operations, _app_name), namespace=_namespace)),
+    path("v1/docs", behind_door(docs.show_docs), name="docs"),
     re_path(r"^v1(?:/.*)?\Z", behind_door(nothing_here)),
 ]

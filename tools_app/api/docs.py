@@ -1,0 +1,128 @@
+"""The description of the REST door as a page for people: made here, without a script and without any other host."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any, Final
+
+from django.contrib.auth.views import redirect_to_login
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.template.loader import render_to_string
+from django.urls import NoReverseMatch, reverse
+
+from tools_app.api import openapi
+from tools_app.api.errors import MethodNotAllowedError
+from tools_app.api.openapi import Document
+from tools_app.schemas import Schema
+
+METHODS: Final = ("get", "post", "patch", "delete")
+_REFERENCE: Final = "#/components/schemas/"
+_LIMITS: Final = {
+    "minimum": "at least {}",
+    "maximum": "at most {}",
+    "minLength": "at least {} characters",
+    "maxLength": "at most {} characters",
+    "minItems": "at least {} items",
+    "maxItems": "at most {} items",
+    "multipleOf": "a multiple of {}",
+    "pattern": "like {}",
+}
+
+
+async def show_docs(request: HttpRequest) -> HttpResponseBase:
+    """For people who are logged in to the admin. A browser cannot send a key when it opens a page."""
+    if request.method != "GET":
+        raise MethodNotAllowedError("GET")
+    user = await request.auser() if hasattr(request, "auser") else None
+    if user is None or not (user.is_active and user.is_staff):
+        try:
+            return redirect_to_login(request.path, reverse("admin:login"))
+        except NoReverseMatch as error:
+            raise Http404 from error
+    response = HttpResponse(page())
+    response["Cache-Control"] = "private, no-cache"
+    return response
+
+
+@functools.cache
+def page() -> str:
+    made = openapi.document()
+    return render_to_string(
+        "tools_app/docs.html", {"info": made["info"], "groups": _groups(made), "schemas": _schemas(made)}
+    )
+
+
+def _groups(made: Document) -> list[dict[str, Any]]:
+    """The operations, by tag."""
+    operations = [
+        _operation(made, path, method, methods[method])
+        for path, methods in made["paths"].items()
+        for method in METHODS
+        if method in methods
+    ]
+    return [{**tag, "operations": [one for one in operations if tag["name"] in one["tags"]]} for tag in made["tags"]]
+
+
+def _operation(made: Document, path: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    responses = [_response(made, status, response) for status, response in operation["responses"].items()]
+    return {
+        **operation,
+        "path": path,
+        "method": method.upper(),
+        "parameters": [{**parameter, "words": in_words(parameter["schema"])} for parameter in operation["parameters"]],
+        "body": body and in_words(body),
+        "responses": responses,
+    }
+
+
+def _response(made: Document, status: str, response: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in response:
+        response = made["components"]["responses"][response["$ref"].rpartition("/")[2]]
+    schema = response.get("content", {}).get("application/json", {}).get("schema")
+    return {"status": status, "description": response["description"], "schema": schema and in_words(schema)}
+
+
+def _schemas(made: Document) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "description": schema.get("description", ""),
+            "words": "" if "properties" in schema else in_words(schema),
+            "fields": [
+                {
+                    "name": field,
+                    "words": in_words(part),
+                    "required": field in schema.get("required", ()),
+                    "description": part.get("description", ""),
+                }
+                for field, part in schema.get("properties", {}).items()
+            ],
+            "examples": [json.dumps(example, indent=2) for example in schema.get("examples", ())],
+        }
+        for name, schema in sorted(made["components"]["schemas"].items())
+    ]
+
+
+def in_words(schema: Schema) -> list[dict[str, str]]:
+    """What a value must be, in pieces of which some are the name of a schema."""
+    if "$ref" in schema:
+        return [{"schema": schema["$ref"].removeprefix(_REFERENCE)}]
+    for keyword, between in (("anyOf", " or "), ("allOf", " and ")):
+        if keyword in schema:
+            parts = [in_words(part) for part in schema[keyword]]
+            joined = [piece for part in parts for piece in ({"text": between}, *part)]
+            return joined[1:]
+    if schema.get("type") == "array":
+        return [{"text": "list of "}, *in_words(schema.get("items", {}))]
+    if "enum" in schema:
+        return [{"text": ", ".join(map(json.dumps, schema["enum"]))}]
+    words = [
+        schema.get("type", "anything"),
+        *(text.format(schema[key]) for key, text in _LIMITS.items() if key in schema),
+    ]
+    if "default" in schema:
+        words.append(f"default {json.dumps(schema['default'])}")
+    return [{"text": ", ".join(words)}]

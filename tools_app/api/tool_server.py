@@ -1,0 +1,117 @@
+"""The hub as an OpenAPI tool server: every tool that a key can call, as an operation of its own."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+
+from tools_app import access, catalog
+from tools_app.api import openapi
+from tools_app.api.answers import answer_unless_known
+from tools_app.api.authentication import caller_of
+from tools_app.api.errors import failures
+from tools_app.api.openapi import Document
+from tools_app.api.routing import StrictRouter
+from tools_app.catalog import Entry
+from tools_app.schemas import DIALECT, Schema, parts_of
+from tools_app.tool import Tool
+
+router = StrictRouter(tags=["tools"])
+
+_FAILURES = (400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 502, 503)
+
+
+@router.get("/openapi.json", response={200: Document, 304: None, **failures()}, url_name="tool_server")
+async def describe_tools(request: HttpRequest) -> HttpResponse:
+    """Describe every tool that this key can call as an operation of its own, with its schemas, as OpenAPI 3.1.
+
+    For clients that take the address of such a description for a source of tools.
+    """
+    caller = caller_of(request)
+    access.require(caller, "tools:list")
+    access.require(caller, "tools:execute")
+    return answer_unless_known(request, document((await catalog.fresh()).seen_by(caller).callable))
+
+
+def document(entries: Iterable[Entry]) -> Document:
+    tools = [(entry, entry.tool) for entry in entries if entry.tool is not None]
+    schemas: dict[str, Schema] = {"Failure": openapi.failure_schema()}
+    for _, tool in tools:
+        schemas[f"{tool.name}.arguments"] = _placed(tool.input_schema, f"{tool.name}.arguments")
+        schemas[f"{tool.name}.result"] = _placed(tool.output_schema or {}, f"{tool.name}.result")
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "ToolHub tools",
+            "version": "1",
+            "description": "Every tool that your key can call. An operator can switch each of them off at any moment.",
+        },
+        "jsonSchemaDialect": DIALECT,
+        "servers": openapi.SERVERS,
+        "security": openapi.SECURITY,
+        "paths": {f"/v1/tools/{entry.name}/call": {"post": _operation(entry, tool)} for entry, tool in tools},
+        "components": {
+            "schemas": schemas,
+            "responses": openapi.failure_responses(),
+            "securitySchemes": openapi.SECURITY_SCHEMES,
+        },
+    }
+
+
+def _operation(entry: Entry, tool: Tool) -> dict[str, Any]:
+    body: dict[str, Any] = {"schema": _reference(f"{tool.name}.arguments")}
+    if tool.examples:
+        body["examples"] = {
+            f"example{number}": {"summary": example.description, "value": dict(example.parameters)}
+            for number, example in enumerate(tool.examples, 1)
+        }
+    called = {
+        "description": "What the tool answered",
+        "headers": openapi.called_header(),
+        "content": {"application/json": {"schema": _answer(tool)}},
+    }
+    operation = {
+        "operationId": entry.name,
+        "summary": entry.title,
+        "description": entry.description,
+        "parameters": [openapi.idempotency_key()],
+        "requestBody": {"required": bool(tool.input_schema.get("required")), "content": {"application/json": body}},
+        "responses": {"200": called} | {str(status): openapi.failure_reference(status) for status in _FAILURES},
+    }
+    return operation | {"tags": [entry.category]} if entry.category else operation
+
+
+def _answer(tool: Tool) -> Schema:
+    return {
+        "type": "object",
+        "properties": {
+            "success": {"const": True},
+            "result": _reference(f"{tool.name}.result"),
+            "executionTime": {"type": "integer", "description": "Milliseconds"},
+            "timestamp": {"type": "string", "format": "date-time"},
+            "callId": {"type": "string"},
+            "cached": {"type": "boolean", "description": "An answer that was given before"},
+        },
+        "required": ["success", "result", "executionTime", "timestamp", "callId"],
+    }
+
+
+def _reference(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _placed(schema: Schema, name: str) -> Schema:
+    """A schema as one of many in a description: there, what it refers to within itself has a longer address."""
+    placed: Schema = copy.deepcopy(schema)
+    for part in parts_of(placed):
+        # These would say that the schema is a document of its own.
+        part.body.pop("$schema", None)
+        part.body.pop("$id", None)
+        for keyword in ("$ref", "$dynamicRef"):
+            target = part.body.get(keyword, "")
+            if target == "#" or target.startswith("#/"):
+                part.body[keyword] = f"#/components/schemas/{name}{target[1:]}"
+    return placed
