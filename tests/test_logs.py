@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools_app import logs
-from tools_app.logs import MOST_BYTES, ConsoleFormatter, JsonFormatter
+from tools_app.logs import MOST_BYTES, MOST_MESSAGE, ConsoleFormatter, JsonFormatter
 
 ROOT = Path(__file__).parent.parent
 SECRET = "hunter2-Xy9"
@@ -163,8 +163,10 @@ FORGERIES = {
     "surrogates": "\ud800\udfff",
     "tags": "\U000e0041\U000e0042",
     "zero": "a\x00b",
-    "format": "%s %d {} {0} %(x)s",
+    "format": "%s %n %d {} {0.__class__} %(x)s",
     "much": "y" * 1_000_000,
+    "much to escape": "\x1b" * 1_000_000,
+    "much of many bytes": "\U000e0041" * 300_000,
 }
 
 
@@ -181,9 +183,42 @@ def test_whatever_is_quoted_one_event_is_one_line(
         assert len(written) == 2
         for line in written:
             assert line.isprintable()
-            assert len(line.encode()) < 2 * MOST_BYTES
+            assert len(line.encode()) <= MOST_BYTES
             if format == "json":
                 json.loads(line)
+
+
+@pytest.mark.parametrize("text", FORGERIES.values(), ids=FORGERIES)
+def test_an_exception_with_much_around_it_fits_into_its_lines(text: str, log: logging.Logger, lines: Lines) -> None:
+    for format in ("json", "console"):
+        configure(format=format)
+        try:
+            raise ValueError(text)
+        except ValueError:
+            log.exception(text, extra={f"{number}{text[:500]}": text for number in range(30)})
+        written = lines()
+        for line in written:
+            assert line.isprintable()
+            assert len(line.encode()) <= MOST_BYTES
+        if format == "json":
+            (event,) = map(json.loads, written)
+            assert {"time", "level", "logger", "message", "exception"} <= event.keys()
+        else:
+            assert [line[:4] == "    " for line in written] == [False] + [True] * (len(written) - 1)
+
+
+def test_of_what_does_not_fit_the_longest_gives_way(log: logging.Logger, lines: Lines) -> None:
+    configure()
+    try:
+        raise ValueError("x" * MOST_BYTES)
+    except ValueError:
+        log.exception("boom", extra={"tool": "echo", "long": "y" * 1_000, "parts": list(range(100))})
+    (event,) = events(lines)
+    assert (event["message"], event["tool"], event["long"]) == ("boom", "echo", "y" * 1_000)
+    assert event["parts"] == list(range(100))
+    assert event["exception"].startswith("Traceback")
+    assert event["exception"].endswith("x" * 1_000)
+    assert "\n…\n" in event["exception"]
 
 
 @pytest.mark.parametrize("format", ["json", "console"])
@@ -193,16 +228,16 @@ def test_a_long_message_is_cut_with_a_mark(format: str, log: logging.Logger, lin
     (line,) = lines()
     message = json.loads(line)["message"] if format == "json" else line.split(": ", 1)[1]
     assert message.endswith("… [cut, 300000 characters]")
-    assert MOST_BYTES - 3 <= len(message.encode()) <= MOST_BYTES
+    assert MOST_MESSAGE - 3 <= len(message.encode()) <= MOST_MESSAGE
 
 
 def test_a_message_that_just_fits_is_not_cut(log: logging.Logger, lines: Lines) -> None:
     configure()
-    log.info("x" * MOST_BYTES)
-    log.info("x" * (MOST_BYTES + 1))
+    log.info("x" * MOST_MESSAGE)
+    log.info("x" * (MOST_MESSAGE + 1))
     whole, cut = events(lines)
-    assert whole["message"] == "x" * MOST_BYTES
-    assert cut["message"].endswith(f"[cut, {MOST_BYTES + 1} characters]")
+    assert whole["message"] == "x" * MOST_MESSAGE
+    assert cut["message"].endswith(f"[cut, {MOST_MESSAGE + 1} characters]")
 
 
 def test_of_a_long_exception_beginning_and_end_are_kept(log: logging.Logger, lines: Lines) -> None:
@@ -214,7 +249,7 @@ def test_of_a_long_exception_beginning_and_end_are_kept(log: logging.Logger, lin
     (event,) = events(lines)
     assert event["exception"].startswith("Traceback")
     assert event["exception"].endswith(" the end")
-    assert len(event["exception"]) < 3 * MOST_BYTES
+    assert len(event["exception"]) > MOST_BYTES // 2
 
 
 @pytest.mark.parametrize("format", ["json", "console"])
@@ -237,6 +272,19 @@ def test_a_secret_is_masked_where_a_message_is_cut(log: logging.Logger, lines: L
     for padding in range(MOST_BYTES - 60, MOST_BYTES):
         log.info("%s https://ann:%s@h.test/", "x" * padding, SECRET)
     assert not [event for event in events(lines) if "ann" in event["message"] or "hunter" in event["message"]]
+
+
+def test_a_secret_is_masked_where_much_was_masked_before_it(log: logging.Logger, lines: Lines) -> None:
+    configure()
+    much = f"https://ann:{SECRET * 40}@h.test/ " * 2_000
+    log.info(much)
+    try:
+        raise ValueError(much)
+    except ValueError:
+        log.exception("boom")
+    for event in events(lines):
+        assert "ann" not in json.dumps(event)
+        assert "hunter2" not in json.dumps(event)
 
 
 class Unprintable:
@@ -316,7 +364,7 @@ class TestLoggersOfOthers:
     @pytest.mark.parametrize(
         ("name", "number", "levels"),
         [
-            ("uvicorn.access", logging.INFO, {"debug", "trace"}),
+            ("uvicorn.access", logging.INFO, set()),
             ("uvicorn.error", logging.INFO, {"debug", "trace"}),
             ("uvicorn.error", logging.WARNING, {"warn", "info", "debug", "trace"}),
             ("uvicorn", logging.WARNING, {"warn", "info", "debug", "trace"}),

@@ -22,10 +22,13 @@ from tools_app.redaction import (
     MOST_ITEMS,
     MOST_NODES,
     MOST_TEXT,
+    MOST_WORD,
     is_secret,
     one_line,
     one_line_json,
     redacted,
+    redacted_beginning,
+    redacted_ends,
     redacted_text,
     summary,
 )
@@ -124,6 +127,12 @@ TEXTS = [
     (f"key {OWN_KEY[:30]}", f"key thub_Ab3dEf6h_{MASK}"),
     ("thub_short1", f"thub_{MASK}"),
     (f"jwt {JWT} end", f"jwt {MASK} end"),
+    (f"[{{'name': 'X-Api-Key', 'value': '{SECRET}'}}]", f"[{{'name': 'X-Api-Key', 'value': '{MASK}'}}]"),
+    (f'{{"key":"token","value":"{SECRET}","n":1}}', f'{{"key":"token","value":"{MASK}","n":1}}'),
+    (
+        f'{{\\"name\\": \\"Cookie\\", \\"value\\": \\"{SECRET}\\"}}',
+        f'{{\\"name\\": \\"Cookie\\", \\"value\\": {MASK}}}',
+    ),
     (f"tokens=['{SECRET}', '{SECRET}'] n=1", f"tokens={MASK} n=1"),
     (f"credentials: {{'x': '{SECRET}'}} n", f"credentials: {MASK} n"),
     (f"token=<Token {SECRET}> n", f"token={MASK} n"),
@@ -188,6 +197,8 @@ EVIL = {
     "half jwts": "eyJaaaaaaaa." * 8_000,
     "own keys": "thub_" * 20_000,
     "pem": PEM * 3_700,
+    "values": "token','value" * 7_500,
+    "values of nothing": "token','value':" * 7_000,
     "half pem": "-----BEGIN " * 9_000,
     "dashes": "-" * 100_000,
 }
@@ -201,6 +212,30 @@ def test_no_text_takes_long(text: str) -> None:
         return time.perf_counter() - begun
 
     assert min(seconds() for _ in range(3)) < 1
+
+
+class TestCutText:
+    def test_what_is_short_is_whole(self) -> None:
+        assert redacted_beginning("a bc", 4) == "a bc"
+        assert redacted_ends("a bc", 2) == "a bc"
+
+    def test_a_word_that_is_cut_is_left_out(self) -> None:
+        assert redacted_beginning("one two three", 9) == "one two "
+        assert redacted_beginning("one two three", 8) == "one two "
+        assert redacted_ends("one two three four", 6) == f"one \n{CUT}\n four"
+
+    def test_of_a_word_without_end_as_much_as_a_secret_has_is_left_out(self) -> None:
+        assert redacted_beginning("x" * 2_000, 1_000) == "x" * (1_000 - MOST_WORD)
+        assert redacted_beginning("x" * 2_000, 100) == ""
+        assert redacted_ends("x" * 9_000, 1_000) == f"{'x' * (1_000 - MOST_WORD)}\n{CUT}\n{'x' * (1_000 - MOST_WORD)}"
+
+    def test_no_half_of_a_secret_is_seen(self) -> None:
+        much = f"see https://ann:{SECRET}@h.test/ and password={SECRET} " * 20
+        for length in range(1, len(much) // 2):
+            for shown in (redacted_beginning(much, length), redacted_ends(much, length)):
+                assert "hunter" not in shown
+                assert "Xy9" not in shown
+                assert "ann" not in shown
 
 
 class TestBounds:

@@ -126,6 +126,7 @@ BROWSER_APPS = [
 INSTALLED_APPS = [*([] if FOR_AGENTS_ONLY else BROWSER_APPS), *AGENT_APPS, *env.names("TOOLHUB_APPS")]
 
 ROOT_URLCONF = "toolhub.urls"
+DEFAULT_EXCEPTION_REPORTER = "toolhub.error_pages.Report"
 ASGI_APPLICATION = "toolhub.asgi.application"
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

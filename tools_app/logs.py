@@ -22,7 +22,7 @@ from typing import IO, Any, Final
 from django.core.exceptions import ImproperlyConfigured
 from typing_extensions import override
 
-from tools_app.redaction import CUT, one_line, one_line_json, redacted, redacted_text
+from tools_app.redaction import CUT, one_line, one_line_json, redacted, redacted_beginning, redacted_ends
 
 # The call that is being served, on every record that is made while it is.
 call_id: ContextVar[str] = ContextVar("call_id", default="")
@@ -36,12 +36,14 @@ LEVELS: Final = {
     "debug": logging.DEBUG,
     "trace": TRACE,
 }
-MOST_BYTES: Final = 8 * 1024
+MOST_BYTES: Final = 8 * 1024  # in a line
+MOST_MESSAGE: Final = 6 * 1024
 MOST_EXTRAS: Final = 20
+MOST_NAME: Final = 40
 
 _NAMES: Final = {number: name for name, number in LEVELS.items()}
 # Loggers of others that would say too much, at our levels info, debug and trace: messages with whole bodies,
-# SQL with its values, headers.
+# SQL with its values, headers, addresses with what people put into them.
 _OTHERS: Final[Mapping[str, tuple[int, int, int]]] = {
     "asyncio": (logging.WARNING, logging.WARNING, logging.DEBUG),
     "django.db.backends": (logging.WARNING, logging.WARNING, logging.WARNING),
@@ -51,7 +53,7 @@ _OTHERS: Final[Mapping[str, tuple[int, int, int]]] = {
     "httpcore": (logging.WARNING, logging.WARNING, logging.WARNING),
     "httpx": (logging.WARNING, logging.WARNING, logging.WARNING),
     "mcp": (logging.WARNING, logging.INFO, logging.DEBUG),
-    "uvicorn.access": (logging.WARNING, logging.INFO, logging.INFO),
+    "uvicorn.access": (logging.WARNING, logging.WARNING, logging.WARNING),
     "uvicorn.error": (logging.WARNING, logging.INFO, logging.INFO),
 }
 # These come with handlers of their own: Django's defaults, and uvicorn's where somebody else configured it.
@@ -173,7 +175,7 @@ class JsonFormatter(logging.Formatter):
             fields["exception"] = exception
         for name, value in _extras(record).items():
             fields[f"{name}_" if name in fields else name] = value
-        return one_line_json(fields)
+        return _fitted(fields)
 
 
 class ConsoleFormatter(logging.Formatter):
@@ -181,12 +183,38 @@ class ConsoleFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%H:%M:%S", time.localtime(record.created))
-        extras = "".join(f" {one_line(name)}={_word(value)}" for name, value in _extras(record).items())
+        extras = "".join(f" {name}={_word(value)}" for name, value in _extras(record).items())
         call = f" call={str(call)[:8]}" if (call := getattr(record, "call_id", "")) else ""
         message = one_line(_message(record))
         line = f"{moment} {_level(record).upper():5} {one_line(record.name)}: {message}{extras}{call}"
-        exception = _exception(record)
-        return line + "".join(f"\n    {one_line(part)}" for part in exception.split("\n") if part)
+        lines = [line, *(f"    {one_line(part)}" for part in _exception(record).split("\n") if part)]
+        return "\n".join(map(_line_cut, lines))
+
+
+def _fitted(fields: dict[str, Any]) -> str:
+    """The fields as JSON that fits into a line: what is longest gives way."""
+    line, limit = one_line_json(fields), MOST_BYTES
+    while len(line.encode()) > MOST_BYTES:
+        limit = limit * 3 // 4
+        line = one_line_json({name: _shortened(value, limit) for name, value in fields.items()})
+    return line
+
+
+def _shortened(value: Any, limit: int) -> Any:
+    """A value of which about `limit` bytes of JSON are left."""
+    text = one_line_json(value)
+    size = len(text.encode())
+    if size <= limit:
+        return value
+    plain = value if isinstance(value, str) else text
+    return _ends(plain, len(plain) * limit // size // 2)
+
+
+def _line_cut(line: str) -> str:
+    encoded = line.encode()
+    if len(encoded) <= MOST_BYTES:
+        return line
+    return encoded[: MOST_BYTES - len(CUT.encode())].decode(errors="ignore") + CUT
 
 
 def _word(value: Any) -> str:
@@ -204,7 +232,7 @@ def _message(record: logging.LogRecord) -> str:
     except Exception as error:
         # Arguments that do not fit their template, or that cannot be turned into text.
         text = f"{record.msg if isinstance(record.msg, str) else '?'} [{type(error).__name__} in this log call]"
-    return _cut(redacted_text(text[: 2 * MOST_BYTES]), len(text))
+    return _cut(redacted_beginning(text, 2 * MOST_BYTES), len(text))
 
 
 def _exception(record: logging.LogRecord) -> str:
@@ -214,14 +242,12 @@ def _exception(record: logging.LogRecord) -> str:
             lines += traceback.format_exception(record.exc_info[1])
         if record.stack_info:
             lines.append(str(record.stack_info))
-    # What was raised stands at the end, where it was raised at the beginning. More is searched for secrets than is
-    # shown: a secret that is cut in two is not recognised.
-    text = redacted_text(_ends("".join(lines).rstrip(), 8 * MOST_BYTES))
-    return _ends(text, MOST_BYTES)
+    # What was raised stands at the end, where it was raised at the beginning.
+    return _ends(redacted_ends("".join(lines).rstrip(), 8 * MOST_BYTES), MOST_BYTES)
 
 
 def _ends(text: str, length: int) -> str:
-    return text if len(text) <= 2 * length else f"{text[:length]}\n{CUT}\n{text[-length:]}"
+    return text if len(text) <= 2 * length else f"{text[:length]}\n{CUT}\n{text[len(text) - length :]}"
 
 
 _OWN: Final = frozenset(
@@ -242,10 +268,10 @@ def _extras(record: logging.LogRecord) -> dict[str, Any]:
     for name, value in shown.items():
         if isinstance(value, str | list | dict) and len(text := one_line_json(value)) > MOST_BYTES // 4:
             shown[name] = _cut(value if isinstance(value, str) else text, len(text), MOST_BYTES // 4)
-    return shown
+    return {one_line(name)[:MOST_NAME]: value for name, value in shown.items()}
 
 
-def _cut(text: str, whole: int, limit: int = MOST_BYTES) -> str:
+def _cut(text: str, whole: int, limit: int = MOST_MESSAGE) -> str:
     """As much of a text that once had `whole` characters as `limit` bytes hold, marked where something is missing."""
     if whole * 4 <= limit:
         return text

@@ -20,6 +20,7 @@ MOST_DEPTH: Final = 10
 MOST_ITEMS: Final = 100
 MOST_NODES: Final = 2_000
 MOST_TEXT: Final = 4_096
+MOST_WORD: Final = 600
 
 _SEPARATORS: Final = str.maketrans("", "", "-_. ")
 _SECRET_NAME: Final = re.compile(
@@ -45,11 +46,13 @@ _BEGINNING: Final = re.compile(
 _PATTERN: Final = re.compile(
     r"""
     # a name and its value: password=…  "api_key": "…"  X-N8N-API-KEY: …  (b'Set-Cookie', b'…')
+    # "name": "X-API-Key", "value": "…"
     (?P<name>
         (?: (?P<header> authorization | cookie )
           | passw(?:or)?d | passphrase | pwd | secret | token(?!iz) | api[-_ ]?key | credential | sessionid
           | (?:private|access|encryption|signing|session|host)[-_]?key )
-        [\w.-]{0,40}+ \\{0,4}+ ["']? \s{0,3}+ (?: => | [:=] | , (?= \s{0,3} b?["']) ) \s{0,3}+ )
+        [\w.-]{0,40}+ \\{0,4}+ ["']? \s{0,3}+
+        (?: => | [:=] | , \s{0,3}+ \\{0,4}+ ["'] value \\{0,4}+ ["'] \s{0,3}+ : | , (?= \s{0,3} b?["']) ) \s{0,3}+ )
     (?! (?:none|null|true|false) \b | \d{1,12} (?![\w.-]) | \*{3} )
     (?P<value>
         b?" (?: [^"\\] | \\. )*+ "? [\w-]*+
@@ -88,6 +91,30 @@ def redacted_text(text: str) -> str:
             parts += (text[done:place], _masked(found))
             done = found.end()
     return "".join((*parts, text[done:])) if parts else text
+
+
+def redacted_beginning(text: str, length: int) -> str:
+    """At most `length` characters of a text, redacted.
+
+    Some secrets are known by what comes after them: the word that is cut in two could be one, and is left out.
+    """
+    if len(text) > length:
+        whole = length
+        while whole > max(0, length - MOST_WORD) and not text[whole - 1].isspace():
+            whole -= 1
+        text = text[:whole]
+    return redacted_text(text)
+
+
+def redacted_ends(text: str, length: int) -> str:
+    """Beginning and end of a long text, `length` characters of each, redacted, without the words that are cut."""
+    if len(text) <= 2 * length:
+        return redacted_text(text)
+    end = text[-length:]
+    whole = 0
+    while whole < min(length, MOST_WORD) and not end[whole].isspace():
+        whole += 1
+    return f"{redacted_beginning(text, length)}\n{CUT}\n{redacted_text(end[whole:])}"
 
 
 def _masked(found: re.Match[str]) -> str:
@@ -179,8 +206,8 @@ class _Copy:
 
 
 def _short(text: str) -> str:
-    # More is read than shown, so that a secret that is cut in two is still recognised.
-    clean = redacted_text(text[: 2 * MOST_TEXT])
+    # More is read than shown: what is masked takes less room.
+    clean = redacted_beginning(text, 2 * MOST_TEXT)
     if len(clean) <= MOST_TEXT and len(text) <= 2 * MOST_TEXT:
         return clean
     return f"{clean[:MOST_TEXT]}{CUT}"

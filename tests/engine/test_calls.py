@@ -30,7 +30,7 @@ from tools_app.errors import (
     ToolTimeoutError,
     ValidationError,
 )
-from tools_app.models import Call, ErrorLog
+from tools_app.models import Call, ErrorGroup, ErrorLog
 from tools_app.tool import Caller, Hints, Tool, tool
 
 
@@ -162,6 +162,32 @@ def test_an_error_hides_nothing(hub: Hub, programmable: Programmable, alice: Cal
     told = caught.value
     assert (told.message, told.context["errorDetails"], told.next_step) == ("Not found", "red", "Look again")
     assert Call.objects.get().error == "Not found"
+
+
+def test_what_an_upstream_repeats_of_our_secrets_goes_nowhere(
+    hub: Hub, programmable: Programmable, alice: Caller
+) -> None:
+    body = {"sent": {"X-API-Key": "hunter2"}, "at": "https://ann:hunter2@h.test", "why": "expired"}
+    context = {"operation": "read", "errorDetails": body}
+    cut = "x" * 65_300 + " https://ann:" + "hunter2" * 70 + "@h.test"
+    programmable.outcomes = [ApiError("It did not take Bearer hunter2", context=context, detail=cut)]
+    with pytest.raises(ApiError) as caught:
+        call("programmable", {}, alice)
+    assert caught.value.context["errorDetails"] == {
+        "sent": {"X-API-Key": "***"},
+        "at": "https://***@h.test",
+        "why": "expired",
+    }
+    row, log = Call.objects.get(), ErrorLog.objects.get()
+    assert row.error == log.message == ErrorGroup.objects.get().message == "It did not take Bearer ***"
+    assert log.detail == "x" * 65_300 + " "
+
+
+def test_a_name_that_nobody_has_is_on_record_without_secrets(hub: Hub, alice: Caller) -> None:
+    with pytest.raises(ToolNotFoundError):
+        call("Bearer hunter2", {}, alice)
+    row = Call.objects.get()
+    assert (row.tool_name, row.error) == ("Bearer ***", "Tool not found: Bearer ***")
 
 
 def test_wraps_what_nobody_foresaw_and_keeps_its_text_inside(

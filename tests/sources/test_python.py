@@ -150,6 +150,10 @@ class TestToolsDirectory:
         assert (loaded.origin, loaded.pack, loaded.tool.place) == (Origin.FILE, "weather", f"{path}:5")
         assert problems(registry) == []
 
+    def test_what_a_broken_file_says_is_told_without_secrets(self, load: Load, tools_dir: Path) -> None:
+        write(tools_dir / "a.py", "raise RuntimeError('cannot reach postgres://ann:hunter2@h.test')\n")
+        assert problems(load(directory=tools_dir))[0].endswith("RuntimeError: cannot reach postgres://***@h.test")
+
     def test_a_broken_file_disables_only_itself(self, load: Load, tools_dir: Path) -> None:
         write(tools_dir / "a.py", TOOL, name="first")
         broken = write(tools_dir / "b.py", "import this is not python\n")

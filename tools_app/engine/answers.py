@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from tools_app import conf, hygiene
+from tools_app import conf, hygiene, redaction
 from tools_app.errors import Problem, ToolError, ToolExecutionError, ValidationError
 from tools_app.tool import Tool
 
@@ -51,9 +51,10 @@ def own(value: dict[str, Any]) -> Answer:
 
 
 def clean(error: ToolError) -> None:
-    """Take out of an error what a person would not see of it. What else it is made of stays as it is."""
+    """Take out of an error what a person would not see of it, or should not. What else it is made of stays."""
     error.message = hygiene.cleaned(error.message) or error.code
-    error.context = hygiene.cleaned_json(error.context)
+    # What an upstream said may repeat what it was sent.
+    error.context = redaction.redacted(hygiene.cleaned_json(error.context))
     error.next_step = hygiene.cleaned_json(error.next_step)
     if isinstance(error, ValidationError):
         error.problems = tuple(Problem(**hygiene.cleaned_json(problem.as_dict())) for problem in error.problems)

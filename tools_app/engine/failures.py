@@ -24,7 +24,7 @@ def failure(error: ToolError, error_id: str, call: Call) -> Failure:
     """The rows of a failure. The error learns its id."""
     error.error_id = error_id
     now = datetime.now(UTC)
-    message = storable(error.message, 1000)
+    message = storable(redaction.redacted_text(error.message), 1000)
     place = storable(_place(error), 300)
     fingerprint = hashlib.sha256(f"{call.tool_name}\n{error.code}\n{place}".encode()).hexdigest()[:32]
     group = ErrorGroup(
@@ -89,4 +89,4 @@ def _detail(error: ToolError) -> str:
         parts.append(str(error.detail))
     if error.__cause__ is not None and error.__cause__ is not error.detail:
         parts.extend(traceback.format_exception(error.__cause__))
-    return storable(redaction.redacted_text("".join(parts)[:MOST_DETAIL]), MOST_DETAIL)
+    return storable(redaction.redacted_beginning("".join(parts), MOST_DETAIL), MOST_DETAIL)

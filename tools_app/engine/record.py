@@ -60,7 +60,8 @@ class Record:
         self._said: Said | None = None
         self.call = Call(
             id=secrets.token_hex(16),
-            tool_name=storable(str(name), 100),
+            # A caller may name anything.
+            tool_name=storable(redaction.redacted_beginning(str(name), 1000), 100),
             door=door,
             caller_kind=caller.kind,
             caller_id=caller.id,
@@ -192,7 +193,7 @@ class Record:
             error.call_id, error.duration_ms = self.call.id, self.call.duration_ms
             return
         call = self.call
-        call.code, call.error = error.code, storable(error.message, 1000)
+        call.code, call.error = error.code, storable(redaction.redacted_text(error.message), 1000)
         status, failed = self._judged(error)
         try:
             if isinstance(error, StorageBusyError):

@@ -24,6 +24,7 @@ from django.apps import apps
 
 from tools_app import conf
 from tools_app.errors import shortened
+from tools_app.redaction import redacted_text
 from tools_app.registry import LoadProblem, Origin, Registry
 from tools_app.tool import NAME, DefinitionError, Pack, Tool, shown_path
 
@@ -226,7 +227,7 @@ def _reason(error: BaseException) -> str:
         text = error.msg if isinstance(error, SyntaxError) else str(error)
     except Exception:
         text = ""
-    words = shortened(" ".join(text.split()), 500)
+    words = shortened(redacted_text(" ".join(text.split())), 500)
     return words if isinstance(error, DefinitionError) else f"{type(error).__name__}: {words}"
 
 
