@@ -486,6 +486,7 @@ def as_person(life: Life, server: Server) -> None:
             data={
                 "name": "made in the admin",
                 "scopes": ["tools:list"],
+                "kinds": "all",
                 "csrfmiddlewaretoken": client.cookies["csrftoken"],
             },
         )
