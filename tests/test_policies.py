@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools_app.policies import Backoff, Breaker, Bucket, Circuit, Rate
+from tools_app.policies import Backoff, Breaker, Bucket, Buckets, Circuit, Rate
 
 
 def test_waits_double_up_to_a_cap() -> None:
@@ -50,6 +50,34 @@ def test_a_refused_call_takes_nothing() -> None:
     for _ in range(100):
         assert bucket.take(5.0) == pytest.approx(5)
     assert bucket.take(10.0) == 0
+
+
+def test_a_bucket_tells_what_is_left_and_when_it_will_be_full_again() -> None:
+    bucket = Bucket(Rate(4, 60))
+    assert (bucket.left, bucket.full_in) == (4, 0)
+    bucket.take(100.0)
+    assert (bucket.left, bucket.full_in) == (3, 15)
+    for _ in range(4):
+        bucket.take(100.0)
+    assert (bucket.left, bucket.full_in) == (0, 60)
+    bucket.take(137.5)
+    assert (bucket.left, bucket.full_in) == (1, 37.5)
+
+
+def test_the_longest_silent_of_many_buckets_are_forgotten_first() -> None:
+    buckets: Buckets[str] = Buckets(2)
+    rate = Rate(1, 60)
+    for name in ("a", "b", "a", "c"):
+        buckets.of(name, rate).take(0.0)
+    assert len(buckets) == 2
+    assert [buckets.of(name, rate).left for name in ("a", "c", "b")] == [0, 0, 1]
+
+
+def test_a_bucket_of_another_rate_is_another_bucket() -> None:
+    buckets: Buckets[str] = Buckets(2)
+    buckets.of("a", Rate(1, 60)).take(0.0)
+    assert buckets.of("a", Rate(2, 60)).left == 2
+    assert len(buckets) == 1
 
 
 def test_a_bucket_may_be_forgotten_when_it_is_full_again() -> None:

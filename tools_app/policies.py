@@ -5,10 +5,13 @@ Times are seconds of a monotonic clock.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
 
 # A server may ask for any wait; nobody waits a day inside a call.
 LONGEST_RETRY_AFTER: Final = 3600.0
@@ -63,9 +66,39 @@ class Bucket:
             return 0.0
         return (1.0 - self.tokens) / per_second
 
+    @property
+    def left(self) -> int:
+        """How many could be taken at once, as of the last time."""
+        return int(self.tokens)
+
+    @property
+    def full_in(self) -> float:
+        """Seconds until it is full again, as of the last time."""
+        return (self.rate.most - self.tokens) * self.rate.seconds / self.rate.most
+
     def idle(self, now: float) -> bool:
         """Whether forgetting this bucket would change nothing."""
         return now - self.filled_at >= self.rate.seconds
+
+
+class Buckets(Generic[K]):
+    """A bucket for each of many. However many they are, they do not fill the memory: the longest silent go first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._buckets: OrderedDict[K, Bucket] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def of(self, key: K, rate: Rate) -> Bucket:
+        bucket = self._buckets.get(key)
+        if bucket is None or bucket.rate != rate:
+            bucket = self._buckets[key] = Bucket(rate)
+        self._buckets.move_to_end(key)
+        while len(self._buckets) > self._most:
+            self._buckets.popitem(last=False)
+        return bucket
 
 
 class Circuit(StrEnum):

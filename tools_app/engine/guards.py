@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tools_app import conf
 from tools_app.errors import CircuitOpenError, OverloadedError, RateLimitError, ToolError
-from tools_app.policies import Breaker, Bucket, Circuit, Rate
+from tools_app.policies import Breaker, Buckets, Circuit, Rate
 
 MOST_BUCKETS: Final = 10_000
 
@@ -36,7 +36,7 @@ class Guards:
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
-        self._buckets: OrderedDict[tuple[str, str], Bucket] = OrderedDict()
+        self._buckets: Buckets[tuple[str, str]] = Buckets(MOST_BUCKETS)
         self._upstreams: dict[str, Upstream] = {}
 
     def count(self, caller: str, tool: str, rate: Rate | None) -> None:
@@ -47,13 +47,7 @@ class Guards:
         """
         if rate is None:
             return
-        key = (caller, tool)
-        bucket = self._buckets.get(key)
-        if bucket is None or bucket.rate != rate:
-            bucket = self._buckets[key] = Bucket(rate)
-            self._forget_some()
-        self._buckets.move_to_end(key)
-        if wait := bucket.take(self._clock()):
+        if wait := self._buckets.of((caller, tool), rate).take(self._clock()):
             raise RateLimitError(
                 f"Rate limit exceeded: at most {rate.most} calls of {tool} in {rate.seconds:g} seconds",
                 context={"limit": rate.most, "windowSeconds": rate.seconds},
@@ -76,11 +70,6 @@ class Guards:
                 name, conf.value("TOOLHUB_UPSTREAM_RUNNING"), conf.value("TOOLHUB_UPSTREAM_WAITING"), self._clock
             )
         return found
-
-    def _forget_some(self) -> None:
-        """Many callers with few calls each must not fill the memory: those longest silent go first."""
-        while len(self._buckets) > MOST_BUCKETS:
-            self._buckets.popitem(last=False)
 
 
 @dataclass(slots=True)
