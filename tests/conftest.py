@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.tools import Hub, Programmable
 from tools_app import access, catalog, database, engine, sources, sync
+from tools_app.api import limits
 from tools_app.tool import Caller
 
 LOOPBACK = ("127.", "::1", "localhost")
@@ -42,6 +43,7 @@ def fresh_hub(request: pytest.FixtureRequest) -> Iterator[None]:
     catalog.forget()
     sources.forget()
     access.forget()
+    limits.forget()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from toolhub.environment import Environment
+from toolhub.environment import Environment, is_network, is_origin
 
 ROOT = Path(__file__).parent.parent
 
@@ -168,6 +168,29 @@ def test_a_value_can_be_checked_further() -> None:
     assert environment.faults == [f"X: expected origins, found {'a' * 60!r}"]
 
 
+@pytest.mark.parametrize("text", ["127.0.0.1", "10.0.0.0/8", "::1", "2001:db8::/32"])
+def test_knows_addresses_and_networks(text: str) -> None:
+    assert is_network(text)
+
+
+@pytest.mark.parametrize("text", ["", "*", "proxy.example.org", "10.0.0.1/8", "10.0.0.0/33", "10.0.0.0:80"])
+def test_knows_what_is_no_network(text: str) -> None:
+    assert not is_network(text)
+
+
+@pytest.mark.parametrize("text", ["https://app.example.org", "http://localhost:5173", "http://[::1]:80", "*"])
+def test_knows_origins(text: str) -> None:
+    assert is_origin(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["app.example.org", "https://a/", "https://a/b", "https://*.a", "HTTPS://a", "ftp://a", "null", "https://a\n"],
+)
+def test_knows_what_no_browser_sends_as_an_origin(text: str) -> None:
+    assert not is_origin(text)
+
+
 def test_all_faults_are_told_at_once() -> None:
     environment = Environment({"PORT": "x", "DEBUG": "maybe"})
     environment.finish()
@@ -200,11 +223,18 @@ def start(tmp_path: Path) -> Start:
 
 
 def test_a_hub_with_wrong_settings_does_not_start_and_says_which(start: Start) -> None:
-    done = start(PORT="0", LOG_LEVEL="loud", DATABASE_URL="mysql://a:hunter2@b/c", TOOLHUB_TIMEOUT_MS="99")
+    done = start(
+        PORT="0",
+        LOG_LEVEL="loud",
+        DATABASE_URL="mysql://a:hunter2@b/c",
+        TOOLHUB_TIMEOUT_MS="99",
+        TOOLHUB_CORS_ORIGINS="https://a.example/",
+        TOOLHUB_TRUSTED_PROXIES="everybody",
+    )
     assert done.returncode == 2
     assert done.stdout == ""
     assert sorted(line.split(":")[1].strip() for line in done.stderr.splitlines()) == [
-        *("DATABASE_URL", "LOG_LEVEL", "PORT", "TOOLHUB_TIMEOUT_MS"),
+        *("DATABASE_URL", "LOG_LEVEL", "PORT", "TOOLHUB_CORS_ORIGINS", "TOOLHUB_TIMEOUT_MS", "TOOLHUB_TRUSTED_PROXIES"),
     ]
     assert all(line.startswith("toolhub: ") for line in done.stderr.splitlines())
     assert "hunter2" not in done.stderr

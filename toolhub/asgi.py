@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "toolhub.settings")
 
@@ -20,21 +21,46 @@ _django: Any = get_asgi_application()
 # Only now, after Django is set up.
 from django.conf import settings  # noqa: E402
 from django.urls import resolve  # noqa: E402
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware  # noqa: E402
 
 from tools_app import catalog, database, engine, retention  # noqa: E402
+from tools_app.api.cors import Cors  # noqa: E402
+from tools_app.api.handler import RestHandler  # noqa: E402
+from tools_app.api.headers import SafeHeaders  # noqa: E402
 from tools_app.api.intake import Intake  # noqa: E402
 
 # Less than the server gives them (see `serve`).
 BREAK_OFF_SECONDS: Final = 9.0
 
-django_application = Intake(_django, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+# All else may be a page, as the documentation is, and is given what pages need.
+_REST: Final = re.compile(r"/(?:v1(?!/docs\Z)(?:/.*)?|health)?", re.DOTALL)
+
+
+def _taken_in(application: Any) -> Any:
+    return Intake(application, settings.DATA_UPLOAD_MAX_MEMORY_SIZE, settings.TOOLHUB_BODY_SECONDS)
+
+
+_pages = _taken_in(_django)
+_rest = Cors(_taken_in(RestHandler()), settings.TOOLHUB_CORS_ORIGINS)
+
+
+async def _by_address(scope: Any, receive: Any, send: Any) -> None:
+    await (_rest if _REST.fullmatch(scope["path"]) else _pages)(scope, receive, send)
+
+
+def behind_proxies(proxies: list[str]) -> Any:
+    """The hub, which believes these about who is asking, and whether over HTTPS, and nobody else."""
+    return ProxyHeadersMiddleware(cast(Any, SafeHeaders(_by_address)), proxies)
+
+
+_http = behind_proxies(settings.TOOLHUB_TRUSTED_PROXIES)
 
 
 async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
     if scope["type"] == "lifespan":
         await _lifespan(receive, send)
     elif scope["type"] == "http":
-        await django_application(scope, receive, send)
+        await _http(scope, receive, send)
     # No websockets here: returning makes the server refuse the handshake.
 
 

@@ -12,7 +12,7 @@ import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from toolhub import __version__, home
-from toolhub.environment import Environment
+from toolhub.environment import Environment, is_network, is_origin
 from toolhub.unfold import UNFOLD as UNFOLD
 
 PACKAGE = Path(__file__).resolve().parent
@@ -71,6 +71,13 @@ CSRF_TRUSTED_ORIGINS = env.names("CSRF_TRUSTED_ORIGINS")
 for _origin in CSRF_TRUSTED_ORIGINS:
     env.checked("CSRF_TRUSTED_ORIGINS", _origin, lambda origin: "://" in origin, "origins like https://hub.example.org")
 TOOLHUB_HTTPS = env.flag("TOOLHUB_HTTPS", False)
+TOOLHUB_TRUSTED_PROXIES = env.names("TOOLHUB_TRUSTED_PROXIES")
+for _proxy in TOOLHUB_TRUSTED_PROXIES:
+    env.checked("TOOLHUB_TRUSTED_PROXIES", _proxy, is_network, "addresses and networks like 10.0.0.0/8")
+TOOLHUB_CORS_ORIGINS = env.names("TOOLHUB_CORS_ORIGINS")
+for _origin in TOOLHUB_CORS_ORIGINS:
+    env.checked("TOOLHUB_CORS_ORIGINS", _origin, is_origin, "origins like https://app.example.org, or *")
+TOOLHUB_BODY_SECONDS = env.seconds("TOOLHUB_BODY_SECONDS", 30, 1, 3600)
 
 # --- logs ----------------------------------------------------------------------------------------------------
 LOG_LEVELS = ("fatal", "error", "warn", "info", "debug", "trace")
@@ -90,6 +97,9 @@ TOOLHUB_RETRIES = env.number("TOOLHUB_RETRIES", 0, 0, 3)
 TOOLHUB_RETRY_DELAY_MS = env.number("TOOLHUB_RETRY_DELAY_MS", 1_000, 100, 10_000)
 TOOLHUB_RATE_CALLS = env.number("TOOLHUB_RATE_CALLS", 1_000, 0, 1_000_000)
 TOOLHUB_RATE_SECONDS = env.number("TOOLHUB_RATE_SECONDS", 60, 1, 86_400)
+TOOLHUB_KEY_RATE_CALLS = env.number("TOOLHUB_KEY_RATE_CALLS", 1_000, 0, 1_000_000)
+TOOLHUB_KEY_RATE_SECONDS = env.number("TOOLHUB_KEY_RATE_SECONDS", 60, 1, 86_400)
+TOOLHUB_ANONYMOUS_RATE_CALLS = env.number("TOOLHUB_ANONYMOUS_RATE_CALLS", 60, 0, 1_000_000)
 TOOLHUB_UPSTREAM_RUNNING = env.number("TOOLHUB_UPSTREAM_RUNNING", 10, 1, 1_000)
 TOOLHUB_UPSTREAM_WAITING = env.number("TOOLHUB_UPSTREAM_WAITING", 50, 0, 10_000)
 TOOLHUB_THREADS = env.number("TOOLHUB_THREADS", 16, 1, 256)

@@ -15,6 +15,7 @@ from django.db.backends.signals import connection_created
 from tests.api.rest import Rest
 from tests.support.tools import Hub, eventually
 from tools_app import governance
+from tools_app.management.connections import SERVING
 
 MakeKey = Callable[..., str]
 
@@ -59,13 +60,7 @@ def server(make_key: MakeKey) -> Iterator[httpx.Client]:
     from toolhub.asgi import application
 
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        application,
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=5,
-    )
+    config = uvicorn.Config(application, timeout_graceful_shutdown=5, **SERVING)
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]}, name="test-server")
     thread.start()

@@ -5,20 +5,26 @@ from __future__ import annotations
 import itertools
 import logging
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import time_machine
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.contrib.sessions.models import Session
+from django.test import AsyncClient
 from django.utils import timezone
 
 from tests.api.conftest import MakeKey
+from tests.api.operations import operations
 from tests.api.rest import Rest, failure
 from tests.support.tools import eventually
 from tools_app import governance, secrets
-from tools_app.models import ApiKey
+from tools_app.models import ApiKey, Call
 
 OPEN = ("/", "/health", "/tools")
 CLOSED = (("GET", "/v1/tools"), ("GET", "/v1/tools/echo"), ("POST", "/v1/tools/call"))
+TOKEN = "a" * 32
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 NAMES = ("api_key", "apikey", "apiKey", "API-KEY", "key", "token", "access_token", "x-api-key", "Authorization")
 
@@ -116,10 +122,70 @@ def test_takes_away_a_scope_from_the_next_request(rest: Rest) -> None:
     failure(rest.get("/v1/tools"), 403, "AUTHORIZATION_ERROR")
 
 
-def test_a_session_of_the_admin_does_not_count(rest: Rest) -> None:
+@pytest.fixture
+def browser(rest: Rest) -> Rest:
+    """A client that sends the cookies of an administrator, and is checked like every browser."""
+    rest.client = AsyncClient(raise_request_exception=False, enforce_csrf_checks=True)
     rest.client.force_login(get_user_model().objects.create_superuser("root"))
+    rest.client.cookies["csrftoken"] = TOKEN
+    return rest
 
-    failure(rest.get("/v1/tools", key=None), 401, "AUTHENTICATION_ERROR")
+
+def test_a_session_of_the_admin_may_read(browser: Rest) -> None:
+    assert browser.get("/v1/tools", key=None).status_code == 200
+
+
+def test_a_session_may_call_with_its_token_and_is_on_record_as_the_user(browser: Rest) -> None:
+    called = browser.call("echo", {"message": "hi"}, key=None, X_CSRFToken=TOKEN)
+
+    assert called.status_code == 200
+    assert Call.objects.get().caller_name == "root"
+
+
+@pytest.mark.parametrize("headers", [{}, {"X_CSRFToken": ""}, {"X_CSRFToken": "b" * 32}])
+def test_a_session_without_its_token_changes_nothing(browser: Rest, headers: dict[str, str]) -> None:
+    told = failure(browser.call("echo", {"message": "hi"}, key=None, **headers), 403, "AUTHORIZATION_ERROR")
+
+    assert "X-CSRFToken" in told["nextStep"]
+    assert Call.objects.filter(tool_name="echo").count() == 0
+
+
+def test_the_page_of_another_site_cannot_use_a_session(browser: Rest) -> None:
+    sent = {"X_CSRFToken": TOKEN, "Origin": "https://evil.example"}
+
+    failure(browser.call("echo", {"message": "hi"}, key=None, **sent), 403, "AUTHORIZATION_ERROR")
+
+
+def test_a_key_counts_more_than_a_session(browser: Rest) -> None:
+    assert browser.call("echo", {"message": "hi"}).status_code == 200
+    assert Call.objects.get().caller_name == "alice"
+    failure(browser.get("/v1/tools", key="wrong"), 401, "AUTHENTICATION_ERROR")
+
+
+def test_a_session_that_has_ended_does_not_count(browser: Rest) -> None:
+    Session.objects.all().delete()
+
+    failure(browser.get("/v1/tools", key=None), 401, "AUTHENTICATION_ERROR")
+
+
+@pytest.mark.parametrize("changed", [{"is_active": False}, {"is_staff": False}, {"password": "another"}])
+def test_a_session_of_somebody_who_may_not_enter_the_admin_does_not_count(
+    browser: Rest, changed: dict[str, object]
+) -> None:
+    for name, value in changed.items():
+        get_user_model().objects.update(**{name: value})
+
+    failure(browser.get("/v1/tools", key=None), 401, "AUTHENTICATION_ERROR")
+
+
+def test_a_user_may_do_over_rest_what_the_user_may_do(browser: Rest) -> None:
+    get_user_model().objects.update(is_superuser=False)
+    failure(browser.get("/v1/tools", key=None), 403, "AUTHORIZATION_ERROR")
+
+    get_user_model().objects.get().user_permissions.add(Permission.objects.get(codename="view_toolrecord"))
+
+    assert browser.get("/v1/tools", key=None).status_code == 200
+    failure(browser.call("echo", {"message": "hi"}, key=None, X_CSRFToken=TOKEN), 403, "AUTHORIZATION_ERROR")
 
 
 def test_refuses_a_key_in_the_address_and_says_where_it_belongs(rest: Rest, subtests: pytest.Subtests) -> None:
@@ -161,12 +227,21 @@ def test_a_key_for_everything_may_do_everything(rest: Rest, make_key: MakeKey) -
     assert rest.call("echo", {"message": "hi"}, key=key).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/v1", "/v1/", "/v1/docs", "/v1/openapi.json", "/docs", "/openapi.json", "/v1/keys"])
+@pytest.mark.parametrize("path", ["/v1", "/v1/", "/docs", "/openapi.json", "/v1/nope"])
 def test_shows_nothing_else_to_strangers(rest: Rest, path: str) -> None:
     failure(rest.get(path, key=None), 404, "ROUTE_NOT_FOUND")
 
 
-def test_strangers_learn_nothing_of_the_inside(rest: Rest, subtests: pytest.Subtests) -> None:
+def test_no_address_but_the_open_ones_answers_strangers(rest: Rest, settings: Any, subtests: pytest.Subtests) -> None:
+    settings.TOOLHUB_ANONYMOUS_RATE_CALLS = 0
+    for method, address in operations():
+        if address not in (*OPEN, "/tools/call"):
+            with subtests.test(method=method, address=address):
+                failure(rest.send(method, address, "{}", key=None), 401, "AUTHENTICATION_ERROR")
+
+
+def test_strangers_learn_nothing_of_the_inside(rest: Rest, settings: Any, subtests: pytest.Subtests) -> None:
+    settings.TOOLHUB_ANONYMOUS_RATE_CALLS = 0
     inside = ("django", "ninja", "python", "uvicorn", "echo", "calculate")
     for path, method in itertools.product((*OPEN, "/v1", "/nope", *(path for _, path in CLOSED)), METHODS):
         with subtests.test(path=path, method=method):

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tools_app.api import intake
-from tools_app.api.intake import Intake, Message
+from tools_app.api.asgi import Message
+from tools_app.api.intake import Intake
 
 LIMIT = 1000
 
@@ -45,8 +46,9 @@ class Conversation:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"ok"})
 
-    def run(self) -> tuple[int, bytes]:
-        asyncio.run(asyncio.wait_for(Intake(self.application, LIMIT)(self.scope, self.receive, self.send), 10))
+    def run(self, seconds: float = 5) -> tuple[int, bytes]:
+        taken_in = Intake(self.application, LIMIT, seconds)
+        asyncio.run(asyncio.wait_for(taken_in(self.scope, self.receive, self.send), 10))
         assert [message["type"] for message in self.sent[:2]] == ["http.response.start", "http.response.body"]
         assert not self.sent[-1].get("more_body")
         return self.sent[0]["status"], b"".join(message.get("body", b"") for message in self.sent[1:])
@@ -122,10 +124,70 @@ def test_an_answer_that_has_begun_is_not_begun_again() -> None:
     assert Hasty(b"x" * 2000).run() == (200, b"ok")
 
 
-def test_a_query_that_is_not_utf_8_is_refused() -> None:
-    status, body = Conversation(b"", query=b"tag=\xff").run()
+@pytest.mark.parametrize("query", [b"tag=\xff", b"tag=%ff", b"tag=%c3%28"])
+def test_a_query_that_is_not_utf_8_is_refused(query: bytes) -> None:
+    status, body = Conversation(b"", query=query).run()
 
     assert (status, json.loads(body)["error"]) == (400, "The query string is not UTF-8")
+
+
+def test_a_body_that_drips_is_waited_for_no_longer_than_said() -> None:
+    class Dripping(Conversation):
+        async def receive(self) -> Message:
+            await asyncio.sleep(0.05)
+            return {"type": "http.request", "body": b" ", "more_body": True}
+
+    status, body = Dripping().run(seconds=0.3)
+
+    told = json.loads(body)
+    assert (status, told["code"], told["retryable"]) == (408, "BODY_TIMEOUT", True)
+    assert told["error"] == "The request did not arrive in 0.3 seconds"
+
+
+def test_the_end_of_the_body_ends_the_hurry() -> None:
+    class Patient(Conversation):
+        async def application(self, scope: Any, receive: Any, send: Any) -> None:
+            await receive()
+            await asyncio.wait_for(asyncio.gather(receive(), asyncio.sleep(0.3)), 10)
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"ok"})
+
+        async def receive(self) -> Message:
+            if self.left:
+                return await super().receive()
+            await asyncio.sleep(0.3)
+            return {"type": "http.disconnect"}
+
+    assert Patient(b"x").run(seconds=0.1) == (200, b"ok")
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "code"),
+    [
+        ({"raw_path": b"/" + b"a" * intake.MOST_ADDRESS_BYTES}, 414, "ADDRESS_TOO_LONG"),
+        ({"query_string": b"a" * (intake.MOST_ADDRESS_BYTES + 1)}, 414, "ADDRESS_TOO_LONG"),
+        ({"headers": [(b"a", b"b")] * (intake.MOST_HEADERS + 1)}, 431, "HEADERS_TOO_LARGE"),
+        ({"headers": [(b"a", b"b" * intake.MOST_HEADER_BYTES)]}, 431, "HEADERS_TOO_LARGE"),
+    ],
+)
+def test_a_request_with_too_much_in_front_of_its_body_is_refused(
+    changed: dict[str, Any], status: int, code: str
+) -> None:
+    conversation = Conversation(b"")
+    conversation.scope |= changed
+
+    answered, body = conversation.run()
+
+    assert (answered, json.loads(body)["code"]) == (status, code)
+    assert conversation.seen == b""
+
+
+def test_as_much_as_is_allowed_in_front_of_a_body_passes() -> None:
+    conversation = Conversation(b"", query=b"a" * (intake.MOST_ADDRESS_BYTES - 1))
+    conversation.scope["raw_path"] = b"/"
+    conversation.scope["headers"] = [(b"name", b"v" * 300)] * intake.MOST_HEADERS
+
+    assert conversation.run() == (200, b"ok")
 
 
 def test_everything_that_is_no_request_passes() -> None:
@@ -134,5 +196,5 @@ def test_everything_that_is_no_request_passes() -> None:
     async def application(scope: Any, receive: Any, send: Any) -> None:
         passed.append(scope["type"])
 
-    asyncio.run(Intake(application, LIMIT)({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
+    asyncio.run(Intake(application, LIMIT, 5)({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
     assert passed == ["lifespan"]

@@ -1,14 +1,27 @@
-"""Who calls the REST door: a key in a header, and nowhere else."""
+"""Who calls the REST door: a key in a header, and nowhere else; or, for want of one, a session of the admin."""
 
 from __future__ import annotations
 
-from typing import Final
+from importlib import import_module
+from typing import Any, Final
 
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.db import DatabaseError
 from django.http import HttpRequest
+from django.middleware.csrf import CsrfViewMiddleware
 from ninja.security.base import AuthBase
 
-from tools_app import access, secrets
-from tools_app.errors import AuthenticationError, Problem, ValidationError, shortened
+from tools_app import access, database, secrets
+from tools_app.api import limits
+from tools_app.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    Problem,
+    StorageBusyError,
+    ValidationError,
+    shortened,
+)
 from tools_app.schemas import pointer
 from tools_app.tool import Caller
 
@@ -19,13 +32,19 @@ _TELLING: Final = frozenset(
 
 
 class KeyAuthentication(AuthBase):
-    """`Authorization: Bearer <key>` or `X-API-Key: <key>`. A session of the admin does not count."""
+    """`Authorization: Bearer <key>` or `X-API-Key: <key>`; without either, the cookie of a session of the admin."""
 
     openapi_type = "http"
     openapi_scheme = "bearer"
 
     async def __call__(self, request: HttpRequest) -> Caller:
-        return await access.caller_of_key(_presented(request))
+        try:
+            caller = await _caller(request)
+        except AuthenticationError:
+            limits.count_stranger(request)
+            raise
+        limits.count_caller(request, caller)
+        return caller
 
 
 def caller_of(request: HttpRequest) -> Caller:
@@ -51,6 +70,54 @@ def refuse_keys_in_query(request: HttpRequest) -> None:
                 next_step="Send the key as `Authorization: Bearer <key>` or `X-API-Key: <key>`, "
                 "and revoke the one that was in the address: it may stand in logs by now.",
             )
+
+
+async def _caller(request: HttpRequest) -> Caller:
+    presented = _presented(request)
+    if presented is None and settings.SESSION_COOKIE_NAME in request.COOKIES:
+        caller = await database.run(_caller_of_session, request)
+        _refuse_forged(request)
+        return caller
+    return await access.caller_of_key(presented)
+
+
+def _caller_of_session(request: HttpRequest) -> Caller:
+    """Whoever is logged in to the admin. The middleware that does this for pages is not on the way of this door."""
+    engine = import_module(settings.SESSION_ENGINE)
+    try:
+        request.session = engine.SessionStore(request.COOKIES[settings.SESSION_COOKIE_NAME])
+        user = get_user(request)
+        if not user.is_staff:
+            raise AuthenticationError
+        return access.caller_of_user(user)
+    except DatabaseError as error:
+        raise StorageBusyError(detail=error) from error
+
+
+class _Csrf(CsrfViewMiddleware):
+    """Django's check, which tells its finding instead of answering with a page."""
+
+    def _reject(self, request: HttpRequest, reason: str) -> Any:
+        return reason
+
+
+def _refuse_forged(request: HttpRequest) -> None:
+    """Browsers send cookies with whatever a foreign page makes them send; the token, only our own pages can read.
+
+    Raises:
+        AuthorizationError
+    """
+    check = _Csrf(_never)
+    check.process_request(request)
+    if check.process_view(request, _never, (), {}) is not None:
+        raise AuthorizationError(
+            "A session may change things only together with its CSRF token",
+            next_step=f"Send what the cookie {settings.CSRF_COOKIE_NAME} holds as `X-CSRFToken`, or use a key.",
+        )
+
+
+def _never(*args: Any) -> Any:
+    raise AssertionError("the check is asked, nothing runs behind it")
 
 
 def _presented(request: HttpRequest) -> str | None:

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from tools_app.api import errors
+from tools_app.api import errors, limits
 from tools_app.api.authentication import refuse_keys_in_query
 from tools_app.api.errors import MethodNotAllowedError
 
@@ -20,17 +20,20 @@ View = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
 def behind_door(view: View) -> View:
     """The view, answering in the one form whatever happens in it."""
 
-    # No cookie is ever looked at here, so there is no request to forge.
+    # Where a cookie is looked at, `authentication` looks at its token too.
     @csrf_exempt
     @functools.wraps(view)
     async def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:
+            # Django's own check of the name that the client uses stands in a middleware, which is not on this way.
+            request.get_host()
             refuse_keys_in_query(request)
             made = await view(request, *args, **kwargs)
             if made.status_code == 405:
                 raise MethodNotAllowedError(made["Allow"])
         except Exception as error:
-            return await errors.response(request, error)
+            made = await errors.response(request, error)
+        limits.tell(request, made)
         return made
 
     return guarded

@@ -22,7 +22,14 @@ from pydantic.alias_generators import to_camel
 from tools_app import engine
 from tools_app.api import faults
 from tools_app.api.answers import answer, timestamp
-from tools_app.errors import AuthenticationError, StorageBusyError, ToolError, ValidationError, shortened
+from tools_app.errors import (
+    AuthenticationError,
+    RateLimitError,
+    StorageBusyError,
+    ToolError,
+    ValidationError,
+    shortened,
+)
 from tools_app.tool import Caller
 
 log = logging.getLogger("tools_app.api")
@@ -61,6 +68,34 @@ class BodyTooLargeError(ToolError):
     @classmethod
     def over(cls, limit: int) -> BodyTooLargeError:
         return cls(f"The request body is too large: at most {limit:,} bytes are taken")
+
+
+class BodyTimeoutError(ToolError):
+    """The body took longer to arrive than this door waits."""
+
+    code = "BODY_TIMEOUT"
+    status = 408
+    retryable = True
+
+    @classmethod
+    def after(cls, seconds: float) -> BodyTimeoutError:
+        return cls(f"The request did not arrive in {seconds:g} seconds")
+
+
+class AddressTooLongError(ToolError):
+    """The address is longer than any of ours."""
+
+    code = "ADDRESS_TOO_LONG"
+    status = 414
+    default_message = "The address is too long"
+
+
+class HeadersTooLargeError(ToolError):
+    """There are more headers, or larger ones, than this door reads."""
+
+    code = "HEADERS_TOO_LARGE"
+    status = 431
+    default_message = "The request has too many headers, or too large ones"
 
 
 class UnsupportedMediaTypeError(ToolError):
@@ -108,7 +143,8 @@ async def response(request: HttpRequest, error: Exception) -> HttpResponse:
         known = await engine.report(error, door=DOOR, caller=caller_if_known(request), where=_where(request))
     else:
         _log(request, known)
-        if isinstance(known, AuthenticationError):
+        # Those of the engine it has noted itself.
+        if isinstance(known, AuthenticationError | RateLimitError) and known.call_id is None:
             engine.note_refusal(known, door=DOOR)
     return envelope(known)
 

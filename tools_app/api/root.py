@@ -11,6 +11,7 @@ from ninja import Router
 from pydantic import BaseModel
 
 from tools_app import conf
+from tools_app.api import limits
 from tools_app.api.answers import answer, timestamp
 
 router = Router(auth=None, tags=["hub"])
@@ -29,6 +30,7 @@ class Sign(BaseModel):
 @router.get("", response=Sign, url_name="root")
 async def show_sign(request: HttpRequest) -> HttpResponse:
     """Say that the server runs, which version, and for how many seconds."""
+    limits.count_stranger(request)
     return answer(
         {
             "status": "ok",
@@ -51,6 +53,7 @@ async def redirect_call(request: HttpRequest) -> HttpResponse:
 
 
 def _redirect(request: HttpRequest, name: str, *, preserve_request: bool = False) -> HttpResponse:
+    # Not counted: a refusal would cost as much, and whoever follows is counted there.
     # Relative, so that it leads to the same host whatever the client calls it.
     query = request.META.get("QUERY_STRING", "")
     location = reverse(name) + (f"?{query}" if query else "")

@@ -97,17 +97,14 @@ class Command(HubCommand):
         import uvicorn
         from uvicorn.supervisors import Multiprocess
 
+        from tools_app.management.connections import SERVING
+
         module, _, attribute = settings.ASGI_APPLICATION.rpartition(".")
         config = uvicorn.Config(
             f"{module}:{attribute}",
-            log_config=None,
-            lifespan="on",
             workers=workers,
-            proxy_headers=False,
-            server_header=False,
-            # It would print query strings, where people put keys; the engine's own lines say more about a call.
-            access_log=False,
             timeout_graceful_shutdown=DRAIN_SECONDS,
+            **SERVING,
         )
         server = _server(config)
         # uvicorn drains, then raises the signal once more for whoever was there before it: us.

@@ -1,0 +1,33 @@
+"""Django's own list of what a site for others must have, asked with the settings of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import Home
+
+HTTPS = {"TOOLHUB_HTTPS": "1", "TOOLHUB_TRUSTED_PROXIES": "127.0.0.1", "ALLOWED_HOSTS": "hub.example.org"}
+
+
+def test_nothing_is_missing_for_others(tmp_path: Path) -> None:
+    done = Home(tmp_path / "home").run("check", "--deploy", "--fail-level", "WARNING", **HTTPS)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "System check identified no issues (0 silenced).\n"
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({"SECRET_KEY": "short"}, "tools_app.E001"),
+        ({"DEBUG": "1"}, "security.W018"),
+        ({"TOOLHUB_HTTPS": "0"}, "security.W008"),
+    ],
+)
+def test_what_is_missing_is_named(tmp_path: Path, changed: dict[str, str], found: str) -> None:
+    done = Home(tmp_path / "home").run("check", "--deploy", "--fail-level", "WARNING", **(HTTPS | changed))
+
+    assert done.returncode == 1
+    assert found in done.stderr

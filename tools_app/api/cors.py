@@ -1,0 +1,55 @@
+"""Lets the pages of other sites use the REST door: those that an operator names, and none by default.
+
+They send a key like everybody else. Cookies are never taken from them (`Access-Control-Allow-Credentials` is not sent).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from tools_app.api.asgi import Application, Message, Receive, Scope, Send
+
+_EXPOSED: Final = (
+    b"access-control-expose-headers",
+    b"Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Idempotent-Replayed, ETag",
+)
+_PREFLIGHT: Final = (
+    (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
+    (b"access-control-allow-headers", b"Authorization, Content-Type, Idempotency-Key, If-None-Match, X-API-Key"),
+    (b"access-control-max-age", b"600"),
+    (b"content-length", b"0"),
+)
+_VARY: Final = (b"vary", b"Origin")
+
+
+class Cors:
+    """An ASGI application around another one, open to the origins given; `*` is all of them."""
+
+    def __init__(self, application: Application, origins: Collection[str]) -> None:
+        self._application = application
+        self._all = "*" in origins
+        self._origins = frozenset(origin.encode() for origin in origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._origins:
+            await self._application(scope, receive, send)
+            return
+        sent = dict(scope["headers"])
+        origin = sent.get(b"origin", b"")
+        # Caches keep an answer for the origin that it names, also when it names none.
+        told = [_VARY]
+        if self._all or origin in self._origins:
+            told.append((b"access-control-allow-origin", b"*" if self._all else origin))
+            if scope["method"] == "OPTIONS" and b"access-control-request-method" in sent:
+                await send({"type": "http.response.start", "status": 204, "headers": [*told, *_PREFLIGHT]})
+                await send({"type": "http.response.body"})
+                return
+            told.append(_EXPOSED)
+
+        async def opened(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *told]
+            await send(message)
+
+        await self._application(scope, receive, opened)

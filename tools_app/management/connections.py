@@ -1,0 +1,98 @@
+"""How the server treats a connection before there is a request on it.
+
+uvicorn waits for ever for the first lines of a request, and answers what it cannot read with plain text. Its worker
+processes read this module before Django is set up, so what needs Django is imported where it is used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from http import HTTPStatus
+from typing import Any, Final
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from tools_app.errors import ToolError, ValidationError
+
+HEAD_SECONDS: Final = 10.0
+LINGER_SECONDS: Final = 2.0
+
+
+class Connection(H11Protocol):
+    """uvicorn's, with an end to its patience, and with our one form for what is refused."""
+
+    _head_late: asyncio.TimerHandle | None = None
+    _refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch_head()
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._unwatch_head()
+        elif self._head_late is None:
+            self._watch_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._unwatch_head()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        from tools_app.api.errors import HeadersTooLargeError
+
+        cause = sys.exc_info()[1]
+        if isinstance(cause, h11.RemoteProtocolError) and cause.error_status_hint == 431:
+            self._refuse(HeadersTooLargeError())
+        else:
+            self._refuse(ValidationError("The request is no HTTP that can be read"))
+
+    def _refuse(self, error: ToolError) -> None:
+        from tools_app.api import errors, headers
+
+        self._refused = True
+        self._unwatch_head()
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            # An answer is on its way out already: nothing can be said any more.
+            self.transport.close()
+            return
+        made = errors.envelope(error)
+        told: list[tuple[Any, Any]] = [(name.lower(), value) for name, value in made.items()]
+        told += [*headers.STRICT, ("content-length", str(len(made.content))), ("connection", "close")]
+        reason = HTTPStatus(made.status_code).phrase.encode()
+        for event in (
+            h11.Response(status_code=made.status_code, headers=told, reason=reason),
+            h11.Data(data=made.content),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        # Whoever is still sending would lose the answer with the connection.
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.loop.call_later(LINGER_SECONDS, self.transport.close)
+
+    def _watch_head(self) -> None:
+        self._head_late = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _unwatch_head(self) -> None:
+        if self._head_late is not None:
+            self._head_late.cancel()
+            self._head_late = None
+
+
+# How uvicorn is to serve the hub, whoever starts it.
+SERVING: Final[dict[str, Any]] = {
+    "http": Connection,
+    "lifespan": "on",
+    "log_config": None,
+    # It would print query strings, where people put keys; the engine's own lines say more about a call.
+    "access_log": False,
+    # Which proxies are believed is the application's business.
+    "proxy_headers": False,
+    "server_header": False,
+}
