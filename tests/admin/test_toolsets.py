@@ -36,6 +36,7 @@ def test_a_toolset_is_changed_and_keeps_its_name(chief: Client) -> None:
     shown = page(chief, address("sums"))
     assert shown.one("input", name="names")["value"] == "calculate"
     assert shown.all("input", name="name") == []
+    assert [button.text.strip() for button in shown.all("button", name="_save")] == ["Save toolset"]
     changed = sent(chief, address("sums"), name="other", names="echo", read_only="on")
     assert changed.messages == ["sums: saved; it holds from the next call."]
     toolset = Toolset.objects.get()
@@ -101,6 +102,7 @@ def test_seeing_is_not_changing(chief: Client) -> None:
     shown = page(looker, address("sums"))
     assert shown.status == 200
     assert shown.all("form", action=address("sums", "remove")) == []
+    assert shown.all("button", name="_save") == []
     assert looker.post(address("sums"), {"names": "calculate"}).status_code == 403
     assert looker.post(address("sums", "remove")).status_code == 403
     assert looker.get(f"{TOOLSETS}add/").status_code == 403
