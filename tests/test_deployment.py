@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support.processes import Home
@@ -31,3 +32,24 @@ def test_what_is_missing_is_named(tmp_path: Path, changed: dict[str, str], found
 
     assert done.returncode == 1
     assert found in done.stderr
+
+
+def test_visitors_come_over_https_through_the_proxy_that_is_named(tmp_path: Path) -> None:
+    forwarded = {"X-Forwarded-Proto": "https"}
+    with Home(tmp_path / "home").serving(**HTTPS | {"ALLOWED_HOSTS": "127.0.0.1"}) as server:
+        there = httpx.get(f"{server.url}/health", headers=forwarded)
+        away = httpx.get(f"{server.url}/health")
+        assert server.end() == 0
+
+    assert there.status_code == 200
+    assert there.headers["Strict-Transport-Security"].startswith("max-age=31536000")
+    assert (away.status_code, away.headers["Location"]) == (301, f"{server.url.replace('http', 'https')}/health")
+    assert "redirects everybody" not in "".join(server.output)
+
+
+def test_whoever_forgets_the_proxy_is_told(tmp_path: Path) -> None:
+    with Home(tmp_path / "home").serving(TOOLHUB_HTTPS="1") as server:
+        assert httpx.get(f"{server.url}/health", headers={"X-Forwarded-Proto": "https"}).status_code == 301
+        assert server.end() == 0
+
+    assert "TOOLHUB_TRUSTED_PROXIES" in "".join(server.output)

@@ -71,6 +71,10 @@ class Command(HubCommand):
         if workers > 1:
             limits = engine.limits_in_words(workers)
             out.write(f"  Limits  are counted in each of the {workers} workers; over all of them: {limits}")
+        if settings.SECURE_SSL_REDIRECT and not conf.value("TOOLHUB_TRUSTED_PROXIES"):
+            out.write(
+                "  HTTPS   redirects everybody for ever, until TOOLHUB_TRUSTED_PROXIES names the proxy that speaks it"
+            )
         if first.password or first.key:
             self._show_once(first)
         out.write("\n  Ctrl-C ends it.\n")
