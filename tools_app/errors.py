@@ -293,6 +293,15 @@ class OverloadedError(ToolError):
             next_step="Call again in a moment, with fewer calls at once.",
         )
 
+    @classmethod
+    def by_bodies(cls) -> OverloadedError:
+        """More is being sent to the hub at once than it can hold."""
+        return cls(
+            "The hub is taking in as much as it can",
+            retry_after=1,
+            next_step="Send again in a moment, less at once.",
+        )
+
 
 class ShuttingDownError(ToolError):
     """This process is ending and takes no new calls."""

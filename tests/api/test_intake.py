@@ -198,3 +198,45 @@ def test_everything_that_is_no_request_passes() -> None:
 
     asyncio.run(Intake(application, LIMIT, 5)({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
     assert passed == ["lifespan"]
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_more_bodies_than_there_is_room_for_are_asked_to_come_back(
+    monkeypatch: pytest.MonkeyPatch, announced: bool
+) -> None:
+    monkeypatch.setattr(intake, "MOST_AT_ONCE", 2 * LIMIT)
+    waiting = asyncio.Event()
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        await waiting.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    def request() -> Conversation:
+        made = Conversation(b"x" * LIMIT, length=b"1000" if announced else None)
+        if not announced:
+            made.scope["headers"] = [(b"transfer-encoding", b"chunked")]
+        return made
+
+    async def story() -> list[int]:
+        taken_in = Intake(slow, LIMIT, 5)
+        requests = [request() for _ in range(3)]
+        running = [asyncio.create_task(taken_in(one.scope, one.receive, one.send)) for one in requests]
+        await running[2]
+        waiting.set()
+        await asyncio.gather(*running)
+        later = request()
+        await taken_in(later.scope, later.receive, later.send)
+        return [one.sent[0]["status"] for one in (*requests, later)]
+
+    assert asyncio.run(story()) == [200, 200, 503, 200]
+
+
+def test_a_request_for_which_there_is_no_memory_gets_an_answer() -> None:
+    async def full(scope: Any, receive: Any, send: Any) -> None:
+        raise MemoryError
+
+    conversation = Conversation(b"x")
+    conversation.application = full  # type: ignore[method-assign]
+    status, body = conversation.run()
+    assert (status, json.loads(body)["code"]) == (503, "OVERLOADED")

@@ -13,11 +13,13 @@ from urllib.parse import unquote_to_bytes
 from tools_app.api import errors
 from tools_app.api.asgi import Application, Message, Receive, Scope, Send
 from tools_app.api.errors import AddressTooLongError, BodyTimeoutError, BodyTooLargeError, HeadersTooLargeError
-from tools_app.errors import ToolError, ValidationError
+from tools_app.errors import OverloadedError, ToolError, ValidationError
 
 MOST_ADDRESS_BYTES: Final = 8 * 1024
 MOST_HEADERS: Final = 100
 MOST_HEADER_BYTES: Final = 32 * 1024
+# Of bodies that are taken in at the same time: each costs several times its size until it is answered.
+MOST_AT_ONCE: Final = 32 * 1024 * 1024
 
 LINGER_SECONDS: Final = 2.0
 LINGER_BYTES: Final = 16 * 1024 * 1024
@@ -33,6 +35,7 @@ class Intake:
         self._application = application
         self._limit = limit
         self._seconds = seconds
+        self._taken_in = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -41,6 +44,17 @@ class Intake:
         if fault := self._fault(scope):
             await _refuse(fault, receive, send)
             return
+        size = _declared(scope) or (self._limit if _is_chunked(scope) else 0)
+        if size and self._taken_in + size > MOST_AT_ONCE:
+            await _refuse(OverloadedError.by_bodies(), receive, send)
+            return
+        self._taken_in += size
+        try:
+            await self._pass_on(scope, receive, send)
+        finally:
+            self._taken_in -= size
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = _Body(receive, self._limit, self._seconds)
         answering = False
 
@@ -49,7 +63,12 @@ class Intake:
             answering = True
             await send(message)
 
-        await self._application(scope, body.receive, noticed)
+        try:
+            await self._application(scope, body.receive, noticed)
+        except MemoryError:
+            if answering:
+                raise
+            body.fault = OverloadedError.by_bodies()
         if body.fault is not None and not answering:
             await _refuse(body.fault, receive, send)
 
@@ -103,6 +122,10 @@ def _is_utf8(query: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _is_chunked(scope: Scope) -> bool:
+    return any(name == b"transfer-encoding" for name, _ in scope.get("headers", ()))
 
 
 def _declared(scope: Scope) -> int:
