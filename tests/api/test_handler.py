@@ -11,6 +11,7 @@ import httpx
 import pytest
 from asgiref.sync import SyncToAsync
 from django.contrib.auth import get_user_model
+from django.db import connection
 from django.test import Client
 
 from tests.api.rest import failure
@@ -77,7 +78,11 @@ def test_an_unknown_name_of_the_host_is_refused(server: httpx.Client) -> None:
     failure(server.get("/v1/tools", headers={"Host": "rebound.example"}), 400, "VALIDATION_ERROR")
 
 
-def test_the_documentation_opens_for_people_who_are_logged_in(server: httpx.Client) -> None:
+def test_the_documentation_opens_for_people_who_are_logged_in(
+    server: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Pages run in a thread of their own each, which leaves behind the connection it would keep for the next.
+    monkeypatch.setitem(connection.settings_dict, "CONN_MAX_AGE", 0)
     browser = Client()
     browser.force_login(get_user_model().objects.create_superuser("root"))
 
