@@ -39,7 +39,7 @@ test-faults: dev  ## take databases and memory away from running hubs, and give 
 
 .PHONY: test-api
 test-api: dev  ## let schemathesis ask a real server all that docs/openapi.json allows, and much that it does not
-	@$(BIN)/python scripts/api_cases.py $(ARGS)
+	@TOOLHUB_TEST_API_SECONDS=$${SECONDS_EACH:-600} $(BIN)/python -m pytest -q -s tests/api/test_cases.py $(ARGS)
 
 .PHONY: mutants
 mutants: dev  ## break policies, errors and redaction a little, and see that the tests notice

@@ -170,7 +170,7 @@ def test_a_client_that_has_the_answer_is_told_so_and_nothing_more(rest: Rest, sh
         again = rest.get(path, If_None_Match=known)
         assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", tag)
         assert again.headers["Cache-Control"] == "private, no-cache"
-        assert again.headers["Vary"] == "Authorization, X-API-Key"
+        assert again.headers["Vary"] == "Authorization, X-API-Key, Cookie"
 
     assert rest.get(path, If_None_Match='"other"').content == first.content
 

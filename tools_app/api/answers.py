@@ -39,7 +39,7 @@ def answer_unless_known(request: HttpRequest, body: Any) -> HttpResponse:
         response = HttpResponseNotModified()
     response["ETag"] = tag
     response["Cache-Control"] = "private, no-cache"
-    response["Vary"] = "Authorization, X-API-Key"
+    response["Vary"] = "Authorization, X-API-Key, Cookie"
     return response
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Final, cast
 
 from django.http import HttpRequest
 from ninja.parser import Parser
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic.config import JsonDict
 
 from tools_app import json_text
 from tools_app.api.errors import UnsupportedMediaTypeError
@@ -33,6 +34,9 @@ def without_default(schema: dict[str, Any]) -> None:
     """For the description of a field that means something else when it is left out than with any value."""
     del schema["default"]
 
+
+# For the description of a text that may not be blank: what Python takes for blanks is more than what patterns do.
+NOT_BLANK: Final[JsonDict] = {"pattern": r"[^\s\x1c-\x1f\x85]"}
 
 Reason = Annotated[str, Field(max_length=500, description="For the audit trail")]
 

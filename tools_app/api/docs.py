@@ -13,8 +13,10 @@ from django.template.loader import render_to_string
 from django.urls import NoReverseMatch, reverse
 
 from tools_app.api import openapi
+from tools_app.api.authentication import KeyAuthentication
 from tools_app.api.errors import MethodNotAllowedError
 from tools_app.api.openapi import Document
+from tools_app.errors import AuthenticationError
 from tools_app.schemas import Schema
 
 METHODS: Final = ("get", "post", "patch", "delete")
@@ -31,19 +33,29 @@ _LIMITS: Final = {
 }
 
 
+_authenticate: Final = KeyAuthentication()
+
+
 async def show_docs(request: HttpRequest) -> HttpResponseBase:
-    """For people who are logged in to the admin. A browser cannot send a key when it opens a page."""
+    """For people who are logged in to the admin; all others are sent there."""
     if request.method != "GET":
         raise MethodNotAllowedError("GET")
-    user = await request.auser() if hasattr(request, "auser") else None
-    if user is None or not (user.is_active and user.is_staff):
-        try:
-            return redirect_to_login(request.path, reverse("admin:login"))
-        except NoReverseMatch as error:
-            raise Http404 from error
+    try:
+        known = (await _authenticate(request)).kind == "user"
+    except AuthenticationError:
+        known = False
+    if not known:
+        return redirect_to_login(request.path, _login())
     response = HttpResponse(page())
     response["Cache-Control"] = "private, no-cache"
     return response
+
+
+def _login() -> str:
+    try:
+        return reverse("admin:login")
+    except NoReverseMatch as error:
+        raise Http404 from error
 
 
 @functools.cache

@@ -36,6 +36,8 @@ log = logging.getLogger("tools_app.api")
 
 DOOR: Final = "rest"
 REPLAYED: Final = "Idempotent-Replayed"
+# In these ways a request can fail before anybody is asked who it is from.
+OPEN_FAILURES: Final = (400, 414, 429, 431)
 
 
 class RouteNotFoundError(ToolError):
@@ -127,7 +129,7 @@ class Failure(BaseModel):
 
 def failures(*statuses: int) -> dict[int, type[Failure]]:
     """For the description of a view: the ways in which it can fail, beside those in which every view can."""
-    return dict.fromkeys(sorted({400, 401, 403, 429, 500, 503, *statuses}), Failure)
+    return dict.fromkeys(sorted({*OPEN_FAILURES, 401, 403, 500, 503, *statuses}), Failure)
 
 
 def register_exception_handlers(api: NinjaAPI) -> None:

@@ -92,13 +92,13 @@ async def show_error(request: HttpRequest, group_id: str) -> HttpResponse:
     return answer(await database.run(_detail, await _visible(request), group_id))
 
 
-@router.post("/{group_id}/resolve", response={200: ErrorGroupDetail, **failures(404, 413, 415)})
+@router.post("/{group_id}/resolve", response={200: ErrorGroupDetail, **failures(404, 408, 413, 415)})
 async def resolve_error(request: HttpRequest, group_id: str, body: Decision) -> HttpResponse:
     """Call a group of errors resolved. What happens again opens it by itself. Needs `tools:manage`."""
     return await _decided(request, group_id, governance.resolve_errors, body)
 
 
-@router.post("/{group_id}/reopen", response={200: ErrorGroupDetail, **failures(404, 413, 415)})
+@router.post("/{group_id}/reopen", response={200: ErrorGroupDetail, **failures(404, 408, 413, 415)})
 async def reopen_error(request: HttpRequest, group_id: str, body: Decision) -> HttpResponse:
     """Take a resolve back. Needs `tools:manage`."""
     return await _decided(request, group_id, governance.reopen_errors, body)

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from tools_app import catalog, engine
 from tools_app.api.answers import answer, timestamp
+from tools_app.api.errors import OPEN_FAILURES, Failure
 from tools_app.errors import StorageBusyError
 
 router = Router(auth=None, tags=["hub"])
@@ -31,7 +32,12 @@ class Health(BaseModel):
     timestamp: str
 
 
-@router.get("health", response={200: Health, 503: Health}, url_name="health")
+@router.get(
+    "health",
+    response={200: Health, **dict.fromkeys(OPEN_FAILURES, Failure), 503: Health},
+    by_alias=True,
+    url_name="health",
+)
 async def show_health(request: HttpRequest) -> HttpResponse:
     """Tell whether calls can be taken: 200, or 503 when somebody should look."""
     checks = await _checks()

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 from tools_app import access, database, governance
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
-from tools_app.api.bodies import Body, Reason
+from tools_app.api.bodies import NOT_BLANK, Body, Reason
 from tools_app.api.cursors import Pages
 from tools_app.api.errors import failures
 from tools_app.api.queries import Cursor, Limit, Moment, QueryString, optional
@@ -61,7 +61,7 @@ class KeysQuery(QueryString):
 
 
 class KeyRequest(Body):
-    name: str = Field(min_length=1, max_length=100, json_schema_extra={"pattern": r"\S"})
+    name: str = Field(min_length=1, max_length=100, json_schema_extra=NOT_BLANK)
     scopes: list[Scope] = Field(default=["tools:list", "tools:read", "tools:execute"], max_length=20)
     toolsets: list[ToolsetName] = Field(default=[], max_length=100, description="None: all tools")
     may_write: bool = Field(default=True, description="Whether it may use tools that write")
@@ -92,7 +92,7 @@ async def list_keys(request: HttpRequest, query: Query[KeysQuery]) -> HttpRespon
     return answer({"keys": [_item(key) for key in keys], "nextCursor": cursor})
 
 
-@router.post("", response={201: NewKey, **failures(409, 413, 415)})
+@router.post("", response={201: NewKey, **failures(408, 409, 413, 415)})
 async def create_key(request: HttpRequest, body: KeyRequest) -> HttpResponse:
     """Make a key. Needs `admin:*`. The answer is the only place where the key itself ever stands."""
     caller = caller_of(request)
@@ -122,7 +122,7 @@ async def show_key(request: HttpRequest, key_id: str) -> HttpResponse:
     return answer(_item(await database.run(_found, key_id)))
 
 
-@router.post("/{key_id}/revoke", response={200: KeyItem, **failures(404, 413, 415)})
+@router.post("/{key_id}/revoke", response={200: KeyItem, **failures(404, 408, 413, 415)})
 async def revoke_key(request: HttpRequest, key_id: str, body: Revocation) -> HttpResponse:
     """End a key: it is refused from the very next request on. Needs `admin:*`. Nothing makes it good again."""
     caller = caller_of(request)

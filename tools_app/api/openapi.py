@@ -11,7 +11,15 @@ from django.http import HttpRequest, HttpResponse
 
 from tools_app import errors
 from tools_app.api.answers import answer_unless_known
-from tools_app.api.errors import REPLAYED, BodyTooLargeError, Failure, UnsupportedMediaTypeError, failures
+from tools_app.api.errors import (
+    REPLAYED,
+    AddressTooLongError,
+    BodyTooLargeError,
+    Failure,
+    HeadersTooLargeError,
+    UnsupportedMediaTypeError,
+    failures,
+)
 from tools_app.api.routing import StrictRouter
 from tools_app.errors import Problem, ToolError
 from tools_app.schemas import Schema
@@ -47,6 +55,12 @@ _PATH: Final[dict[str, dict[str, Any]]] = {
     "group_id": {"description": "The id in the list", "schema": {"type": "string", "minLength": 1}},
     "key_id": {"description": "The id in the list", "schema": {"type": "string", "pattern": "^[1-9][0-9]{0,17}$"}},
 }
+_LIMIT: Final = {
+    "X-RateLimit-Limit": "How many requests the caller may make within a while, where there is a limit",
+    "X-RateLimit-Remaining": "How many of them are left",
+    "X-RateLimit-Reset": "Seconds until all of them are there again",
+}
+_REPLAYED: Final = {REPLAYED: "`true`: this is what the first call with that Idempotency-Key was told"}
 # One for each way to fail.
 _FAILURES: Final[dict[int, ToolError]] = {
     400: errors.ValidationError(
@@ -58,17 +72,19 @@ _FAILURES: Final[dict[int, ToolError]] = {
     408: errors.ToolTimeoutError.after(30_000, writes=False),
     409: errors.IdempotencyInProgressError(),
     413: BodyTooLargeError.over(1_048_576),
+    414: AddressTooLongError(),
     415: UnsupportedMediaTypeError("The body must be sent as application/json"),
     422: errors.IdempotencyMismatchError(),
     429: errors.RateLimitError(retry_after=1.5),
+    431: HeadersTooLargeError(),
     500: errors.InternalError(),
     502: errors.UpstreamUnavailableError("The tracker cannot be reached"),
     503: errors.StorageBusyError(),
 }
 _HEADERS: Final = {
-    401: ("WWW-Authenticate", "`Bearer`"),
-    429: ("Retry-After", "Seconds"),
-    503: ("Retry-After", "Seconds, where that is known"),
+    401: {"WWW-Authenticate": "`Bearer`"},
+    429: {"Retry-After": "Seconds", **_LIMIT},
+    503: {"Retry-After": "Seconds, where that is known"},
 }
 
 
@@ -109,9 +125,9 @@ def failure_reference(status: int) -> dict[str, str]:
     return {"$ref": f"#/components/responses/{_failure_name(status)}"}
 
 
-def called_header() -> dict[str, Any]:
+def called_headers() -> dict[str, Any]:
     """What an answer to a call says beside its body."""
-    return _header(REPLAYED, "`true`: this is what the first call with that Idempotency-Key was told")
+    return _headers(_LIMIT | _REPLAYED)
 
 
 def idempotency_key() -> dict[str, Any]:
@@ -130,7 +146,7 @@ def _failure_response(status: int, error: ToolError) -> dict[str, Any]:
         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}, "example": example}},
     }
     if status in _HEADERS:
-        made["headers"] = _header(*_HEADERS[status])
+        made["headers"] = _headers(_HEADERS[status])
     return made
 
 
@@ -144,13 +160,16 @@ def _complete(operation: dict[str, Any]) -> None:
         if parameter["in"] == "path":
             parameter |= _PATH[parameter["name"]]
     responses: dict[int, dict[str, Any]] = operation["responses"]
+    told = dict(_LIMIT)
     if 304 in responses:
         parameters.append(_asked("If-None-Match", "`ETag` of the answer that the client has"))
-        for status in (200, 304):
-            responses[status]["headers"] = _header("ETag", "For `If-None-Match` in the next request")
-    if 408 in responses:
+        told["ETag"] = "For `If-None-Match` in the next request"
+    if 422 in responses:
         parameters.append(idempotency_key())
-        responses[200]["headers"] = called_header()
+        told |= _REPLAYED
+    for status, response in responses.items():
+        if status < 400:
+            response["headers"] = _headers(told)
     operation["responses"] = {
         str(status): failure_reference(status) if _fails(response) else response
         for status, response in responses.items()
@@ -170,8 +189,9 @@ def _fails(response: dict[str, Any]) -> bool:
     return bool(content.get("schema") == {"$ref": "#/components/schemas/Failure"})
 
 
-def _header(name: str, description: str) -> dict[str, Any]:
-    return {name: {"description": description, "schema": {"type": "string"}}}
+def _headers(told: dict[str, str]) -> dict[str, Any]:
+    """Headers that an answer may have."""
+    return {name: {"description": words, "schema": {"type": "string"}} for name, words in told.items()}
 
 
 def _asked(name: str, description: str, **schema: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from tools_app import conf
 from tools_app.api import limits
 from tools_app.api.answers import answer, timestamp
+from tools_app.api.errors import OPEN_FAILURES, Failure
 
 router = Router(auth=None, tags=["hub"])
 
@@ -27,7 +28,7 @@ class Sign(BaseModel):
     timestamp: str
 
 
-@router.get("", response=Sign, url_name="root")
+@router.get("", response={200: Sign, **dict.fromkeys(OPEN_FAILURES, Failure)}, by_alias=True, url_name="root")
 async def show_sign(request: HttpRequest) -> HttpResponse:
     """Say that the server runs, which version, and for how many seconds."""
     limits.count_stranger(request)

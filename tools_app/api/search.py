@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 from tools_app import access, catalog, search
 from tools_app.api.answers import Shown, answer
 from tools_app.api.authentication import caller_of
-from tools_app.api.bodies import Body
+from tools_app.api.bodies import NOT_BLANK, Body
 from tools_app.api.errors import failures
 from tools_app.api.routing import StrictRouter
 from tools_app.api.tools import ToolItem, serve_tool_named, shown
@@ -36,7 +36,7 @@ class SearchFilters(Body):
 
 class SearchRequest(Body):
     # The pattern is for the description; who breaks it is told in the documents' words.
-    query: str = Field(max_length=500, json_schema_extra={"minLength": 1, "pattern": r"\S"})
+    query: str = Field(max_length=500, json_schema_extra={"minLength": 1, **NOT_BLANK})
     filters: SearchFilters = SearchFilters()
     match_type: Literal["partial", "prefix", "exact"] = "partial"
     fields: list[Literal["name", "description", "category", "tags"]] = Field(
@@ -94,7 +94,7 @@ class Categories(Shown):
     total: int
 
 
-@router.post("/search", response={200: SearchAnswer, **failures(413, 415)}, url_name="search")
+@router.post("/search", response={200: SearchAnswer, **failures(408, 413, 415)}, url_name="search")
 async def search_tools(request: HttpRequest, body: SearchRequest) -> HttpResponse:
     """Find tools by a text, the best first. All filters must fit.
 

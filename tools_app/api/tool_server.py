@@ -21,7 +21,7 @@ from tools_app.tool import Tool
 
 router = StrictRouter(tags=["tools"])
 
-_FAILURES = (400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 502, 503)
+_FAILURES = failures(404, 408, 409, 413, 415, 422, 502)
 
 
 @router.get("/openapi.json", response={200: Document, 304: None, **failures()}, url_name="tool_server")
@@ -70,7 +70,7 @@ def _operation(entry: Entry, tool: Tool) -> dict[str, Any]:
         }
     called = {
         "description": "What the tool answered",
-        "headers": openapi.called_header(),
+        "headers": openapi.called_headers(),
         "content": {"application/json": {"schema": _answer(tool)}},
     }
     operation = {

@@ -199,7 +199,7 @@ async def show_tool(request: HttpRequest, name: str) -> HttpResponse:
     return answer_unless_known(request, _detail(await seen(request, name)))
 
 
-@router.patch("/{name}", response={200: ToolDetail, **failures(404, 413, 415)})
+@router.patch("/{name}", response={200: ToolDetail, **failures(404, 408, 413, 415)})
 async def change_tool(request: HttpRequest, name: str, body: Change) -> HttpResponse:
     """Switch a tool on or off and decide how it is called, all of it or nothing. Needs `tools:manage`.
 

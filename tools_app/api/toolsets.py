@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 from tools_app import access, catalog, database, governance
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
-from tools_app.api.bodies import Body, Reason
+from tools_app.api.bodies import NOT_BLANK, Body, Reason
 from tools_app.api.errors import failures
 from tools_app.api.queries import QueryString, Text, optional
 from tools_app.api.routing import StrictRouter
@@ -22,7 +22,7 @@ from tools_app.tool import NAME, Caller
 
 router = StrictRouter(tags=["toolsets"])
 
-Named = Annotated[str, Field(min_length=1, max_length=64, json_schema_extra={"pattern": r"\S"})]
+Named = Annotated[str, Field(min_length=1, max_length=64, json_schema_extra=NOT_BLANK)]
 Selector = Annotated[list[Named], Field(max_length=1000)]
 
 
@@ -87,7 +87,7 @@ async def list_toolsets(request: HttpRequest) -> HttpResponse:
     return answer({"toolsets": found, "total": len(found)})
 
 
-@router.post("", response={201: ToolsetDetail, **failures(409, 413, 415)})
+@router.post("", response={201: ToolsetDetail, **failures(408, 409, 413, 415)})
 async def create_toolset(request: HttpRequest, body: ToolsetRequest) -> HttpResponse:
     """Make a toolset. Needs `admin:*`. What any of its selectors fits is in it, tools to come included."""
     caller = _administrator(request)
@@ -102,7 +102,7 @@ async def show_toolset(request: HttpRequest, name: str) -> HttpResponse:
     return answer(await _detail(name))
 
 
-@router.patch("/{name}", response={200: ToolsetDetail, **failures(404, 413, 415)})
+@router.patch("/{name}", response={200: ToolsetDetail, **failures(404, 408, 413, 415)})
 async def change_toolset(request: HttpRequest, name: str, body: ToolsetChange) -> HttpResponse:
     """Change what a toolset holds, for every key that is bound to it and from its next request. Needs `admin:*`."""
     caller = _administrator(request)
