@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import queue
 import threading
 from typing import Any
 
@@ -158,54 +157,6 @@ def test_the_digest_changes_only_with_what_agents_see(hub: Hub) -> None:
     assert catalog.current().digest != before
     governance.set_enabled(["echo"], True, actor="test")
     assert catalog.current().digest == before
-
-
-def test_the_watcher_tells_of_each_visible_change_once(hub: Hub) -> None:
-    told: queue.Queue[list[str]] = queue.Queue()
-    watcher = catalog.Watcher(lambda snapshot: told.put([entry.name for entry in snapshot.callable]), seconds=0.02)
-    watcher.start(catalog.current())
-    try:
-        with transaction.atomic():
-            ToolRecord.objects.filter(name="echo").update(enabled=False)
-            ToolRecord.objects.filter(name="calculate").update(enabled=False)
-        assert told.get(timeout=2) == []
-        governance.set_policy("echo", {"timeout_ms": 700}, actor="test")
-        ToolRecord.objects.filter(name="echo").update(enabled=True)
-        assert told.get(timeout=2) == ["echo"]
-        assert told.empty()
-    finally:
-        watcher.stop()
-
-
-def test_the_watcher_tells_what_a_call_noticed_first(hub: Hub) -> None:
-    told: queue.Queue[catalog.Snapshot] = queue.Queue()
-    watcher = catalog.Watcher(told.put, seconds=0.02)
-    seen = catalog.current()
-    ToolRecord.objects.filter(name="echo").update(enabled=False)
-    assert not hub.entry("echo").callable, "a call has already swapped the snapshot"
-    watcher.start(seen)
-    try:
-        assert told.get(timeout=2).find("echo") is not None
-    finally:
-        watcher.stop()
-
-
-def test_the_watcher_survives_a_listener_that_raises(hub: Hub) -> None:
-    told: queue.Queue[int] = queue.Queue()
-
-    def listener(snapshot: catalog.Snapshot) -> None:
-        told.put(1)
-        raise RuntimeError("a listener's bug")
-
-    watcher = catalog.Watcher(listener, seconds=0.02)
-    watcher.start(catalog.current())
-    try:
-        ToolRecord.objects.filter(name="echo").update(enabled=False)
-        assert told.get(timeout=2)
-        ToolRecord.objects.filter(name="echo").update(enabled=True)
-        assert told.get(timeout=2)
-    finally:
-        watcher.stop()
 
 
 def test_holds_ten_thousand_tools(hub: Hub) -> None:

@@ -31,7 +31,7 @@ from tools_app import database, engine, governance, sources, sync
 from tools_app.api import api
 from tools_app.governance import SCOPES
 from tools_app.mcp_server import server
-from tools_app.mcp_server.changes import Changes
+from tools_app.mcp_server.changes import Changes, always
 from tools_app.models import AuditEntry, Call, ToolRecord
 from tools_app.roles import ADMIN, OPERATOR, VIEWER
 from tools_app.tool import Caller
@@ -197,7 +197,7 @@ async def test_every_method_is_decided_and_lets_in_whom_it_should(hub: Hub) -> N
 
 
 def served_to(caller: Caller) -> Server[Any]:
-    return server.build(Changes(caller), lambda _: caller)
+    return server.build(Changes(always(caller)), lambda _: caller)
 
 
 # ---- the admin: the least role that gets a page, and the least that may send something to it

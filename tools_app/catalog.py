@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
-from django.db import DatabaseError, InterfaceError, connection, connections
+from django.db import DatabaseError, InterfaceError, connection
 
 from tools_app import conf, database, sources
 from tools_app.errors import AuthorizationError, Refusal, StorageBusyError
@@ -26,8 +25,6 @@ from tools_app.policies import Rate
 from tools_app.reach import Choice, Reach
 from tools_app.registry import Loaded, LoadProblem, Registry
 from tools_app.tool import Caller, Hints, Pack, Tool, folded
-
-log = logging.getLogger("tools_app.catalog")
 
 
 @dataclass(frozen=True)
@@ -366,52 +363,3 @@ def _not_loaded(record: ToolRecord, problems: Iterable[LoadProblem]) -> Refusal:
     return Refusal(
         "this process does not have it", "Ask an operator to restart the hub, or to run `toolhub synctools`."
     )
-
-
-class Watcher:
-    """Looks at the revision now and then, and tells when what agents see has changed.
-
-    A thread with a connection of its own. It survives a database that goes away and comes back.
-    `caller` is whose tools are looked at.
-    """
-
-    def __init__(
-        self, changed: Callable[[Snapshot], None], seconds: float | None = None, caller: Caller | None = None
-    ) -> None:
-        self._changed = changed
-        self._caller = caller
-        self._seconds = seconds if seconds is not None else conf.value("TOOLHUB_WATCH_SECONDS")
-        self._stop = threading.Event()
-        self._seen: str | None = None
-        self._thread = threading.Thread(target=self._watch, name="toolhub-watcher", daemon=True)
-
-    def start(self, seen: Snapshot | None = None) -> None:
-        """Begin; changes since `seen` are told at once."""
-        self._seen = self._digest(seen) if seen else None
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(timeout=2)
-
-    def _digest(self, snapshot: Snapshot) -> str:
-        return (snapshot.seen_by(self._caller) if self._caller else snapshot).digest
-
-    def _watch(self) -> None:
-        trouble = False
-        while not self._stop.is_set():
-            try:
-                snapshot = current()
-                trouble = False
-                before, self._seen = self._seen, self._digest(snapshot)
-                if before is not None and before != self._seen:
-                    self._changed(snapshot)
-            except StorageBusyError as error:
-                if not trouble:
-                    log.warning("cannot look for changes: %s", error.detail)
-                trouble = True
-                connections.close_all()
-            except Exception:
-                log.exception("telling of a change failed")
-            self._stop.wait(self._seconds * (10 if trouble else 1))
-        connections.close_all()

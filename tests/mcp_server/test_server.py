@@ -21,7 +21,7 @@ from mcp_types import (
 )
 
 from tests.support.tools import Hub, Programmable
-from tools_app import access, database, engine, governance
+from tools_app import database, engine, governance
 from tools_app.errors import ToolNotFoundError
 from tools_app.mcp_server import server
 from tools_app.mcp_server.changes import Changes
@@ -45,8 +45,11 @@ async def connected(era: str, caller: Caller | BaseException, **options: Any) ->
             return caller
         raise caller
 
+    async def asked() -> Caller:
+        return caller_of(None)
+
     engine.adopt_running_loop()
-    changes = Changes(caller if isinstance(caller, Caller) else access.caller_of_process())
+    changes = Changes(lambda _: asked)
     telling = asyncio.create_task(changes.tell())
     try:
         with anyio.fail_after(10):

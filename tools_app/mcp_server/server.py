@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 import anyio
 from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.server.lowlevel import Server
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INTERNAL_ERROR,
@@ -44,10 +45,20 @@ INSTRUCTIONS: Final = (
 )
 
 
-def build(changes: Changes, caller_of: Callable[[RequestContext], Caller]) -> Server[Any]:
-    """A server over this process's hub. Who calls is the transport's to say."""
+def build(
+    changes: Changes,
+    caller_of: Callable[[RequestContext], Caller],
+    *,
+    tells: bool = True,
+    schema_of: Callable[[str], Mapping[str, Any] | None] | None = None,
+) -> Server[Any]:
+    """A server over this process's hub. Who calls is the transport's to say.
+
+    `tells` is whether clients of the handshake era can be told of changes. `schema_of` gives a transport with headers
+    the input schema of a tool, against which those are checked.
+    """
     agents = _Agents(caller_of)
-    server: Server[Any] = Server(
+    server = _AgentServer(
         conf.value("TOOLHUB_NAME"),
         version=conf.value("TOOLHUB_VERSION"),
         title="ToolHub",
@@ -56,12 +67,29 @@ def build(changes: Changes, caller_of: Callable[[RequestContext], Caller]) -> Se
         on_call_tool=agents.call_tool,
         on_subscriptions_listen=changes.listen,
         cache_hints={"server/discover": CacheHint(ttl_ms=DISCOVER_TTL_MS, scope="public")},
+        get_tool_input_schema=schema_of,
     )
+    server.tells = tells
     server.add_notification_handler("notifications/initialized", NotificationParams, changes.join)
     agents.stamp = server.server_info_stamp
     # In place of the SDK's tracing, which costs something even where nobody collects it.
     server.middleware[:] = [_contained, agents.short_cut]
     return server
+
+
+class _AgentServer(Server[Any]):
+    """The SDK's server, which would tell clients of the handshake era that the list of tools never changes."""
+
+    tells = True
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        told = notification_options or NotificationOptions(tools_changed=self.tells)
+        return super().create_initialization_options(told, experimental_capabilities, extensions)
 
 
 class _Agents:

@@ -7,11 +7,10 @@ import signal
 from typing import Final
 
 import anyio
-from mcp.server.lowlevel import NotificationOptions
 
 from tools_app import engine
 from tools_app.mcp_server import server
-from tools_app.mcp_server.changes import Changes
+from tools_app.mcp_server.changes import Changes, always
 from tools_app.mcp_server.pipes import Pipes
 from tools_app.tool import Caller
 
@@ -29,18 +28,16 @@ async def serve(readable: int, writable: int, caller: Caller) -> None:
     """Serve until the client closes its side, or until SIGTERM or SIGINT."""
     engine.adopt_running_loop()
     loop = asyncio.get_running_loop()
-    changes = Changes(caller, MOST_LISTENING)
+    changes = Changes(always(caller), MOST_LISTENING)
     served = server.build(changes, lambda _: caller)
-    pipes = Pipes(leaving=changes.listen.close)
+    pipes = Pipes(leaving=changes.close)
     await pipes.connect(readable, writable)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, pipes.stop)
     telling = asyncio.create_task(changes.tell())
     keeping = asyncio.create_task(_keep())
-    # Without this, clients of the handshake era are told that the list of tools never changes.
-    about = served.create_initialization_options(NotificationOptions(tools_changed=True))
     try:
-        await served.run(pipes, pipes, about)
+        await served.run(pipes, pipes, served.create_initialization_options())
     finally:
         telling.cancel()
         keeping.cancel()
