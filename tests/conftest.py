@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.tools import Hub, Programmable
-from tools_app import access, catalog, database, engine, sources, sync
-from tools_app.api import limits
+from tools_app import access, catalog, database, engine, limits, sources, sync
 from tools_app.tool import Caller
 
 LOOPBACK = ("127.", "::1", "localhost")

@@ -28,24 +28,30 @@ from tools_app.api.cors import Cors  # noqa: E402
 from tools_app.api.handler import RestHandler  # noqa: E402
 from tools_app.api.headers import SafeHeaders  # noqa: E402
 from tools_app.api.intake import Intake  # noqa: E402
+from tools_app.mcp_server import http  # noqa: E402
 
 # Less than the server gives them (see `serve`).
 BREAK_OFF_SECONDS: Final = 9.0
 
+_MCP: Final = re.compile(r"/mcp(?:/.*)?", re.DOTALL)
 # All else may be a page, as the documentation is, and is given what pages need.
 _REST: Final = re.compile(r"/(?:v1(?!/docs\Z)(?:/.*)?|health)?", re.DOTALL)
 
 
-def _taken_in(application: Any) -> Any:
-    return Intake(application, settings.DATA_UPLOAD_MAX_MEMORY_SIZE, settings.TOOLHUB_BODY_SECONDS)
+def _taken_in(application: Any, most_bytes: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE) -> Any:
+    return Intake(application, most_bytes, settings.TOOLHUB_BODY_SECONDS)
 
 
 _pages = _taken_in(_django)
 _rest = Cors(_taken_in(RestHandler()), settings.TOOLHUB_CORS_ORIGINS)
+_mcp = http.Http(origins=[*settings.CSRF_TRUSTED_ORIGINS, *settings.TOOLHUB_CORS_ORIGINS])
+_agents = Cors(_taken_in(_mcp, http.MAX_BODY), settings.TOOLHUB_CORS_ORIGINS)
 
 
 async def _by_address(scope: Any, receive: Any, send: Any) -> None:
-    await (_rest if _REST.fullmatch(scope["path"]) else _pages)(scope, receive, send)
+    path = scope["path"]
+    application = _agents if _MCP.fullmatch(path) else _rest if _REST.fullmatch(path) else _pages
+    await application(scope, receive, send)
 
 
 def behind_proxies(proxies: list[str]) -> Any:
@@ -77,6 +83,7 @@ def _end_in_time() -> None:
 
 def _ending(before: Callable[[int, FrameType | None], Any], number: int, frame: FrameType | None) -> None:
     engine.end_within(BREAK_OFF_SECONDS)
+    _mcp.leave()
     before(number, frame)
 
 
@@ -91,9 +98,11 @@ async def _lifespan(receive: Any, send: Any) -> None:
             # The first visitor should not wait for the addresses and all that stands behind them to be imported.
             await database.run(resolve, "/")
             keeper.start()
+            await _mcp.start()
             await send({"type": "lifespan.startup.complete"})
         else:
             await asyncio.to_thread(keeper.stop)
+            await _mcp.stop()
             await engine.close()
             await asyncio.to_thread(database.close)
             await send({"type": "lifespan.shutdown.complete"})

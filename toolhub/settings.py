@@ -107,6 +107,8 @@ TOOLHUB_WATCH_SECONDS = env.seconds("TOOLHUB_WATCH_SECONDS", 0.2, 0.02, 60)
 TOOLHUB_ERROR_DETAIL = env.choice("TOOLHUB_ERROR_DETAIL", "message" if DEBUG else "none", ("none", "message"))
 TOOLHUB_MAX_ANSWER_BYTES = env.number("TOOLHUB_MAX_ANSWER_BYTES", 8 * 1024 * 1024, 1024, 256 * 1024 * 1024)
 TOOLHUB_CACHE_BYTES = env.number("TOOLHUB_CACHE_BYTES", 64 * 1024 * 1024, 0, 16 * 1024**3)
+TOOLHUB_MCP_SESSIONS = env.number("TOOLHUB_MCP_SESSIONS", 1_000, 0, 100_000)
+TOOLHUB_MCP_IDLE_SECONDS = env.number("TOOLHUB_MCP_IDLE_SECONDS", 600, 1, 86_400)
 
 # --- what is kept, and how long ------------------------------------------------------------------------------
 TOOLHUB_PAYLOADS = env.choice("TOOLHUB_PAYLOADS", "redacted", ("none", "redacted", "full"))

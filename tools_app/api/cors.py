@@ -1,4 +1,4 @@
-"""Lets the pages of other sites use the REST door: those that an operator names, and none by default.
+"""Lets the pages of other sites use the doors for programs: those that an operator names, and none by default.
 
 They send a key like everybody else. Cookies are never taken from them (`Access-Control-Allow-Credentials` is not sent).
 """
@@ -12,11 +12,16 @@ from tools_app.api.asgi import Application, Message, Receive, Scope, Send
 
 _EXPOSED: Final = (
     b"access-control-expose-headers",
-    b"Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Idempotent-Replayed, ETag",
+    b"Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Idempotent-Replayed, ETag, "
+    b"Mcp-Session-Id, WWW-Authenticate",
 )
 _PREFLIGHT: Final = (
     (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
-    (b"access-control-allow-headers", b"Authorization, Content-Type, Idempotency-Key, If-None-Match, X-API-Key"),
+    (
+        b"access-control-allow-headers",
+        b"Authorization, Content-Type, Idempotency-Key, If-None-Match, X-API-Key, "
+        b"Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name",
+    ),
     (b"access-control-max-age", b"600"),
     (b"content-length", b"0"),
 )

@@ -46,6 +46,9 @@ class Command(HubCommand):
             from tools_app import logs
 
             logs.configure(settings.LOGGING)
+        if workers > 1:
+            # A session lives in one process, and its requests would come to another.
+            os.environ["TOOLHUB_MCP_SESSIONS"] = "0"
         refuse_exposure(host)
         listener = listen(host, port)
         report = installation.set_up(self.tell)
@@ -64,6 +67,7 @@ class Command(HubCommand):
         out.write(f"\n{bold('ToolHub')} {conf.value('TOOLHUB_VERSION')} is ready after {seconds:.1f} s\n")
         out.write(f"  Admin   {address}/admin/")
         out.write(f"  REST    {address}/v1/tools")
+        out.write(f"  MCP     {address}/mcp")
         out.write(f"  Agents  {_agent_command()}   (MCP over stdio)")
         out.write(f"  State   {conf.home()}\n")
         for line in tool_lines():

@@ -1,0 +1,125 @@
+"""Who may come in over HTTP: looked at before anything of a request's body is read."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import Final
+
+from django.conf import settings
+from django.http.request import split_domain_port, validate_host
+from mcp.server.streamable_http import check_accept_headers
+from starlette.datastructures import Headers
+from starlette.requests import Request
+
+from tools_app import access, catalog, limits
+from tools_app.errors import AuthenticationError, NotFoundError, shortened
+from tools_app.limits import Standing
+from tools_app.mcp_server.refusals import Refused
+from tools_app.tool import Caller
+
+log = logging.getLogger("tools_app.mcp")
+
+NOTHING: Final = "There is nothing at this address"
+_ADDRESS: Final = re.compile(r"/mcp(?:/(?P<toolset>[^/]+))?/?")
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who came, and to which address: `/mcp`, or that of a toolset."""
+
+    key: str | None
+    toolset: str | None
+
+    async def caller(self) -> Caller:
+        """Who that is now: keys are revoked and toolsets change while their clients are connected.
+
+        Raises:
+            AuthenticationError: the key is not, or no longer, a usable one.
+            NotFoundError: for this caller there is no such toolset.
+            StorageBusyError: the database cannot be read.
+        """
+        return await self.within(await access.caller_of_key(self.key))
+
+    async def within(self, caller: Caller) -> Caller:
+        """The caller, as far as this address reaches."""
+        if self.toolset is None:
+            return caller
+        allowed = caller.reach.toolsets
+        known = self.toolset in (await catalog.fresh()).toolsets
+        if not known or (allowed is not None and self.toolset not in allowed):
+            raise NotFoundError(NOTHING)
+        return replace(caller, reach=replace(caller.reach, toolsets=frozenset({self.toolset})))
+
+
+async def admit(request: Request) -> tuple[Visitor, Caller]:
+    """Who sends a request. It is counted.
+
+    Raises:
+        AuthenticationError, NotFoundError, RateLimitError, StorageBusyError
+    """
+    try:
+        key = _presented(request.headers)
+        caller = await access.caller_of_key(key)
+    except AuthenticationError:
+        _check(limits.count_stranger(request.client.host if request.client else ""))
+        raise
+    _check(limits.count_caller(caller))
+    address = _ADDRESS.fullmatch(request.scope["path"])
+    if address is None:
+        raise NotFoundError(NOTHING)
+    visitor = Visitor(key, address["toolset"])
+    return visitor, await visitor.within(caller)
+
+
+def check_place(request: Request, origins: Collection[str]) -> None:
+    """Keep out the pages of other sites than `origins`, also those that let their own name point to this machine.
+
+    Raises:
+        Refused
+    """
+    host = request.headers.get("host", "")
+    domain, _ = split_domain_port(host)
+    if not domain or not validate_host(domain, settings.ALLOWED_HOSTS):
+        log.warning("refused: %s is none of ALLOWED_HOSTS", shortened(repr(host)))
+        raise Refused.because(HTTPStatus.MISDIRECTED_REQUEST, "This host is not served here")
+    own = f"{request.scope['scheme']}://{host}"
+    for origin in request.headers.getlist("origin"):
+        if origin != own and origin not in origins and "*" not in origins:
+            log.warning("refused: the origin %s is none of ours", shortened(repr(origin)))
+            raise Refused.because(HTTPStatus.FORBIDDEN, "Pages of this origin may not come in")
+
+
+def check_form(request: Request) -> None:
+    """Whether what is to come is JSON, and whether its sender can read either kind of answer.
+
+    Raises:
+        Refused
+    """
+    media_type, _, parameters = request.headers.get("content-type", "").partition(";")
+    charset = parameters.replace('"', "").strip().lower()
+    if media_type.strip().lower() != "application/json" or charset not in ("", "charset=utf-8"):
+        raise Refused.because(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send JSON in UTF-8, as application/json")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refused.because(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Compressed messages are not taken")
+    if check_accept_headers(request) != (True, True):
+        raise Refused.because(HTTPStatus.NOT_ACCEPTABLE, "Accept must name both application/json and text/event-stream")
+
+
+def _check(standing: Standing | None) -> None:
+    if standing is not None:
+        standing.check()
+
+
+def _presented(headers: Headers) -> str | None:
+    own = headers.get("x-api-key")
+    scheme, _, bearer = headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        return own
+    bearer = bearer.strip()
+    if own is not None and own != bearer:
+        raise AuthenticationError("Two different keys were sent", next_step="Send one key, in one header.")
+    return bearer

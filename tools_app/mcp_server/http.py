@@ -1,0 +1,170 @@
+"""MCP over streamable HTTP, as an ASGI application for `/mcp` and `/mcp/<toolset>`.
+
+Every request is looked at here first: where it comes from, whose key it has, whether its body is a message. What is
+left is answered by the SDK, behind `transport`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Coroutine
+from http import HTTPStatus
+from typing import Any, Final
+
+import anyio
+from mcp_types import JSONRPCRequest
+from starlette.requests import Request
+from starlette.types import Message, Receive, Scope, Send
+
+from tools_app import engine
+from tools_app.errors import AuthenticationError, StorageBusyError, ToolError, shortened
+from tools_app.mcp_server import frames, gate
+from tools_app.mcp_server.frames import Unreadable
+from tools_app.mcp_server.gate import Visitor
+from tools_app.mcp_server.refusals import Refused
+from tools_app.mcp_server.transport import Transport, is_modern
+
+log = logging.getLogger("tools_app.mcp")
+
+DOOR: Final = "mcp"
+MAX_BODY: Final = frames.MAX_LINE
+# How long a stream outlives its key at most.
+KEY_SECONDS: Final = 5.0
+# For the last words on streams when the process is told to end.
+LEAVE_SECONDS: Final = 0.5
+
+
+class Http:
+    """The application. It starts with the server's lifespan, or with the first request where there is none.
+
+    It takes bodies as they come: whoever stands in front of it sees to their size. Of browsers it lets in the hub's own
+    pages, and those of the `origins` given; `*` is all of them.
+    """
+
+    def __init__(self, origins: Collection[str] = ()) -> None:
+        self._origins = frozenset(origins)
+        self._transport: Transport | None = None
+
+    async def start(self) -> Transport:
+        if self._transport is None:
+            self._transport = Transport()
+        await self._transport.ready()
+        return self._transport
+
+    def leave(self) -> None:
+        """End the streams that would not end by themselves, and that a server would wait for. For signal handlers."""
+        if self._transport is not None:
+            self._transport.leave()
+
+    async def stop(self) -> None:
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = ended = False
+
+        async def noticed(message: Message) -> None:
+            nonlocal begun, ended
+            begun = True
+            ended = message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
+
+        try:
+            await self._serve(await self.start(), scope, receive, noticed)
+        except Exception as error:
+            refused = await _refused(error, scope)
+            if begun:
+                raise
+            await refused.response()(scope, receive, noticed)
+        if begun and not ended:  # A stream that was ended from here.
+            await send({"type": "http.response.body"})
+
+    async def _serve(self, transport: Transport, scope: Scope, receive: Receive, send: Send) -> None:
+        # White space around a value is no part of it; not every server takes it off.
+        headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        request = Request({**scope, "headers": headers})
+        gate.check_place(request, self._origins)
+        visitor, caller = await gate.admit(request)
+        allowed = ["GET", "POST", "DELETE"] if transport.has_sessions and not is_modern(request) else ["POST"]
+        if request.method not in allowed:
+            told = ", ".join(allowed)
+            raise Refused.because(HTTPStatus.METHOD_NOT_ALLOWED, f"Here is only {told}", {"Allow": told})
+        message = None
+        if request.method == "POST":
+            gate.check_form(request)
+            body = await _body(receive)
+            if body is None:
+                return
+            message = frames.read(body)
+            receive = _again(body, receive)
+        answering = transport.answer(message, request, visitor, caller, receive, send)
+        subscribes = isinstance(message, JSONRPCRequest) and message.method == "subscriptions/listen"
+        if request.method == "GET" or subscribes:
+            await _while_welcome(answering, visitor, transport)
+        else:
+            await answering
+
+
+async def _while_welcome(answering: Coroutine[Any, Any, None], visitor: Visitor, transport: Transport) -> None:
+    """Answer with a stream that ends when its key does not hold any more, or when the process is about to end."""
+    with anyio.CancelScope() as stream:
+        watching = asyncio.create_task(_watch(visitor, transport, stream))
+        try:
+            await answering
+        finally:
+            watching.cancel()
+
+
+async def _watch(visitor: Visitor, transport: Transport, stream: anyio.CancelScope) -> None:
+    while not transport.leaving.is_set():
+        try:
+            async with asyncio.timeout(KEY_SECONDS):
+                await transport.leaving.wait()
+            await asyncio.sleep(LEAVE_SECONDS)
+        except TimeoutError:
+            try:
+                await visitor.caller()
+            except StorageBusyError:
+                continue
+            except ToolError:
+                break
+    stream.cancel()
+
+
+async def _refused(error: Exception, scope: Scope) -> Refused:
+    where = f"{scope['method']} {shortened(scope['path'])}"
+    match error:
+        case Refused():
+            return error
+        case Unreadable():
+            return Refused.unreadable(error)
+        case ToolError():
+            log.log(error.log_level, "%s: %s %s", where, error.code, error.message)
+            if isinstance(error, AuthenticationError):
+                engine.note_refusal(error, door=DOOR)
+            return Refused.by(error)
+    return Refused.by(await engine.report(error, door=DOOR, where=where))
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """All of a body; None when its sender is gone."""
+    parts = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Give a body that has been read once more, and after it whatever follows."""
+    waiting = [body]
+
+    async def given() -> Message:
+        return {"type": "http.request", "body": waiting.pop(), "more_body": False} if waiting else await receive()
+
+    return given

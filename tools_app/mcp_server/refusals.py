@@ -1,0 +1,50 @@
+"""What is refused before the SDK sees it, as it leaves: an HTTP status with a JSON-RPC error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, ErrorData, JSONRPCError
+from starlette.responses import Response
+
+from tools_app.errors import ToolError
+from tools_app.mcp_server import frames, results
+from tools_app.mcp_server.frames import Unreadable
+
+
+class Refused(Exception):
+    """A request that gets no further. `error` is what its sender is told."""
+
+    def __init__(self, status: int, error: JSONRPCError, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(error.error.message)
+        self.status = status
+        self.error = error
+        self.headers = dict(headers or {})
+
+    @classmethod
+    def because(cls, status: HTTPStatus, message: str, headers: Mapping[str, str] | None = None) -> Refused:
+        return cls(status, _error(INVALID_REQUEST, message), headers)
+
+    @classmethod
+    def unreadable(cls, fault: Unreadable) -> Refused:
+        return cls(HTTPStatus.BAD_REQUEST, fault.answer)
+
+    @classmethod
+    def by(cls, error: ToolError) -> Refused:
+        headers = {}
+        if error.status == HTTPStatus.UNAUTHORIZED:
+            headers["WWW-Authenticate"] = "Bearer"
+        if error.retry_after is not None:
+            headers["Retry-After"] = str(math.ceil(error.retry_after))
+        refusal = _error(INTERNAL_ERROR if error.status >= 500 else INVALID_REQUEST, error.message)
+        refusal.error.data = results.wire_form(error)
+        return cls(error.status, refusal, headers)
+
+    def response(self) -> Response:
+        return Response(frames.write(self.error), self.status, self.headers, media_type="application/json")
+
+
+def _error(code: int, message: str) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=None, error=ErrorData(code=code, message=message))

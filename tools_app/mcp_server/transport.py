@@ -1,0 +1,118 @@
+"""The SDK's side of MCP over HTTP: answers what was let in.
+
+Clients of the handshake era have sessions where one process serves. Where several do, none could find the sessions of
+the others, and every request stands alone, as all those of the modern era do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any, Final
+
+import anyio
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_types import JSONRPCMessage
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.requests import Request
+from starlette.types import Receive, Send
+
+from tools_app import catalog, conf
+from tools_app.catalog import NOTHING, Snapshot
+from tools_app.mcp_server import server
+from tools_app.mcp_server.changes import Asked, Changes, RequestContext
+from tools_app.mcp_server.gate import Visitor
+from tools_app.mcp_server.sessions import Sessions
+from tools_app.tool import Caller
+
+_CALLER: Final = "toolhub.caller"
+_VISITOR: Final = "toolhub.visitor"
+_seen: ContextVar[Snapshot] = ContextVar("seen", default=NOTHING)
+
+
+class Transport:
+    """Made on the server's event loop, and at work until it is closed."""
+
+    def __init__(self) -> None:
+        most_sessions: int = conf.value("TOOLHUB_MCP_SESSIONS")
+        self.has_sessions = most_sessions > 0
+        self.leaving = asyncio.Event()
+        self._changes = Changes(_asked)
+        self._server = server.build(self._changes, _caller, tells=self.has_sessions, schema_of=_schema)
+        self._alone = StreamableHTTPSessionManager(self._server, stateless=True)
+        self._sessions = Sessions(self._server, most_sessions, conf.value("TOOLHUB_MCP_IDLE_SECONDS"))
+        self._loop = asyncio.get_running_loop()
+        self._started: asyncio.Future[None] = self._loop.create_future()
+        self._closing = asyncio.Event()
+        # The tasks of sessions belong to one that lasts, not to that of a request.
+        self._running = asyncio.create_task(self._run(), name="toolhub-mcp")
+
+    async def ready(self) -> None:
+        await asyncio.shield(self._started)
+
+    def leave(self) -> None:
+        self._loop.call_soon_threadsafe(self._leave)
+
+    async def close(self) -> None:
+        self._closing.set()
+        await asyncio.wait((self._running,))
+
+    async def answer(
+        self,
+        message: JSONRPCMessage | None,
+        request: Request,
+        visitor: Visitor,
+        caller: Caller,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Raises: Refused, when it names a session that it cannot have."""
+        scope = request.scope
+        scope[_VISITOR], scope[_CALLER] = visitor, caller
+        if self.has_sessions and not is_modern(request):
+            owner = f"{caller.id} {visitor.toolset or ''}"
+            await self._sessions.serve(owner, message, scope, receive, send)
+        else:
+            _seen.set((await catalog.fresh()).seen_by(caller))
+            await self._alone.handle_request(scope, receive, send)
+
+    def _leave(self) -> None:
+        self.leaving.set()
+        self._changes.close()
+
+    async def _run(self) -> None:
+        try:
+            async with self._alone.run(), self._sessions.run(), anyio.create_task_group() as tasks:
+                tasks.start_soon(self._changes.tell)
+                self._started.set_result(None)
+                await self._closing.wait()
+                tasks.cancel_scope.cancel()
+        except Exception as error:
+            if self._started.done():
+                raise
+            self._started.set_exception(error)
+
+
+def is_modern(request: Request) -> bool:
+    version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
+    return version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
+
+
+def _caller(context: RequestContext) -> Caller:
+    request: Any = context.request
+    caller: Caller = request.scope[_CALLER]
+    return caller
+
+
+def _asked(context: RequestContext) -> Asked:
+    request: Any = context.request
+    visitor: Visitor = request.scope[_VISITOR]
+    return visitor.caller
+
+
+def _schema(name: str) -> Mapping[str, Any] | None:
+    """What a tool takes, as far as there is one of that name for whoever asks in this context."""
+    entry = _seen.get().find(name)
+    return entry.tool.input_schema if entry is not None and entry.tool is not None else None
