@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal, NamedTuple
 
 from tools_app.catalog import Entry
 
@@ -17,8 +16,7 @@ WEIGHTS: Final[dict[Field, float]] = {"name": 1.0, "description": 0.7, "tags": 0
 DEFAULT_FIELDS: Final[tuple[Field, ...]] = ("name", "description")
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """Where in a field the query begins. Of several tags, in the one that fits best."""
 
     field: Field
@@ -26,13 +24,12 @@ class Match:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """A tool that was found. The score is 1 at most."""
 
     entry: Entry
     score: float
-    matches: tuple[Match, ...]
+    matches: list[Match]
 
 
 def ranked(
@@ -44,19 +41,23 @@ def ranked(
     case_sensitive: bool = False,
 ) -> list[Hit]:
     """The tools in which the query occurs, best first, and by name where two are as good."""
-    shaped: Callable[[str], str] = str if case_sensitive else str.lower
-    wanted = shaped(query.strip())
+    wanted = query.strip() if case_sensitive else query.strip().lower()
     looked_at = [field for field in WEIGHTS if field in fields]
     found = []
     for entry in entries:
-        matches = tuple(
-            match
-            for field in looked_at
-            if (match := _match(field, [shaped(text) for text in _texts(entry, field)], wanted, match_type))
-        )
+        matches = []
+        for field in looked_at:
+            best = None
+            for text in entry.tags if field == "tags" else (getattr(entry, field),):
+                shaped = text if case_sensitive else text.lower()
+                if wanted in shaped and (score := _score(shaped, wanted, match_type)):
+                    match = Match(field, shaped.find(wanted), score)
+                    best = match if best is None or score > best.score else best
+            if best is not None:
+                matches.append(best)
         if matches:
-            score = min(1.0, sum(match.score * WEIGHTS[match.field] for match in matches))
-            found.append(Hit(entry, score, matches))
+            score = sum(match.score * WEIGHTS[match.field] for match in matches)
+            found.append(Hit(entry, min(1.0, score), matches))
     return sorted(found, key=lambda hit: (-hit.score, hit.entry.name))
 
 
@@ -68,16 +69,6 @@ def tags(entries: Iterable[Entry]) -> list[tuple[str, int]]:
 def categories(entries: Iterable[Entry]) -> list[tuple[str, int]]:
     """Every category by name, and how many tools are in it."""
     return sorted(Counter(entry.category for entry in entries if entry.category).items())
-
-
-def _texts(entry: Entry, field: Field) -> Sequence[str]:
-    return entry.tags if field == "tags" else (getattr(entry, field),)
-
-
-def _match(field: Field, texts: Sequence[str], wanted: str, match_type: MatchType) -> Match | None:
-    found = [Match(field, text.find(wanted), _score(text, wanted, match_type)) for text in texts if wanted in text]
-    best = max(found, key=lambda match: match.score, default=None)
-    return best if best is not None and best.score else None
 
 
 def _score(text: str, wanted: str, match_type: MatchType) -> float:
