@@ -167,6 +167,36 @@ MADE: list[tuple[Callable[[], ToolError], dict[str, Any]]] = [
             "nextStep": "Call again in a moment; if it stays so, an operator should run `toolhub doctor`.",
         },
     ),
+    (
+        lambda: ShuttingDownError.amid(writes=False),
+        {
+            "error": "The hub is shutting down; the call was broken off",
+            "nextStep": "Call again in a moment.",
+        },
+    ),
+    (
+        lambda: ShuttingDownError.amid(writes=True),
+        {
+            "error": "The hub is shutting down; the call was broken off",
+            "nextStep": "The outcome is unknown: check whether the change was made before calling again.",
+        },
+    ),
+    (
+        OverloadedError.by_bodies,
+        {
+            "error": "The hub is taking in as much as it can",
+            "nextStep": "Send again in a moment, less at once.",
+            "retryAfter": 1,
+        },
+    ),
+    (
+        lambda: AuthorizationError.beyond("drop_table", "destroy"),
+        {
+            "error": "Permission denied: drop_table can destroy, and you may not use tools that do",
+            "context": {"tool": "drop_table", "requires": "destroy"},
+            "nextStep": "Ask an administrator of this hub for access to tools that destroy.",
+        },
+    ),
     (InternalError, {"error": "Internal server error", "nextStep": TELL_AN_OPERATOR}),
     (
         IdempotencyInProgressError,
@@ -194,7 +224,7 @@ MADE: list[tuple[Callable[[], ToolError], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "told"), MADE, ids=[told["error"] for _, told in MADE])
+@pytest.mark.parametrize(("make", "told"), MADE, ids=[str(number) for number in range(len(MADE))])
 def test_what_travels_of_an_error_is_the_documents_words(make: Callable[[], ToolError], told: dict[str, Any]) -> None:
     error = make()
     assert error.as_dict() == {"code": error.code, "retryable": error.retryable, **told}

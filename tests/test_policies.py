@@ -80,14 +80,6 @@ def test_a_bucket_of_another_rate_is_another_bucket() -> None:
     assert len(buckets) == 1
 
 
-def test_a_bucket_may_be_forgotten_when_it_is_full_again() -> None:
-    bucket = Bucket(Rate(10, 60))
-    assert bucket.idle(0.0)
-    bucket.take(0.0)
-    assert not bucket.idle(59.9)
-    assert bucket.idle(60.0)
-
-
 @given(st.integers(1, 50), st.floats(0.1, 100), st.lists(st.floats(0, 1000), max_size=300))
 def test_no_sequence_gets_more_than_the_rate_allows(most: int, seconds: float, times: list[float]) -> None:
     bucket = Bucket(Rate(most, seconds))

@@ -76,10 +76,6 @@ class Bucket:
         """Seconds until it is full again, as of the last time."""
         return (self.rate.most - self.tokens) * self.rate.seconds / self.rate.most
 
-    def idle(self, now: float) -> bool:
-        """Whether forgetting this bucket would change nothing."""
-        return now - self.filled_at >= self.rate.seconds
-
 
 class Buckets(Generic[K]):
     """A bucket for each of many. However many they are, they do not fill the memory: the longest silent go first."""
