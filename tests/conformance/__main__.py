@@ -1,0 +1,81 @@
+"""Runs the suite for both eras against `toolhub serve`, and ends well when exactly what is expected to fail does.
+
+What is expected to fail stands in `expected-<revision>.yml`, with the reason. `make setup-node` fetches the suite.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.support.processes import CHECKOUT, Home, key_in
+
+HERE = Path(__file__).parent
+MODULES = CHECKOUT / "node_modules"
+NODE = MODULES / "node" / "bin" / "node"
+SUITE = MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+REVISIONS = ("2026-07-28", "2025-11-25")
+# Scenarios of which a part cannot pass, and that part.
+PARTLY = {
+    "server-stateless": {  # A tool that asks its client for something.
+        "sep-2575-server-rejects-undeclared-capability",
+        "sep-2575-missing-capability-http-400",
+    },
+    "caching": {  # Lists of what is not offered.
+        "sep-2549-prompts-list-caching-hints",
+        "sep-2549-resources-list-caching-hints",
+        "sep-2549-resources-templates-list-caching-hints",
+    },
+}
+
+
+def main() -> int:
+    if not NODE.exists() or not SUITE.exists():
+        print("The suite is not here; run `make setup-node` first.", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as folder:
+        home = Home(Path(folder) / "home", {"TOOLHUB_TOOLS_DIR": str(HERE / "tools"), "LOG_LEVEL": "fatal"})
+        home.run("synctools")
+        home.extra["CONFORMANCE_KEY"] = key_in(home.run("addkey", "conformance").stdout)
+        settings = {"DJANGO_SETTINGS_MODULE": "tests.conformance.settings", "TOOLHUB_KEY_RATE_CALLS": "0"}
+        with home.serving(**settings) as server:
+            ended = [_judged(f"{server.url}/mcp", revision, Path(folder)) for revision in REVISIONS]
+    return max(ended)
+
+
+def _judged(url: str, revision: str, folder: Path) -> int:
+    print(f"==> MCP {revision}", flush=True)
+    expected = HERE / f"expected-{revision}.yml"
+    command = [str(NODE), str(SUITE), "server", "--url", url, "--requirements", revision]
+    done = subprocess.run(
+        [*command, "--expected-failures", str(expected), "-o", str(folder / revision)],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    _, _, summary = done.stdout.partition("=== SUMMARY ===")
+    print((summary if summary else done.stdout + done.stderr).strip(), flush=True)
+    return done.returncode or _unexpected(folder / revision)
+
+
+def _unexpected(results: Path) -> int:
+    """Whether of a scenario that cannot pass more fails than must."""
+    found = 0
+    for scenario, expected in PARTLY.items():
+        for file in results.glob(f"server-{scenario}-*/checks.json"):
+            failed = {check["id"] for check in json.loads(file.read_text()) if check["status"] == "FAILURE"}
+            if failed != expected:
+                print(f"{scenario}: {sorted(failed ^ expected)} did not end as expected", flush=True)
+                found = 1
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,5 @@
+"""The product's settings, with a key for every request."""
+
+from toolhub.settings import *
+
+ASGI_APPLICATION = "tests.conformance.asgi.application"
