@@ -72,6 +72,24 @@ def test_own_origins_may_come_in(agent: HttpAgent, server: Server, origin: str) 
     assert agent.send(agent.message("tools/list"), origin=origin.format(port=server.port)).status_code == 200
 
 
+def test_pages_of_a_site_that_an_operator_names_may_come_in(home: Home, key: str) -> None:
+    site = "https://app.example.org"
+    with home.serving(TOOLHUB_CORS_ORIGINS=site) as server, HttpAgent(server.url, key) as agent:
+        asked = {
+            "origin": site,
+            "access-control-request-method": "POST",
+            "access-control-request-headers": "mcp-method",
+        }
+        allowed = agent.http.options("/mcp", headers=asked)
+        assert allowed.status_code == 204
+        assert "Mcp-Method" in allowed.headers["access-control-allow-headers"]
+        response = agent.send(agent.message("tools/list"), origin=site)
+        assert response.status_code == 200
+        assert response.headers["access-control-allow-origin"] == site
+        assert "Mcp-Session-Id" in response.headers["access-control-expose-headers"]
+        assert agent.send(agent.message("tools/list"), origin="https://app.example.com").status_code == 403
+
+
 @pytest.mark.parametrize(
     "host", ["evil.example", "localhost.evil", "127.0.0.1.evil:80", "evil.example:{port}", "", "a b", "[::1", "0.0.0.0"]
 )

@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.agents import Agent
+from tests.support.agents import LEGACY, MODERN, Agent
+from tests.support.http_agents import HttpAgent, answer
 from tests.support.processes import Home, key_in
 
 TOOLS = '''
@@ -80,24 +81,32 @@ def over_rest(home: Home) -> list[Any]:
     return outcomes
 
 
-def over_mcp(home: Home) -> list[Any]:
-    outcomes: list[Any] = []
+def over_stdio(home: Home) -> list[Any]:
     with Agent(home) as agent:
         agent.connect()
-        for name, arguments in CALLS:
-            answer = agent.answer(agent.ask_tool(name, **arguments))
-            if "error" in answer:
-                assert answer["error"]["code"] == -32602
-                outcomes.append(("TOOL_NOT_FOUND", f"Tool not found: {name}"))
-                continue
-            result = answer["result"]
-            text = result["content"][0]["text"]
-            if result["isError"]:
-                outcomes.append((result["_meta"]["toolhub/error"]["code"], text))
-            else:
-                outcomes.append(parsed(text))
+        outcomes = [outcome(name, agent.answer(agent.ask_tool(name, **arguments))) for name, arguments in CALLS]
         agent.leave()
     return outcomes
+
+
+def over_http(home: Home, era: str) -> list[Any]:
+    key = key_in(home.run("addkey", f"parity {era}").stdout)
+    with home.serving() as server, HttpAgent(server.url, key, era) as agent:
+        agent.connect()
+        return [
+            outcome(name, answer(agent.send(agent.message("tools/call", {"name": name, "arguments": arguments}))))
+            for name, arguments in CALLS
+        ]
+
+
+def outcome(name: str, answered: dict[str, Any]) -> Any:
+    """What a call over MCP came to, in the form of `over_rest`."""
+    if "error" in answered:
+        assert answered["error"]["code"] == -32602
+        return "TOOL_NOT_FOUND", f"Tool not found: {name}"
+    result = answered["result"]
+    text = result["content"][0]["text"]
+    return (result["_meta"]["toolhub/error"]["code"], text) if result["isError"] else parsed(text)
 
 
 def by_command(home: Home) -> list[Any]:
@@ -112,8 +121,10 @@ def by_command(home: Home) -> list[Any]:
 
 
 def test_every_door_gives_the_same_answer_and_writes_one_row(home: Home) -> None:
-    rest, mcp, command = over_rest(home), over_mcp(home), by_command(home)
-    assert mcp == rest
+    rest, command = over_rest(home), by_command(home)
+    assert over_stdio(home) == rest
+    assert over_http(home, LEGACY) == rest
+    assert over_http(home, MODERN) == rest
     exits = {"TOOL_NOT_FOUND": 3, "TOOL_DISABLED": 3, "VALIDATION_ERROR": 2}
     for outcome, expected in zip(command, rest, strict=True):
         if isinstance(expected, tuple):
@@ -127,4 +138,5 @@ def test_every_door_gives_the_same_answer_and_writes_one_row(home: Home) -> None
         query = "SELECT tool_name, status, code, error FROM tools_app_call WHERE door = ? ORDER BY started_at"
         rows = {door: database.execute(query, [door]).fetchall() for door in ("rest", "mcp", "command")}
     assert len(rows["rest"]) == len(CALLS)
-    assert rows["rest"] == rows["mcp"] == rows["command"]
+    assert rows["rest"] == rows["command"]
+    assert rows["mcp"] == rows["rest"] * 3, "over stdio, and over HTTP in both eras"
