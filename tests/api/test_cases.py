@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 
 # `make test-api` asks until the time is over; in the tests it is a few seconds.
 SECONDS = os.environ.get("TOOLHUB_TEST_API_SECONDS")
-LONG = ("--max-time", f"{SECONDS}", "--workers", "2")
+LONG = ("--max-time", f"{SECONDS}")
 SHORT = ("--phases", "fuzzing", "--max-examples", "1", "--seed", "1")
 
 

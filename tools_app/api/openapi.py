@@ -132,7 +132,7 @@ def called_headers() -> dict[str, Any]:
 
 def idempotency_key() -> dict[str, Any]:
     description = "A second call with the same key gets the answer of the first, for 24 hours"
-    return _asked("Idempotency-Key", description, minLength=1, maxLength=255)
+    return _asked("Idempotency-Key", description, pattern="^[ -~]{1,255}$")
 
 
 def _failure_name(status: int) -> str:
