@@ -55,8 +55,9 @@ else:
     # A server that went without a word is noticed within seconds instead of hours.
     _patience = {"connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
     _database["OPTIONS"] = {**_patience, "tcp_user_timeout": 10_000, **_database.get("OPTIONS", {})}
-_database["CONN_HEALTH_CHECKS"] = True
-_database["CONN_MAX_AGE"] = 60
+# Under ASGI every page runs in a thread of its own: a connection that it kept would serve nobody. The threads of the
+# engine and of the REST door keep theirs (see `tools_app/database.py`).
+_database["CONN_MAX_AGE"] = 0
 DATABASES = {"default": _database}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True

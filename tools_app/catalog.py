@@ -231,7 +231,15 @@ def current() -> Snapshot:
         StorageBusyError: the database cannot be read.
     """
     try:
-        return _at(revision.read(connection))
+        kept = connection.connection is not None
+        try:
+            return _at(revision.read(connection))
+        except (DatabaseError, InterfaceError):
+            if not kept or connection.in_atomic_block:
+                raise
+            # The server may have been restarted since the last time: that shows only now.
+            connection.close()
+            return _at(revision.read(connection))
     except (DatabaseError, InterfaceError) as error:
         raise StorageBusyError(detail=error) from error
 

@@ -10,22 +10,25 @@ import asyncio
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, ParamSpec, TypeVar
 from urllib.parse import quote
 
-from django.db import close_old_connections, connections
+from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 THREADS: Final = 4
+# So long after its last use a connection is taken to be alive.
+TRUSTED_SECONDS: Final = 5.0
 
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
-_opened: set[BaseDatabaseWrapper] = set()
+_opened: dict[BaseDatabaseWrapper, float] = {}
 _reader: sqlite3.Connection | None = None
 _reader_of: tuple[str, int] | None = None
 
@@ -34,11 +37,10 @@ async def run(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Do database work in a thread of its own."""
 
     def job() -> R:
-        close_old_connections()
+        _check()
         try:
             return work(*args, **kwargs)
         finally:
-            close_old_connections()
             _remember()
 
     return await asyncio.get_running_loop().run_in_executor(_threads(), job)
@@ -102,5 +104,19 @@ def _threads() -> ThreadPoolExecutor:
     return _pool
 
 
+def _check() -> None:
+    """Close what cannot be used any more. A server is asked only where there is reason to doubt: that costs as much as
+    the work itself."""
+    for connection in connections.all(initialized_only=True):
+        idle = time.monotonic() - _opened.get(connection, 0.0)
+        doubtful = connection.errors_occurred or idle > TRUSTED_SECONDS or connection.vendor == "sqlite"
+        if connection.connection is not None and doubtful:
+            if connection.is_usable():
+                connection.errors_occurred = False
+            else:
+                connection.close()
+
+
 def _remember() -> None:
-    _opened.update(connections.all(initialized_only=True))
+    now = time.monotonic()
+    _opened.update((connection, now) for connection in connections.all(initialized_only=True))

@@ -288,7 +288,8 @@ def arguments(secrets: Canaries) -> list[dict[str, Any]]:
     basic = base64.b64encode(f"ann:{secrets['Basic']}".encode()).decode()
     secrets["Basic, encoded"] = basic.rstrip("=")
     body = f"MII{secrets['PEM']}\n{secrets['PEM, second line']}"
-    pem = f"-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----"
+    kind = "RSA PRIVATE KEY"
+    pem = f"-----BEGIN {kind}-----\n{body}\n-----END {kind}-----"
     jwt = f"eyJhbGciOiJIUzI1NiJ9.eyJ{secrets['JWT']}.{secrets['signature of a JWT']}"
     return [
         {"settings": {"password": secrets["password"], "deep": [{"er": {"api_key": secrets["api_key"]}}]}},
