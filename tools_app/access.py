@@ -41,6 +41,21 @@ _revision = -1
 _known: dict[str, _Known] = {}
 
 
+def presented(own: str | None, authorization: str | None) -> str | None:
+    """The key in the headers `X-API-Key` and `Authorization`.
+
+    Raises:
+        AuthenticationError: they hold different ones.
+    """
+    scheme, _, bearer = (authorization or "").partition(" ")
+    if scheme.lower() != "bearer":
+        return own
+    bearer = bearer.strip()
+    if own is not None and own != bearer:
+        raise AuthenticationError("Two different keys were sent", next_step="Send one key, in one header.")
+    return bearer
+
+
 async def caller_of_key(presented: str | None) -> Caller:
     """The caller behind a key. A revoked key is refused from the very next request, in every process.
 

@@ -73,7 +73,7 @@ def refuse_keys_in_query(request: HttpRequest) -> None:
 
 
 async def _caller(request: HttpRequest) -> Caller:
-    presented = _presented(request)
+    presented = access.presented(request.headers.get("X-API-Key"), request.headers.get("Authorization"))
     if presented is None and settings.SESSION_COOKIE_NAME in request.COOKIES:
         caller = await database.run(_caller_of_session, request)
         _refuse_forged(request)
@@ -118,14 +118,3 @@ def _refuse_forged(request: HttpRequest) -> None:
 
 def _never(*args: Any) -> Any:
     raise AssertionError("the check is asked, nothing runs behind it")
-
-
-def _presented(request: HttpRequest) -> str | None:
-    own = request.headers.get("X-API-Key")
-    scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
-        return own
-    bearer = bearer.strip()
-    if own is not None and own != bearer:
-        raise AuthenticationError("Two different keys were sent", next_step="Send one key, in one header.")
-    return bearer

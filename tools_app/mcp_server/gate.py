@@ -12,7 +12,6 @@ from typing import Final
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 from mcp.server.streamable_http import check_accept_headers
-from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from tools_app import access, catalog, limits
@@ -62,7 +61,7 @@ async def admit(request: Request) -> tuple[Visitor, Caller]:
         AuthenticationError, NotFoundError, RateLimitError, StorageBusyError
     """
     try:
-        key = _presented(request.headers)
+        key = access.presented(request.headers.get("x-api-key"), request.headers.get("authorization"))
         caller = await access.caller_of_key(key)
     except AuthenticationError:
         _check(limits.count_stranger(request.client.host if request.client else ""))
@@ -112,14 +111,3 @@ def check_form(request: Request) -> None:
 def _check(standing: Standing | None) -> None:
     if standing is not None:
         standing.check()
-
-
-def _presented(headers: Headers) -> str | None:
-    own = headers.get("x-api-key")
-    scheme, _, bearer = headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
-        return own
-    bearer = bearer.strip()
-    if own is not None and own != bearer:
-        raise AuthenticationError("Two different keys were sent", next_step="Send one key, in one header.")
-    return bearer
