@@ -232,6 +232,31 @@ def test_more_bodies_than_there_is_room_for_are_asked_to_come_back(
     assert asyncio.run(story()) == [200, 200, 503, 200]
 
 
+def test_a_small_body_of_unknown_length_takes_little_room_once_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "MOST_AT_ONCE", LIMIT + 500)
+    waiting = asyncio.Event()
+
+    async def listening(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await waiting.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    async def story() -> list[int]:
+        taken_in = Intake(listening, LIMIT, 5)
+        requests = [Conversation(b"x") for _ in range(5)]
+        running = []
+        for one in requests:
+            one.scope["headers"] = [(b"transfer-encoding", b"chunked")]
+            running.append(asyncio.create_task(taken_in(one.scope, one.receive, one.send)))
+            await asyncio.sleep(0)
+        waiting.set()
+        await asyncio.gather(*running)
+        return [one.sent[0]["status"] for one in requests]
+
+    assert asyncio.run(story()) == [200] * 5
+
+
 def test_a_request_for_which_there_is_no_memory_gets_an_answer() -> None:
     async def full(scope: Any, receive: Any, send: Any) -> None:
         raise MemoryError

@@ -7,6 +7,7 @@ the request. It also answers a query string that is not UTF-8 by itself, with an
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -49,13 +50,16 @@ class Intake:
             await _refuse(OverloadedError.by_bodies(), receive, send)
             return
         self._taken_in += size
+        body = _Body(receive, self._limit, self._seconds, size, self._give_back)
         try:
-            await self._pass_on(scope, receive, send)
+            await self._pass_on(scope, body, receive, send)
         finally:
-            self._taken_in -= size
+            self._give_back(body.held)
 
-    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = _Body(receive, self._limit, self._seconds)
+    def _give_back(self, size: int) -> None:
+        self._taken_in -= size
+
+    async def _pass_on(self, scope: Scope, body: _Body, receive: Receive, send: Send) -> None:
         answering = False
 
         async def noticed(message: Message) -> None:
@@ -90,8 +94,12 @@ class Intake:
 class _Body:
     """A body on its way in. When it is too much or too late, it looks to the application as if the client had gone."""
 
-    def __init__(self, receive: Receive, limit: int, seconds: float) -> None:
+    def __init__(
+        self, receive: Receive, limit: int, seconds: float, held: int, give_back: Callable[[int], None]
+    ) -> None:
         self.fault: ToolError | None = None
+        self.held = held
+        self._give_back = give_back
         self._receive = receive
         self._limit = limit
         self._seconds = seconds
@@ -113,6 +121,10 @@ class _Body:
             self.fault = BodyTooLargeError.over(self._limit)
             return {"type": "http.disconnect"}
         self._complete = not message.get("more_body", False)
+        if self._complete and self.held > self._received:
+            # It is known now how large it is; a request may stay open for long after it has said what it wants.
+            self._give_back(self.held - self._received)
+            self.held = self._received
         return message
 
 
