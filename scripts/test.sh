@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the tests once for each database there is; arguments go to pytest. TOOLHUB_TEST_POSTGRES_URL names a
-# PostgreSQL server on which test databases may be made. All tests run on as many cores as there are; a choice of them,
-# given by arguments, on one.
+# PostgreSQL server on which test databases may be made. All tests run side by side, one more than there are
+# cores, because many of them wait; a choice of them, given by arguments, runs one after the other.
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PWD/.venv/bin:$PATH
@@ -14,7 +14,7 @@ run() {
 }
 
 chosen=$#
-[ "$chosen" -gt 0 ] || set -- -n auto --dist worksteal
+[ "$chosen" -gt 0 ] || set -- -n $(($(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal
 coverage erase
 TOOLHUB_TEST_DATABASE=sqlite run SQLite "$@"
 tested="SQLite only (set TOOLHUB_TEST_POSTGRES_URL to test PostgreSQL too)"

@@ -29,9 +29,10 @@ else:
     os.environ.pop("DATABASE_URL", None)
 
 from toolhub.settings import *  # noqa: E402
-from toolhub.settings import DATABASES  # noqa: E402
+from toolhub.settings import DATABASES, INSTALLED_APPS  # noqa: E402
 
 if DATABASES["default"]["ENGINE"] == "toolhub.sqlite":
     # A file, not memory: several threads and processes work on it at once, as they do in earnest.
     DATABASES["default"]["TEST"] = {"NAME": str(_home / "test.sqlite3")}
+INSTALLED_APPS = ["tests.database", *INSTALLED_APPS]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -1,0 +1,1 @@
+"""How tests empty the database: quickly. Every test that commits needs it, and there are thousands of them."""
