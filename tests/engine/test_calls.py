@@ -500,3 +500,34 @@ def test_every_error_knows_its_call(hub: Hub, programmable: Programmable, alice:
         call("nope", {}, alice)
     assert caught.value.call_id == Call.objects.get().id
     assert caught.value.duration_ms is not None
+
+
+@pytest.mark.parametrize(
+    ("kept", "arguments", "result"),
+    [
+        ("none", "", ""),
+        ("redacted", '{"value":1,"text":"api_key=***"}', ""),
+        ("full", '{"value":1,"text":"api_key=***"}', '{"value":1}'),
+    ],
+)
+def test_keeps_of_arguments_and_answers_what_the_operator_wants(
+    programmable: Programmable, alice: Caller, settings: Any, kept: str, arguments: str, result: str
+) -> None:
+    settings.TOOLHUB_PAYLOADS = kept
+    call("programmable", {"value": 1, "text": "api_key=abcdef123456"}, alice)
+    row = Call.objects.get()
+    assert (row.arguments, row.result) == (arguments, result)
+    assert row.argument_bytes > 0
+    assert row.result_bytes == len('{"value":1}')
+
+
+def test_keeps_no_more_than_fits(programmable: Programmable, alice: Caller, settings: Any) -> None:
+    long = "ä" * 100_000
+    for kept, most in (("redacted", 2 * 1024), ("full", 64 * 1024)):
+        settings.TOOLHUB_PAYLOADS = kept
+        programmable.outcomes = [{"text": [long] * 30}]
+        call("programmable", {"text": long}, alice)
+        row = Call.objects.latest("started_at")
+        assert len(row.arguments.encode()) <= most
+        assert len(row.result.encode()) <= most
+        assert row.argument_bytes > most
