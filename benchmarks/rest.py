@@ -210,7 +210,9 @@ def measure_calls(directory: Path, seconds: float, rounds: int) -> None:
         print(f"\n{clients} keep-alive client{'s' * (clients > 1)}")
         for target in targets:
             rate, middle = statistics.median(target.rates[clients]), statistics.median(target.times[clients])
-            print(f"  {target.name:<18} {rate:8,.0f} /s   p50 {middle:7.2f} ms   {rate / reference:5.2f} x ninja view")
+            slow = statistics.quantiles(target.times[clients], n=100)[98]
+            times = f"p50 {middle:7.2f} ms   p99 {slow:7.2f} ms"
+            print(f"  {target.name:<18} {rate:8,.0f} /s   {times}   {rate / reference:5.2f} x ninja view")
 
 
 def measure_lists(directory: Path, seconds: float, numbers: list[int]) -> None:
