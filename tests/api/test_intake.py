@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tools_app.api import intake
-from tools_app.api.asgi import Message
 from tools_app.api.intake import Intake
+from tools_app.asgi import Message
 
 LIMIT = 1000
 

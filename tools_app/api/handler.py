@@ -19,7 +19,7 @@ from django.http.response import HttpResponseBase
 from django.middleware.security import SecurityMiddleware
 from django.urls import set_script_prefix
 
-from tools_app.api.asgi import Receive
+from tools_app.asgi import whole_body
 
 
 class RestHandler(ASGIHandler):
@@ -34,7 +34,7 @@ class RestHandler(ASGIHandler):
 
     async def handle(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request; when the client hangs up before that, what was going on for it is cancelled."""
-        body = await _body(receive)
+        body = await whole_body(receive)
         if body is None:
             return
         set_script_prefix(get_script_prefix(scope))
@@ -58,18 +58,6 @@ class _Security(SecurityMiddleware):
     async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.process_request(request) or await self.get_response(request)  # type: ignore[misc]
         return self.process_response(request, response)
-
-
-async def _body(receive: Receive) -> bytes | None:
-    """The whole body, whose size has been looked after; None when the client is gone."""
-    parts = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        parts.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _complete(response: Any) -> Any:

@@ -12,8 +12,8 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from tools_app.api import errors
-from tools_app.api.asgi import Application, Message, Receive, Scope, Send
 from tools_app.api.errors import AddressTooLongError, BodyTimeoutError, BodyTooLargeError, HeadersTooLargeError
+from tools_app.asgi import Application, Message, Receive, Scope, Send
 from tools_app.errors import OverloadedError, ToolError, ValidationError
 
 MOST_ADDRESS_BYTES: Final = 8 * 1024

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from tools_app import engine
+from tools_app.asgi import whole_body
 from tools_app.errors import AuthenticationError, StorageBusyError, ToolError, shortened
 from tools_app.mcp_server import frames, gate
 from tools_app.mcp_server.frames import Unreadable
@@ -94,7 +95,7 @@ class Http:
         message = None
         if request.method == "POST":
             gate.check_form(request)
-            body = await _body(receive)
+            body = await whole_body(receive)
             if body is None:
                 return
             message = frames.read(body)
@@ -146,18 +147,6 @@ async def _refused(error: Exception, scope: Scope) -> Refused:
                 engine.note_refusal(error, door=DOOR)
             return Refused.by(error)
     return Refused.by(await engine.report(error, door=DOOR, where=where))
-
-
-async def _body(receive: Receive) -> bytes | None:
-    """All of a body; None when its sender is gone."""
-    parts = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        parts.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return b"".join(parts)
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
