@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from tools_app.content import Audio, EmbeddedResource, Image, ResourceLink
     from tools_app.errors import (
         ApiError,
         ConfigurationError,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "tools_app.tool": ("Caller", "Context", "Example", "Hints", "Pack", "Tool", "ToolParameter", "tool"),
+    "tools_app.content": ("Audio", "EmbeddedResource", "Image", "ResourceLink"),
     "tools_app.policies": ("Rate",),
     "tools_app.signatures": ("Number", "Says"),
     "tools_app.errors": (
@@ -47,17 +49,21 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "ApiError",
+    "Audio",
     "Caller",
     "ConfigurationError",
     "Context",
+    "EmbeddedResource",
     "Example",
     "Hints",
+    "Image",
     "InvalidArgumentsError",
     "NotFoundError",
     "Number",
     "Pack",
     "Problem",
     "Rate",
+    "ResourceLink",
     "Says",
     "Tool",
     "ToolError",

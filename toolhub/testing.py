@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
+from tools_app import content
 from tools_app.errors import ToolError, ToolExecutionError, ToolTimeoutError
 from tools_app.redaction import one_line
 from tools_app.schemas import parts_of
@@ -84,6 +85,8 @@ async def _called(tool: Tool, arguments: dict[str, Any], *, in_thread: bool) -> 
 
 
 def _shaped(tool: Tool, answer: Any, *, raw: bool) -> Any:
+    if (pieces := content.parts_in(answer)) is not None:
+        return [content.wire_of(piece) for piece in pieces]
     data = to_jsonable_python(answer, inf_nan_mode="constants")
     if tool.minimal is not None and not raw:
         data = to_jsonable_python(tool.minimal(data), inf_nan_mode="constants")

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from tools_app import conf, hygiene, redaction
+from tools_app import conf, content, hygiene, redaction
+from tools_app.content import Part
 from tools_app.errors import Problem, ToolError, ToolExecutionError, ValidationError
 from tools_app.tool import Tool
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A result in the three forms that the doors need; made once."""
+    """A result in the forms that the doors need; made once."""
 
     value: Any
     text: str
     structured: dict[str, Any] | None
     size: int
+    # Where a tool answered with more than data: its pieces, which are the value too.
+    content: Sequence[dict[str, Any]] | None = None
 
 
 def shaped(tool: Tool, returned: Any, *, raw: bool) -> Answer:
@@ -29,6 +33,8 @@ def shaped(tool: Tool, returned: Any, *, raw: bool) -> Answer:
     Raises:
         ToolExecutionError: it is not JSON, does not fit the declared output, or is too large.
     """
+    if (pieces := _pieces(tool, returned)) is not None:
+        return _of_pieces(tool, pieces)
     data = jsonable(tool, returned)
     if tool.minimal is not None and not raw:
         data = jsonable(tool, tool.minimal(data))
@@ -42,6 +48,33 @@ def shaped(tool: Tool, returned: Any, *, raw: bool) -> Answer:
     value = {"success": True, "message": hygiene.cleaned(tool.done), "data": data} if tool.done else data
     text = _text(tool, value)
     return Answer(value, text, data if isinstance(data, dict) else None, _size(tool, text))
+
+
+def _pieces(tool: Tool, returned: Any) -> Sequence[str | Part] | None:
+    try:
+        return content.parts_in(returned)
+    except TypeError as error:
+        raise ToolExecutionError.of(tool.name, error, str(error)) from error
+
+
+def _of_pieces(tool: Tool, pieces: Sequence[str | Part]) -> Answer:
+    """Content goes out as it is: there is no short form of a picture, and nothing to check it against."""
+    if tool.output_checker is not None:
+        raise ToolExecutionError.of(tool.name, "content instead of the answer that the output schema describes")
+    wires = [_cleaned_piece(content.wire_of(piece)) for piece in pieces]
+    text = "\n".join(hygiene.cleaned(piece if isinstance(piece, str) else piece.in_words()) for piece in pieces)
+    return Answer(wires, text, None, _size(tool, _dumped(tool, wires)), wires)
+
+
+def _cleaned_piece(wire: dict[str, Any]) -> dict[str, Any]:
+    # What is in base64 can hide nothing from a person, and may be long.
+    if "data" in wire:
+        return wire
+    if "blob" in wire.get("resource", ()):
+        blob = wire["resource"].pop("blob")
+        return {**wire, "resource": {**hygiene.cleaned_json(wire["resource"]), "blob": blob}}
+    shown: dict[str, Any] = hygiene.cleaned_json(wire)
+    return shown
 
 
 def own(value: dict[str, Any]) -> Answer:

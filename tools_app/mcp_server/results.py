@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -24,10 +24,11 @@ def succeeded(result: Result) -> WireResult:
     meta: dict[str, Any] = {"toolhub/callId": result.call_id}
     if result.answered_by:
         meta["toolhub/answeredBy"] = result.answered_by
-    wire = _wire([result.answer.text], failed=False, meta=meta)
+    answer = result.answer
+    wire = _wire(answer.content or [_text(answer.text)], failed=False, meta=meta)
     tool = result.entry.tool
-    if result.answer.structured is not None and tool is not None and listed_output(tool) is not None:
-        wire["structuredContent"] = result.answer.structured
+    if answer.structured is not None and tool is not None and listed_output(tool) is not None:
+        wire["structuredContent"] = answer.structured
     return wire
 
 
@@ -42,7 +43,7 @@ def failed(error: ToolError) -> WireResult:
         meta["toolhub/callId"] = error.call_id
     if error.replayed:
         meta["toolhub/answeredBy"] = "replay"
-    return _wire([error.message, more] if more else [error.message], failed=True, meta=meta)
+    return _wire([_text(text) for text in (error.message, more) if text], failed=True, meta=meta)
 
 
 def wire_form(error: ToolError) -> Any:
@@ -50,14 +51,18 @@ def wire_form(error: ToolError) -> Any:
     return to_jsonable_python(error.as_dict(), inf_nan_mode="null", fallback=str)
 
 
-def _wire(texts: list[str], *, failed: bool, meta: dict[str, Any]) -> WireResult:
+def _wire(content: Sequence[dict[str, Any]], *, failed: bool, meta: dict[str, Any]) -> WireResult:
     # The SDK fills in `resultType` for its models only; the handshake era never sees it.
     return {
-        "content": [{"type": "text", "text": text} for text in texts],
+        "content": list(content),
         "isError": failed,
         "_meta": meta,
         "resultType": "complete",
     }
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
 
 
 def _more(error: ToolError) -> Iterator[str]:

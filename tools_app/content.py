@@ -1,0 +1,153 @@
+"""What a tool can answer beside data: pictures, sound, files, and where to find them.
+
+A tool returns one of these, or a list of them and of texts. Agents get them as they are; whoever reads only text is
+told what there was.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]{1,64}/[\w!#$&^.+-]{1,64}(?:; ?[\w.-]{1,64}=[\w.-]{1,64}){0,4}", re.ASCII)
+URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}:[!-~]{1,2000}")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of an answer that is more than text."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: object) -> NoReturn:
+        # A return annotation that names one promises no structured answer, and so no output schema.
+        raise TypeError(f"{cls.__name__} is content, and has no schema")
+
+    def wire(self) -> dict[str, Any]:
+        """As it leaves, over MCP and REST alike."""
+        raise NotImplementedError
+
+    def in_words(self) -> str:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class _Media(Part):
+    data: bytes
+    mime_type: str
+
+    def __post_init__(self) -> None:
+        kind = type(self).__name__.lower()
+        if not self.data:
+            raise ValueError(f"an {kind} without data")
+        if not MEDIA_TYPE.fullmatch(self.mime_type) or not self.mime_type.startswith(f"{kind}/"):
+            raise ValueError(f"{self.mime_type!r} is no media type of an {kind}")
+
+    def wire(self) -> dict[str, Any]:
+        kind = type(self).__name__.lower()
+        return {"type": kind, "data": _base64(self.data), "mimeType": self.mime_type}
+
+    def in_words(self) -> str:
+        return f"[{self.mime_type}, {len(self.data):,} bytes]"
+
+
+@dataclass(frozen=True, slots=True)
+class Image(_Media):
+    mime_type: str = "image/png"
+
+
+@dataclass(frozen=True, slots=True)
+class Audio(_Media):
+    mime_type: str = "audio/wav"
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedResource(Part):
+    """A file in the answer itself: text, or bytes of any kind."""
+
+    uri: str
+    content: str | bytes
+    mime_type: str = ""
+
+    def __post_init__(self) -> None:
+        check_uri(self.uri)
+        check_media_type(self.mime_type)
+
+    def wire(self) -> dict[str, Any]:
+        return {"type": "resource", "resource": contents(self.uri, self.content, self.mime_type)}
+
+    def in_words(self) -> str:
+        if isinstance(self.content, str):
+            return self.content
+        return f"[{self.uri}, {self.mime_type or 'bytes'}, {len(self.content):,} bytes]"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceLink(Part):
+    """Where something can be read."""
+
+    uri: str
+    name: str
+    title: str = ""
+    description: str = ""
+    mime_type: str = ""
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        check_uri(self.uri)
+        check_media_type(self.mime_type)
+        if not self.name:
+            raise ValueError("a link without a name")
+
+    def wire(self) -> dict[str, Any]:
+        told = {"title": self.title, "description": self.description, "mimeType": self.mime_type}
+        wire: dict[str, Any] = {"type": "resource_link", "uri": self.uri, "name": self.name}
+        wire.update((key, value) for key, value in told.items() if value)
+        if self.size is not None:
+            wire["size"] = self.size
+        return wire
+
+    def in_words(self) -> str:
+        return f"[{self.title or self.name}: {self.uri}]"
+
+
+def contents(uri: str, content: str | bytes, mime_type: str = "") -> dict[str, Any]:
+    """A resource as it is read."""
+    told: dict[str, Any] = {"uri": uri, "mimeType": mime_type} if mime_type else {"uri": uri}
+    return told | ({"text": content} if isinstance(content, str) else {"blob": _base64(content)})
+
+
+def parts_in(returned: object) -> Sequence[str | Part] | None:
+    """What a tool returned, piece by piece; None when it is plain data.
+
+    Raises:
+        TypeError: there is data among the pieces, which has no place there.
+    """
+    if isinstance(returned, Part):
+        return (returned,)
+    if not isinstance(returned, list | tuple) or not any(isinstance(piece, Part) for piece in returned):
+        return None
+    for piece in returned:
+        if not isinstance(piece, str | Part):
+            raise TypeError(f"{type(piece).__name__} among texts and content")
+    return returned
+
+
+def wire_of(piece: str | Part) -> dict[str, Any]:
+    return {"type": "text", "text": piece} if isinstance(piece, str) else piece.wire()
+
+
+def check_uri(uri: str) -> None:
+    if not URI.fullmatch(uri):
+        raise ValueError(f"{uri[:100]!r} is no URI")
+
+
+def check_media_type(mime_type: str) -> None:
+    if mime_type and not MEDIA_TYPE.fullmatch(mime_type):
+        raise ValueError(f"{mime_type[:100]!r} is no media type")
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
