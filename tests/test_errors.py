@@ -48,6 +48,7 @@ TABLE = [
     ("CIRCUIT_OPEN", "CircuitOpenError", 503, True, "WARNING"),
     ("CONFIGURATION_ERROR", "ConfigurationError", 500, False, "ERROR"),
     ("CONFLICT", "ConflictError", 409, False, "WARNING"),
+    ("INPUT_REQUIRED", "InputRequiredError", 409, False, "WARNING"),
     ("IDEMPOTENCY_IN_PROGRESS", "IdempotencyInProgressError", 409, True, "WARNING"),
     ("IDEMPOTENCY_MISMATCH", "IdempotencyMismatchError", 422, False, "WARNING"),
     ("INTERNAL_ERROR", "InternalError", 500, False, "ERROR"),

@@ -167,6 +167,7 @@ METHODS: Final[dict[str, str]] = {
     "tools/list": LIST,
     "tools/call": EXECUTE,
     "server/discover": OPEN,
+    "logging/setLevel": OPEN,
     "ping": OPEN,
     "subscriptions/listen": OPEN,
 }

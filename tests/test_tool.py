@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
+from tools_app.deadline import Deadline
 from tools_app.errors import InvalidArgumentsError
 from tools_app.schemas import Schema
 from tools_app.signatures import Says
@@ -605,4 +606,4 @@ def test_places_are_the_same_on_every_machine(path: str, module: str, shown: str
 
 def a_context(seconds: float = 30) -> Context:
     caller = Caller("key", "key:1", "Ann")
-    return Context("call", "tool", caller, time.monotonic() + seconds, logging.getLogger("test"))
+    return Context("call", "tool", caller, Deadline(seconds), logging.getLogger("test"))

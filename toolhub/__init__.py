@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tools_app.errors import (
         ApiError,
         ConfigurationError,
+        InputRequiredError,
         InvalidArgumentsError,
         NotFoundError,
         Problem,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         ValidationError,
     )
     from tools_app.policies import Rate
+    from tools_app.questions import Elicit, Reply, Roots, Sample
     from tools_app.signatures import Number, Says
     from tools_app.tool import Caller, Context, Example, Hints, Pack, Tool, ToolParameter, tool
 
@@ -30,10 +32,12 @@ _HOMES = {
     "tools_app.tool": ("Caller", "Context", "Example", "Hints", "Pack", "Tool", "ToolParameter", "tool"),
     "tools_app.content": ("Audio", "EmbeddedResource", "Image", "ResourceLink"),
     "tools_app.policies": ("Rate",),
+    "tools_app.questions": ("Elicit", "Reply", "Roots", "Sample"),
     "tools_app.signatures": ("Number", "Says"),
     "tools_app.errors": (
         "ApiError",
         "ConfigurationError",
+        "InputRequiredError",
         "InvalidArgumentsError",
         "NotFoundError",
         "Problem",
@@ -53,17 +57,22 @@ __all__ = [
     "Caller",
     "ConfigurationError",
     "Context",
+    "Elicit",
     "EmbeddedResource",
     "Example",
     "Hints",
     "Image",
+    "InputRequiredError",
     "InvalidArgumentsError",
     "NotFoundError",
     "Number",
     "Pack",
     "Problem",
     "Rate",
+    "Reply",
     "ResourceLink",
+    "Roots",
+    "Sample",
     "Says",
     "Tool",
     "ToolError",

@@ -110,6 +110,7 @@ TOOLHUB_MAX_ANSWER_BYTES = env.number("TOOLHUB_MAX_ANSWER_BYTES", 8 * 1024 * 102
 TOOLHUB_CACHE_BYTES = env.number("TOOLHUB_CACHE_BYTES", 64 * 1024 * 1024, 0, 16 * 1024**3)
 TOOLHUB_MCP_SESSIONS = env.number("TOOLHUB_MCP_SESSIONS", 1_000, 0, 100_000)
 TOOLHUB_MCP_IDLE_SECONDS = env.number("TOOLHUB_MCP_IDLE_SECONDS", 600, 1, 86_400)
+TOOLHUB_ASK_SECONDS = env.number("TOOLHUB_ASK_SECONDS", 300, 1, 3_600)
 
 # --- what is kept, and how long ------------------------------------------------------------------------------
 TOOLHUB_PAYLOADS = env.choice("TOOLHUB_PAYLOADS", "redacted", ("none", "redacted", "full"))

@@ -18,12 +18,12 @@ import asyncio
 import inspect
 import logging
 import re
-import time
 from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
 from tools_app import content
+from tools_app.deadline import Deadline
 from tools_app.errors import ToolError, ToolExecutionError, ToolTimeoutError
 from tools_app.redaction import one_line
 from tools_app.schemas import parts_of
@@ -44,7 +44,7 @@ def context(tool: Tool, *, seconds: float = SECONDS, caller: Caller | None = Non
         call_id="test",
         tool=tool.name,
         caller=caller or Caller("local", "local:test", "test", EVERYTHING),
-        deadline=time.monotonic() + seconds,
+        deadline=Deadline(seconds),
         log=logging.getLogger(f"tools_app.tool.{tool.name}"),
     )
 

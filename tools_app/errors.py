@@ -15,6 +15,7 @@
     ├── IdempotencyInProgressError    IDEMPOTENCY_IN_PROGRESS    409  a call with the same key is under way
     ├── IdempotencyMismatchError      IDEMPOTENCY_MISMATCH       422  the key was used for another request
     ├── OutcomeUnknownError           OUTCOME_UNKNOWN            409  the call with that key was broken off
+    ├── InputRequiredError            INPUT_REQUIRED             409  the tool has a question, and nobody to ask
     ├── ToolTimeoutError              TIMEOUT                    408  the deadline passed
     ├── ToolExecutionError            TOOL_EXECUTION_ERROR       500  a tool broke in a way nobody foresaw
     ├── NotFoundError                 NOT_FOUND                  404  the upstream has no such thing
@@ -301,6 +302,26 @@ class OverloadedError(ToolError):
             retry_after=1,
             next_step="Send again in a moment, less at once.",
         )
+
+
+class InputRequiredError(ToolError):
+    """A tool cannot go on without an answer that it cannot get."""
+
+    code = "INPUT_REQUIRED"
+    status = 409
+    default_message = "The tool needs an answer from you, and cannot ask for it here"
+    default_next_step = "Call it from an MCP client that can be asked."
+
+    @classmethod
+    def nobody_can(cls, capability: str) -> InputRequiredError:
+        """This client never said that it can do that."""
+        what = {"elicitation": "ask its user", "sampling": "ask its model", "roots": "name its roots"}[capability]
+        message = f"The tool needs a client that can {what} ({capability}), and this one cannot"
+        return cls(message, context={"capability": capability})
+
+    @classmethod
+    def unanswered(cls, why: str, detail: object = None) -> InputRequiredError:
+        return cls(f"The tool asked a question and got no answer: {why}", detail=detail, next_step="Call again.")
 
 
 class ShuttingDownError(ToolError):

@@ -73,6 +73,24 @@ def decrypted(kept: bytes) -> bytes | None:
         return None
 
 
+def sealed(plain: bytes) -> str:
+    """For something that somebody else keeps for us, and can neither read nor change."""
+    return encrypted(plain).decode()
+
+
+def unsealed(kept: str, seconds: int) -> bytes | None:
+    """What was sealed; None when that is longer ago than so many seconds, or when it is not exactly what was given."""
+    from cryptography.fernet import InvalidToken
+
+    try:
+        # Fernet passes over what follows the end of a token.
+        if base64.urlsafe_b64encode(base64.urlsafe_b64decode(kept)).decode() != kept:
+            return None
+        return _fernet().decrypt(kept, seconds)
+    except (InvalidToken, ValueError):
+        return None
+
+
 def _fernet() -> MultiFernet:
     # An agent waits for the start of this process, and most never need it.
     from cryptography.fernet import Fernet, MultiFernet

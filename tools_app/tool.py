@@ -20,15 +20,16 @@ import json
 import logging
 import re
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, overload
 
 from tools_app import signatures
 from tools_app.checker import Checker
+from tools_app.deadline import Deadline
 from tools_app.errors import InvalidArgumentsError
 from tools_app.policies import Rate
+from tools_app.questions import LEVELS, NOBODY, Client, Elicit, Question, Reply, Sample, Sampled
 from tools_app.reach import EVERYWHERE, Reach
 from tools_app.schemas import Schema, SchemaError, faults, take_messages
 
@@ -109,12 +110,48 @@ class Context:
     call_id: str
     tool: str
     caller: Caller
-    deadline: float
+    deadline: Deadline
     log: logging.Logger | logging.LoggerAdapter[logging.Logger]
+    client: Client = NOBODY
 
     def remaining(self) -> float:
         """Seconds until the deadline of this call."""
-        return max(0.0, self.deadline - time.monotonic())
+        return self.deadline.remaining()
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Tell the client how far this is, if it wants to know. Also from a tool that blocks."""
+        self.client.progress(done, total, message)
+
+    def tell(self, message: str, level: str = "info", **data: Any) -> None:
+        """Tell the client something on the way; `log` is for operators. Also from a tool that blocks."""
+        if level not in LEVELS:
+            raise ValueError(f"{level!r} is none of {', '.join(LEVELS)}")
+        self.client.tell(level, message, data)
+
+    def can_ask(self, kind: type[Question]) -> bool:
+        """Whether the client answers questions of this kind: `Elicit`, `Sample`, `Roots`."""
+        return self.client.can(kind.capability)
+
+    async def ask(self, **questions: Question) -> Mapping[str, Any]:
+        """Ask the client several things at once. The deadline stands still until it has answered.
+
+        Where clients answer by calling again, the tool begins anew: ask before anything is changed.
+
+        Raises:
+            InputRequiredError: the client cannot be asked, or gives no answer.
+        """
+        with self.deadline.standing_still():
+            return await self.client.ask(questions)
+
+    async def elicit(self, message: str, form: Any) -> Reply:
+        """Ask the person behind the agent. `form` is a flat pydantic model or schema; more about it at `Elicit`."""
+        reply: Reply = (await self.ask(answer=Elicit(message, form)))["answer"]
+        return reply
+
+    async def sample(self, prompt: str, *, max_tokens: int = 1000, system: str = "") -> Sampled:
+        """Ask the model of the client."""
+        sampled: Sampled = (await self.ask(sample=Sample(prompt, max_tokens=max_tokens, system=system)))["sample"]
+        return sampled
 
 
 @dataclass(frozen=True, slots=True)

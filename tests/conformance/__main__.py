@@ -21,10 +21,6 @@ SUITE = MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
 REVISIONS = ("2026-07-28", "2025-11-25")
 # Scenarios of which a part cannot pass, and that part.
 PARTLY = {
-    "server-stateless": {  # A tool that asks its client for something.
-        "sep-2575-server-rejects-undeclared-capability",
-        "sep-2575-missing-capability-http-400",
-    },
     "caching": {  # Lists of what is not offered.
         "sep-2549-prompts-list-caching-hints",
         "sep-2549-resources-list-caching-hints",

@@ -31,6 +31,7 @@ from tools_app.errors import (
     ValidationError,
 )
 from tools_app.models import Call, ErrorGroup, ErrorLog
+from tools_app.questions import NOBODY
 from tools_app.tool import Caller, Hints, Tool, tool
 
 
@@ -479,7 +480,7 @@ def test_refuses_new_calls_while_it_drains(hub: Hub, programmable: Programmable,
         closing = asyncio.create_task(engine.close(5))
         await asyncio.sleep(0)
         with pytest.raises(ShuttingDownError):
-            await calls.call("echo", {"message": "late"}, alice, door="code", options=engine.Options())
+            await calls.call("echo", {"message": "late"}, alice, door="code", options=engine.Options(), client=NOBODY)
         finish.set()
         await closing
         return (await running).answer.value

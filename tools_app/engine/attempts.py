@@ -15,6 +15,7 @@ from tools_app.engine.guards import Guards, Place
 from tools_app.engine.workers import Workers
 from tools_app.errors import ToolError, ToolExecutionError, ToolTimeoutError
 from tools_app.policies import Backoff
+from tools_app.questions import Asked
 from tools_app.tool import Context, Tool
 
 log = logging.getLogger("tools_app.calls")
@@ -53,7 +54,7 @@ class Attempts:
         Raises:
             ToolError: what the last attempt ended with, or why there was none.
         """
-        deadline = asyncio.timeout(plan.context.remaining())
+        deadline = plan.context.deadline.enforced()
         try:
             async with deadline:
                 return await self._until_it_works(plan, before, deadline)
@@ -106,7 +107,9 @@ class Attempts:
                 raise
             # Nobody cancelled this call: the tool let a cancellation of its own escape.
             raise unforeseen(tool, error) from error
-        except (Exception, SystemExit) as error:
+        except (Asked, KeyboardInterrupt):
+            raise
+        except BaseException as error:
             raise unforeseen(tool, error) from error
 
 

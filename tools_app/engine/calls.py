@@ -33,6 +33,7 @@ from tools_app.errors import (
 )
 from tools_app.models.tools import POLICY
 from tools_app.policies import Rate
+from tools_app.questions import NOBODY, Asked, Client
 from tools_app.tool import Caller
 
 log = logging.getLogger("tools_app.calls")
@@ -58,7 +59,7 @@ class Options:
         for part, shown in _OPTIONS.items():
             low, high = POLICY[part]
             value = getattr(self, part)
-            if value is not None and not low <= value <= high:
+            if value is not None and not (type(value) is int and low <= value <= high):
                 message = f"options.{shown} must be between {low} and {high}"
                 problems.append(Problem(f"/options/{shown}", message, f"{low} to {high}"))
         if problems:
@@ -99,7 +100,14 @@ class Calls:
         self._idle = asyncio.Event()
 
     async def call(
-        self, name: str, arguments: Mapping[str, Any] | None, caller: Caller, *, door: str, options: Options
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        caller: Caller,
+        *,
+        door: str,
+        options: Options,
+        client: Client,
     ) -> Result:
         """Run a tool. Whatever goes wrong is a `ToolError`, and is recorded before it is raised."""
         one = Record(self.journal, name, caller, door, dry=options.dry_run)
@@ -107,7 +115,10 @@ class Calls:
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._under_way.add(task)
         try:
-            return await self._call(one, name, arguments, options)
+            return await self._call(one, name, arguments, options, client)
+        except Asked:
+            await one.asked()
+            raise
         except ToolError as error:
             await one.failed(error)
             raise
@@ -128,7 +139,9 @@ class Calls:
                 self._idle.set()
             logs.call_id.reset(token)
 
-    async def _call(self, one: Record, name: str, arguments: Mapping[str, Any] | None, options: Options) -> Result:
+    async def _call(
+        self, one: Record, name: str, arguments: Mapping[str, Any] | None, options: Options, client: Client
+    ) -> Result:
         if self.closing:
             raise ShuttingDownError
         if self.journal.trouble:
@@ -139,14 +152,17 @@ class Calls:
         options.check()
         given, raw = one.given(tool, arguments)
         converted = tool.checked(given)
-        plan = one.plan(entry, tool, converted, options.timeout_ms, options.retries, options.retry_delay_ms)
+        cached = bool(entry.policy.cache_seconds) and options.idempotency_key is None
+        # What others are given as well must not depend on what one of them says.
+        client = NOBODY if cached else client
+        plan = one.plan(entry, tool, converted, client, options.timeout_ms, options.retries, options.retry_delay_ms)
         if options.dry_run:
             return _result(one, entry, answers.own(self._outlook(entry, plan, given)))
         self.guards.count(caller.id, entry.name, _rate(entry, caller))
         log.info("Tool invoked", extra={"tool": tool.name, "caller": str(caller), "door": one.call.door})
         if options.idempotency_key is not None and (said := await one.earlier(options.idempotency_key, given)):
             answer = one.replayed(said)
-        elif entry.policy.cache_seconds and options.idempotency_key is None:
+        elif cached:
             answer = await self._cached(one, entry, plan, given, raw)
         else:
             answer = await self._run(one, plan, raw)

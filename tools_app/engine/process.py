@@ -21,6 +21,7 @@ from tools_app.engine.failures import failure
 from tools_app.engine.writer import Entry
 from tools_app.errors import InternalError, ToolError
 from tools_app.models import Call
+from tools_app.questions import NOBODY, Client
 from tools_app.tool import Caller
 
 log = logging.getLogger("tools_app.engine")
@@ -51,14 +52,16 @@ async def call(
     *,
     door: str,
     options: Options = _DEFAULTS,
+    client: Client = NOBODY,
 ) -> Result:
-    """Run a tool for a caller.
+    """Run a tool for a caller. It can speak to the `client` while it runs.
 
     Raises:
         ToolError: whatever went wrong; it is on record already and knows its `call_id` and `duration_ms`.
+        Asked: the tool has questions, and the client answers by calling again.
     """
     loop, calls = _started()
-    work = calls.call(name, arguments, caller, door=door, options=options)
+    work = calls.call(name, arguments, caller, door=door, options=options, client=client)
     if asyncio.get_running_loop() is loop:
         return await work
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
@@ -81,7 +84,7 @@ def call_sync(
     if transaction.get_connection().in_atomic_block:
         raise RuntimeError("a tool cannot be called inside a transaction: its journal entry could not be committed")
     loop, calls = _started()
-    work = calls.call(name, arguments, caller, door=door, options=options)
+    work = calls.call(name, arguments, caller, door=door, options=options, client=NOBODY)
     return asyncio.run_coroutine_threadsafe(work, loop).result()
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tools_app import conf, database, json_text, redaction
 from tools_app.catalog import Entry
+from tools_app.deadline import Deadline
 from tools_app.engine import answers, replies
 from tools_app.engine.answers import Answer
 from tools_app.engine.attempts import Plan
@@ -37,6 +38,7 @@ from tools_app.errors import (
 )
 from tools_app.models import Call, IdempotencyKey
 from tools_app.policies import Backoff
+from tools_app.questions import Client
 from tools_app.tool import RAW_PARAMETER, Caller, Context, Tool
 
 log = logging.getLogger("tools_app.calls")
@@ -111,6 +113,7 @@ class Record:
         entry: Entry,
         tool: Tool,
         arguments: Any,
+        client: Client,
         timeout_ms: int | None,
         retries: int | None,
         retry_delay_ms: int | None,
@@ -123,7 +126,7 @@ class Record:
         return Plan(
             tool=tool,
             arguments=arguments,
-            context=Context(self.call.id, entry.name, self.caller, time.monotonic() + timeout_ms / 1000, adapter),
+            context=Context(self.call.id, entry.name, self.caller, Deadline(timeout_ms / 1000), adapter, client),
             timeout_ms=timeout_ms,
             retries=policy.retries if retries is None else retries,
             backoff=Backoff(base=delay_ms / 1000),
@@ -210,6 +213,14 @@ class Record:
             log.exception("call %s is not on record", call.id)
         error.call_id, error.duration_ms = self.call_id, self.duration_ms
 
+    async def asked(self) -> None:
+        """The call ended with a question; whoever answers it calls again. Nothing has been done yet."""
+        log.info("Tool asked", extra={"tool": self.call.tool_name, "ms": self.call.duration_ms})
+        try:
+            await self._end(Call.Status.ASKED)
+        except StorageBusyError:
+            log.exception("call %s is not on record", self.call.id)
+
     async def cancelled(self, by: str) -> None:
         log.warning("[%s] Cancelled by %s", self.call.tool_name, by)
         if self._ended or self.dry:
@@ -281,6 +292,8 @@ class Record:
         """What the next call with the same key will be told. What may be repeated and may pass, it may try again."""
         if self._claim is None:
             return None
+        if self.call.status == Call.Status.ASKED:
+            return replies.reply(self._claim, self.call, None, None)
         if answer is None and error is None:
             # Cancelled while it ran: only a tool that may be repeated gives the key back.
             return replies.reply(self._claim, self.call, None, None) if self._repeatable else None

@@ -17,6 +17,7 @@ from mcp_types import INTERNAL_ERROR, NotificationParams, SubscriptionsListenReq
 from tools_app import catalog, conf
 from tools_app.catalog import Snapshot
 from tools_app.errors import StorageBusyError, ToolError
+from tools_app.mcp_server.connections import connection_of
 from tools_app.tool import Caller
 
 log = logging.getLogger("tools_app.mcp")
@@ -64,8 +65,7 @@ class Changes:
 
     async def join(self, context: RequestContext, _: NotificationParams) -> None:
         """A client of the handshake era is ready: from now on it is told, until it leaves."""
-        # The session is made anew for every message; only the connection behind it lasts, and the SDK hides it.
-        connection = context.session._connection
+        connection = connection_of(context)
         if id(connection) not in self._listeners:
             connection.exit_stack.callback(self._listeners.pop, id(connection), None)
             self._add(id(connection), await self._listener(context, context.session.send_tool_list_changed))

@@ -20,6 +20,7 @@ from mcp_types import (
     CallToolRequestParams,
     NotificationParams,
     PaginatedRequestParams,
+    SetLevelRequestParams,
     methods,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -27,10 +28,12 @@ from pydantic import ValidationError
 
 from tools_app import access, catalog, conf, engine
 from tools_app.engine import Result
-from tools_app.errors import ToolError, ToolNotFoundError, shortened
+from tools_app.errors import InputRequiredError, ToolError, ToolNotFoundError, shortened
 from tools_app.mcp_server import results
 from tools_app.mcp_server.changes import Changes
+from tools_app.mcp_server.conversation import Conversation, set_level
 from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listings
+from tools_app.questions import Asked
 from tools_app.tool import Caller
 
 RequestContext = ServerRequestContext[Any, Any]
@@ -38,6 +41,8 @@ RequestContext = ServerRequestContext[Any, Any]
 CANCEL_SECONDS: Final = 0.4
 # In the `_meta` of a call: one with the same key gets the answer of the first.
 IDEMPOTENCY_KEY: Final = "toolhub/idempotencyKey"
+# Likewise: how many milliseconds it may take.
+TIMEOUT: Final = "toolhub/timeoutMs"
 DISCOVER_TTL_MS: Final = 60_000
 INSTRUCTIONS: Final = (
     "Tools can be switched on and off while you work: when the list of tools changes, list them again. "
@@ -70,6 +75,8 @@ def build(
         get_tool_input_schema=schema_of,
     )
     server.tells = tells
+    # Not as an argument: the SDK warns of it, since the modern era has another way.
+    server.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
     server.add_notification_handler("notifications/initialized", NotificationParams, changes.join)
     agents.stamp = server.server_info_stamp
     # In place of the SDK's tracing, which costs something even where nobody collects it.
@@ -106,17 +113,24 @@ class _Agents:
 
     async def call_tool(self, context: RequestContext, params: CallToolRequestParams) -> Any:
         caller = self._caller_of(context)
-        key: Any = (params.meta or {}).get(IDEMPOTENCY_KEY)
-        options = engine.Options(idempotency_key=key)
-        call = engine.call(params.name, params.arguments, caller, door="mcp", options=options)
+        client = Conversation(context, caller, [params.name, params.arguments])
+        client.check()
+        options = _options(params.meta or {})
+        call = engine.call(params.name, params.arguments, caller, door="mcp", options=options, client=client)
         try:
             return results.succeeded(await _whole(call))
+        except Asked as asked:
+            return client.result(asked)
         except ToolError as error:
+            if isinstance(error, InputRequiredError) and (refusal := client.refusal(error)) is not None:
+                raise refusal from error
             if isinstance(error, ToolNotFoundError) and error.error_id is None:
                 # Refused before anything ran; a tool that fails with it has an error id.
                 message = f"Unknown tool: {shortened(params.name)}"
                 raise MCPError(INVALID_PARAMS, message, results.wire_form(error)) from error
             return results.failed(error)
+        finally:
+            await client.end()
 
     async def short_cut(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         """Answer `tools/list` without the SDK's checks of the result: every tool in it has passed them already."""
@@ -136,6 +150,10 @@ class _Agents:
         caller = self._caller_of(context)
         access.require(caller, "tools:list")
         return self._listings.of((await catalog.fresh()).seen_by(caller), context.protocol_version).page(cursor)
+
+
+def _options(meta: Mapping[str, Any]) -> engine.Options:
+    return engine.Options(timeout_ms=meta.get(TIMEOUT), idempotency_key=meta.get(IDEMPOTENCY_KEY))
 
 
 async def _contained(ctx: RequestContext, call_next: CallNext) -> HandlerResult:

@@ -18,6 +18,7 @@ class Call(models.Model):
         CANCELLED = "cancelled"
         REFUSED = "refused"
         INTERRUPTED = "interrupted"
+        ASKED = "asked", "ended with a question"
 
     class Door(models.TextChoices):
         REST = "rest", "REST"

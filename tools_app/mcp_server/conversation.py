@@ -1,0 +1,229 @@
+"""What a running call and its client say to each other: progress, messages, questions and answers.
+
+Clients of the handshake era are asked over their connection, and the call waits. Those of the modern era get the
+questions as the result of the call, and make the call anew with the answers. What they answered before comes back
+with a sealed note of ours: whose call it is, of what, and until when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import anyio
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types import INVALID_PARAMS, LOG_LEVEL_META_KEY, MISSING_REQUIRED_CLIENT_CAPABILITY
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from tools_app import conf, hygiene, json_text, redaction, secrets
+from tools_app.errors import InputRequiredError
+from tools_app.mcp_server.connections import connection_of
+from tools_app.questions import LEVELS, Asked, Question, Unfit
+from tools_app.tool import Caller
+
+log = logging.getLogger("tools_app.mcp")
+
+RequestContext = ServerRequestContext[Any, Any]
+
+# Somebody who does not read is not waited for; what was to be told is dropped.
+PATIENCE_SECONDS: Final = 1.0
+MOST_WAITING: Final = 100
+MOST_MESSAGE: Final = 4_000
+MOST_ANSWERS: Final = 64 * 1024
+STATE_SECONDS: Final = 600
+_LEVEL: Final = "toolhub.level"
+_REQUESTS: Final[Mapping[str, tuple[Any, Any]]] = {
+    "elicitation/create": (types.ElicitRequest, types.ElicitResult),
+    "sampling/createMessage": (types.CreateMessageRequest, types.CreateMessageResult),
+    "roots/list": (types.ListRootsRequest, types.ListRootsResult),
+}
+
+
+async def set_level(context: RequestContext, params: types.SetLevelRequestParams) -> types.EmptyResult:
+    """From which level on a client of the handshake era wants to be told things."""
+    connection_of(context).state[_LEVEL] = params.level
+    return types.EmptyResult()
+
+
+class Conversation:
+    """Of one call. `about` is what it asks for: an answer to one request must not be taken for another's."""
+
+    def __init__(self, context: RequestContext, caller: Caller, about: list[Any]) -> None:
+        self._context = context
+        self._caller = caller
+        self._about = about
+        self._modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        self._thread = threading.get_ident()
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[Callable[[], Awaitable[None]]] = deque()
+        self._sending: asyncio.Task[None] | None = None
+        self._done = float("-inf")
+        self._known: dict[str, Any] | None = None
+        self._times: Counter[str] = Counter()
+
+    # ---- for the tool
+
+    def can(self, capability: str) -> bool:
+        if not self._modern and not self._context.session.can_send_request:
+            return False
+        return getattr(self._context.session.client_capabilities, capability, None) is not None
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        self._post(lambda: self._report(done, total, _shown(message) or None))
+
+    def tell(self, level: str, message: str, data: Mapping[str, Any]) -> None:
+        wanted = self._level()
+        if wanted is None or LEVELS.index(level) < LEVELS.index(wanted):
+            return
+        told: Any = _shown(message)
+        if data:
+            told = {"message": told, **redaction.redacted(hygiene.cleaned_json(dict(data)))}
+        params: dict[str, Any] = {"level": level, "data": told, "logger": "tool"}
+        notification = types.LoggingMessageNotification(params=types.LoggingMessageNotificationParams(**params))
+        self._post(lambda: self._context.session.send_notification(notification, self._context.request_id))
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
+        for question in questions.values():
+            if not self.can(question.capability):
+                raise InputRequiredError.nobody_can(question.capability)
+        if self._modern:
+            return self._answers({self._numbered(key): key for key in questions}, questions)
+        return {key: await self._asked_now(question) for key, question in questions.items()}
+
+    # ---- for the door
+
+    async def end(self) -> None:
+        """What has been said is on its way before the answer follows."""
+        if self._sending is not None:
+            with anyio.move_on_after(PATIENCE_SECONDS):
+                await self._sending
+            self._sending.cancel()
+
+    def result(self, asked: Asked) -> dict[str, Any]:
+        """The questions with which a call ends in the modern era."""
+        requests = {key: {"method": one.method, "params": one.params()} for key, one in asked.questions.items()}
+        return {"resultType": "input_required", "inputRequests": requests, "requestState": self._sealed()}
+
+    def refusal(self, error: InputRequiredError) -> MCPError | None:
+        """The protocol's own word for a client that cannot be asked, where it has one."""
+        capability = error.context.get("capability")
+        if not self._modern or capability is None:
+            return None
+        required: dict[str, Any] = {"requiredCapabilities": {capability: {}}}
+        return MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, error.message, required)
+
+    # ---- notifications
+
+    def _level(self) -> str | None:
+        if self._modern:
+            level: Any = (self._context.meta or {}).get(LOG_LEVEL_META_KEY)
+        else:
+            level = connection_of(self._context).state.get(_LEVEL, "info")
+        return level if level in LEVELS else None
+
+    async def _report(self, done: float, total: float | None, message: str | None) -> None:
+        # It must grow: whoever reports from several threads may come too late.
+        if done > self._done:
+            self._done = done
+            await self._context.session.report_progress(done, total, message)
+
+    def _post(self, message: Callable[[], Awaitable[None]]) -> None:
+        if threading.get_ident() != self._thread:
+            self._loop.call_soon_threadsafe(self._post, message)
+            return
+        if len(self._waiting) >= MOST_WAITING:
+            self._waiting.popleft()
+        self._waiting.append(message)
+        if self._sending is None or self._sending.done():
+            self._sending = self._loop.create_task(self._send())
+
+    async def _send(self) -> None:
+        while self._waiting:
+            message = self._waiting.popleft()
+            try:
+                await message()
+            except Exception as error:
+                log.debug("a client could not be told: %r", error)
+                return
+
+    # ---- questions
+
+    async def _asked_now(self, question: Question) -> Any:
+        request, result = _REQUESTS[question.method]
+        asked = request.model_validate({"method": question.method, "params": question.params()})
+        related = ServerMessageMetadata(related_request_id=self._context.request_id)
+        try:
+            said = await self._context.session.send_request(asked, result, conf.value("TOOLHUB_ASK_SECONDS"), related)
+            return question.read(said.model_dump(by_alias=True, mode="json", exclude_none=True))
+        except (ValidationError, Unfit) as error:
+            raise InputRequiredError.unanswered("what came back does not fit", detail=error) from error
+        except MCPError as error:
+            raise InputRequiredError.unanswered("the client refused, or took too long", detail=error) from error
+
+    def _numbered(self, key: str) -> str:
+        """A tool may ask the same again; in every run its n-th question of a name is the same one."""
+        self._times[key] += 1
+        return key if self._times[key] == 1 else f"{key}-{self._times[key]}"
+
+    def _answers(self, keys: Mapping[str, str], questions: Mapping[str, Question]) -> Mapping[str, Any]:
+        known = self._known_answers()
+        read: dict[str, Any] = {}
+        missing: dict[str, Question] = {}
+        for number, key in keys.items():
+            try:
+                if number not in known:
+                    raise Unfit("not answered yet")
+                read[key] = questions[key].read(known[number])
+            except Unfit:
+                known.pop(number, None)
+                missing[number] = questions[key]
+        if missing:
+            raise Asked(missing)
+        return read
+
+    def _known_answers(self) -> dict[str, Any]:
+        if self._known is None:
+            params = self._context.params or {}
+            said = params.get("inputResponses") or {}
+            if len(json.dumps(said)) > MOST_ANSWERS:
+                raise MCPError(INVALID_PARAMS, f"The answers are longer than {MOST_ANSWERS:,} characters")
+            self._known = {**self._unsealed(params.get("requestState")), **said}
+        return self._known
+
+    def check(self) -> None:
+        """Before the call begins.
+
+        Raises:
+            MCPError: what the client brings back is not what it was given.
+        """
+        if self._modern and self._context.params and self._context.params.keys() & {"requestState", "inputResponses"}:
+            self._known_answers()
+
+    def _sealed(self) -> str:
+        kept = {"for": self._caller.id, "about": json_text.digest(self._about), "said": self._known or {}}
+        return secrets.sealed(json.dumps(kept, separators=(",", ":")).encode())
+
+    def _unsealed(self, state: object) -> dict[str, Any]:
+        if state is None:
+            return {}
+        plain = secrets.unsealed(state, STATE_SECONDS) if isinstance(state, str) else None
+        kept = json.loads(plain) if plain is not None else {}
+        if kept.get("for") != self._caller.id or kept.get("about") != json_text.digest(self._about):
+            log.warning("refused: a requestState that is not of this call of %s", self._caller)
+            raise MCPError(INVALID_PARAMS, "Invalid or expired requestState")
+        said: dict[str, Any] = kept["said"]
+        return said
+
+
+def _shown(message: str) -> str:
+    """A tool may have taken it from anywhere."""
+    return redaction.redacted_text(hygiene.cleaned(str(message)))[:MOST_MESSAGE]
