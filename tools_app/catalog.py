@@ -244,6 +244,11 @@ def current() -> Snapshot:
         raise StorageBusyError(detail=error) from error
 
 
+def latest() -> Snapshot:
+    """The snapshot of the last look, without looking."""
+    return _snapshot
+
+
 async def fresh() -> Snapshot:
     """The snapshot as of now. For coroutines.
 

@@ -261,6 +261,8 @@ class Tool:
     convert: Callable[[dict[str, Any]], Any]
     blocking: bool
     """Whether `run` would hold up an event loop."""
+    speaks: bool = True
+    """Whether `run` is given a context, with which it could speak to the client."""
 
     def __init__(self) -> None:
         self.place = self.place or _place_of(type(self))
@@ -413,6 +415,7 @@ class FunctionTool(Tool):
         except SchemaError as error:
             raise DefinitionError(f"{self.name}: {error}", self.place) from error
         self._context_parameter = signature.context_parameter
+        self.speaks = signature.context_parameter is not None
         self.convert = signature.convert
         self.settle(signature.schema, function)
 
@@ -427,6 +430,8 @@ class FunctionTool(Tool):
 
 class SchemaTool(Tool):
     """A tool described by a schema instead of Python types; its function takes the arguments as one dict."""
+
+    speaks = False
 
     def __init__(self, function: Callable[[dict[str, Any]], Any], schema: Schema, **declared: Any) -> None:
         self.function = function

@@ -7,6 +7,7 @@ import binascii
 import logging
 from bisect import bisect_right
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -14,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, methods
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from tools_app.catalog import Entry, Snapshot
 from tools_app.tool import Tool
@@ -37,6 +39,17 @@ class Listing:
     def __init__(self, tools: Iterable[WireTool]) -> None:
         self._tools = list(tools)
         self._names = [tool["name"] for tool in self._tools]
+
+    @cached_property
+    def first_tools(self) -> bytes:
+        """Those of the first page, as they are sent."""
+        return to_json(self._tools[:PAGE])
+
+    @cached_property
+    def first_page_less_tools(self) -> dict[str, Any]:
+        page = self.page(None)
+        del page["tools"]
+        return page
 
     def page(self, cursor: str | None, size: int = PAGE) -> dict[str, Any]:
         """Raises: MCPError, when the cursor is none of ours."""

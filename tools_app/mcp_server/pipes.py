@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import anyio
 from mcp.shared.message import SessionMessage
@@ -37,6 +37,13 @@ _LINE_OVERHEAD: Final = 64
 _CANCELLED: Final = "notifications/cancelled"
 
 
+class Aside(Protocol):
+    """Somebody beside the SDK."""
+
+    def takes(self, message: JSONRPCMessage) -> bool: ...
+    def sent(self, message: JSONRPCMessage) -> None: ...
+
+
 class Pipes:
     """Requests in, answers out.
 
@@ -46,6 +53,8 @@ class Pipes:
 
     def __init__(self, leaving: Callable[[], None] | None = None) -> None:
         self._leaving = leaving
+        # Whoever wants to see every message, and to take some of them away from the SDK.
+        self.aside: Aside | None = None
         self._lines = frames.Lines()
         self._unread: deque[bytes | None] = deque()
         self._unread_size = 0
@@ -110,10 +119,11 @@ class Pipes:
                 message = frames.read(line)
             except Unreadable as fault:
                 with contextlib.suppress(anyio.BrokenResourceError):
-                    await self._write(fault.answer)
+                    await self._put(frames.write(fault.answer))
                 continue
             self._follow(message)
-            return SessionMessage(message)
+            if self.aside is None or not self.aside.takes(message):
+                return SessionMessage(message)
 
     def __aiter__(self) -> Self:
         return self
@@ -128,11 +138,18 @@ class Pipes:
 
     async def send(self, item: SessionMessage) -> None:
         message = item.message
+        if self.aside is not None:
+            self.aside.sent(message)
+        answered = message.id if isinstance(message, JSONRPCResponse | JSONRPCError) else None
+        await self.put(frames.write(message), answered)
+
+    async def put(self, line: bytes, answered: RequestId | None) -> None:
+        """Send a line, which may be the answer to a request."""
         try:
-            await self._write(message)
+            await self._put(line)
         finally:
-            if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
-                self._open.discard(message.id)
+            if answered is not None:
+                self._open.discard(answered)
                 self._changed.set()
 
     async def aclose(self) -> None:
@@ -225,14 +242,13 @@ class Pipes:
         await self._until(lambda: self._stopped or not self._open)
         self.stop()
 
-    async def _write(self, message: JSONRPCMessage) -> None:
-        data = frames.write(message)
+    async def _put(self, line: bytes) -> None:
         while not self._room.is_set():
             await self._room.wait()
         if self._sink.is_closing():
             raise anyio.BrokenResourceError
         if not self._stopped or self._sink.get_write_buffer_size() < MOST_UNSENT:
-            self._sink.write(data)
+            self._sink.write(line)
 
     def _copied_from(self, descriptor: int) -> int:
         readable, writable = os.pipe()

@@ -13,9 +13,6 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
     SERVER_INFO_META_KEY,
     CallToolRequestParams,
     NotificationParams,
@@ -27,22 +24,18 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from tools_app import access, catalog, conf, engine
-from tools_app.engine import Result
-from tools_app.errors import InputRequiredError, ToolError, ToolNotFoundError, shortened
-from tools_app.mcp_server import results
+from tools_app.errors import ToolError
+from tools_app.mcp_server import calling
 from tools_app.mcp_server.changes import Changes
 from tools_app.mcp_server.conversation import Conversation, set_level
 from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listings
+from tools_app.mcp_server.results import WireResult
 from tools_app.questions import Asked
 from tools_app.tool import Caller
 
 RequestContext = ServerRequestContext[Any, Any]
 
 CANCEL_SECONDS: Final = 0.4
-# In the `_meta` of a call: one with the same key gets the answer of the first.
-IDEMPOTENCY_KEY: Final = "toolhub/idempotencyKey"
-# Likewise: how many milliseconds it may take.
-TIMEOUT: Final = "toolhub/timeoutMs"
 DISCOVER_TTL_MS: Final = 60_000
 INSTRUCTIONS: Final = (
     "Tools can be switched on and off while you work: when the list of tools changes, list them again. "
@@ -115,20 +108,10 @@ class _Agents:
         caller = self._caller_of(context)
         client = Conversation(context, caller, [params.name, params.arguments])
         client.check()
-        options = _options(params.meta or {})
-        call = engine.call(params.name, params.arguments, caller, door="mcp", options=options, client=client)
         try:
-            return results.succeeded(await _whole(call))
+            return await _whole(calling.result_of(params.name, params.arguments, _open(params.meta), caller, client))
         except Asked as asked:
             return client.result(asked)
-        except ToolError as error:
-            if isinstance(error, InputRequiredError) and (refusal := client.refusal(error)) is not None:
-                raise refusal from error
-            if isinstance(error, ToolNotFoundError) and error.error_id is None:
-                # Refused before anything ran; a tool that fails with it has an error id.
-                message = f"Unknown tool: {shortened(params.name)}"
-                raise MCPError(INVALID_PARAMS, message, results.wire_form(error)) from error
-            return results.failed(error)
         finally:
             await client.end()
 
@@ -152,8 +135,9 @@ class _Agents:
         return self._listings.of((await catalog.fresh()).seen_by(caller), context.protocol_version).page(cursor)
 
 
-def _options(meta: Mapping[str, Any]) -> engine.Options:
-    return engine.Options(timeout_ms=meta.get(TIMEOUT), idempotency_key=meta.get(IDEMPOTENCY_KEY))
+def _open(meta: Any) -> Mapping[str, Any]:
+    """Anything may be in it."""
+    return meta or {}
 
 
 async def _contained(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
@@ -163,19 +147,14 @@ async def _contained(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
     except (MCPError, ValidationError):
         raise
     except ToolError as error:
-        raise _refusal(error) from error
+        raise calling.refusal(error) from error
     except Exception as bug:
         if ctx.request_id is None:
             raise  # A notification: nobody waits for an answer, and the SDK logs it.
-        raise _refusal(await engine.report(bug, door="mcp", where=ctx.method)) from bug
+        raise calling.refusal(await engine.report(bug, door="mcp", where=ctx.method)) from bug
 
 
-def _refusal(error: ToolError) -> MCPError:
-    code = INTERNAL_ERROR if error.status >= 500 else INVALID_REQUEST
-    return MCPError(code, error.message, results.wire_form(error))
-
-
-async def _whole(call: Coroutine[Any, Any, Result]) -> Result:
+async def _whole(call: Coroutine[Any, Any, WireResult]) -> WireResult:
     """Run a call in a task of its own, so that being cancelled reaches it once.
 
     The SDK cancels whatever awaits, again and again until it has ended; the engine then could not write down that
@@ -192,7 +171,7 @@ async def _whole(call: Coroutine[Any, Any, Result]) -> Result:
         raise
 
 
-def _forget(task: asyncio.Task[Result]) -> None:
+def _forget(task: asyncio.Task[WireResult]) -> None:
     """Whoever waited is gone; asking for the exception keeps asyncio from complaining that nobody did."""
     if not task.cancelled():
         task.exception()

@@ -5,11 +5,13 @@ The SDK has sessions too, but there a client that begins one for every call shut
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from time import monotonic
@@ -20,11 +22,16 @@ from anyio.abc import TaskGroup, TaskStatus
 from mcp.server.lowlevel import Server
 from mcp.server.runner import serve_loop
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, StreamableHTTPServerTransport
-from mcp_types import JSONRPCMessage, JSONRPCRequest
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_types import JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, RequestId
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
+from tools_app.mcp_server import answering, shortcut
 from tools_app.mcp_server.refusals import Refused
+from tools_app.mcp_server.shortcut import ShortCut
+from tools_app.tool import Caller
 
 log = logging.getLogger("tools_app.mcp")
 
@@ -35,21 +42,67 @@ UNKNOWN: Final = "Session not found"
 class _Session:
     owner: str
     transport: StreamableHTTPServerTransport
+    idle_seconds: float
+    version: str
     used: float = field(default_factory=monotonic)
     requests: int = 0
     # Of the requests under way. The SDK would give the answer of one to another with the same id.
     ids: set[str] = field(default_factory=set)
+    # Whether its client has said that it is ready.
+    ready: bool = False
+    # Those that go past the SDK, by the id of their request.
+    work: dict[str, answering.Work] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
         return str(self.transport.mcp_session_id)
 
+    @contextmanager
+    def busy(self, request_id: RequestId | None) -> Iterator[None]:
+        """Raises: Refused, while another request with this id is under way."""
+        own = str(request_id)
+        if request_id is not None and own in self.ids:
+            raise Refused.because(HTTPStatus.BAD_REQUEST, "A request with this id is still under way")
+        if request_id is not None:
+            self.ids.add(own)
+        self.requests += 1
+        self._not_idle_before(math.inf)
+        try:
+            yield
+        finally:
+            self.requests -= 1
+            self.ids.discard(own)
+            if not self.requests:
+                self._not_idle_before(anyio.current_time() + self.idle_seconds)
+
+    def _not_idle_before(self, when: float) -> None:
+        self.used = monotonic()
+        # The SDK does the same, but knows only of the requests that it is given.
+        if self.transport.idle_scope is not None:
+            self.transport.idle_scope.deadline = when
+
+    def follow(self, message: JSONRPCMessage | None) -> None:
+        """Notice what the client says about the session, and about requests that the SDK knows nothing of."""
+        if not isinstance(message, JSONRPCNotification):
+            return
+        if message.method == "notifications/initialized":
+            self.ready = True
+        elif message.method == "notifications/cancelled":
+            work = self.work.get(str((message.params or {}).get("requestId")))
+            if work is not None:
+                work.cancel()
+
+    def takes_short_cuts(self, scope: Scope) -> bool:
+        said = Headers(scope=scope).getlist(MCP_PROTOCOL_VERSION_HEADER)
+        return self.ready and self.version in shortcut.VERSIONS and said in ([], [self.version])
+
 
 class Sessions:
     """At most `most` at once. Unused for `idle_seconds`, one ends."""
 
-    def __init__(self, server: Server[Any], most: int, idle_seconds: float) -> None:
+    def __init__(self, server: Server[Any], short: ShortCut, most: int, idle_seconds: float) -> None:
         self._server = server
+        self._short = short
         self._most = most
         self._idle_seconds = idle_seconds
         self._sessions: dict[str, _Session] = {}
@@ -63,7 +116,7 @@ class Sessions:
             self._tasks.cancel_scope.cancel()
 
     async def serve(
-        self, owner: str, message: JSONRPCMessage | None, scope: Scope, receive: Receive, send: Send
+        self, owner: str, message: JSONRPCMessage | None, caller: Caller, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Answer a request of a session, or one that opens a session.
 
@@ -79,6 +132,17 @@ class Sessions:
         session = self._sessions.get(session_id)
         if session is None or session.owner != owner:
             raise Refused.because(HTTPStatus.NOT_FOUND, UNKNOWN)
+        session.follow(message)
+        plain = self._short.takes(message, caller, modern=False) if session.takes_short_cuts(scope) else None
+        if plain is not None:
+            with session.busy(plain.id):
+                work = session.work[str(plain.id)] = asyncio.create_task(self._short.answer(plain, caller))
+                try:
+                    header = {MCP_SESSION_ID_HEADER.encode(): session.id.encode()}
+                    await answering.respond(work, receive, send, header, leaves=False)
+                finally:
+                    del session.work[str(plain.id)]
+                return
         await self._pass_on(session, message, scope, receive, send)
         if session.transport.is_terminated:
             await self._end(session)
@@ -86,7 +150,9 @@ class Sessions:
     async def _open(self, owner: str, message: JSONRPCMessage, scope: Scope, receive: Receive, send: Send) -> None:
         await self._make_room(owner)
         transport = StreamableHTTPServerTransport(secrets.token_hex(16), idle_timeout=self._idle_seconds)
-        session = self._sessions[str(transport.mcp_session_id)] = _Session(owner, transport)
+        session = self._sessions[str(transport.mcp_session_id)] = _Session(
+            owner, transport, self._idle_seconds, _version(message)
+        )
         opened = False
 
         async def noticed(answer: Message) -> None:
@@ -104,20 +170,8 @@ class Sessions:
     async def _pass_on(
         self, session: _Session, message: JSONRPCMessage | None, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        request_id = str(message.id) if isinstance(message, JSONRPCRequest) else None
-        if request_id in session.ids:
-            raise Refused.because(HTTPStatus.BAD_REQUEST, "A request with this id is still under way")
-        if request_id is not None:
-            session.ids.add(request_id)
-        session.requests += 1
-        session.used = monotonic()
-        try:
+        with session.busy(message.id if isinstance(message, JSONRPCRequest) else None):
             await session.transport.handle_request(scope, receive, send)
-        finally:
-            session.requests -= 1
-            session.used = monotonic()
-            if request_id is not None:
-                session.ids.discard(request_id)
 
     async def _make_room(self, newcomer: str) -> None:
         """Whoever has most sessions loses the one that is unused longest.
@@ -152,3 +206,9 @@ class Sessions:
         if not session.transport.is_terminated:
             with anyio.CancelScope(shield=True):
                 await session.transport.terminate()
+
+
+def _version(message: JSONRPCMessage) -> str:
+    """What the SDK agrees to when a client opens a session with this."""
+    wanted = (message.params or {}).get("protocolVersion") if isinstance(message, JSONRPCRequest) else None
+    return wanted if wanted in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION

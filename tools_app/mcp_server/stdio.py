@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from typing import Final
 
 import anyio
+from mcp_types import (
+    PROTOCOL_VERSION_META_KEY,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+)
+from mcp_types.version import LATEST_MODERN_VERSION
 
 from tools_app import engine
 from tools_app.mcp_server import server
 from tools_app.mcp_server.changes import Changes, always
 from tools_app.mcp_server.pipes import Pipes
+from tools_app.mcp_server.shortcut import VERSIONS, Plain, ShortCut
 from tools_app.tool import Caller
 
 # With the times in `pipes` and `server` less than the two seconds after which clients kill.
@@ -31,6 +42,7 @@ async def serve(readable: int, writable: int, caller: Caller) -> None:
     changes = Changes(always(caller), MOST_LISTENING)
     served = server.build(changes, lambda _: caller)
     pipes = Pipes(leaving=changes.close)
+    pipes.aside = aside = Aside(pipes, ShortCut(served.server_info_stamp), caller)
     await pipes.connect(readable, writable)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, pipes.stop)
@@ -41,9 +53,82 @@ async def serve(readable: int, writable: int, caller: Caller) -> None:
     finally:
         telling.cancel()
         keeping.cancel()
+        aside.close()
         with anyio.move_on_after(CLOSE_SECONDS, shield=True):
             await engine.close(CLOSE_SECONDS / 2)
         await pipes.close()
+
+
+class Aside:
+    """Takes the plain requests off a client's pipes, as soon as the SDK has come to terms with the client."""
+
+    def __init__(self, pipes: Pipes, short: ShortCut, caller: Caller) -> None:
+        self._pipes = pipes
+        self._short = short
+        self._caller = caller
+        self._version = ""
+        self._ready = False
+        # The id of the request that will settle which era it is, and that era if it succeeds.
+        self._settling: tuple[RequestId, str] | None = None
+        self._work: dict[RequestId, asyncio.Task[None]] = {}
+        self._forgotten: set[RequestId] = set()
+
+    def takes(self, message: JSONRPCMessage) -> bool:
+        if not self._ready:
+            self._notice(message)
+            return False
+        if isinstance(message, JSONRPCNotification):
+            self._cancel(message)
+            return False
+        if isinstance(message, JSONRPCRequest) and (message.method == "initialize" or message.id in self._work):
+            self._ready = False
+            return False
+        plain = self._short.takes(message, self._caller, modern=self._version == LATEST_MODERN_VERSION)
+        if plain is None:
+            return False
+        self._work[plain.id] = asyncio.create_task(self._answer(plain))
+        return True
+
+    def sent(self, message: JSONRPCMessage) -> None:
+        """Called with what the SDK answers."""
+        if self._settling is None or not isinstance(message, JSONRPCResponse) or message.id != self._settling[0]:
+            return
+        modern = self._settling[1] == LATEST_MODERN_VERSION
+        self._version = LATEST_MODERN_VERSION if modern else message.result.get("protocolVersion", "")
+        self._ready, self._settling = modern, None
+
+    def close(self) -> None:
+        for work in self._work.values():
+            work.cancel()
+
+    def _notice(self, message: JSONRPCMessage) -> None:
+        if isinstance(message, JSONRPCRequest):
+            meta = (message.params or {}).get("_meta") or {}
+            if message.method == "initialize":
+                self._settling = message.id, ""
+            elif isinstance(meta, dict) and meta.get(PROTOCOL_VERSION_META_KEY) == LATEST_MODERN_VERSION:
+                self._settling = message.id, LATEST_MODERN_VERSION
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/initialized":
+            self._ready = self._version in VERSIONS
+
+    def _cancel(self, message: JSONRPCNotification) -> None:
+        cancelled = (message.params or {}).get("requestId")
+        if message.method == "notifications/cancelled" and isinstance(cancelled, str | int):
+            work = self._work.get(cancelled)
+            if work is not None:
+                # Nobody waits for its answer any more.
+                self._forgotten.add(cancelled)
+                work.cancel()
+
+    async def _answer(self, plain: Plain) -> None:
+        try:
+            _, frame = await self._short.answer(plain, self._caller)
+            if plain.id not in self._forgotten:
+                with contextlib.suppress(anyio.BrokenResourceError):
+                    await self._pipes.put(frame + b"\n", plain.id)
+        finally:
+            self._work.pop(plain.id, None)
+            self._forgotten.discard(plain.id)
 
 
 async def _keep() -> None:

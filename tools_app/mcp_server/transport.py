@@ -15,16 +15,17 @@ import anyio
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types import JSONRPCMessage
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 from starlette.requests import Request
 from starlette.types import Receive, Send
 
 from tools_app import catalog, conf
 from tools_app.catalog import NOTHING, Snapshot
-from tools_app.mcp_server import server
+from tools_app.mcp_server import answering, server
 from tools_app.mcp_server.changes import Asked, Changes, RequestContext
 from tools_app.mcp_server.gate import Visitor
 from tools_app.mcp_server.sessions import Sessions
+from tools_app.mcp_server.shortcut import Plain, ShortCut
 from tools_app.tool import Caller
 
 _CALLER: Final = "toolhub.caller"
@@ -42,7 +43,8 @@ class Transport:
         self._changes = Changes(_asked)
         self._server = server.build(self._changes, _caller, tells=self.has_sessions, schema_of=_schema)
         self._alone = StreamableHTTPSessionManager(self._server, stateless=True)
-        self._sessions = Sessions(self._server, most_sessions, conf.value("TOOLHUB_MCP_IDLE_SECONDS"))
+        self._short = ShortCut(self._server.server_info_stamp)
+        self._sessions = Sessions(self._server, self._short, most_sessions, conf.value("TOOLHUB_MCP_IDLE_SECONDS"))
         self._loop = asyncio.get_running_loop()
         self._started: asyncio.Future[None] = self._loop.create_future()
         self._closing = asyncio.Event()
@@ -71,9 +73,15 @@ class Transport:
         """Raises: Refused, when it names a session that it cannot have."""
         scope = request.scope
         scope[_VISITOR], scope[_CALLER] = visitor, caller
+        if is_modern(request):
+            plain = self._short.takes(message, caller, modern=True)
+            if plain is not None and _headers_say(plain, request) and not self._short.wants_headers(plain, caller):
+                work = asyncio.create_task(self._short.answer(plain, caller))
+                await answering.respond(work, receive, send, {}, leaves=True)
+                return
         if self.has_sessions and not is_modern(request):
             owner = f"{caller.id} {visitor.toolset or ''}"
-            await self._sessions.serve(owner, message, scope, receive, send)
+            await self._sessions.serve(owner, message, caller, scope, receive, send)
         else:
             _seen.set((await catalog.fresh()).seen_by(caller))
             await self._alone.handle_request(scope, receive, send)
@@ -98,6 +106,21 @@ class Transport:
 def is_modern(request: Request) -> bool:
     version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
     return version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
+
+
+def _headers_say(plain: Plain, request: Request) -> bool:
+    """Whether the headers repeat what the body says, once and in plain letters, and nothing else of it."""
+    said: dict[str, str] = {}
+    for name, value in request.headers.items():
+        if name.startswith("mcp-") and (name in said or name.startswith("mcp-param-")):
+            return False
+        said[name] = value
+    name = said.get("mcp-name", "")
+    return (
+        said.get("mcp-method") == plain.method
+        and said.get("mcp-protocol-version") == LATEST_MODERN_VERSION
+        and (name == plain.name and not name.startswith("=?"))
+    )
 
 
 def _caller(context: RequestContext) -> Caller:
