@@ -90,8 +90,9 @@ def test_a_client_is_connected_over_stdio_and_its_other_servers_stay(home: Home,
         "env": {"TOOLHUB_HOME": str(home.path), "TOOLHUB_ENV_FILE": os.devnull},
     }
     assert json.loads(path.with_name(".claude.json.before-toolhub").read_text())["numStartups"] == 7
+    path.write_text(path.read_text().replace('"type": "stdio"', '"type": "stdio", "timeout": 9000'))
     connect(home, user, "claude-code")
-    assert entry_in(path)["args"][-1] == "runmcp"
+    assert (entry_in(path)["args"][-1], entry_in(path)["timeout"]) == ("runmcp", 9000)
     connect(home, user, "claude-code", "--remove")
     assert json.loads(path.read_text())["mcpServers"] == {"other": {"command": "x"}}
     assert "there is no 'toolhub'" in refused(home, user, "claude-code", "--remove")

@@ -11,6 +11,9 @@ from typing import Any, Final
 
 Entry = dict[str, Any]
 
+# What an entry says of the server. All else in it is between the client and its user, as whether it is switched on.
+DECIDED: Final = frozenset({"type", "command", "args", "env", "url", "headers"})
+
 
 @dataclass(frozen=True)
 class Machine:

@@ -17,7 +17,7 @@ from django.core.management.base import CommandParser
 
 from tools_app import conf, governance, installation, redaction, secrets
 from tools_app.management import handshake, launch
-from tools_app.management.clients import CLIENTS, Client, Entry, Machine
+from tools_app.management.clients import CLIENTS, DECIDED, Client, Entry, Machine
 from tools_app.management.config_file import ConfigFile, Unfit
 from tools_app.management.hub_command import REFUSED, HubCommand, Stop
 from tools_app.models import ApiKey
@@ -102,6 +102,8 @@ class Command(HubCommand):
         earlier = _found(plan, file, force=force)
         with ExitStack() as undo:
             entry = plan.entry(_new_key(plan, undo, checks=checks) if plan.url else "")
+            if _is_ours(earlier):
+                entry = {name: value for name, value in earlier.items() if name not in DECIDED} | entry
             proof = _proof(entry) if checks else ""
             kept = file.put(plan.name, entry, private=redaction.redacted(entry) != entry)
             undo.pop_all()
