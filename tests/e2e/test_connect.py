@@ -208,6 +208,8 @@ def test_what_does_not_work_is_not_written(home: Home, server: Server, user: Pat
 
 def test_a_key_of_another_hub_is_told_from_ones_own(home: Home, server: Server, user: Path, tmp_path: Path) -> None:
     other = Home(tmp_path / "other")
+    other.run("migrate")
+    assert "the agent sees no tools (`toolhub doctor` may know why)" in connect(other, user, "vscode")
     assert "answers 401: it does not know the key" in refused(other, user, "cursor", "--url", server.url)
     connect(home, user, "cursor")
     path = user / ".cursor" / "mcp.json"

@@ -243,7 +243,8 @@ def _new_key(plan: Plan, undo: ExitStack, *, checks: bool) -> str:
 
 def _proof(entry: Entry) -> str:
     proof = handshake.prove(entry)
-    return f"It works: the agent sees {proof.tools} tools, {proof.seconds:.1f} s after it began to connect."
+    tools = {0: "no tools (`toolhub doctor` may know why)", 1: "1 tool"}.get(proof.tools, f"{proof.tools} tools")
+    return f"It works: the agent sees {tools}, {proof.seconds:.1f} s after it began to connect."
 
 
 def _warnings(plan: Plan, entry: Entry) -> list[str]:
