@@ -49,7 +49,19 @@ def _own_error(thing: object) -> bool:
 
 @pytest.mark.parametrize(
     "command",
-    ["serve", "runmcp", "synctools", "addkey", "listkeys", "revokekey", "calltool", "prunelogs", "forget", "doctor"],
+    [
+        "serve",
+        "runmcp",
+        "synctools",
+        "addkey",
+        "listkeys",
+        "revokekey",
+        "calltool",
+        "prunelogs",
+        "forget",
+        "doctor",
+        "connect",
+    ],
 )
 def test_every_command_exists_and_is_named(command: str) -> None:
     assert (ROOT / f"tools_app/management/commands/{command}.py").exists()

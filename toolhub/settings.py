@@ -18,6 +18,8 @@ from toolhub.unfold import UNFOLD as UNFOLD
 PACKAGE = Path(__file__).resolve().parent
 BASE_DIR = PACKAGE.parent
 
+# What this process was started with. All that comes after it, from the file, another process finds there by itself.
+TOOLHUB_GIVEN = frozenset(os.environ)
 _dotenv = Path(os.environ.get("TOOLHUB_ENV_FILE") or BASE_DIR / ".env")
 if _dotenv.is_file():
     environ.Env.read_env(str(_dotenv))

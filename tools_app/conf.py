@@ -16,6 +16,7 @@ DEFAULTS: Final[dict[str, Any]] = {
     "TOOLHUB_NAME": "toolhub",
     "TOOLHUB_VERSION": "0",
     "TOOLHUB_HOME": None,
+    "TOOLHUB_GIVEN": None,
     "TOOLHUB_PACKS": ("tools_app.packs.builtin",),
     "TOOLHUB_TOOLS_DIR": None,
     "TOOLHUB_TIMEOUT_MS": 30_000,
@@ -54,6 +55,12 @@ def home() -> Path | None:
     """The directory that holds this hub's state, where it has one."""
     directory = value("TOOLHUB_HOME")
     return Path(directory) if directory else None
+
+
+def given(name: str) -> bool:
+    """Whether an environment variable was set when this process began, and does not come from a file of settings."""
+    names = value("TOOLHUB_GIVEN")
+    return name in os.environ and (names is None or name in names)
 
 
 def unset(names: tuple[str, ...] | list[str]) -> list[str]:

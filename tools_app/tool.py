@@ -22,12 +22,14 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Final, overload
 
 from tools_app import signatures
 from tools_app.checker import Checker
 from tools_app.deadline import Deadline
 from tools_app.errors import InvalidArgumentsError
+from tools_app.icons import Icon, IconError, icon
 from tools_app.policies import Rate
 from tools_app.questions import LEVELS, NOBODY, Client, Elicit, Question, Reply, Sample, Sampled
 from tools_app.reach import EVERYWHERE, Reach
@@ -249,6 +251,7 @@ class Tool:
     minimal: Formatter | None = None
     done: str = ""
     guidance: Guidance | None = None
+    icon: str | Path = ""
     pack: Pack | None = None
     place: str = ""
 
@@ -258,6 +261,7 @@ class Tool:
     output_schema: Schema | None = None
     checker: Checker
     output_checker: Checker | None = None
+    picture: Icon | None = None
     convert: Callable[[dict[str, Any]], Any]
     blocking: bool
     """Whether `run` would hold up an event loop."""
@@ -303,6 +307,7 @@ class Tool:
         self.input_schema, messages = take_messages(schema)
         if self.minimal is not None:
             self._add_raw()
+        self.picture = self._picture(function)
         self.checker = Checker(self.input_schema, messages)
         self.output_checker = Checker(self.output_schema) if self.output_schema is not None else None
         self._check_examples()
@@ -345,6 +350,16 @@ class Tool:
             raise self._wrong(f"{key} must be a list of names")
         return names
 
+    def _picture(self, function: Callable[..., Any]) -> Icon | None:
+        declared = self.icon or (self.pack.icon if self.pack is not None else "")
+        if not declared:
+            return None
+        file = getattr(sys.modules.get(function.__module__), "__file__", None) or ""
+        try:
+            return icon(declared, Path(file).parent)
+        except IconError as error:
+            raise self._wrong(f"icon: {error}") from error
+
     def _add_raw(self) -> None:
         properties = self.input_schema.setdefault("properties", {})
         if RAW_PARAMETER in properties:
@@ -374,7 +389,10 @@ class Tool:
         return self.version or (self.pack.version if self.pack else "") or "1.0.0"
 
     def definition(self) -> dict[str, Any]:
-        """Everything that others see of this tool; two tools are the same when this is the same."""
+        """Everything that others see of this tool; two tools are the same when this is the same.
+
+        A picture can mislead whoever trusts what it shows: it counts, by a digest that tells it from every other.
+        """
         return {
             "name": self.name,
             "title": self.title,
@@ -389,6 +407,7 @@ class Tool:
             "examples": [example.as_dict() for example in self.examples],
             "aliases": sorted(self.aliases),
             "dependencies": sorted(self.dependencies),
+            **({"icon": self.picture.identity} if self.picture is not None else {}),
         }
 
     @functools.cached_property
@@ -450,7 +469,7 @@ class Pack:
     """Tools that are shipped together.
 
     `requires` names the environment variables without which none of them can work: until they are set, the tools
-    are listed for operators as unavailable, with what is missing.
+    are listed for operators as unavailable, with what is missing. `icon` stands for all tools that have none.
     """
 
     name: str
@@ -461,6 +480,7 @@ class Pack:
     timeout: float | None = None
     retries: int | None = None
     rate: Rate | None = None
+    icon: str | Path = ""
     tools: list[Tool] = field(default_factory=list)
     broken: list[DefinitionError] = field(default_factory=list)
 
@@ -520,6 +540,7 @@ def tool(
     minimal: Formatter | None = ...,
     done: str = ...,
     guidance: Guidance | None = ...,
+    icon: str | Path = ...,
     output_schema: Schema | None = ...,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
@@ -529,7 +550,8 @@ def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
     tools that read, and whose answer does not depend on who asks.
     `minimal` turns the full answer into a short one; the hub adds the parameter `raw` with which the caller asks
     for the full one. `done` is the message of a `{success, message, data}` answer. `guidance` (text, or a
-    function of the answer) tells the agent what to do next.
+    function of the answer) tells the agent what to do next. `icon` is an `https:` or `data:` address, or a small PNG
+    or SVG file, as seen from the file of the tool.
 
     Raises:
         DefinitionError: at import, with file and line, when the function cannot become a tool.
@@ -565,7 +587,7 @@ _DECLARABLE: Final = frozenset(
     {
         *("name", "title", "description", "category", "tags", "author", "version", "hints", "examples", "aliases"),
         *("retries", "rate", "cache_seconds"),
-        *("dependencies", "timeout", "minimal", "done", "guidance", "output_schema"),
+        *("dependencies", "timeout", "minimal", "done", "guidance", "icon", "output_schema"),
     }
 )
 

@@ -71,9 +71,8 @@ def test_every_figure_is_what_the_list_behind_it_shows(tools: None, half_past: N
 def test_a_new_hub_tells_how_to_begin(tools: None, viewer: Client) -> None:
     shown = page(viewer, OVERVIEW)
     assert "No agent has called a tool yet" in shown.text
-    settings, first_call = (element.text for element in shown.all("pre", class_="hub-pre"))
-    assert '"mcpServers"' in settings
-    assert "runmcp" in settings
+    connect, first_call = (element.text for element in shown.all("pre", class_="hub-pre"))
+    assert connect.strip().endswith("toolhub connect claude-code")
     assert "calltool calculate" in first_call
     assert "/admin/tools_app/apikey/add/" not in shown.addresses
     assert shown.all("svg", class_="hub-chart") == []

@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.admin.conftest import browser, call, days_ago, failed_call
 from tests.admin.pages import Page, page, sent
+from tests.support.tools import Hub, Programmable
 from tools_app import governance
 from tools_app.errors import ToolNotFoundError
 from tools_app.models import AuditEntry, Definition, Tag, ToolRecord, ToolTag
@@ -331,6 +332,15 @@ def test_the_page_shows_what_an_agent_sees(tools: None, viewer: Client) -> None:
     assert "operation string yes one of add, subtract, multiply, divide What to do" in " ".join(table.text.split())
     assert '"additionalProperties": false' in shown.text
     assert "Add two numbers" in shown.text
+
+
+def test_the_page_shows_a_picture_that_is_carried_along_and_fetches_none(tools: None, viewer: Client) -> None:
+    inline = "data:image/svg+xml;base64,PHN2Zy8+"
+    for name, icon in (("near", inline), ("far", "https://cdn.test/a.svg")):
+        Hub().add(Programmable(name, icon=icon).tool)
+    assert [image["src"] for image in page(viewer, address_of("near")).all("img", class_="hub-icon")] == [inline]
+    assert page(viewer, address_of("far")).all("img", class_="hub-icon") == []
+    assert "cdn.test" not in page(viewer, address_of("far")).all("section", class_="hub-head")[0].text
 
 
 def test_the_page_is_found_by_the_name_that_journals_keep(tools: None, viewer: Client) -> None:

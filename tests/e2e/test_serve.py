@@ -50,7 +50,7 @@ def test_brings_up_a_working_hub_from_nothing_and_changes_nothing_the_second_tim
         assert "".join(server.errors).count("Traceback") == 0
         shown = "".join(server.output)
         assert f"http://localhost:{server.port}/admin/" in shown
-        assert "runmcp" in shown
+        assert "connect claude-code" in shown
         assert "builtin: 2 of 2 tools can be called" in shown
         assert key not in shown, "the output may end up in a log"
     assert stat.S_IMODE(home.path.stat().st_mode) == 0o700

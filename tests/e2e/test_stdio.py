@@ -211,6 +211,7 @@ def test_every_answer_has_the_envelope_of_its_era(agent: Agent) -> None:
     for result in (hello, listed, called):
         assert result["resultType"] == "complete"
         assert result["_meta"][f"{PREFIX}serverInfo"]["name"] == "toolhub"
+        assert ("icons" in result["_meta"][f"{PREFIX}serverInfo"]) == (result is hello)
 
 
 def test_a_version_that_is_not_served_is_refused_with_those_that_are(shared: Home) -> None:

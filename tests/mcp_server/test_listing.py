@@ -93,6 +93,19 @@ def test_shows_the_output_schema_of_an_object(hub: Hub, version: str) -> None:
 
 
 @ERAS
+def test_shows_the_picture_of_a_tool(hub: Hub, version: str) -> None:
+    @tool(name="pictured", icon="https://cdn.test/a.png")
+    def pictured() -> str:
+        """Be seen."""
+        return ""
+
+    hub.add(pictured)
+    shown = {one["name"]: one for one in Listings().of(catalog.current(), version).page(None)["tools"]}
+    assert shown["pictured"]["icons"] == [{"src": "https://cdn.test/a.png"}]
+    assert "icons" not in shown["echo"]
+
+
+@ERAS
 def test_lists_by_name_what_can_be_called(hub: Hub, version: str) -> None:
     hub.add(Programmable("zebra").tool, Programmable("ant").tool, Programmable("mule").tool)
     governance.set_enabled(["mule"], False, actor="test")

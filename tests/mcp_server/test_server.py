@@ -75,6 +75,8 @@ async def test_says_who_it_is_and_that_the_list_of_tools_changes(hub: Hub, alice
         assert client.server_info is not None
         assert client.server_info.name == "toolhub"
         assert client.server_info.title == "ToolHub"
+        assert client.server_info.icons is not None
+        assert [one.mime_type for one in client.server_info.icons] == ["image/svg+xml"]
         assert client.instructions is not None
         assert client.server_capabilities.tools is not None
         assert client.server_capabilities.prompts is None

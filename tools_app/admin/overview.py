@@ -79,16 +79,15 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _first_steps() -> dict[str, str]:
-    """What a newcomer copies: how an agent starts this very hub, and a call to make by hand."""
+    """What a newcomer copies: how an agent is connected to this very hub, and a call to make by hand."""
     beside = Path(sys.executable).with_name("toolhub")
     command = [str(beside)] if beside.exists() else [sys.executable, "-m", "toolhub"]
-    server: dict[str, Any] = {"command": command[0], "args": [*command[1:], "runmcp"]}
-    if (home := conf.home()) is not None:
-        server["env"] = {"TOOLHUB_HOME": str(home)}
+    if conf.given("TOOLHUB_HOME"):
+        command = ["env", f"TOOLHUB_HOME={conf.home()}", *command]
     arguments = json.dumps({"operation": "add", "a": 2, "b": 3})
     return {
-        "agent_settings": json.dumps({"mcpServers": {"toolhub": server}}, indent=2),
-        "first_call": f"{shlex.join([*command, 'calltool', 'calculate', arguments])}",
+        "connect_agent": shlex.join([*command, "connect", "claude-code"]),
+        "first_call": shlex.join([*command, "calltool", "calculate", arguments]),
     }
 
 

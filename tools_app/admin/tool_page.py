@@ -38,6 +38,8 @@ def of(record: ToolRecord, request: HttpRequest) -> dict[str, Any]:
     changes = AuditEntry.objects.filter(subject=name)[:MOST_SHOWN]
     return {
         "condition": states.condition(record, snapshot),
+        # One at an address of somebody else would tell them who looks at this page.
+        "tool_icon": tool.picture.src if tool is not None and tool.picture is not None and tool.picture.inline else "",
         "tool_facts": _facts(record, body, tool),
         "tool_tags": record.tags.all(),
         "timeout_ms": policy.timeout_ms,

@@ -138,6 +138,8 @@ def _wire(entry: Entry, tool: Tool) -> WireTool:
     }
     if entry.title:
         wire["title"] = entry.title
+    if tool.picture is not None:
+        wire["icons"] = [tool.picture.as_dict()]
     if (output := listed_output(tool)) is not None:
         wire["outputSchema"] = output
     return wire

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -15,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import (
     SERVER_INFO_META_KEY,
     CallToolRequestParams,
+    Icon,
     NotificationParams,
     PaginatedRequestParams,
     SetLevelRequestParams,
@@ -25,6 +27,7 @@ from pydantic import ValidationError
 
 from tools_app import access, catalog, conf, engine
 from tools_app.errors import ToolError
+from tools_app.icons import icon
 from tools_app.mcp_server import calling
 from tools_app.mcp_server.changes import Changes
 from tools_app.mcp_server.conversation import Conversation, set_level
@@ -36,6 +39,7 @@ from tools_app.tool import Caller
 RequestContext = ServerRequestContext[Any, Any]
 
 CANCEL_SECONDS: Final = 0.4
+PICTURES: Final = Path(__file__).resolve().parent.parent / "static" / "tools_app"
 DISCOVER_TTL_MS: Final = 60_000
 INSTRUCTIONS: Final = (
     "Tools can be switched on and off while you work: when the list of tools changes, list them again. "
@@ -60,6 +64,7 @@ def build(
         conf.value("TOOLHUB_NAME"),
         version=conf.value("TOOLHUB_VERSION"),
         title="ToolHub",
+        icons=[Icon.model_validate(icon("favicon.svg", PICTURES).as_dict())],
         instructions=INSTRUCTIONS,
         on_list_tools=agents.list_tools,
         on_call_tool=agents.call_tool,
@@ -73,7 +78,7 @@ def build(
     server.add_notification_handler("notifications/initialized", NotificationParams, changes.join)
     agents.stamp = server.server_info_stamp
     # In place of the SDK's tracing, which costs something even where nobody collects it.
-    server.middleware[:] = [_contained, agents.short_cut]
+    server.middleware[:] = [_contained, agents.short_cut, server.introduce]
     return server
 
 
@@ -81,6 +86,18 @@ class _AgentServer(Server[Any]):
     """The SDK's server, which would tell clients of the handshake era that the list of tools never changes."""
 
     tells = True
+
+    @property
+    def server_info_stamp(self) -> dict[str, Any]:
+        """Who answers. It stands in every single answer of the modern era, and therefore has no picture."""
+        return {name: value for name, value in super().server_info_stamp.items() if name != "icons"}
+
+    async def introduce(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+        """Show the picture to whoever asks who this is."""
+        result = await call_next(ctx)
+        if ctx.method == "server/discover" and isinstance(result, dict):
+            result["_meta"] = {**result["_meta"], SERVER_INFO_META_KEY: super().server_info_stamp}
+        return result
 
     def create_initialization_options(
         self,

@@ -68,7 +68,7 @@ class Command(HubCommand):
         out.write(f"  Admin   {address}/admin/")
         out.write(f"  REST    {address}/v1/tools")
         out.write(f"  MCP     {address}/mcp")
-        out.write(f"  Agents  {_agent_command()}   (MCP over stdio)")
+        out.write(f"  Agents  {_own_command()} connect claude-code   (or another: see --help)")
         out.write(f"  State   {conf.home()}\n")
         for line in tool_lines():
             out.write(f"  {line}")
@@ -178,12 +178,12 @@ def tool_lines() -> list[str]:
     return lines or ["Pack    no tools yet"]
 
 
-def _agent_command() -> str:
+def _own_command() -> str:
     script = Path(sys.argv[0])
     if script.name == "toolhub" and script.is_file():
-        return f"{script.resolve()} runmcp"
+        return str(script.resolve())
     beside = Path(sys.executable).with_name("toolhub")
-    return f"{beside} runmcp" if beside.exists() else f"{sys.executable} -m toolhub runmcp"
+    return str(beside) if beside.exists() else f"{sys.executable} -m toolhub"
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,0 +1,28 @@
+"""`toolhub connect`: what it refuses before it does anything. The rest is in `tests/e2e/test_connect.py`."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.management import ManagementUtility
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["claude-desktop", "--http"], "Claude Desktop takes only servers that it starts itself"),
+        (["claude-desktop", "--project", "."], "Claude Desktop has no configuration for a project"),
+        (["cursor", "--project", "/nowhere"], "there is no directory /nowhere"),
+        (["cursor", "--show-key"], "--show-key is for what is printed: add --print"),
+        (["generic", "--remove"], "--file must say where to remove it from"),
+        (["cursor", "--name", "a b"], "may hold letters, digits, - and _"),
+        (["cursor", "--url", "ftp://hub"], "must be like https://hub.example.org/mcp"),
+        (["cursor", "--url", "http://user:password@hub"], "must be like https://hub.example.org/mcp"),
+    ],
+)
+def test_says_what_cannot_be(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        ManagementUtility(["toolhub", "connect", *arguments]).execute()
+    assert ended.value.code == 2
+    said = capsys.readouterr()
+    assert why in said.err
+    assert said.out == ""

@@ -1,0 +1,135 @@
+"""Proves that a client will reach the hub: does with an entry of its configuration what the client would do."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+import time
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import IO, Any, Final
+
+import httpx2
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from tools_app.management.hub_command import Stop
+
+PATIENCE_SECONDS: Final = 30.0
+_REFUSALS: Final = {
+    401: "it does not know the key that was made for it here. Is it this hub, with the same database and SECRET_KEY?",
+    403: "it refused. Is there a proxy in front that lets nobody in?",
+    404: "there is no MCP at this address, or no such toolset. It ends with /mcp or /mcp/<toolset>",
+    421: "it is not served under this name. Add the name to ALLOWED_HOSTS where the hub runs",
+}
+
+
+for _noisy in ("httpx2", "mcp"):  # What they would log is told here, in better words.
+    logging.getLogger(_noisy).setLevel(logging.CRITICAL)
+
+
+@dataclass(frozen=True)
+class Proof:
+    tools: int
+    seconds: float
+
+
+class Failed(Stop):
+    """It does not work; `why` also says what to do."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"it does not work: {why.rstrip('.')}. Nothing is changed; --no-check does it anyway")
+
+
+def prove(entry: dict[str, Any]) -> Proof:
+    """Connect as the client would, and see how many tools it gets.
+
+    Raises:
+        Failed
+    """
+    begun = time.monotonic()
+    if "url" in entry:
+        tools = asyncio.run(_over_http(entry["url"], entry["headers"]))
+    else:
+        tools = asyncio.run(_over_stdio(entry))
+    return Proof(tools, time.monotonic() - begun)
+
+
+def look(url: str) -> None:
+    """See that a hub is there, before a key is made for it: it asks for one.
+
+    Raises:
+        Failed
+    """
+    try:
+        answer = httpx2.post(url, timeout=PATIENCE_SECONDS)
+    except httpx2.TransportError as error:
+        raise _silent(url) from error
+    if answer.status_code != HTTPStatus.UNAUTHORIZED:
+        raise _refused(url, answer.status_code)
+
+
+async def _over_stdio(entry: dict[str, Any]) -> int:
+    with tempfile.TemporaryDirectory() as elsewhere, tempfile.TemporaryFile("w+", errors="replace") as said:
+        # Clients pass on next to nothing of their environment, and start servers wherever they happen to be.
+        server = StdioServerParameters(
+            command=entry["command"], args=entry["args"], env=entry.get("env"), cwd=elsewhere
+        )
+        try:
+            return await _tools(stdio_client(server, errlog=said))
+        except OSError as error:
+            raise Failed(f"{entry['command']} cannot be started ({error.strerror})") from error
+        except TimeoutError as error:
+            raise Failed(f"it did not answer within {PATIENCE_SECONDS:.0f} s. {_last_words(said)}") from error
+        except MCPError as error:
+            raise Failed(_last_words(said) or error.message) from error
+
+
+async def _over_http(url: str, headers: dict[str, str]) -> int:
+    statuses: list[int] = []
+
+    async def note(response: httpx2.Response) -> None:
+        statuses.append(response.status_code)
+
+    async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE_SECONDS, event_hooks={"response": [note]}) as http:
+        try:
+            return await _tools(streamable_http_client(url, http_client=http))
+        except (httpx2.TransportError, MCPError, TimeoutError) as error:
+            raise (_refused(url, statuses[-1], str(error)) if statuses else _silent(url)) from error
+
+
+async def _tools(transport: Any) -> int:
+    """Shake hands and list."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS), Client(transport, mode="legacy") as client:
+            count, cursor = 0, None
+            while True:
+                page = await client.list_tools(cursor=cursor)
+                count += len(page.tools)
+                if (cursor := page.next_cursor) is None:
+                    return count
+    except BaseExceptionGroup as error:
+        # The SDK's tasks pack what went wrong into groups of one.
+        group: BaseException = error
+        while isinstance(group, BaseExceptionGroup):
+            group = group.exceptions[0]
+        raise group from None
+
+
+def _last_words(said: IO[str]) -> str:
+    """What the server wrote before it ended: the hub's own last line, or whatever came last."""
+    said.seek(0)
+    lines = [line.strip() for line in said.read().splitlines() if line.strip()]
+    own = [line.removeprefix("toolhub: ") for line in lines if line.startswith("toolhub: ")]
+    return (own or lines or [""])[-1]
+
+
+def _silent(url: str) -> Failed:
+    return Failed(f"nothing answers at {url}. Start the hub there: toolhub serve")
+
+
+def _refused(url: str, status: int, otherwise: str = "it is no hub") -> Failed:
+    return Failed(f"{url} answers {status}: {_REFUSALS.get(status, otherwise)}")

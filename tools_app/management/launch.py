@@ -1,0 +1,94 @@
+"""How another program starts a process of this very hub: from any directory, and with an environment of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+from django.db import connection
+
+from tools_app import conf, sources
+
+_OWN_SETTINGS: Final = "toolhub.settings"
+# What the doors over HTTP and the first start are told is nothing to an agent's own process.
+_MATTERS: Final = re.compile(
+    r"""DATABASE_URL(_FILE)? | LOG_LEVEL
+      | TOOLHUB_ (?! PROCESS$ | ADMIN_ | HTTPS$ | TRUSTED_ | CORS_ | BODY_ | MCP_ | TEST_ ) \w+""",
+    re.VERBOSE,
+)
+_PATHS: Final = re.compile(r"TOOLHUB_(ENV_FILE|TOOLS_DIR|LOG_FILE)|\w+_FILE")
+
+
+def command(arguments: Sequence[str]) -> list[str]:
+    """A command of the hub, with the interpreter that runs this one."""
+    return [sys.executable, "-m", "toolhub", *arguments]
+
+
+def environment() -> dict[str, str]:
+    """The variables without which such a process would find another hub, or none.
+
+    What stands in the file of settings is not among them: the process reads it there, also after it has changed.
+    """
+    found = {name: os.environ[name] for name in sorted(os.environ) if _is_needed(name)}
+    for name, value in found.items():
+        if _PATHS.fullmatch(name):
+            found[name] = str(Path(value).expanduser().absolute())
+    if (home := conf.home()) is not None:
+        found["TOOLHUB_HOME"] = str(home.absolute())
+    if os.environ.get("DATABASE_URL") and connection.vendor == "sqlite":
+        path = Path(str(connection.settings_dict["NAME"]))
+        if "DATABASE_URL" in found or not path.is_absolute():
+            found["DATABASE_URL"] = f"sqlite:///{path.absolute()}"
+    if (module := os.environ.get("DJANGO_SETTINGS_MODULE", _OWN_SETTINGS)) != _OWN_SETTINGS:
+        found["DJANGO_SETTINGS_MODULE"] = module
+    if places := list(dict.fromkeys(_places(module))):
+        found["PYTHONPATH"] = os.pathsep.join(places)
+    return found
+
+
+def _is_needed(name: str) -> bool:
+    value = os.environ[name].strip()
+    if not value:
+        return False
+    if not conf.given(name):
+        # From the file, where it names a place as seen from here.
+        return _PATHS.fullmatch(name) is not None and not Path(value).expanduser().is_absolute()
+    return _MATTERS.fullmatch(name) is not None or name in _of_packs()
+
+
+def _of_packs() -> set[str]:
+    packs = {loaded.tool.pack.name: loaded.tool.pack for loaded in sources.registry() if loaded.tool.pack is not None}
+    return {name for pack in packs.values() for name in pack.requires}
+
+
+def _places(settings_module: str) -> Iterator[str]:
+    """Where the interpreter has to be told to look, since it finds the hub's parts not by itself."""
+    parts = {name.partition(".")[0] for name in ("toolhub", settings_module, *settings.INSTALLED_APPS)}
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    looked = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import importlib.util as i, sys; print(*[n for n in sys.stdin.read().split() if not i.find_spec(n)])",
+        ],
+        input=" ".join(sorted(parts)),
+        cwd=tempfile.gettempdir(),
+        env=alone,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    for name in looked.stdout.split():
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin is not None:
+            path = Path(spec.origin)
+            yield str((path.parent if path.name == "__init__.py" else path).parent.absolute())
