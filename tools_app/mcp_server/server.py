@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import anyio
 from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -27,9 +25,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from tools_app import access, catalog, conf, engine
-from tools_app.engine import Result
 from tools_app.errors import InputRequiredError, ToolError, ToolNotFoundError, shortened
-from tools_app.mcp_server import results
+from tools_app.mcp_server import beyond, results
+from tools_app.mcp_server.cancelling import whole
 from tools_app.mcp_server.changes import Changes
 from tools_app.mcp_server.conversation import Conversation, set_level
 from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listings
@@ -38,7 +36,6 @@ from tools_app.tool import Caller
 
 RequestContext = ServerRequestContext[Any, Any]
 
-CANCEL_SECONDS: Final = 0.4
 # In the `_meta` of a call: one with the same key gets the answer of the first.
 IDEMPOTENCY_KEY: Final = "toolhub/idempotencyKey"
 # Likewise: how many milliseconds it may take.
@@ -77,6 +74,7 @@ def build(
     server.tells = tells
     # Not as an argument: the SDK warns of it, since the modern era has another way.
     server.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
+    beyond.serve(server, changes, caller_of, tells=tells)
     server.add_notification_handler("notifications/initialized", NotificationParams, changes.join)
     agents.stamp = server.server_info_stamp
     # In place of the SDK's tracing, which costs something even where nobody collects it.
@@ -95,7 +93,9 @@ class _AgentServer(Server[Any]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        told = notification_options or NotificationOptions(tools_changed=self.tells)
+        told = notification_options or NotificationOptions(
+            tools_changed=self.tells, prompts_changed=self.tells, resources_changed=self.tells
+        )
         return super().create_initialization_options(told, experimental_capabilities, extensions)
 
 
@@ -118,7 +118,7 @@ class _Agents:
         options = _options(params.meta or {})
         call = engine.call(params.name, params.arguments, caller, door="mcp", options=options, client=client)
         try:
-            return results.succeeded(await _whole(call))
+            return results.succeeded(await whole(call))
         except Asked as asked:
             return client.result(asked)
         except ToolError as error:
@@ -173,26 +173,3 @@ async def _contained(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
 def _refusal(error: ToolError) -> MCPError:
     code = INTERNAL_ERROR if error.status >= 500 else INVALID_REQUEST
     return MCPError(code, error.message, results.wire_form(error))
-
-
-async def _whole(call: Coroutine[Any, Any, Result]) -> Result:
-    """Run a call in a task of its own, so that being cancelled reaches it once.
-
-    The SDK cancels whatever awaits, again and again until it has ended; the engine then could not write down that
-    the call was cancelled.
-    """
-    task = asyncio.create_task(call)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        task.cancel()
-        task.add_done_callback(_forget)
-        with anyio.move_on_after(CANCEL_SECONDS, shield=True):
-            await asyncio.wait([task])
-        raise
-
-
-def _forget(task: asyncio.Task[Result]) -> None:
-    """Whoever waited is gone; asking for the exception keeps asyncio from complaining that nobody did."""
-    if not task.cancelled():
-        task.exception()
