@@ -8,6 +8,7 @@ import pytest
 
 from toolhub import testing
 from tools_app import sources
+from tools_app.offer import Offer
 from tools_app.schemas import faults
 from tools_app.tool import NAME, Tool
 
@@ -56,3 +57,20 @@ class TestEveryTool:
             answer = testing.call(tool, **example.parameters)
             if example.expected_result is not None:
                 assert answer == example.expected_result
+
+
+def offered() -> list[Offer]:
+    return [offer for offer, _ in sources.registry().offers]
+
+
+def test_ships_exactly_these_prompts_and_resources() -> None:
+    assert {(offer.kind, offer.key, pack) for offer, pack in sources.registry().offers} == {
+        ("prompt", "diagnose_failures", "builtin")
+    }
+
+
+@pytest.mark.parametrize("offer", offered(), ids=lambda offer: offer.name)
+class TestEveryOffer:
+    def test_reads_well_to_an_agent(self, offer: Offer) -> None:
+        assert offer.title
+        assert testing.findings(offer) == []

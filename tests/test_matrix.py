@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import anyio
@@ -22,10 +22,10 @@ from django.urls import NoReverseMatch, URLPattern, URLResolver, get_resolver, r
 from mcp.client.client import Client as Agent
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
+from mcp_types import ResourceTemplateReference
 
 from tests.admin.conftest import error_group, failed_call, process
 from tests.api.rest import Rest
-from tests.support.agents import MODERN
 from tests.support.tools import Hub
 from tools_app import database, engine, governance, sources, sync
 from tools_app.api import api
@@ -166,35 +166,56 @@ def test_an_endpoint_lets_in_whom_it_should(hub: Hub, endpoint: str) -> None:
 METHODS: Final[dict[str, str]] = {
     "tools/list": LIST,
     "tools/call": EXECUTE,
+    "prompts/list": LIST,
+    "prompts/get": EXECUTE,  # It runs what its pack has written.
+    "resources/list": LIST,
+    "resources/templates/list": LIST,
+    "resources/read": READ,  # Of the hub's own; those of packs are run, and need EXECUTE.
+    "resources/subscribe": READ,
+    "resources/unsubscribe": OPEN,
+    "completion/complete": LIST,
     "server/discover": OPEN,
     "logging/setLevel": OPEN,
     "ping": OPEN,
     "subscriptions/listen": OPEN,
 }
+ASKING: Final[dict[str, Callable[[Agent], Awaitable[object]]]] = {
+    "tools/list": lambda agent: agent.list_tools(),
+    "prompts/list": lambda agent: agent.list_prompts(),
+    "prompts/get": lambda agent: agent.get_prompt("diagnose_failures", {"tool": "echo"}),
+    "resources/list": lambda agent: agent.list_resources(),
+    "resources/templates/list": lambda agent: agent.list_resource_templates(),
+    "resources/read": lambda agent: agent.read_resource("toolhub://tools"),
+    "resources/subscribe": lambda agent: agent.session.subscribe_resource("toolhub://tools"),
+    "completion/complete": lambda agent: agent.complete(
+        ResourceTemplateReference(uri="toolhub://tools/{name}"), {"name": "name", "value": "e"}
+    ),
+    # This client lists the tools to check an answer it has got: whether there was one, the journal knows.
+    "tools/call": lambda agent: agent.call_tool("echo", {"message": "hi"}),
+}
 
 
 @pytest.mark.anyio
+@pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
 async def test_every_method_is_decided_and_lets_in_whom_it_should(hub: Hub) -> None:
+    assert ASKING.keys() == {method for method, needed in METHODS.items() if needed != OPEN}
     engine.adopt_running_loop()
-    listed = set()
+    found: dict[str, set[str]] = {method: set() for method in ASKING}
     try:
         for scope in SCOPES:
             served = served_to(Caller("key", "key:1", scope, frozenset({scope})))
             assert set(served._request_handlers) == set(METHODS)
             with anyio.fail_after(30):
-                async with Agent(served, mode=MODERN, cache=None) as agent:
-                    with contextlib.suppress(MCPError):
-                        await agent.list_tools()
-                        listed.add(scope)
-                    with contextlib.suppress(MCPError):  # This client lists the tools to check an answer it has got.
-                        await agent.call_tool("echo", {"message": "hi"})
+                async with Agent(served, mode="legacy", cache=None) as agent:
+                    for method, ask in ASKING.items():
+                        with contextlib.suppress(MCPError):
+                            await ask(agent)
+                            found[method].add(scope)
     finally:
         await engine.close(5)
-    assert listed == {METHODS["tools/list"], ALL}
-    called = await database.run(
-        lambda: set(Call.objects.filter(status="succeeded").values_list("caller_name", flat=True))
-    )
-    assert called == {METHODS["tools/call"], ALL}
+    calls = Call.objects.filter(status="succeeded", tool_name="echo").values_list("caller_name", flat=True)
+    found["tools/call"] = await database.run(lambda: set(calls))
+    assert found == {method: {METHODS[method], ALL} for method in ASKING}
 
 
 def served_to(caller: Caller) -> Server[Any]:

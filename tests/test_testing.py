@@ -16,7 +16,18 @@ import pytest
 from pydantic import BaseModel
 
 import toolhub
-from toolhub import Context, Hints, InvalidArgumentsError, NotFoundError, Tool, testing, tool
+from toolhub import (
+    Context,
+    Hints,
+    InvalidArgumentsError,
+    Message,
+    NotFoundError,
+    Tool,
+    prompt,
+    resource,
+    testing,
+    tool,
+)
 from tools_app.errors import ToolError, ToolExecutionError, ToolTimeoutError
 from tools_app.schemas import Schema
 from tools_app.tool import SchemaTool
@@ -52,6 +63,18 @@ async def about(ctx: Context, seconds: float = 0) -> dict[str, Any]:
 def where_am_i() -> str:
     """Tell the thread."""
     return threading.current_thread().name
+
+
+@prompt(title="Plan")
+async def plan(city: Annotated[str, "Where"], days: int = 1) -> list[Message]:
+    """Plan a trip."""
+    return [Message(f"{days} days in {city}"), Message("Where else?", role="assistant")]
+
+
+@resource("trips://{city}", title="A trip")
+def trip(city: str) -> str:
+    """A trip."""
+    return city
 
 
 class TestCall:
@@ -273,3 +296,14 @@ def test_everything_that_authors_need_is_there_by_one_import() -> None:
     assert set(toolhub._HOME_OF) == set(toolhub.__all__)
     with pytest.raises(AttributeError, match="module 'toolhub' has no attribute 'nothing'"):
         toolhub.nothing  # noqa: B018
+
+
+def test_prompts_and_resources_are_called_and_judged_like_tools() -> None:
+    assert testing.call(plan, city="Rome", days=2) == [
+        {"role": "user", "content": {"type": "text", "text": "2 days in Rome"}},
+        {"role": "assistant", "content": {"type": "text", "text": "Where else?"}},
+    ]
+    assert testing.call(trip, city="Rome")[0]["resource"]["text"] == "Rome"
+    with pytest.raises(InvalidArgumentsError, match="Required parameter missing: city"):
+        testing.call(plan)
+    assert testing.findings(plan) == ["has no category", "has no tags", "parameter days has no description"]

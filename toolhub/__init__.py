@@ -23,16 +23,22 @@ if TYPE_CHECKING:
         UpstreamValidationError,
         ValidationError,
     )
+    from tools_app.offer import Completes
     from tools_app.policies import Rate
+    from tools_app.prompt import Included, Message, prompt
     from tools_app.questions import Elicit, Reply, Roots, Sample
+    from tools_app.resource import resource
     from tools_app.signatures import Number, Says
     from tools_app.tool import Caller, Context, Example, Hints, Pack, Tool, ToolParameter, tool
 
 _HOMES = {
     "tools_app.tool": ("Caller", "Context", "Example", "Hints", "Pack", "Tool", "ToolParameter", "tool"),
     "tools_app.content": ("Audio", "EmbeddedResource", "Image", "ResourceLink"),
+    "tools_app.offer": ("Completes",),
     "tools_app.policies": ("Rate",),
+    "tools_app.prompt": ("Included", "Message", "prompt"),
     "tools_app.questions": ("Elicit", "Reply", "Roots", "Sample"),
+    "tools_app.resource": ("resource",),
     "tools_app.signatures": ("Number", "Says"),
     "tools_app.errors": (
         "ApiError",
@@ -55,6 +61,7 @@ __all__ = [
     "ApiError",
     "Audio",
     "Caller",
+    "Completes",
     "ConfigurationError",
     "Context",
     "Elicit",
@@ -62,8 +69,10 @@ __all__ = [
     "Example",
     "Hints",
     "Image",
+    "Included",
     "InputRequiredError",
     "InvalidArgumentsError",
+    "Message",
     "NotFoundError",
     "Number",
     "Pack",
@@ -82,6 +91,8 @@ __all__ = [
     "UpstreamUnavailableError",
     "UpstreamValidationError",
     "ValidationError",
+    "prompt",
+    "resource",
     "tool",
 ]
 

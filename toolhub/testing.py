@@ -25,6 +25,7 @@ from pydantic_core import to_jsonable_python
 from tools_app import content
 from tools_app.deadline import Deadline
 from tools_app.errors import ToolError, ToolExecutionError, ToolTimeoutError
+from tools_app.offer import Offer
 from tools_app.redaction import one_line
 from tools_app.schemas import parts_of
 from tools_app.tool import RAW_PARAMETER, Caller, Context, Tool
@@ -49,8 +50,8 @@ def context(tool: Tool, *, seconds: float = SECONDS, caller: Caller | None = Non
     )
 
 
-def call(tool: Tool, /, **arguments: Any) -> Any:
-    """Call a tool and return its answer. A tool that blocks runs in this very thread.
+def call(tool: Tool | Offer, /, **arguments: Any) -> Any:
+    """Call a tool, a prompt or a resource, and return its answer. A tool that blocks runs in this very thread.
 
     Raises:
         ToolError: as a caller of the hub would get it; an unforeseen exception is its `__cause__`.
@@ -58,12 +59,13 @@ def call(tool: Tool, /, **arguments: Any) -> Any:
     return asyncio.run(_called(tool, arguments, in_thread=False))
 
 
-async def acall(tool: Tool, /, **arguments: Any) -> Any:
+async def acall(tool: Tool | Offer, /, **arguments: Any) -> Any:
     """The same for tests that are coroutines. A tool that blocks runs in a thread."""
     return await _called(tool, arguments, in_thread=True)
 
 
-async def _called(tool: Tool, arguments: dict[str, Any], *, in_thread: bool) -> Any:
+async def _called(what: Tool | Offer, arguments: dict[str, Any], *, in_thread: bool) -> Any:
+    tool = _runnable(what)
     given = tool.checker.with_defaults(arguments)
     converted = tool.checked(given)
     about = context(tool)
@@ -84,6 +86,10 @@ async def _called(tool: Tool, arguments: dict[str, Any], *, in_thread: bool) -> 
         raise ToolExecutionError.of(tool.name, error, f"{type(error).__name__}: {error}") from error
 
 
+def _runnable(what: Tool | Offer) -> Tool:
+    return what.runner if isinstance(what, Offer) else what
+
+
 def _shaped(tool: Tool, answer: Any, *, raw: bool) -> Any:
     if (pieces := content.parts_in(answer)) is not None:
         return [content.wire_of(piece) for piece in pieces]
@@ -98,8 +104,9 @@ def _shaped(tool: Tool, answer: Any, *, raw: bool) -> Any:
 # ---- what an agent would stumble over
 
 
-def findings(tool: Tool) -> list[str]:
-    """What could be better in what agents and operators see of a tool; empty when there is nothing."""
+def findings(what: Tool | Offer) -> list[str]:
+    """What could be better in what agents and operators see of a tool, prompt or resource; empty when nothing could."""
+    tool = _runnable(what)
     found = [f"the title {fault}" for fault in _hidden(tool.title)]
     found += [f"the description {fault}" for fault in _unreadable(tool.description)]
     if not tool.category:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from tools_app.offer import Offer
 from tools_app.tool import DefinitionError, Tool, folded
 
 
@@ -25,6 +26,7 @@ class Origin(StrEnum):
 
 
 MAX_TOOLS: Final = 20_000
+MAX_OFFERS: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Registry:
     def __init__(self) -> None:
         self._tools: dict[str, Loaded] = {}
         self._names: dict[str, str] = {}
+        self._offers: dict[tuple[str, str], tuple[Offer, str]] = {}
         self._problems: list[LoadProblem] = []
         self._lock = threading.Lock()
         self.generation = 0
@@ -91,6 +94,25 @@ class Registry:
             tools[own] = entry
             self._swap(tools, names)
 
+    def offer(self, offer: Offer, *, pack: str = "") -> None:
+        """Have a prompt or a resource in this process. `pack` is where one without a pack of its own belongs.
+
+        Raises:
+            RegistrationError: there is another of this name, or at this URI.
+        """
+        with self._lock:
+            key = offer.kind, offer.key
+            known, _ = self._offers.get(key, (None, ""))
+            if known is offer:
+                return  # Several modules may hold the same one.
+            if known is not None:
+                message = f'{offer.kind.capitalize()} "{offer.key}" is already registered at {known.place}'
+                raise RegistrationError(message, offer.place)
+            if len(self._offers) >= MAX_OFFERS:
+                raise RegistrationError(f"More than {MAX_OFFERS} prompts and resources", offer.place)
+            self._offers = {**self._offers, key: (offer, offer.pack.name if offer.pack else pack)}
+            self.generation += 1
+
     def remove(self, name: str) -> bool:
         """Take a tool away; False where there was none."""
         with self._lock:
@@ -111,6 +133,11 @@ class Registry:
         """By name or alias; `a-b` finds `a_b`."""
         own = self._names.get(folded(name))
         return self._tools.get(own) if own is not None else None
+
+    @property
+    def offers(self) -> list[tuple[Offer, str]]:
+        """Prompts and resources, each with the name of its pack, in the order in which they came."""
+        return list(self._offers.values())
 
     @property
     def problems(self) -> list[LoadProblem]:

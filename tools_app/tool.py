@@ -23,7 +23,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, overload
 
 from tools_app import signatures
 from tools_app.checker import Checker
@@ -34,6 +34,11 @@ from tools_app.policies import Rate
 from tools_app.questions import LEVELS, NOBODY, Client, Elicit, Question, Reply, Sample, Sampled
 from tools_app.reach import EVERYWHERE, Reach
 from tools_app.schemas import Schema, SchemaError, faults, take_messages
+
+if TYPE_CHECKING:
+    from tools_app.offer import Offer
+    from tools_app.prompt import Prompt
+    from tools_app.resource import Resource
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 RAW_PARAMETER: Final = "raw"
@@ -482,6 +487,7 @@ class Pack:
     rate: Rate | None = None
     icon: str | Path = ""
     tools: list[Tool] = field(default_factory=list)
+    offers: list[Offer] = field(default_factory=list)
     broken: list[DefinitionError] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -515,6 +521,30 @@ class Pack:
         except DefinitionError as error:
             self.broken.append(error)
         return kind
+
+    def prompt(self, **declared: Any) -> Callable[[Callable[..., Any]], Prompt]:
+        """Make a function a prompt of this pack. Takes what `prompt.prompt` takes."""
+        from tools_app import prompt  # At first use: most packs have none, and an agent waits for the start.
+
+        return self._offering(lambda function: prompt.made(function, self, declared))
+
+    def resource(self, uri: str, /, **declared: Any) -> Callable[[Callable[..., Any]], Resource]:
+        """Make a function a resource of this pack. Takes what `resource.resource` takes."""
+        from tools_app import resource
+
+        return self._offering(lambda function: resource.made(uri, function, self, declared))
+
+    def _offering(self, make: Callable[[Callable[..., Any]], Any]) -> Callable[[Callable[..., Any]], Any]:
+        def decorate(function: Callable[..., Any]) -> Any:
+            try:
+                made = make(function)
+            except DefinitionError as error:
+                self.broken.append(error)
+                return function
+            self.offers.append(made)
+            return made
+
+        return decorate
 
 
 @overload

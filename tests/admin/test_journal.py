@@ -98,10 +98,14 @@ def test_a_call_names_its_process_while_that_is_known(viewer: Client) -> None:
     assert "f" * 32 in page(viewer, f"{CALLS}{call('echo', process_id='f' * 32).pk}/change/").text
 
 
-def test_a_tool_that_never_was_is_no_link(viewer: Client) -> None:
+def test_a_tool_that_never_was_is_no_link_and_neither_is_a_prompt(viewer: Client) -> None:
     call("not_there", status="refused", code="TOOL_NOT_FOUND", error="Tool not found: not_there")
+    call("prompt:plan")
     shown = page(viewer, CALLS)
-    assert "not_there" in rows(shown)[0]
+    assert {name for row in rows(shown) for name in ("not_there", "prompt:plan") if name in row} == {
+        "not_there",
+        "prompt:plan",
+    }
     assert not [link for link in shown.addresses if "/named/" in link]
 
 

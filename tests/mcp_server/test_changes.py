@@ -36,8 +36,10 @@ class Client:
         self._news = asyncio.Event()
         self.connection = SimpleNamespace(exit_stack=AsyncExitStack())
         send = tell or self._send
+        # What a client of this era is told as well when it could not be seen what there was before.
+        others = dict.fromkeys(("send_prompt_list_changed", "send_resource_list_changed"), _nothing)
         self.context: Any = SimpleNamespace(
-            session=SimpleNamespace(_connection=self.connection, send_tool_list_changed=send)
+            session=SimpleNamespace(_connection=self.connection, send_tool_list_changed=send, **others)
         )
 
     async def _send(self) -> None:
@@ -54,6 +56,10 @@ class Client:
         async with asyncio.timeout(5):
             await self._news.wait()
         self._news.clear()
+
+
+async def _nothing() -> None:
+    """Of no interest here."""
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from tests.support.tools import Hub, Programmable
 from tools_app import database, engine, governance
 from tools_app.errors import ToolNotFoundError
 from tools_app.mcp_server import server
-from tools_app.mcp_server.changes import Changes
+from tools_app.mcp_server.changes import Changes, always
 from tools_app.models import Call, ErrorLog
 from tools_app.tool import Caller
 
@@ -78,10 +78,26 @@ async def test_says_who_it_is_and_that_the_list_of_tools_changes(hub: Hub, alice
         assert client.server_info.icons is not None
         assert [one.mime_type for one in client.server_info.icons] == ["image/svg+xml"]
         assert client.instructions is not None
-        assert client.server_capabilities.tools is not None
-        assert client.server_capabilities.prompts is None
-        if era != "legacy":
-            assert client.server_capabilities.tools.list_changed is True
+        there = client.server_capabilities
+        assert there.tools is not None
+        assert there.prompts is not None
+        assert there.resources is not None
+        assert there.completions is not None
+        lists = (there.tools, there.prompts, there.resources)
+        assert {part.list_changed for part in lists} == {True}
+        assert there.resources.subscribe is True
+
+
+async def test_says_what_it_cannot_tell_where_there_are_no_sessions(hub: Hub, alice: Caller) -> None:
+    served = server.build(Changes(always(alice)), lambda _: alice, tells=False)
+    told = served.create_initialization_options().capabilities
+    assert told.prompts is not None
+    assert told.resources is not None
+    assert (told.prompts.list_changed, told.resources.list_changed, told.resources.subscribe) == (False, False, False)
+    assert served.get_request_handler("resources/subscribe") is None
+    modern = served.get_capabilities(protocol_version="2026-07-28").resources
+    assert modern is not None
+    assert (modern.list_changed, modern.subscribe) == (True, True)
 
 
 async def test_lists_tools_by_name(hub: Hub, alice: Caller, era: str) -> None:

@@ -26,6 +26,30 @@ def {name}(city: Annotated[str, "Where"]) -> str:
     """Tell the weather."""
     return "{name} of " + city
 '''
+OFFERS = '''
+from toolhub import Pack, prompt, resource
+
+pack = Pack("shelf")
+
+@pack.prompt(tools=["nowhere"])
+def ask():
+    """Ask something."""
+
+@pack.prompt()
+def undocumented(): ...
+
+@pack.resource("shelf://{id}/x")
+def book(id: str):
+    """A book."""
+
+@prompt()
+def bare():
+    """Ask something else."""
+
+@resource("shelf://{id}/x")
+def same(id: str):
+    """Another book at the same place."""
+'''
 CLASS = '''
 from pydantic import BaseModel
 from toolhub import Tool
@@ -203,6 +227,25 @@ class TestToolsDirectory:
         registry = load(directory=tools_dir)
         assert names(registry) == ["fine"]
         assert problems(registry) == [f"{path}:12: Tool description is required"]
+
+    def test_prompts_and_resources_are_loaded_and_the_broken_disable_only_themselves(
+        self, load: Load, tools_dir: Path
+    ) -> None:
+        path = write(tools_dir / "books.py", OFFERS)
+        write(tools_dir / "more.py", "from toolhub_tools.books import *\n")
+        registry = load(directory=tools_dir)
+        assert [(offer.kind, offer.name, pack) for offer, pack in registry.offers] == [
+            ("prompt", "ask", "shelf"),
+            ("resource", "book", "shelf"),
+            ("prompt", "bare", "books"),
+        ]
+        assert names(registry) == []
+        taken = f'Resource "shelf://{{id}}/x" is already registered at {path}:13'
+        assert problems(registry) == [
+            f"{path}:10: prompt undocumented: Tool description is required",
+            f"{path}:21: {taken}",
+            f"{path}:6: prompt ask needs tools that are not there: nowhere",
+        ]
 
     def test_of_two_tools_with_one_name_the_first_stays_and_both_places_are_named(
         self, load: Load, tools_dir: Path

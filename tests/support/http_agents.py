@@ -57,8 +57,9 @@ class HttpAgent:
         made: dict[str, str | None] = {"content-type": "application/json", "accept": ACCEPT}
         if self.era == MODERN:
             made |= {"mcp-protocol-version": MODERN, "mcp-method": message.get("method", "")}
-            if "name" in message.get("params", {}):
-                made["mcp-name"] = message["params"]["name"]
+            params = message.get("params", {})
+            if (named := params.get("name", params.get("uri"))) is not None:
+                made["mcp-name"] = named
         elif self.session is not None:
             made |= {"mcp-protocol-version": self.era, "mcp-session-id": self.session}
         made |= {name.replace("_", "-"): value for name, value in changed.items()}

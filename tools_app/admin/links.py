@@ -28,8 +28,8 @@ def address(model: str, view: str, *arguments: Any, **query: Any) -> str:
 
 
 def to_tool(name: str, code: str = "") -> SafeString:
-    """A tool by its name. What was never found has no page, and stays text."""
-    if not name or code == ToolNotFoundError.code:
+    """A tool by its name. What was never found has no page and stays text, and so does what is no tool: `prompt:x`."""
+    if not name or code == ToolNotFoundError.code or ":" in name:
         return format_html("{}", name or NOTHING)
     return format_html('<a class="hub-link" href="{}">{}</a>', address("toolrecord", "named", name=name), name)
 

@@ -108,14 +108,20 @@ class Calls:
         door: str,
         options: Options,
         client: Client,
+        offered: Entry | None = None,
+        quietly: bool = False,
     ) -> Result:
-        """Run a tool. Whatever goes wrong is a `ToolError`, and is recorded before it is raised."""
-        one = Record(self.journal, name, caller, door, dry=options.dry_run)
+        """Run a tool. Whatever goes wrong is a `ToolError`, and is recorded before it is raised.
+
+        `offered` is what to run where that is no tool of the catalog: somebody else has found it for this caller.
+        `quietly` records only what goes wrong.
+        """
+        one = Record(self.journal, name, caller, door, dry=options.dry_run, quiet=quietly)
         token = logs.call_id.set(one.call.id)
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._under_way.add(task)
         try:
-            return await self._call(one, name, arguments, options, client)
+            return await self._call(one, name, arguments, options, client, offered)
         except Asked:
             await one.asked()
             raise
@@ -140,14 +146,20 @@ class Calls:
             logs.call_id.reset(token)
 
     async def _call(
-        self, one: Record, name: str, arguments: Mapping[str, Any] | None, options: Options, client: Client
+        self,
+        one: Record,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        options: Options,
+        client: Client,
+        offered: Entry | None,
     ) -> Result:
         if self.closing:
             raise ShuttingDownError
         if self.journal.trouble:
             raise StorageBusyError(detail=self.journal.trouble)
         caller = one.caller
-        entry = _resolve(await catalog.fresh(), name, caller)
+        entry = _allowed(offered or _found(await catalog.fresh(), name, caller), caller)
         tool = one.resolved(entry)
         options.check()
         given, raw = one.given(tool, arguments)
@@ -224,10 +236,14 @@ class Calls:
         }
 
 
-def _resolve(snapshot: catalog.Snapshot, name: str, caller: Caller) -> Entry:
+def _found(snapshot: catalog.Snapshot, name: str, caller: Caller) -> Entry:
     entry = snapshot.seen_by(caller).find(name) if isinstance(name, str) else None
     if entry is None:
         raise ToolNotFoundError.named(str(name))
+    return entry
+
+
+def _allowed(entry: Entry, caller: Caller) -> Entry:
     if not caller.may(EXECUTE):
         raise AuthorizationError.lacking(EXECUTE)
     if kind := caller.reach.lacks(entry.hints):

@@ -16,9 +16,10 @@ from typing import Any, Final
 
 from django.db import transaction
 
+from tools_app.catalog import Entry
 from tools_app.engine.calls import Calls, Options, Result
 from tools_app.engine.failures import failure
-from tools_app.engine.writer import Entry
+from tools_app.engine.writer import Entry as JournalEntry
 from tools_app.errors import InternalError, ToolError
 from tools_app.models import Call
 from tools_app.questions import NOBODY, Client
@@ -53,15 +54,21 @@ async def call(
     door: str,
     options: Options = _DEFAULTS,
     client: Client = NOBODY,
+    offered: Entry | None = None,
+    quietly: bool = False,
 ) -> Result:
-    """Run a tool for a caller. It can speak to the `client` while it runs.
+    """Run a tool for a caller, or what is `offered` beside the tools. It can speak to the `client` while it runs.
+
+    `quietly` records only what goes wrong.
 
     Raises:
         ToolError: whatever went wrong; it is on record already and knows its `call_id` and `duration_ms`.
         Asked: the tool has questions, and the client answers by calling again.
     """
     loop, calls = _started()
-    work = calls.call(name, arguments, caller, door=door, options=options, client=client)
+    work = calls.call(
+        name, arguments, caller, door=door, options=options, client=client, offered=offered, quietly=quietly
+    )
     if asyncio.get_running_loop() is loop:
         return await work
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
@@ -161,7 +168,7 @@ async def _report(calls: Calls, bug: BaseException, door: str, caller: Caller | 
     failed = failure(error, secrets.token_hex(16), about)
     log.error("%s: %s", where or door, type(bug).__name__, exc_info=bug, extra={"error_id": error.error_id})
     try:
-        await calls.journal.write(Entry(failure=failed))
+        await calls.journal.write(JournalEntry(failure=failed))
     except ToolError as trouble:
         log.warning("error %s is only in this log: %s", error.error_id, trouble)
     return error

@@ -49,9 +49,12 @@ MOST_FULL: Final = 64 * 1024
 
 
 class Record:
-    def __init__(self, journal: Journal, name: str, caller: Caller, door: str, *, dry: bool) -> None:
+    def __init__(
+        self, journal: Journal, name: str, caller: Caller, door: str, *, dry: bool, quiet: bool = False
+    ) -> None:
         self.caller = caller
         self.dry = dry
+        self.quiet = quiet
         self.attempts = 0
         self._journal = journal
         self._begun = time.monotonic()
@@ -61,7 +64,8 @@ class Record:
         self._claim: IdempotencyKey | None = None
         self._said: Said | None = None
         self.call = Call(
-            id=secrets.token_hex(16),
+            # One that is not kept has no id by which anybody could look for it.
+            id="" if quiet else secrets.token_hex(16),
             # A caller may name anything.
             tool_name=storable(redaction.redacted_beginning(str(name), 1000), 100),
             door=door,
@@ -169,6 +173,8 @@ class Record:
         self.call.attempts = self.attempts
 
     async def succeeded(self, answer: Answer) -> None:
+        if self.quiet:
+            return
         self.call.result_bytes = answer.size
         self.call.result_hash = hashlib.sha256(answer.text.encode()).hexdigest()
         if conf.value("TOOLHUB_PAYLOADS") == "full":
@@ -198,6 +204,10 @@ class Record:
         call = self.call
         call.code, call.error = error.code, storable(redaction.redacted_text(error.message), 1000)
         status, failed = self._judged(error)
+        if self.quiet:
+            if failed is not None:
+                self._journal.post(JournalEntry(failure=failed))
+            return
         try:
             if isinstance(error, StorageBusyError):
                 self._stop(status)
@@ -223,7 +233,7 @@ class Record:
 
     async def cancelled(self, by: str) -> None:
         log.warning("[%s] Cancelled by %s", self.call.tool_name, by)
-        if self._ended or self.dry:
+        if self._ended or self.dry or self.quiet:
             return
         try:
             await asyncio.shield(self._end(Call.Status.CANCELLED))

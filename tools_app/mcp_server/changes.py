@@ -1,20 +1,39 @@
-"""Tells connected clients that the list of tools has changed, in the way of their era."""
+"""Tells connected clients what has changed for them: lists, and the resources that they subscribed to."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import anyio
 from mcp.server.context import ServerRequestContext
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, NotificationParams, SubscriptionsListenRequestParams, SubscriptionsListenResult
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    EmptyResult,
+    NotificationParams,
+    SubscribeRequestParams,
+    SubscriptionFilter,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+    UnsubscribeRequestParams,
+)
 
-from tools_app import catalog, conf
+from tools_app import catalog, conf, offers, resource
 from tools_app.catalog import Snapshot
 from tools_app.errors import StorageBusyError, ToolError
 from tools_app.mcp_server.connections import connection_of
@@ -25,9 +44,13 @@ log = logging.getLogger("tools_app.mcp")
 RequestContext: TypeAlias = ServerRequestContext[Any, Any]
 # Who somebody is at the moment when it is asked: what a key may see can change while its client is connected.
 Asked: TypeAlias = Callable[[], Awaitable[Caller]]
+# What a client wants to hear of, and in which state each of these was when it was last told.
+State: TypeAlias = dict[ServerEvent, str]
 
 PATIENCE_SECONDS: Final = 5.0
 TROUBLE_TIMES: Final = 10
+MOST_SUBSCRIBED: Final = 256
+LISTS: Final[tuple[ServerEvent, ...]] = (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged())
 
 
 def always(caller: Caller) -> Callable[[RequestContext], Asked]:
@@ -41,12 +64,18 @@ def always(caller: Caller) -> Callable[[RequestContext], Asked]:
 
 @dataclass(eq=False)
 class _Listener:
-    """A client that wants to know, and what it could see when it was last told."""
+    """A client that wants to know: of what, how that was when it was last told, and what it is to be told now."""
 
     asked: Asked
-    tell: Callable[[], Awaitable[None]]
-    seen: str | None
+    send: Callable[[ServerEvent], Awaitable[None]]
+    wanted: set[ServerEvent]
+    seen: State
+    due: set[ServerEvent] = field(default_factory=set)
     telling: asyncio.Task[None] | None = None
+
+    @property
+    def busy(self) -> bool:
+        return self.telling is not None and not self.telling.done()
 
 
 class Changes:
@@ -62,13 +91,38 @@ class Changes:
         self._streams: set[ListenHandler] = set()
         self._somebody = asyncio.Event()
         self._snapshot: Snapshot | None = None
+        # Of resources whose packs say that they have changed.
+        self._uris: set[str] = set()
 
     async def join(self, context: RequestContext, _: NotificationParams) -> None:
         """A client of the handshake era is ready: from now on it is told, until it leaves."""
-        connection = connection_of(context)
-        if id(connection) not in self._listeners:
-            connection.exit_stack.callback(self._listeners.pop, id(connection), None)
-            self._add(id(connection), await self._listener(context, context.session.send_tool_list_changed))
+        await self._joined(context)
+
+    async def subscribe(self, context: RequestContext, params: SubscribeRequestParams) -> EmptyResult:
+        """A client of the handshake era wants to know when a resource is worth reading again."""
+        from tools_app.mcp_server import resources
+
+        listener = await self._joined(context)
+        event = ResourceUpdated(params.uri)
+        caller = await listener.asked()
+        snapshot = await catalog.fresh()
+        if not resources.can_change(params.uri, snapshot.seen_by(caller), caller):
+            raise resources.not_found(params.uri, context.protocol_version)
+        if len(listener.wanted) >= MOST_SUBSCRIBED + len(LISTS):
+            raise MCPError(INVALID_PARAMS, f"At most {MOST_SUBSCRIBED} resources can be subscribed to at once")
+        if event not in listener.wanted:
+            listener.seen |= await _state(snapshot, caller, [event])
+            listener.wanted.add(event)
+        return EmptyResult()
+
+    async def unsubscribe(self, context: RequestContext, params: UnsubscribeRequestParams) -> EmptyResult:
+        listener = self._listeners.get(id(connection_of(context)))
+        if listener is not None:
+            event = ResourceUpdated(params.uri)
+            listener.wanted.discard(event)
+            listener.due.discard(event)
+            listener.seen.pop(event, None)
+        return EmptyResult()
 
     async def listen(
         self, context: RequestContext, params: SubscriptionsListenRequestParams
@@ -78,11 +132,13 @@ class Changes:
             raise MCPError(INTERNAL_ERROR, "Too many subscriptions are open")
         bus = InMemorySubscriptionBus()
         stream = ListenHandler(bus)
-        listener = await self._listener(context, lambda: bus.publish(ToolsListChanged()))
+        asked = self._caller_of(context)
+        chosen = await _honoured(params.notifications, asked)
+        listener = await _listener(asked, bus.publish, _events(chosen))
         self._streams.add(stream)
         try:
             self._add(id(stream), listener)
-            return await stream(context, params)
+            return await stream(context, params.model_copy(update={"notifications": chosen}))
         finally:
             self._listeners.pop(id(stream), None)
             self._streams.discard(stream)
@@ -93,6 +149,18 @@ class Changes:
             stream.close()
 
     async def tell(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        def changed(uri: str) -> None:
+            loop.call_soon_threadsafe(self._note, uri)
+
+        unwatch = resource.watch(changed)
+        try:
+            await self._tell()
+        finally:
+            unwatch()
+
+    async def _tell(self) -> None:
         trouble = False
         while True:
             await self._somebody.wait()
@@ -109,19 +177,25 @@ class Changes:
                 log.exception("looking for changes failed")
             await asyncio.sleep(conf.value("TOOLHUB_WATCH_SECONDS") * (TROUBLE_TIMES if trouble else 1))
 
-    async def _listener(self, context: RequestContext, tell: Callable[[], Awaitable[None]]) -> _Listener:
-        asked = self._caller_of(context)
-        try:
-            seen = await _digest(await catalog.fresh(), asked)
-        except ToolError as error:
-            log.warning("what a client sees cannot be read yet: %r", error)
-            seen = None
-        return _Listener(asked, tell, seen)
+    async def _joined(self, context: RequestContext) -> _Listener:
+        connection = connection_of(context)
+        if id(connection) not in self._listeners:
+            listener = await _listener(self._caller_of(context), _sender(context.session), LISTS)
+            if id(connection) not in self._listeners:
+                connection.exit_stack.callback(self._listeners.pop, id(connection), None)
+                self._add(id(connection), listener)
+        return self._listeners[id(connection)]
 
     def _add(self, key: int, listener: _Listener) -> None:
         self._listeners[key] = listener
         self._snapshot = None
         self._somebody.set()
+
+    def _note(self, uri: str) -> None:
+        """A pack says that a resource has changed."""
+        event = ResourceUpdated(uri)
+        if any(event in listener.wanted for listener in self._listeners.values()):
+            self._uris.add(uri)
 
     async def _look(self) -> None:
         """Tell whoever sees something else now. What changes while somebody is being told is told after that."""
@@ -129,33 +203,110 @@ class Changes:
             self._somebody.clear()
             return
         snapshot = await catalog.fresh()
-        if snapshot is self._snapshot:
-            return
-        # Set before it is true: whoever joins while others are looked after takes it away again.
-        self._snapshot = snapshot
+        uris, self._uris = self._uris, set()
+        if snapshot is not self._snapshot or uris:
+            # Set before it is true: whoever joins while others are looked after takes it away again.
+            self._snapshot = snapshot
+            try:
+                for listener in list(self._listeners.values()):
+                    await _notice(listener, snapshot, uris)
+            except BaseException:
+                self._uris |= uris
+                raise
         for listener in list(self._listeners.values()):
-            if listener.telling is not None and not listener.telling.done():
-                self._snapshot = None
-                continue
-            seen = await _digest(snapshot, listener.asked)
-            if seen is not None and seen != listener.seen:
-                listener.seen = seen
+            if listener.due and not listener.busy:
+                events, listener.due = listener.due, set()
                 # In a task of its own: whoever does not read keeps nobody else waiting.
-                listener.telling = asyncio.create_task(_told(listener))
+                listener.telling = asyncio.create_task(_told(listener, events))
 
 
-async def _told(listener: _Listener) -> None:
+async def _listener(
+    asked: Asked, send: Callable[[ServerEvent], Awaitable[None]], wanted: Iterable[ServerEvent]
+) -> _Listener:
+    events = set(wanted)
     try:
-        with anyio.fail_after(PATIENCE_SECONDS):
-            await listener.tell()
-    except Exception as error:
-        log.warning("a client could not be told that the list of tools has changed: %r", error)
+        seen = await _state(await catalog.fresh(), await asked(), events)
+    except ToolError as error:
+        log.warning("what a client sees cannot be read yet: %r", error)
+        seen = {}
+    return _Listener(asked, send, events, seen)
 
 
-async def _digest(snapshot: Snapshot, asked: Asked) -> str | None:
+async def _notice(listener: _Listener, snapshot: Snapshot, uris: set[str]) -> None:
+    """Note what a client is to be told of."""
     try:
-        return snapshot.seen_by(await asked()).digest
+        caller = await listener.asked()
+        state = await _state(snapshot, caller, list(listener.wanted))
     except StorageBusyError:
         raise
     except ToolError:
-        return None  # Its key holds no more: it is told nothing, and its stream is about to end.
+        return  # Its key holds no more: it is told nothing, and its stream is about to end.
+    state = {event: now for event, now in state.items() if event in listener.wanted}
+    listener.due |= {event for event, now in state.items() if listener.seen.get(event) != now}
+    listener.due |= {event for event in map(ResourceUpdated, uris) if state.get(event)}
+    listener.seen |= state
+
+
+async def _state(snapshot: Snapshot, caller: Caller, wanted: Iterable[ServerEvent]) -> State:
+    """How what is wanted is now; empty where there is nothing for this caller."""
+    seen = snapshot.seen_by(caller)
+    state: State = {}
+    for event in wanted:
+        match event:
+            case ToolsListChanged():
+                state[event] = seen.digest
+            case PromptsListChanged():
+                state[event] = offers.of(seen, caller.reach).prompts_digest
+            case ResourcesListChanged():
+                state[event] = offers.of(seen, caller.reach).resources_digest
+            case ResourceUpdated(uri):
+                # At first use, here and below: few clients subscribe, and all of them wait for the start.
+                from tools_app.mcp_server import resources
+
+                state[event] = await resources.state(uri, seen, caller)
+    return state
+
+
+async def _honoured(requested: SubscriptionFilter, asked: Asked) -> SubscriptionFilter:
+    """What a client will be told of: of the resources those that it can read, and that can change."""
+    uris = list(dict.fromkeys(requested.resource_subscriptions or ()))
+    if not uris:
+        return requested
+    if len(uris) > MOST_SUBSCRIBED:
+        raise MCPError(INVALID_PARAMS, f"At most {MOST_SUBSCRIBED} resources can be subscribed to at once")
+    from tools_app.mcp_server import resources
+
+    caller = await asked()
+    seen = (await catalog.fresh()).seen_by(caller)
+    kept = [uri for uri in uris if resources.can_change(uri, seen, caller)]
+    return requested.model_copy(update={"resource_subscriptions": kept})
+
+
+def _events(chosen: SubscriptionFilter) -> set[ServerEvent]:
+    asked_for = (chosen.tools_list_changed, chosen.prompts_list_changed, chosen.resources_list_changed)
+    lists = {event for event, wanted in zip(LISTS, asked_for, strict=True) if wanted}
+    return lists | {ResourceUpdated(uri) for uri in chosen.resource_subscriptions or ()}
+
+
+def _sender(session: ServerSession) -> Callable[[ServerEvent], Awaitable[None]]:
+    async def send(event: ServerEvent) -> None:
+        match event:
+            case ToolsListChanged():
+                await session.send_tool_list_changed()
+            case PromptsListChanged():
+                await session.send_prompt_list_changed()
+            case ResourcesListChanged():
+                await session.send_resource_list_changed()
+            case ResourceUpdated(uri):
+                await session.send_resource_updated(uri)
+
+    return send
+
+
+async def _told(listener: _Listener, events: set[ServerEvent]) -> None:
+    try:
+        with anyio.fail_after(PATIENCE_SECONDS):
+            for event in events:
+                await listener.send(event)
+    except Exception as error:
+        log.warning("a client could not be told of what has changed: %r", error)

@@ -1,4 +1,4 @@
-"""The callable tools of a snapshot, as they go over the wire: prepared once, cut into pages for each request."""
+"""Lists as they go over the wire, of callable tools above all: prepared once, cut into pages for each request."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ _Key = tuple[object, ...]
 
 
 class Listing:
-    """The tools of one snapshot in the form of one era."""
+    """The things of one kind, in the order of what identifies them: for tools their names."""
 
-    def __init__(self, tools: Iterable[WireTool]) -> None:
-        self._tools = list(tools)
-        self._names = [tool["name"] for tool in self._tools]
+    def __init__(self, things: Iterable[dict[str, Any]], kind: str = "tools", key: str = "name") -> None:
+        self._things = list(things)
+        self._kind = kind
+        self._keys: list[str] = [thing[key] for thing in self._things]
 
     @cached_property
-    def first_tools(self) -> bytes:
+    def first_things(self) -> bytes:
         """Those of the first page, as they are sent."""
-        return to_json(self._tools[:PAGE])
+        return to_json(self._things[:PAGE])
 
     @cached_property
-    def first_page_less_tools(self) -> dict[str, Any]:
+    def beside_first_things(self) -> dict[str, Any]:
         page = self.page(None)
-        del page["tools"]
+        del page[self._kind]
         return page
 
     def page(self, cursor: str | None, size: int = PAGE) -> dict[str, Any]:
         """Raises: MCPError, when the cursor is none of ours."""
-        start = 0 if cursor is None else bisect_right(self._names, _read_cursor(cursor))
-        tools = self._tools[start : start + size]
-        page: dict[str, Any] = {"tools": tools}
-        if start + size < len(self._tools):
-            page["nextCursor"] = _cursor(tools[-1]["name"])
+        start = 0 if cursor is None else bisect_right(self._keys, _read_cursor(cursor))
+        page: dict[str, Any] = {self._kind: self._things[start : start + size]}
+        if start + size < len(self._things):
+            page["nextCursor"] = _cursor(self._keys[start + size - 1])
         return page
 
 

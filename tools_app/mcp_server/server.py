@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import anyio
 from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -28,17 +26,16 @@ from pydantic import ValidationError
 from tools_app import access, catalog, conf, engine
 from tools_app.errors import ToolError
 from tools_app.icons import icon
-from tools_app.mcp_server import calling
+from tools_app.mcp_server import beyond, calling
+from tools_app.mcp_server.cancelling import whole
 from tools_app.mcp_server.changes import Changes
 from tools_app.mcp_server.conversation import Conversation, set_level
 from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listings
-from tools_app.mcp_server.results import WireResult
 from tools_app.questions import Asked
 from tools_app.tool import Caller
 
 RequestContext = ServerRequestContext[Any, Any]
 
-CANCEL_SECONDS: Final = 0.4
 PICTURES: Final = Path(__file__).resolve().parent.parent / "static" / "tools_app"
 DISCOVER_TTL_MS: Final = 60_000
 INSTRUCTIONS: Final = (
@@ -75,6 +72,7 @@ def build(
     server.tells = tells
     # Not as an argument: the SDK warns of it, since the modern era has another way.
     server.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
+    beyond.serve(server, changes, caller_of, tells=tells)
     server.add_notification_handler("notifications/initialized", NotificationParams, changes.join)
     agents.stamp = server.server_info_stamp
     # In place of the SDK's tracing, which costs something even where nobody collects it.
@@ -105,7 +103,9 @@ class _AgentServer(Server[Any]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        told = notification_options or NotificationOptions(tools_changed=self.tells)
+        told = notification_options or NotificationOptions(
+            tools_changed=self.tells, prompts_changed=self.tells, resources_changed=self.tells
+        )
         return super().create_initialization_options(told, experimental_capabilities, extensions)
 
 
@@ -126,7 +126,7 @@ class _Agents:
         client = Conversation(context, caller, [params.name, params.arguments])
         client.check()
         try:
-            return await _whole(calling.result_of(params.name, params.arguments, _open(params.meta), caller, client))
+            return await whole(calling.result_of(params.name, params.arguments, _open(params.meta), caller, client))
         except Asked as asked:
             return client.result(asked)
         finally:
@@ -169,26 +169,3 @@ async def _contained(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         if ctx.request_id is None:
             raise  # A notification: nobody waits for an answer, and the SDK logs it.
         raise calling.refusal(await engine.report(bug, door="mcp", where=ctx.method)) from bug
-
-
-async def _whole(call: Coroutine[Any, Any, WireResult]) -> WireResult:
-    """Run a call in a task of its own, so that being cancelled reaches it once.
-
-    The SDK cancels whatever awaits, again and again until it has ended; the engine then could not write down that
-    the call was cancelled.
-    """
-    task = asyncio.create_task(call)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        task.cancel()
-        task.add_done_callback(_forget)
-        with anyio.move_on_after(CANCEL_SECONDS, shield=True):
-            await asyncio.wait([task])
-        raise
-
-
-def _forget(task: asyncio.Task[WireResult]) -> None:
-    """Whoever waited is gone; asking for the exception keeps asyncio from complaining that nobody did."""
-    if not task.cancelled():
-        task.exception()

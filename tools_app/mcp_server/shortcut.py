@@ -169,13 +169,13 @@ class ShortCut:
     async def _listed(self, plain: Plain, caller: Caller) -> bytes:
         version = LATEST_MODERN_VERSION if plain.modern else ""
         listing = self._listings.of((await catalog.fresh()).seen_by(caller), version)
-        rest: dict[str, Any] = dict(listing.first_page_less_tools)
+        rest: dict[str, Any] = dict(listing.beside_first_things)
         if plain.modern:
             rest |= {"resultType": "complete", "ttlMs": LIST_TTL_MS, "cacheScope": LIST_SCOPE}
             rest["_meta"] = {SERVER_INFO_META_KEY: self._stamp}
         head = to_json({"jsonrpc": "2.0", "id": plain.id})
         more = to_json(rest)[1:-1]
-        return b'%b,"result":{"tools":%b%b%b}}' % (head[:-1], listing.first_tools, b"," if more else b"", more)
+        return b'%b,"result":{"tools":%b%b%b}}' % (head[:-1], listing.first_things, b"," if more else b"", more)
 
     def _refused(self, plain: Plain, error: MCPError) -> tuple[int, bytes]:
         told = error.error.model_dump(by_alias=True, exclude_none=True)

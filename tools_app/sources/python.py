@@ -24,6 +24,7 @@ from django.apps import apps
 
 from tools_app import conf
 from tools_app.errors import shortened
+from tools_app.offer import Offer
 from tools_app.redaction import redacted_text
 from tools_app.registry import LoadProblem, Origin, Registry
 from tools_app.tool import NAME, DefinitionError, Pack, Tool, shown_path
@@ -48,6 +49,7 @@ def load(registry: Registry) -> None:
             _take_package(name, Origin.APP, registry)
     for module in _files(registry):
         _take(module, Origin.FILE, registry)
+    _look_for_tools_of_offers(registry)
 
 
 # ---- finding and importing
@@ -146,12 +148,12 @@ def _executed(path: Path, registry: Registry) -> ModuleType | None:
 def _take(module: ModuleType, origin: Origin, registry: Registry) -> None:
     """Register what a module declares: its packs, bare tools and Tool classes."""
     packs: list[Pack] = []
-    bare: list[Tool] = []
+    bare: list[Tool | Offer] = []
     for name, thing in list(vars(module).items()):
         try:
             if isinstance(thing, Pack):
                 packs.append(thing)
-            elif isinstance(thing, Tool) and thing.pack is None:
+            elif isinstance(thing, Tool | Offer) and thing.pack is None:
                 bare.append(thing)
             elif _declares(module, thing) and not _is_taken(thing, registry):
                 bare.append(thing())
@@ -159,8 +161,11 @@ def _take(module: ModuleType, origin: Origin, registry: Registry) -> None:
             _report(error, "", f"{module.__name__}.{name}", registry)
     for pack in packs:
         _take_pack(pack, origin, registry)
-    for tool in bare:
-        _add(tool, origin, registry, _pack_name(module))
+    for one in bare:
+        if isinstance(one, Offer):
+            _offer(one, registry, _pack_name(module))
+        else:
+            _add(one, origin, registry, _pack_name(module))
 
 
 def _declares(module: ModuleType, thing: object) -> bool:
@@ -192,6 +197,8 @@ def _take_pack(pack: Pack, origin: Origin, registry: Registry) -> None:
         _report(error, "", pack.name, registry)
     for tool in pack.tools:
         _add(tool, origin, registry, pack.name)
+    for offer in pack.offers:
+        _offer(offer, registry, pack.name)
 
 
 def _add(tool: Tool, origin: Origin, registry: Registry, pack: str) -> None:
@@ -202,6 +209,21 @@ def _add(tool: Tool, origin: Origin, registry: Registry, pack: str) -> None:
         registry.add(tool, origin, pack=pack)
     except DefinitionError as error:
         _report(error, "", tool.name, registry, tool=tool.name)
+
+
+def _offer(offer: Offer, registry: Registry, pack: str) -> None:
+    try:
+        registry.offer(offer, pack=pack)
+    except DefinitionError as error:
+        _report(error, "", offer.key, registry)
+
+
+def _look_for_tools_of_offers(registry: Registry) -> None:
+    """A prompt that names a tool which is not there would be offered to nobody, and nobody would know why."""
+    for offer, _ in registry.offers:
+        if missing := [name for name in offer.tools if name not in registry]:
+            reason = f"{offer.kind} {offer.key} needs tools that are not there: {', '.join(missing)}"
+            _report(DefinitionError(reason, offer.place), "", offer.key, registry)
 
 
 # ---- telling what went wrong

@@ -1,0 +1,94 @@
+"""What agents can ask for beside tools: prompts, resources, and what an argument of one could be.
+
+Most agents never do. So that none waits for it at the start, what answers is imported when somebody asks.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mcp.server.lowlevel import Server
+from mcp_types import (
+    CompleteRequestParams,
+    GetPromptRequestParams,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    RequestParams,
+    SubscribeRequestParams,
+    UnsubscribeRequestParams,
+)
+
+from tools_app import engine
+from tools_app.catalog import Entry
+from tools_app.engine import Result
+from tools_app.errors import InputRequiredError
+from tools_app.mcp_server.cancelling import whole
+from tools_app.mcp_server.changes import Changes, RequestContext
+from tools_app.mcp_server.conversation import Conversation
+from tools_app.questions import Asked
+from tools_app.tool import Caller
+
+# Method → what its parameters are, and the module with the function that answers.
+_METHODS: Final[dict[str, tuple[type[RequestParams], str, str]]] = {
+    "prompts/list": (PaginatedRequestParams, "prompts", "list_prompts"),
+    "prompts/get": (GetPromptRequestParams, "prompts", "get_prompt"),
+    "resources/list": (PaginatedRequestParams, "resources", "list_resources"),
+    "resources/templates/list": (PaginatedRequestParams, "resources", "list_templates"),
+    "resources/read": (ReadResourceRequestParams, "resources", "read_resource"),
+    "completion/complete": (CompleteRequestParams, "completions", "complete"),
+}
+# What of the parameters says what is asked for.
+_ABOUT: Final = ("name", "arguments", "uri")
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Who asks, in which revision of the protocol, and whom what is run can ask in turn."""
+
+    caller: Caller
+    version: str
+    client: Conversation
+
+    async def run(self, entry: Entry, arguments: dict[str, Any]) -> Result:
+        """Run what a pack offers.
+
+        Raises:
+            ToolError, Asked
+        """
+        call = engine.call(entry.name, arguments, self.caller, door="mcp", client=self.client, offered=entry)
+        return await whole(call)
+
+
+def serve(server: Server[Any], changes: Changes, caller_of: Callable[[RequestContext], Caller], *, tells: bool) -> None:
+    """Answer for these, too. `tells` is whether clients of the handshake era can be told of changes."""
+    for method, (params, module, name) in _METHODS.items():
+        server.add_request_handler(method, params, _later(f"{__package__}.{module}", name, caller_of))
+    if tells:
+        server.add_request_handler("resources/subscribe", SubscribeRequestParams, changes.subscribe)
+        server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, changes.unsubscribe)
+
+
+def _later(
+    module: str, name: str, caller_of: Callable[[RequestContext], Caller]
+) -> Callable[[RequestContext, Any], Awaitable[Any]]:
+    async def answer(context: RequestContext, params: Any) -> Any:
+        caller = caller_of(context)
+        asked_for = [context.method, {key: (context.params or {}).get(key) for key in _ABOUT}]
+        client = Conversation(context, caller, asked_for)
+        client.check()
+        try:
+            asking = Asking(caller, context.protocol_version, client)
+            return await getattr(importlib.import_module(module), name)(asking, params)
+        except Asked as asked:
+            return client.result(asked)
+        except InputRequiredError as error:
+            if (refusal := client.refusal(error)) is not None:
+                raise refusal from error
+            raise
+        finally:
+            await client.end()
+
+    return answer

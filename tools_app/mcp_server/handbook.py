@@ -1,0 +1,208 @@
+"""What the hub has to say about a caller's tools and calls, written for people and agents to read: Markdown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import groupby
+from typing import Any, Final
+
+from tools_app import hygiene
+from tools_app.catalog import Entry, Snapshot
+from tools_app.models import Call
+from tools_app.schemas import Schema
+
+# Of a description, where all tools stand together.
+_GLANCE: Final = 160
+
+
+def overview(seen: Snapshot) -> str:
+    """All tools at a glance, by category; and those that cannot be called, with the reason."""
+    lines = ["# Tools", "", f"{len(seen.callable)} can be called. Each is explained at `toolhub://tools/<name>`.", ""]
+    by_category = sorted(seen.callable, key=lambda entry: (entry.category == "", entry.category, entry.name))
+    for category, entries in groupby(by_category, key=lambda entry: entry.category):
+        lines += [f"## {_line(category) or 'Other'}", ""]
+        lines += [f"- `{entry.name}` – {_line(_first(entry.description), _GLANCE)}" for entry in entries]
+        lines.append("")
+    if others := [entry for entry in seen.all if not entry.callable]:
+        lines += ["## Not now", ""]
+        lines += [f"- `{entry.name}` – {_line(entry.refusal.reason)}" for entry in others if entry.refusal is not None]
+        lines.append("")
+    return _finished(lines)
+
+
+def page(entry: Entry) -> str:
+    """All about one tool."""
+    tool = entry.tool
+    lines = [f"# {_line(entry.title or entry.name)}", "", f"`{entry.name}`, version {_line(entry.version)}", ""]
+    if entry.refusal is not None:
+        lines += [f"**It cannot be called now: {_line(entry.refusal.reason)}.** {_line(entry.refusal.next_step)}", ""]
+    lines += [entry.description, ""]
+    if tool is None:
+        return _finished(lines)
+    lines += ["## Parameters", "", *_parameters(tool.input_schema), ""]
+    if tool.examples:
+        lines += ["## Examples", ""]
+        for example in tool.examples:
+            lines += [f"{_line(example.description)}:", "", *_fenced(_pretty(dict(example.parameters))), ""]
+            if example.expected_result is not None:
+                lines += ["answers", "", *_fenced(_pretty(example.expected_result)), ""]
+    lines += ["## What a call does", "", *_effects(entry), ""]
+    if tool.output_schema is not None:
+        lines += ["## Answer", "", *_fenced(_pretty(tool.output_schema)), ""]
+    lines += ["## Limits", "", *_limits(entry), ""]
+    facts = {"Category": entry.category, "Tags": ", ".join(entry.tags), "Pack": entry.pack, "Author": entry.author}
+    lines += [f"- {name}: {_line(fact)}" for name, fact in facts.items() if fact]
+    return _finished(lines)
+
+
+def calls(entry: Entry, latest: Iterable[Call]) -> str:
+    """How a caller's latest calls of a tool ended."""
+    lines = [f"# Your latest calls of `{entry.name}`", ""]
+    rows = [
+        f"| {_moment(one.started_at)} | {one.status} | {one.code} | {_cell(one.error)} | `toolhub://calls/{one.id}` |"
+        for one in latest
+    ]
+    if rows:
+        lines += ["| began | ended | code | message | more |", "|---|---|---|---|---|", *rows]
+    else:
+        lines.append("There are none on record.")
+    return _finished(lines)
+
+
+def call(one: Call) -> str:
+    """All that its caller may know of a call."""
+    facts = {
+        "Status": one.status,
+        "Code": one.code,
+        "Message": one.error,
+        "errorId": f"{one.error_id} (operators find the cause under it)" if one.error_id else "",
+        "Began": _moment(one.started_at),
+        "Took": f"{one.duration_ms:,} ms" if one.duration_ms is not None else "",
+        "Attempts": str(one.attempts),
+        "Answered by": one.get_answered_by_display() if one.answered_by else "",
+        "Refused": f"{one.count} times within a minute" if one.count > 1 else "",
+        "Arguments": f"{one.argument_bytes:,} bytes" if one.argument_bytes else "",
+        "Answer": f"{one.result_bytes:,} bytes" if one.result_bytes else "",
+        "Version": one.tool_version,
+    }
+    lines = [f"# Call of `{_line(one.tool_name)}`", ""]
+    lines += [f"- {name}: {_line(fact)}" for name, fact in facts.items() if fact]
+    for name, kept in (("Arguments", one.arguments), ("Answer", one.result)):
+        if kept:
+            lines += ["", f"## {name}, as far as they are kept", "", *_fenced(kept)]
+    return _finished(lines)
+
+
+def _parameters(schema: Schema) -> list[str]:
+    required = schema.get("required", ())
+    rows = [
+        f"| `{name}` | {_cell(_kind(part))} | {'yes' if name in required else _cell(_default(part))} "
+        f"| {_cell(_explained(part))} |"
+        for name, part in schema.get("properties", {}).items()
+    ]
+    return ["| name | type | needed | what it is |", "|---|---|---|---|", *rows] if rows else ["None."]
+
+
+def _kind(part: Any) -> str:
+    if not isinstance(part, dict):
+        return "anything"
+    kind = part.get("type")
+    if kind == "array" and isinstance(items := part.get("items"), dict):
+        return f"array of {_kind(items)}"
+    if isinstance(kind, str):
+        return kind
+    branches = kind if isinstance(kind, list) else [_kind(one) for one in part.get("anyOf") or part.get("oneOf") or ()]
+    return " or ".join(dict.fromkeys(map(str, branches))) or "anything"
+
+
+def _default(part: Any) -> str:
+    return f"no, default {json.dumps(part['default'])}" if isinstance(part, dict) and "default" in part else "no"
+
+
+# Keyword → how it is said; what stands for itself in a table.
+_BOUNDS: Final = {
+    "minimum": "at least {}",
+    "maximum": "at most {}",
+    "exclusiveMinimum": "more than {}",
+    "exclusiveMaximum": "less than {}",
+    "minLength": "at least {} characters",
+    "maxLength": "at most {} characters",
+    "minItems": "at least {} items",
+    "maxItems": "at most {} items",
+    "pattern": "matches `{}`",
+    "format": "a {}",
+}
+
+
+def _explained(part: Any) -> str:
+    if not isinstance(part, dict):
+        return ""
+    said = [part.get("description", "")]
+    if choices := part.get("enum"):
+        said.append("one of " + ", ".join(f"`{json.dumps(choice)}`" for choice in choices))
+    said += [words.format(part[key]) for key, words in _BOUNDS.items() if key in part]
+    return "; ".join(filter(None, said))
+
+
+def _effects(entry: Entry) -> Iterator[str]:
+    hints = entry.hints
+    if hints.read_only:
+        yield "- It reads, and changes nothing."
+    elif hints.destroys:
+        yield "- It writes, and may overwrite or remove what is there."
+    else:
+        yield "- It writes, and only adds to what is there."
+    if not hints.read_only:
+        yield (
+            "- Doing it twice does no more than doing it once."
+            if hints.repeatable
+            else "- Doing it twice counts twice."
+        )
+    yield "- It reaches other systems." if hints.open_world else "- It stays within this hub."
+
+
+def _limits(entry: Entry) -> Iterator[str]:
+    policy = entry.policy
+    yield f"- A call may take {policy.timeout_ms / 1000:g} seconds."
+    if policy.rate is not None:
+        yield f"- At most {policy.rate.most:,} calls in {policy.rate.seconds:g} seconds."
+    if policy.retries and entry.hints.repeatable:
+        yield f"- What may pass is tried again up to {policy.retries} times."
+    if policy.cache_seconds:
+        yield f"- An answer may be up to {policy.cache_seconds} seconds old."
+
+
+def _first(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+def _line(text: str, most: int = 1_000) -> str:
+    """Somebody's text within a line of ours."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _moment(when: datetime) -> str:
+    return f"{when:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+
+
+def _fenced(text: str) -> list[str]:
+    """A block that nothing in the text can end."""
+    ticks = "`" * (max((len(found) for found in re.findall(r"`{3,}", text)), default=2) + 1)
+    return [f"{ticks}json", text, ticks]
+
+
+def _finished(lines: Iterable[str]) -> str:
+    text: str = hygiene.cleaned("\n".join(lines).strip() + "\n")
+    return text

@@ -1,0 +1,72 @@
+"""Prompts, as far as their caller may use the tools that they work with."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, GetPromptRequestParams, PaginatedRequestParams
+
+from tools_app import access, catalog, offers
+from tools_app.catalog import Snapshot
+from tools_app.errors import InvalidArgumentsError, NotFoundError, ToolError, shortened
+from tools_app.mcp_server import resources, results
+from tools_app.mcp_server.beyond import Asking
+from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listing
+from tools_app.offers import Offers
+from tools_app.prompt import Prompt
+
+_listings: WeakKeyDictionary[Offers, Listing] = WeakKeyDictionary()
+
+
+async def list_prompts(asking: Asking, params: PaginatedRequestParams) -> Any:
+    access.require(asking.caller, "tools:list")
+    there = offers.of((await catalog.fresh()).seen_by(asking.caller), asking.caller.reach)
+    listing = _listings.get(there)
+    if listing is None:
+        listing = _listings[there] = Listing((prompt.wire() for prompt in there.prompts), "prompts")
+    return {**listing.page(params.cursor), "resultType": "complete", "ttlMs": LIST_TTL_MS, "cacheScope": LIST_SCOPE}
+
+
+async def get_prompt(asking: Asking, params: GetPromptRequestParams) -> Any:
+    caller = asking.caller
+    seen = (await catalog.fresh()).seen_by(caller)
+    prompt = find(params.name, seen, asking)
+    try:
+        result = await asking.run(offers.entry(prompt), prompt.read(params.arguments or {}))
+    except InvalidArgumentsError as error:
+        raise MCPError(INVALID_PARAMS, error.message, results.wire_form(error)) from error
+    messages = await asyncio.gather(
+        *(_whole(message, seen, asking) for message in result.answer.content or ()),
+    )
+    return {
+        "description": prompt.description,
+        "messages": messages,
+        "_meta": {"toolhub/callId": result.call_id},
+        "resultType": "complete",
+    }
+
+
+def find(name: str, seen: Snapshot, asking: Asking) -> Prompt:
+    """Raises: MCPError, when there is none of this name for whoever asks."""
+    prompt = offers.of(seen, asking.caller.reach).prompt(name)
+    if prompt is None:
+        raise MCPError(INVALID_PARAMS, f"Unknown prompt: {shortened(name)}")
+    return prompt
+
+
+async def _whole(message: dict[str, Any], seen: Snapshot, asking: Asking) -> dict[str, Any]:
+    """The message with what it includes. What cannot be read is told of in words: the prompt may do without."""
+    content = message["content"]
+    if content["type"] != "included":
+        return message
+    uri = content["uri"]
+    try:
+        contents, _ = await resources.contents(uri, seen, asking)
+    except NotFoundError:
+        return {**message, "content": {"type": "text", "text": f"(There is nothing at {uri} for you.)"}}
+    except ToolError as error:
+        return {**message, "content": {"type": "text", "text": f"({uri} cannot be read: {error.message})"}}
+    return {**message, "content": {"type": "resource", "resource": contents[0]}}

@@ -1,0 +1,117 @@
+"""Resources: the hub's own, and those of packs."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, PaginatedRequestParams, ReadResourceRequestParams
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from tools_app import access, catalog, offers
+from tools_app.catalog import Snapshot
+from tools_app.errors import InvalidArgumentsError, NotFoundError, ToolError, shortened
+from tools_app.mcp_server import own, results
+from tools_app.mcp_server.beyond import Asking
+from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listing
+from tools_app.offers import Offers
+from tools_app.resource import OWN_SCHEME
+from tools_app.tool import Caller
+
+# Of the handshake era; later ones know no code of its own for this.
+RESOURCE_NOT_FOUND: Final = -32002
+
+_fixed: WeakKeyDictionary[Offers, Listing] = WeakKeyDictionary()
+_templates: WeakKeyDictionary[Offers, Listing] = WeakKeyDictionary()
+
+
+async def list_resources(asking: Asking, params: PaginatedRequestParams) -> Any:
+    there = await _offers(asking)
+    listing = _fixed.get(there)
+    if listing is None:
+        wires = [*(one.wire() for one in own.FIXED), *(one.wire() for one in there.resources)]
+        listing = _fixed[there] = Listing(sorted(wires, key=lambda wire: str(wire["uri"])), "resources", "uri")
+    return _page(listing, params)
+
+
+async def list_templates(asking: Asking, params: PaginatedRequestParams) -> Any:
+    there = await _offers(asking)
+    listing = _templates.get(there)
+    if listing is None:
+        wires = [*(one.wire() for one in own.TEMPLATES), *(one.wire() for one in there.templates)]
+        wires.sort(key=lambda wire: str(wire["uriTemplate"]))
+        listing = _templates[there] = Listing(wires, "resourceTemplates", "uriTemplate")
+    return _page(listing, params)
+
+
+async def read_resource(asking: Asking, params: ReadResourceRequestParams) -> Any:
+    seen = (await catalog.fresh()).seen_by(asking.caller)
+    try:
+        found, ttl_ms = await contents(params.uri, seen, asking)
+    except NotFoundError as error:
+        raise not_found(params.uri, asking.version, error) from error
+    except InvalidArgumentsError as error:  # It is what fills the blanks of the URI.
+        raise MCPError(INVALID_PARAMS, error.message, results.wire_form(error)) from error
+    return {"contents": found, "resultType": "complete", "ttlMs": ttl_ms, "cacheScope": LIST_SCOPE}
+
+
+async def contents(uri: str, seen: Snapshot, asking: Asking) -> tuple[list[dict[str, Any]], int]:
+    """What is to be read at a URI, and for how many milliseconds it may be kept.
+
+    Raises:
+        ToolError: it cannot be read; NotFoundError, when there is nothing for whoever asks.
+    """
+    caller = asking.caller
+    if uri.startswith(OWN_SCHEME):
+        access.require(caller, "tools:read")
+        text = await own.text(uri, seen, caller)
+        if text is None:
+            raise _nothing(uri)
+        return [{"uri": uri, "mimeType": own.MIME_TYPE, "text": text}], LIST_TTL_MS
+    found = offers.of(seen, caller.reach).resource(uri)
+    if found is None:
+        raise _nothing(uri)
+    resource, values = found
+    result = await asking.run(offers.entry(resource), resource.read(values))
+    pieces = [piece["resource"] for piece in result.answer.content or ()]
+    # What stands at another URI says so; the rest stands where it was asked for.
+    whole = [{**piece, "uri": uri if piece["uri"] == resource.uri else piece["uri"]} for piece in pieces]
+    return whole, round(resource.max_age * 1000)
+
+
+def can_change(uri: str, seen: Snapshot, caller: Caller) -> bool:
+    """Whether there is something here for this caller that it could be told of when it changes."""
+    if (found := own.find(uri)) is not None:
+        one, values = found
+        return one.lasting and caller.may("tools:read") and ("name" not in values or bool(seen.find(values["name"])))
+    return offers.of(seen, caller.reach).resource(uri) is not None
+
+
+async def state(uri: str, seen: Snapshot, caller: Caller) -> str:
+    """Differs when there is something else to read; empty where there is nothing for this caller."""
+    if not can_change(uri, seen, caller):
+        return ""
+    return await own.digest(uri, seen, caller) if uri.startswith(OWN_SCHEME) else "there"
+
+
+def not_found(uri: str, version: str, error: ToolError | None = None) -> MCPError:
+    code = INVALID_PARAMS if version in MODERN_PROTOCOL_VERSIONS else RESOURCE_NOT_FOUND
+    data: dict[str, Any] = {"uri": shortened(uri, 1000)}
+    if error is not None and error.error_id is not None:
+        data["toolhub/error"] = results.wire_form(error)
+    return MCPError(code, f"Resource not found: {shortened(uri)}", data)
+
+
+def _nothing(uri: str) -> NotFoundError:
+    about = {"operation": "read", "resourceType": "resource", "resourceId": shortened(uri)}
+    return NotFoundError("Resource not found", context=about)
+
+
+async def _offers(asking: Asking) -> Offers:
+    access.require(asking.caller, "tools:list")
+    return offers.of((await catalog.fresh()).seen_by(asking.caller), asking.caller.reach)
+
+
+def _page(listing: Listing, params: PaginatedRequestParams) -> dict[str, Any]:
+    return {**listing.page(params.cursor), "resultType": "complete", "ttlMs": LIST_TTL_MS, "cacheScope": LIST_SCOPE}
