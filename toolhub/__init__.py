@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         UpstreamValidationError,
         ValidationError,
     )
+    from tools_app.http import ApiClient, Page, Refused, Response, WebClient
     from tools_app.policies import Rate
     from tools_app.questions import Elicit, Reply, Roots, Sample
     from tools_app.signatures import Number, Says
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "tools_app.tool": ("Caller", "Context", "Example", "Hints", "Pack", "Tool", "ToolParameter", "tool"),
     "tools_app.content": ("Audio", "EmbeddedResource", "Image", "ResourceLink"),
+    "tools_app.http": ("ApiClient", "Page", "Refused", "Response", "WebClient"),
     "tools_app.policies": ("Rate",),
     "tools_app.questions": ("Elicit", "Reply", "Roots", "Sample"),
     "tools_app.signatures": ("Number", "Says"),
@@ -52,6 +54,7 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "ApiClient",
     "ApiError",
     "Audio",
     "Caller",
@@ -67,12 +70,15 @@ __all__ = [
     "NotFoundError",
     "Number",
     "Pack",
+    "Page",
     "Problem",
     "Rate",
     "Reply",
     "ResourceLink",
     "Roots",
     "Sample",
+    "Refused",
+    "Reply",
     "Says",
     "Tool",
     "ToolError",
@@ -82,6 +88,7 @@ __all__ = [
     "UpstreamUnavailableError",
     "UpstreamValidationError",
     "ValidationError",
+    "WebClient",
     "tool",
 ]
 
