@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 from urllib.parse import urlencode
 
-from tools_app.errors import AuthorizationError, InvalidArgumentsError, ToolError
+from tools_app.errors import AuthorizationError, ConfigurationError, InvalidArgumentsError, ToolError
 from tools_app.http import addresses
 from tools_app.http.addresses import Params
 from tools_app.http.replies import ACCEPT, Asked, Reads, Refused, Reply
@@ -192,7 +192,10 @@ class ApiClient:
             headers["content-type"] = content_type
         headers |= self._given(sending.get("headers", {}))
         pairs = [*headers.items(), *self._secrets.headers]
-        request = httpx.Request(asked.method, self.base.origin + target, headers=pairs, content=content)
+        try:
+            request = httpx.Request(asked.method, self.base.origin + target, headers=pairs, content=content)
+        except httpx.InvalidURL as error:
+            raise ConfigurationError("The base URL of this connection is not one", detail=error) from error
         if request.url.raw_path != target.encode("ascii"):
             raise InvalidArgumentsError("The path cannot be sent as it is")
         return request

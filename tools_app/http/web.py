@@ -167,7 +167,10 @@ class WebClient:
         sent = {"user-agent": self._user_agent, "accept": ACCEPT[reads], "accept-encoding": "gzip, deflate"}
         sent |= {name.lower(): value for name, value in headers.items()}
         Secrets(sent)  # checks that they can be sent
-        request = httpx.Request(method, str(place), headers=sent, content=content)
+        try:
+            request = httpx.Request(method, str(place), headers=sent, content=content)
+        except httpx.InvalidURL as error:
+            raise InvalidArgumentsError("The address is not one", detail=error) from error
         seconds = max(0.0, end - time.monotonic())
         exchange = Exchange(asked, request, _NOBODYS, seconds, self._most_bytes, reads)
         async with self._sockets as transport:
