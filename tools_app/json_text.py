@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import accumulate
@@ -23,6 +24,7 @@ HIGHEST: Final = 2**63 - 1
 
 _MARK: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"
 _PLACE: Final = b"__"
+_PART: Final = 1024 * 1024
 _BRACKETS: Final = bytes(range(256)).translate(None, delete=b"[]{}")
 _BLANKS: Final = b" \t\r\n"
 _STEP: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
@@ -104,15 +106,34 @@ def _measure(body: bytes, bounds: Bounds) -> bool:
     # Every value brings two strings at most, its key and itself.
     if plain.count(b'"') > 4 * bounds.values:
         raise JsonError(f"more than {bounds.values:,} values")
-    structure = b'"'.join(plain.split(b'"')[::2]).translate(None, delete=_BLANKS)
-    containers = structure.count(b"[") + structure.count(b"{")
-    empty = structure.count(b"[]") + structure.count(b"{}")
-    if 1 + structure.count(b",") + containers - empty > bounds.values:
-        raise JsonError(f"more than {bounds.values:,} values")
-    brackets = structure.translate(None, delete=_BRACKETS)
-    if max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > bounds.depth:
-        raise JsonError(f"nested deeper than {bounds.depth} levels")
-    return _LARGE.search(structure) is not None
+    values = 1
+    depth = 0
+    large = False
+    for structure in _structure(plain):
+        containers = structure.count(b"[") + structure.count(b"{")
+        empty = structure.count(b"[]") + structure.count(b"{}")
+        values += structure.count(b",") + containers - empty
+        if values > bounds.values:
+            raise JsonError(f"more than {bounds.values:,} values")
+        *depths, depth = accumulate(map(_STEP.__getitem__, structure.translate(None, delete=_BRACKETS)), initial=depth)
+        if max(depth, *depths, 0) > bounds.depth:
+            raise JsonError(f"nested deeper than {bounds.depth} levels")
+        large = large or _LARGE.search(structure) is not None
+    return large
+
+
+def _structure(plain: bytes) -> Iterator[bytes]:
+    """What stands outside of strings and is no blank, a part at a time: the strings of a large text are many."""
+    start, inside = 0, False
+    while start < len(plain):
+        end = start + _PART
+        if end < len(plain):
+            # Between two values, so that no number and no empty list is cut in two.
+            end = max(plain.rfind(b'"', start, end), plain.rfind(b",", start, end)) + 1 or end
+        pieces = plain[start:end].split(b'"')
+        yield b'"'.join(pieces[inside::2]).translate(None, delete=_BLANKS)
+        inside ^= len(pieces) % 2 == 0
+        start = end
 
 
 def _whole(digits: str, most: int) -> int:
