@@ -33,8 +33,8 @@ async def client(upstream: Faultd) -> AsyncIterator[Client]:
     made: list[ApiClient] = []
 
     def make(fault: str = "ok", **options: Any) -> ApiClient:
-        options = {"name": "Faultd", "secrets": {"X-API-Key": KEY}, "timeout": 5.0} | options
-        made.append(ApiClient(f"{upstream.url}/{fault}", **options))
+        given: dict[str, Any] = {"name": "Faultd", "secrets": {"X-API-Key": KEY}, "timeout": 5.0} | options
+        made.append(ApiClient(f"{upstream.url}/{fault}", **given))
         return made[-1]
 
     yield make

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from datetime import date
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -100,7 +101,7 @@ def test_no_part_at_all_leaves_its_place(part: str) -> None:
 
 
 def test_a_query_says_what_it_was_given() -> None:
-    given = {"a": None, "b": True, "c": [1, "x&y"], "d": date(2026, 1, 2), "e f": "", "g": ()}
+    given: dict[str, Any] = {"a": None, "b": True, "c": [1, "x&y"], "d": date(2026, 1, 2), "e f": "", "g": ()}
     assert addresses.query(given) == "b=true&c=1&c=x%26y&d=2026-01-02&e%20f="
     with pytest.raises(InvalidArgumentsError):
         addresses.query({"a": "\ud83d"})

@@ -22,7 +22,7 @@ httpx is imported with the first request: an agent waits for the start of its pr
 from __future__ import annotations
 
 from tools_app.http.client import ApiClient
-from tools_app.http.replies import Refused, Reply
+from tools_app.http.responses import Refused, Response
 from tools_app.http.web import Page, WebClient
 
-__all__ = ["ApiClient", "Page", "Refused", "Reply", "WebClient"]
+__all__ = ["ApiClient", "Page", "Refused", "Response", "WebClient"]

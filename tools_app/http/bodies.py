@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, Final
 
 from tools_app import json_text
-from tools_app.http.replies import Reads
+from tools_app.http.responses import Reads
 
 MOST_RATIO: Final = 100
 # Below this, text that repeats itself may be compressed as well as it likes.

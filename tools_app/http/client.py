@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from tools_app.errors import AuthorizationError, ConfigurationError, InvalidArgumentsError, ToolError
 from tools_app.http import addresses
 from tools_app.http.addresses import Params
-from tools_app.http.replies import ACCEPT, Asked, Reads, Refused, Reply
+from tools_app.http.responses import ACCEPT, Asked, Reads, Refused, Response
 from tools_app.http.secrecy import Secrets
 from tools_app.http.sockets import Sockets
 
@@ -122,21 +122,21 @@ class ApiClient:
         """A file, as it is."""
         return (await self.request("GET", *path, operation=operation, reads="bytes", **sending)).data or b""
 
-    async def post(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Reply:
+    async def post(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Response:
         return await self.request("POST", *path, operation=operation, **sending)
 
-    async def put(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Reply:
+    async def put(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Response:
         return await self.request("PUT", *path, operation=operation, **sending)
 
-    async def patch(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Reply:
+    async def patch(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Response:
         return await self.request("PATCH", *path, operation=operation, **sending)
 
-    async def delete(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Reply:
+    async def delete(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Response:
         return await self.request("DELETE", *path, operation=operation, **sending)
 
     async def request(
         self, method: str, *path: str | int, operation: str, reads: Reads = "json", **sending: Unpack[Sending]
-    ) -> Reply:
+    ) -> Response:
         """Ask for something. Every part of the path is encoded, and stays the part that it is.
 
         `operation` says what is being done, for errors: `update workflow`. A change that was made, and whose answer
@@ -161,7 +161,7 @@ class ApiClient:
         exchange = Exchange(asked, request, self._secrets, seconds, self._most_bytes, reads)
         async with self._sockets as transport:
             outcome = await exchange.over(transport)
-        if isinstance(outcome, Reply):
+        if isinstance(outcome, Response):
             return outcome
         raise self._refusal(outcome)
 

@@ -15,7 +15,7 @@ from tools_app.errors import ToolError
 from tools_app.http import bodies, failures
 from tools_app.http.bodies import Unreadable, WebPage
 from tools_app.http.network import CONNECT_SECONDS, NotOurOriginError, NotPublicError
-from tools_app.http.replies import Asked, Reads, Refused, Reply
+from tools_app.http.responses import Asked, Reads, Refused, Response
 from tools_app.http.secrecy import Secrets
 
 log = logging.getLogger("tools_app.http")
@@ -38,7 +38,7 @@ class Exchange:
     reads: Reads
     response: httpx.Response | None = None
 
-    async def over(self, transport: httpx.AsyncBaseTransport) -> Reply | Refused:
+    async def over(self, transport: httpx.AsyncBaseTransport) -> Response | Refused:
         """What came back: an answer, or a refusal.
 
         Raises:
@@ -52,14 +52,14 @@ class Exchange:
                 raise
             log.warning("[%s] the change was made, and its answer was lost: %s", self.asked.upstream, problem.message)
             warning = f"The change was made, but what {self.asked.upstream} said about it could not be read."
-            return Reply(response.status_code, headers=_shown(response), warning=warning)
+            return Response(response.status_code, headers=_shown(response), warning=warning)
         finally:
             if log.isEnabledFor(logging.DEBUG):
                 status = self.response.status_code if self.response is not None else "no answer"
                 milliseconds = (time.monotonic() - begun) * 1000
                 log.debug("%s %s: %s in %.0f ms", self.request.method, self.request.url.path, status, milliseconds)
 
-    async def _within_time(self, transport: httpx.AsyncBaseTransport) -> Reply | Refused:
+    async def _within_time(self, transport: httpx.AsyncBaseTransport) -> Response | Refused:
         self.request.extensions = dict(_TIMEOUTS)
         try:
             # Those of httpx are for single steps: a body that drips outlives them.
@@ -77,7 +77,7 @@ class Exchange:
         except (httpx.HTTPError, OSError, NotPublicError, NotOurOriginError) as error:
             raise failures.unreachable(error, self.asked, self._detail(f"{type(error).__name__}: {error}")) from error
 
-    async def _read(self, response: httpx.Response) -> Reply | Refused:
+    async def _read(self, response: httpx.Response) -> Response | Refused:
         headers, stream = response.headers, response.stream
         if not isinstance(stream, httpx.AsyncByteStream):
             raise TypeError("the transport is not one for asyncio")
@@ -87,8 +87,8 @@ class Exchange:
         declared = headers.get("content-length", "")
         body = await bodies.collected(aiter(stream), encoding, declared, self.most_bytes)
         if response.status_code in (204, 205) or (self.asked.writes and not body.strip()):
-            return Reply(response.status_code, None, _shown(response))
-        return Reply(response.status_code, await bodies.read(body, self.reads, kind), _shown(response))
+            return Response(response.status_code, None, _shown(response))
+        return Response(response.status_code, await bodies.read(body, self.reads, kind), _shown(response))
 
     def _refused(self, response: httpx.Response, body: bytes) -> Refused:
         headers = _shown(response)

@@ -26,7 +26,7 @@ from tools_app.errors import (
 )
 from tools_app.http.bodies import Unreadable
 from tools_app.http.network import NotOurOriginError, NotPublicError
-from tools_app.http.replies import Asked, Refused
+from tools_app.http.responses import Asked, Refused
 
 MOST_WAIT: Final = 24 * 3600.0
 _MOST_WORDS: Final = 10

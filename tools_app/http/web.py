@@ -12,7 +12,7 @@ from tools_app.errors import ApiError, InvalidArgumentsError, shortened
 from tools_app.http import addresses
 from tools_app.http.addresses import Base, Params
 from tools_app.http.public import Address, is_public
-from tools_app.http.replies import ACCEPT, Asked, Reads, Refused, Reply
+from tools_app.http.responses import ACCEPT, Asked, Reads, Refused, Response
 from tools_app.http.secrecy import Secrets
 from tools_app.http.sockets import Sockets
 
@@ -123,7 +123,7 @@ class WebClient:
         for _ in range(self._hops + 1):
             place = self._place(url)
             outcome = await self._once(method, place, content, operation, headers, reads, end)
-            if isinstance(outcome, Reply):
+            if isinstance(outcome, Response):
                 return Page(str(place), outcome.status, outcome.data, outcome.headers)
             url = _target(place, outcome)
             if outcome.status in (301, 302, 303):
@@ -157,7 +157,7 @@ class WebClient:
         headers: Mapping[str, str],
         reads: Reads,
         end: float,
-    ) -> Reply | Refused:
+    ) -> Response | Refused:
         # Everything about httpx comes with the first request.
         import httpx
 

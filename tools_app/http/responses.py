@@ -16,7 +16,7 @@ ACCEPT: Final[Mapping[Reads, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class Response:
     """An upstream did what it was asked to.
 
     `data` is what it said: JSON as Python values, or text, or bytes; None where it said nothing, as many do after a
