@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         UpstreamValidationError,
         ValidationError,
     )
+    from tools_app.http import ApiClient, Page, Refused, Response, WebClient
     from tools_app.offer import Completes
     from tools_app.policies import Rate
     from tools_app.prompt import Included, Message, prompt
@@ -35,6 +36,7 @@ _HOMES = {
     "tools_app.tool": ("Caller", "Context", "Example", "Hints", "Pack", "Tool", "ToolParameter", "tool"),
     "tools_app.content": ("Audio", "EmbeddedResource", "Image", "ResourceLink"),
     "tools_app.offer": ("Completes",),
+    "tools_app.http": ("ApiClient", "Page", "Refused", "Response", "WebClient"),
     "tools_app.policies": ("Rate",),
     "tools_app.prompt": ("Included", "Message", "prompt"),
     "tools_app.questions": ("Elicit", "Reply", "Roots", "Sample"),
@@ -58,6 +60,7 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "ApiClient",
     "ApiError",
     "Audio",
     "Caller",
@@ -76,10 +79,13 @@ __all__ = [
     "NotFoundError",
     "Number",
     "Pack",
+    "Page",
     "Problem",
     "Rate",
+    "Refused",
     "Reply",
     "ResourceLink",
+    "Response",
     "Roots",
     "Sample",
     "Says",
@@ -91,6 +97,7 @@ __all__ = [
     "UpstreamUnavailableError",
     "UpstreamValidationError",
     "ValidationError",
+    "WebClient",
     "prompt",
     "resource",
     "tool",

@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 # What an upstream answers when it cannot now, but may be able to in a moment.
-BUSY_STATUSES: Final = frozenset({429, 502, 503, 504})
+BUSY_STATUSES: Final = frozenset({408, 429, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,9 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from itertools import accumulate
 from typing import Any, Final
 
@@ -19,8 +22,9 @@ MAX_VALUES: Final = 100_000
 LOWEST: Final = -(2**63)
 HIGHEST: Final = 2**63 - 1
 
-_DIGITS: Final = len(str(LOWEST))
+_MARK: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"
 _PLACE: Final = b"__"
+_PART: Final = 1024 * 1024
 _BRACKETS: Final = bytes(range(256)).translate(None, delete=b"[]{}")
 _BLANKS: Final = b" \t\r\n"
 _STEP: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
@@ -32,11 +36,28 @@ _LARGE: Final = re.compile(rb"[0-9]{19}|[eE]\+?[0-9]{3}")
 _HALF: Final = re.compile(rb"%s(?!%s)|(?<!%s)%s" % (_HIGH, _LOW, rb"\\u[dD][89abAB][0-9a-fA-F][0-9a-fA-F]", _LOW))
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much of what is taken.
+
+    `digits` are those of a whole number that need not fit into 64 bits. `any_text` takes a byte order mark, NUL and
+    halves of surrogate pairs, which programs that nobody here can mend do send: whoever asks for it cleans texts later.
+    """
+
+    depth: int = MAX_DEPTH
+    values: int = MAX_VALUES
+    digits: int = 0
+    any_text: bool = False
+
+
+CLIENTS: Final = Bounds()
+
+
 class JsonError(ValueError):
     """The text is no JSON that is accepted here. The message says why, and repeats nothing of it."""
 
 
-def parsed(body: bytes) -> Any:
+def parsed(body: bytes, bounds: Bounds = CLIENTS) -> Any:
     """What a JSON text says.
 
     Raises:
@@ -46,9 +67,11 @@ def parsed(body: bytes) -> Any:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise JsonError("not UTF-8") from error
-    if text.startswith("\N{ZERO WIDTH NO-BREAK SPACE}"):
-        raise JsonError("starts with a byte order mark")
-    decoder = _CAREFUL if _measure(body) else _QUICK
+    if text.startswith(_MARK):
+        if not bounds.any_text:
+            raise JsonError("starts with a byte order mark")
+        text = text.removeprefix(_MARK)
+    decoder = _decoder(bounds.digits) if _measure(body, bounds) else _QUICK
     try:
         return decoder.decode(text)
     except json.JSONDecodeError as error:
@@ -68,37 +91,60 @@ def nested_deeper(value: Any, limit: int) -> bool:
     return False
 
 
-def _measure(body: bytes) -> bool:
+def _measure(body: bytes, bounds: Bounds) -> bool:
     """Refuse what would cost too much to parse, and what the parser would let pass. True: numbers need a closer look.
 
     With escapes out of the way every quote begins or ends a string, up to where the text stops being JSON; what
     comes after that is never parsed.
     """
     plain = body.replace(rb"\\", _PLACE).replace(rb"\"", _PLACE)
-    if rb"\u" in plain:
+    if rb"\u" in plain and not bounds.any_text:
         if _NUL in plain:
             raise JsonError("a text holds the character NUL")
         if _HALF.search(plain):
             raise JsonError("a text holds half of a surrogate pair")
     # Every value brings two strings at most, its key and itself.
-    if plain.count(b'"') > 4 * MAX_VALUES:
-        raise JsonError(f"more than {MAX_VALUES:,} values")
-    structure = b'"'.join(plain.split(b'"')[::2]).translate(None, delete=_BLANKS)
-    containers = structure.count(b"[") + structure.count(b"{")
-    empty = structure.count(b"[]") + structure.count(b"{}")
-    if 1 + structure.count(b",") + containers - empty > MAX_VALUES:
-        raise JsonError(f"more than {MAX_VALUES:,} values")
-    brackets = structure.translate(None, delete=_BRACKETS)
-    if max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > MAX_DEPTH:
-        raise JsonError(f"nested deeper than {MAX_DEPTH} levels")
-    return _LARGE.search(structure) is not None
+    if plain.count(b'"') > 4 * bounds.values:
+        raise JsonError(f"more than {bounds.values:,} values")
+    values = 1
+    depth = 0
+    large = False
+    for structure in _structure(plain):
+        containers = structure.count(b"[") + structure.count(b"{")
+        empty = structure.count(b"[]") + structure.count(b"{}")
+        values += structure.count(b",") + containers - empty
+        if values > bounds.values:
+            raise JsonError(f"more than {bounds.values:,} values")
+        *depths, depth = accumulate(map(_STEP.__getitem__, structure.translate(None, delete=_BRACKETS)), initial=depth)
+        if max(depth, *depths, 0) > bounds.depth:
+            raise JsonError(f"nested deeper than {bounds.depth} levels")
+        large = large or _LARGE.search(structure) is not None
+    return large
 
 
-def _whole(digits: str) -> int:
+def _structure(plain: bytes) -> Iterator[bytes]:
+    """What stands outside of strings and is no blank, a part at a time: the strings of a large text are many."""
+    start, inside = 0, False
+    while start < len(plain):
+        end = start + _PART
+        if end < len(plain):
+            # Between two values, so that no number and no empty list is cut in two.
+            end = max(plain.rfind(b'"', start, end), plain.rfind(b",", start, end)) + 1 or end
+        pieces = plain[start:end].split(b'"')
+        yield b'"'.join(pieces[inside::2]).translate(None, delete=_BLANKS)
+        inside ^= len(pieces) % 2 == 0
+        start = end
+
+
+def _whole(digits: str, most: int) -> int:
     # Length first: turning thousands of digits into a number is slow, and Python refuses to.
-    if len(digits) > _DIGITS or not LOWEST <= (number := int(digits)) <= HIGHEST:
-        raise JsonError("a whole number does not fit into 64 bits")
-    return number
+    if len(digits) <= len(str(LOWEST)) and LOWEST <= (number := int(digits)) <= HIGHEST:
+        return number
+    if len(digits) > most:
+        raise JsonError(
+            f"a whole number has more than {most} digits" if most else "a whole number does not fit into 64 bits"
+        )
+    return int(digits)
 
 
 def _fraction(digits: str) -> float:
@@ -120,9 +166,13 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _QUICK: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
-_CAREFUL: Final = json.JSONDecoder(
-    object_pairs_hook=_object, parse_int=_whole, parse_float=_fraction, parse_constant=_constant
-)
+
+
+@lru_cache(4)
+def _decoder(digits: int) -> json.JSONDecoder:
+    """One that looks at every number."""
+    whole = partial(_whole, most=digits)
+    return json.JSONDecoder(object_pairs_hook=_object, parse_int=whole, parse_float=_fraction, parse_constant=_constant)
 
 
 def digest(value: Any) -> str:

@@ -1,0 +1,90 @@
+"""What an upstream sends costs no more than it may, measured in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.http.conftest import Client
+from tests.support.faultd import Faultd
+from tools_app.errors import ToolError
+from tools_app.http import bodies
+
+# Reads one fault, after something harmless, so that what is loaded once does not count.
+PROGRAM = """
+import asyncio, json, re, sys, time
+from tools_app.errors import ToolError
+from tools_app.http import ApiClient
+
+async def read(fault):
+    api = ApiClient(f"{sys.argv[1]}/{fault}", name="Faultd")
+    try:
+        return str(len(await api.get("a", operation="get a")))
+    except ToolError as error:
+        return error.code
+    finally:
+        await api.close()
+
+def peak():
+    # Not of getrusage, where a process begins with what its parent had.
+    return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
+
+asyncio.run(read("big:200000"))
+before, begun = peak(), time.monotonic()
+said = asyncio.run(read(sys.argv[2]))
+print(json.dumps({"said": said, "grown": peak() - before, "seconds": time.monotonic() - begun}))
+"""
+MOST_GROWTH_MIB = 40
+
+
+def measured(server: Faultd, fault: str) -> dict[str, Any]:
+    program = [sys.executable, "-c", PROGRAM, server.url, fault]
+    ran = subprocess.run(program, capture_output=True, text=True, check=True, timeout=30)
+    found: dict[str, Any] = json.loads(ran.stdout)
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux says how much it was")
+@pytest.mark.parametrize(
+    "fault", [f"big:{10 * 1024 * 1024 + 1}", "endless", "bomb:gzip", "bomb:deflate", "bomb:gzip:gzip"]
+)
+def test_too_much_is_refused_before_it_fills_the_memory(server: Faultd, fault: str) -> None:
+    found = measured(server, fault)
+    assert found["said"] == "UPSTREAM_INVALID_RESPONSE"
+    assert found["grown"] < MOST_GROWTH_MIB
+
+
+@pytest.mark.anyio
+async def test_what_is_just_small_enough_is_read(client: Client) -> None:
+    assert len(await client("big:1000").get("a", operation="x")) == 998
+    api = client("big:1001", most_bytes=1000)
+    with pytest.raises(ToolError, match="more than 0.000953674 MiB"):
+        await api.get("a", operation="x")
+
+
+@pytest.mark.anyio
+async def test_text_that_repeats_itself_may_be_compressed_as_well_as_it_likes() -> None:
+    async def chunks() -> Any:
+        yield zlib.compress(b" " * 900_000)
+
+    assert len(await bodies.collected(chunks(), "deflate", "", 10_000_000)) == 900_000
+
+
+def test_a_piece_is_unpacked_at_a_time() -> None:
+    """64 KiB of a chunk that would become 50 MiB, however much of it there is."""
+    inflater = bodies._Inflater(zlib.MAX_WBITS)
+    assert len(next(inflater.pieces(zlib.compress(bytes(50 * 1024 * 1024))))) == 64 * 1024
+
+
+def test_httpx_waits_until_it_is_needed() -> None:
+    program = (
+        "import sys, toolhub, tools_app.http; toolhub.ApiClient('https://n8n.test', name='n8n'); print(*sys.modules)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"httpx", "httpcore", "anyio", "h11", "certifi"} & set(loaded)

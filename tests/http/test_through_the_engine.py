@@ -1,0 +1,133 @@
+"""A pack whose upstream misbehaves, called as an agent would: what the engine makes of it, and what is written down."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.http.conftest import KEY
+from tests.support.faultd import Faultd
+from tests.support.tools import Hub
+from tools_app import engine
+from tools_app.errors import (
+    ApiError,
+    CircuitOpenError,
+    InvalidArgumentsError,
+    ToolError,
+    ToolTimeoutError,
+    UpstreamUnavailableError,
+)
+from tools_app.http import ApiClient
+from tools_app.models import Call, ErrorLog
+from tools_app.tool import Caller, Context, Hints, Pack
+
+
+@pytest.fixture
+def pack(hub: Hub, upstream: Faultd, alice: Caller) -> Iterator[Pack]:
+    """Tools that ask whatever fault they are told to."""
+    pack = Pack("throwaway")
+    made: dict[str, ApiClient] = {}
+
+    def client(ctx: Context, fault: str) -> ApiClient:
+        if fault not in made:
+            made[fault] = ApiClient(
+                f"{upstream.url}/{fault}", name="Faultd", secrets={"Authorization": f"Bearer {KEY}"}
+            )
+        return made[fault].for_call(ctx.call_id, ctx.remaining)
+
+    @pack.tool(hints=Hints(read_only=True))
+    async def get_thing(ctx: Context, fault: str, thing_id: str = "1") -> object:
+        """Get a thing."""
+        return await client(ctx, fault).get("things", thing_id, operation="get thing", resource="Thing")
+
+    @pack.tool(hints=Hints(idempotent=False))
+    async def change_thing(ctx: Context, fault: str) -> object:
+        """Change a thing."""
+        reply = await client(ctx, fault).put("things", 1, json={}, operation="change thing", resource="Thing")
+        return {"data": reply.data, "warning": reply.warning}
+
+    @pack.tool(hints=Hints(read_only=True, open_world=False))
+    async def hang_up() -> None:
+        """Close what belongs to the engine's loop."""
+        for one in made.values():
+            await one.close()
+
+    hub.add(*pack.tools)
+    yield pack
+    engine.call_sync("hang_up", {}, alice, door="code")
+
+
+def call(tool: str, fault: str, caller: Caller, *, timeout: int | None = None, retries: int = 0, **arguments: str):
+    options = engine.Options(timeout_ms=timeout, retries=retries, retry_delay_ms=100)
+    return engine.call_sync(tool, {"fault": fault, **arguments}, caller, door="code", options=options)
+
+
+@pytest.mark.parametrize("fault", ["hang", "drip-headers", "drip-body"])
+def test_a_call_ends_at_its_deadline(pack: Pack, alice: Caller, fault: str) -> None:
+    begun = time.monotonic()
+    with pytest.raises(ToolTimeoutError, match="^Execution timeout after 300ms$"):
+        call("get_thing", fault, alice, timeout=300)
+    assert time.monotonic() - begun < 0.6
+    assert Call.objects.get().status == Call.Status.TIMEOUT
+
+
+def test_the_upstream_knows_the_call_by_its_id(pack: Pack, alice: Caller, upstream: Faultd) -> None:
+    result = call("get_thing", "ok", alice)
+    assert upstream.requests[0].headers["x-request-id"] == result.call_id
+    assert upstream.requests[0].headers["traceparent"].split("-")[1] == result.call_id
+
+
+@pytest.mark.parametrize(
+    ("tool", "fault", "asked"),
+    [
+        ("get_thing", "busy:503:0", 2),
+        ("get_thing", "reset", 2),
+        ("get_thing", "status:500", 1),
+        ("get_thing", "status:401", 1),
+        ("change_thing", "busy:503:0", 1),
+        ("change_thing", "close", 1),
+    ],
+)
+def test_reads_are_tried_again_where_that_helps_and_changes_never(
+    pack: Pack, alice: Caller, upstream: Faultd, tool: str, fault: str, asked: int
+) -> None:
+    with pytest.raises(ApiError if ":" in fault else UpstreamUnavailableError):
+        call(tool, fault, alice, retries=1)
+    assert len(upstream.requests) == asked
+
+
+def test_an_upstream_that_keeps_failing_gets_a_rest(pack: Pack, alice: Caller, upstream: Faultd) -> None:
+    for _ in range(5):
+        with pytest.raises(UpstreamUnavailableError):
+            call("get_thing", "close", alice)
+    with pytest.raises(CircuitOpenError):
+        call("get_thing", "ok", alice)
+    assert len(upstream.requests) == 5
+
+
+def test_ids_of_agents_stay_in_their_place(pack: Pack, alice: Caller, upstream: Faultd) -> None:
+    said = call("get_thing", "ok", alice, thing_id="a/b?raw=1#x").answer.value
+    assert said["target"] == "/ok/things/a%2Fb%3Fraw%3D1%23x"
+    with pytest.raises(InvalidArgumentsError, match="^Thing ID is not valid"):
+        call("get_thing", "ok", alice, thing_id="../../users")
+    assert len(upstream.requests) == 1
+
+
+def test_a_change_whose_answer_is_lost_says_so(pack: Pack, alice: Caller, upstream: Faultd) -> None:
+    said = call("change_thing", "truncated-json", alice).answer.value
+    assert said == {"data": None, "warning": "The change was made, but what Faultd said about it could not be read."}
+    assert len(upstream.requests) == 1
+
+
+def test_no_key_is_ever_written_down(pack: Pack, alice: Caller, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(0)
+    for fault in ("echo-secret", "status:500", "html", "close", "redirect:302", "not-gzip"):
+        with pytest.raises(ToolError) as caught:
+            call("get_thing", fault, alice)
+        assert KEY not in str(caught.value.as_dict())
+    written = [str(row) for model in (Call, ErrorLog) for row in model.objects.values()]
+    assert ErrorLog.objects.count() == 6
+    assert "Faultd" in "".join(written)
+    assert KEY not in "".join(written) + caplog.text

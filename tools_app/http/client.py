@@ -1,0 +1,243 @@
+"""The client of one upstream that an operator has set up."""
+
+from __future__ import annotations
+
+import copy
+import json as jsonlib
+import secrets as random
+import string
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
+from urllib.parse import urlencode
+
+from tools_app.errors import AuthorizationError, ConfigurationError, InvalidArgumentsError, ToolError
+from tools_app.http import addresses
+from tools_app.http.addresses import Params
+from tools_app.http.responses import ACCEPT, Asked, Reads, Refused, Response
+from tools_app.http.secrecy import Secrets
+from tools_app.http.sockets import Sockets
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
+
+SECONDS: Final = 30.0
+MOST_BYTES: Final = 10 * 1024 * 1024
+AT_ONCE: Final = 10
+# The deadline of a call belongs to the engine, which knows more to say about it: it comes first.
+_GRACE: Final = 0.1
+# A request has its own, and a tool has no business with them.
+_OURS: Final = frozenset(
+    {"host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "accept-encoding", "cookie"}
+)
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_HEX: Final = frozenset(string.hexdigits)
+
+Explain = Callable[[Refused], ToolError | None]
+
+
+class Sending(TypedDict, total=False):
+    """What a request may have, beside its path."""
+
+    resource: str  # what the path leads to, as people call it: `Workflow`
+    resource_id: str | int  # which one; the second part of the path, where it is left out
+    params: Params
+    json: Any
+    form: Mapping[str, str]
+    content: bytes | str
+    content_type: str
+    headers: Mapping[str, str]
+    suffix: str
+    timeout: float
+    writes: bool  # False for a POST that only asks
+
+
+class ApiClient:
+    """Asks one upstream, and tells in our errors what went wrong.
+
+    Made once for a connection, and used by all its calls on one event loop: the pool of sockets belongs to the loop of
+    the first request, and neither another loop nor a forked process can use it. `for_call` gives a call its own view,
+    with its deadline and its id.
+
+    `secrets` are headers that prove who we are; they go to this origin, and appear nowhere else. `explain` may turn a
+    refusal into an error that knows the upstream better; with None, the status code decides. `below` is a path that the
+    base URL is given where it lacks it, `suffix` ends every path.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        name: str,
+        secrets: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        below: str = "",
+        suffix: str = "",
+        timeout: float = SECONDS,
+        allow_http: bool = False,
+        read_only: bool = False,
+        most_bytes: int = MOST_BYTES,
+        at_once: int = AT_ONCE,
+        explain: Explain | None = None,
+        user_agent: str = "ToolHub",
+        tls: ssl.SSLContext | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.base = addresses.base(base_url, below=below, allow_http=allow_http)
+        self.name = name
+        self.read_only = read_only
+        self.timeout = timeout
+        self._secrets = Secrets(secrets or {})
+        self._headers = {"user-agent": user_agent} | {key.lower(): value for key, value in (headers or {}).items()}
+        self._suffix = suffix
+        self._most_bytes = most_bytes
+        self._explain = explain
+        self._sockets = Sockets(lambda: transport or _transport(self.base, tls, at_once))
+        self._remaining: Callable[[], float] | None = None
+
+    def __repr__(self) -> str:
+        return f"<ApiClient {self.name} at {self.base.origin}>"
+
+    def for_call(self, call_id: str, remaining: Callable[[], float]) -> ApiClient:
+        """The same client, for one call: within its deadline, and under its id, which the upstream's log will have."""
+        own = copy.copy(self)
+        own._remaining = remaining
+        own._headers = self._headers | {"x-request-id": call_id}
+        if len(call_id) == 32 and _HEX.issuperset(call_id):
+            own._headers["traceparent"] = f"00-{call_id.lower()}-{random.token_hex(8)}-00"
+        return own
+
+    # ---- what tools use
+
+    async def get(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Any:
+        """What the upstream's JSON says; None for `204 No Content`."""
+        return (await self.request("GET", *path, operation=operation, **sending)).data
+
+    async def get_text(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> str:
+        """A text, a page or XML, as text."""
+        return (await self.request("GET", *path, operation=operation, reads="text", **sending)).data or ""
+
+    async def get_bytes(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> bytes:
+        """A file, as it is."""
+        return (await self.request("GET", *path, operation=operation, reads="bytes", **sending)).data or b""
+
+    async def post(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Response:
+        return await self.request("POST", *path, operation=operation, **sending)
+
+    async def put(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Response:
+        return await self.request("PUT", *path, operation=operation, **sending)
+
+    async def patch(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Response:
+        return await self.request("PATCH", *path, operation=operation, **sending)
+
+    async def delete(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Response:
+        return await self.request("DELETE", *path, operation=operation, **sending)
+
+    async def request(
+        self, method: str, *path: str | int, operation: str, reads: Reads = "json", **sending: Unpack[Sending]
+    ) -> Response:
+        """Ask for something. Every part of the path is encoded, and stays the part that it is.
+
+        `operation` says what is being done, for errors: `update workflow`. A change that was made, and whose answer
+        cannot be read, is a success with a warning.
+
+        Raises:
+            ToolError: in words for whoever called the tool; the upstream's own are in its detail, for the error log.
+        """
+        asked = self._asked(method, path, operation, sending)
+        if self.read_only and asked.writes:
+            raise AuthorizationError(
+                f"Permission denied: {self.name} may only be read",
+                next_step="An operator can allow changes through this connection.",
+            )
+        # Everything about httpx comes with the first request.
+        from tools_app.http.exchange import Exchange
+
+        request = self._request(asked, path, reads, sending)
+        seconds = sending.get("timeout", self.timeout)
+        if self._remaining is not None:
+            seconds = min(seconds, self._remaining() + _GRACE)
+        exchange = Exchange(asked, request, self._secrets, seconds, self._most_bytes, reads)
+        async with self._sockets as transport:
+            outcome = await exchange.over(transport)
+        if isinstance(outcome, Response):
+            return outcome
+        raise self._refusal(outcome)
+
+    async def close(self) -> None:
+        """Take no new requests. Those under way end as they would have, and take the sockets with them."""
+        await self._sockets.close()
+
+    # ---- how it is sent
+
+    def _asked(self, method: str, path: tuple[str | int, ...], operation: str, sending: Sending) -> Asked:
+        resource = sending.get("resource", "")
+        resource_id = sending.get("resource_id", path[1] if resource and len(path) > 1 else "")
+        method = method.upper()
+        writes = sending.get("writes", method not in _SAFE)
+        return Asked(self.name, method, operation, resource, str(resource_id), writes)
+
+    def _request(self, asked: Asked, path: tuple[str | int, ...], reads: Reads, sending: Sending) -> httpx.Request:
+        import httpx
+
+        named = f"{asked.resource} ID" if asked.resource else "Every part of the path"
+        parts = "".join(f"/{addresses.segment(part, named)}" for part in path)
+        target = f"{self.base.path}{parts}{sending.get('suffix', self._suffix)}" or "/"
+        if query := addresses.query(sending.get("params")):
+            target = f"{target}?{query}"
+        content, content_type = _content(sending)
+        headers = self._headers | {"accept": ACCEPT[reads], "accept-encoding": "gzip, deflate"}
+        if content_type:
+            headers["content-type"] = content_type
+        headers |= self._given(sending.get("headers", {}))
+        pairs = [*headers.items(), *self._secrets.headers]
+        try:
+            request = httpx.Request(asked.method, self.base.origin + target, headers=pairs, content=content)
+        except httpx.InvalidURL as error:
+            raise ConfigurationError("The base URL of this connection is not one", detail=error) from error
+        if request.url.raw_path != target.encode("ascii"):
+            raise InvalidArgumentsError("The path cannot be sent as it is")
+        return request
+
+    def _given(self, headers: Mapping[str, str]) -> dict[str, str]:
+        given = {name.lower(): value for name, value in headers.items()}
+        if taken := given.keys() & (_OURS | {name for name, _ in self._secrets.headers}):
+            raise ValueError(f"a tool may not set the header {min(taken)}")
+        Secrets(given)  # checks that they can be sent
+        return given
+
+    def _refusal(self, refused: Refused) -> ToolError:
+        from tools_app.http import failures
+
+        error = self._explain(refused) if self._explain is not None else None
+        if error is None:
+            return failures.refusal(refused)
+        if error.detail is None:
+            error.detail = refused.detail
+        return error
+
+
+def _content(sending: Sending) -> tuple[bytes | None, str]:
+    """The body and its type.
+
+    Raises:
+        InvalidArgumentsError: the value is nothing that JSON can say.
+    """
+    if "json" in sending:
+        try:
+            text = jsonlib.dumps(sending["json"], ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            return text.encode(), "application/json"
+        except (ValueError, TypeError, RecursionError) as error:
+            raise InvalidArgumentsError("A value cannot be sent as JSON", detail=error) from error
+    if "form" in sending:
+        return urlencode(sending["form"]).encode(), "application/x-www-form-urlencoded"
+    content = sending.get("content")
+    kind = sending.get("content_type", "text/plain; charset=utf-8" if isinstance(content, str) else "")
+    return (content.encode() if isinstance(content, str) else content), kind
+
+
+def _transport(base: addresses.Base, tls: ssl.SSLContext | None, at_once: int) -> httpx.AsyncBaseTransport:
+    from tools_app.http.network import OneOrigin, Transport, shared_tls
+
+    return Transport(OneOrigin(base.host, base.port), tls or shared_tls(), at_once)

@@ -1,0 +1,245 @@
+"""The one place where what httpx raises and what upstreams answer become errors of ours."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, TypeVar
+
+import httpx
+
+from tools_app.errors import (
+    ApiError,
+    InvalidArgumentsError,
+    NotFoundError,
+    ToolError,
+    ToolTimeoutError,
+    UpstreamInvalidResponseError,
+    UpstreamTlsError,
+    UpstreamUnavailableError,
+    UpstreamValidationError,
+    shortened,
+)
+from tools_app.http.bodies import Unreadable
+from tools_app.http.network import NotOurOriginError, NotPublicError
+from tools_app.http.responses import Asked, Refused
+
+MOST_WAIT: Final = 24 * 3600.0
+_MOST_WORDS: Final = 10
+_MOST_LETTERS: Final = 500
+_UNKNOWN_OUTCOME: Final = "The outcome is unknown: check whether the change was made before calling again."
+_NOTHING_SENT: Final = "Nothing was sent. Try again later; if it stays so, an operator should check the connection."
+_LATER: Final = "Try again later; if it stays so, an operator should check the connection."
+_Kind = TypeVar("_Kind", bound=BaseException)
+_OPERATOR: Final = "An operator should check the base URL of this connection."
+_GONE: Final = re.compile("disconnected|closed", re.IGNORECASE)
+_TITLE: Final = re.compile(r"<title[^>]{0,100}>([^<]{1,300})", re.IGNORECASE)
+
+# ---- no answer
+
+
+def unreachable(error: Exception, asked: Asked, detail: str) -> ToolError:
+    """An exception from below, as the error that callers are told of."""
+    who = asked.upstream
+    causes = list(_causes(error))
+    if _first(causes, NotPublicError):
+        return InvalidArgumentsError(
+            f"{who} is not on the open web", next_step="Only public addresses can be read.", detail=detail
+        )
+    if _first(causes, NotOurOriginError):
+        return UpstreamInvalidResponseError(f"{who} may only be reached where it was set up", detail=detail)
+    if untrusted := _first(causes, ssl.SSLCertVerificationError):
+        reason = shortened(untrusted.verify_message or "its certificate is not valid")
+        return UpstreamTlsError(
+            f"{who} cannot prove who it is: {reason}",
+            detail=detail,
+            next_step="An operator should check the base URL and the certificate of this connection.",
+        )
+    if insecure := _first(causes, ssl.SSLError):
+        reason = shortened((insecure.reason or "the handshake failed").replace("_", " ").lower())
+        return UpstreamTlsError(f"{who} cannot be reached securely: {reason}", detail=detail, next_step=_OPERATOR)
+    if isinstance(error, httpx.ConnectTimeout):
+        return _unavailable(asked, "does not accept connections", detail, sent=False)
+    if isinstance(error, httpx.ConnectError | OSError) and not isinstance(error, httpx.ReadError):
+        return _unavailable(asked, _why_not_connected(causes), detail, sent=False)
+    if isinstance(error, httpx.RemoteProtocolError) and not _GONE.search(str(error)):
+        return UpstreamInvalidResponseError(
+            f"{who} does not answer in HTTP that can be read",
+            detail=detail,
+            next_step=_UNKNOWN_OUTCOME if asked.writes else _OPERATOR,
+        )
+    return _unavailable(asked, "broke off the connection", detail, sent=True)
+
+
+def too_slow(asked: Asked, seconds: float, detail: str) -> ToolError:
+    return ToolTimeoutError(
+        f"{asked.upstream} did not answer within {round(seconds * 1000)}ms",
+        detail=detail,
+        context={"operation": asked.operation},
+        next_step=_UNKNOWN_OUTCOME if asked.writes else "Call again, or with a longer timeout.",
+    )
+
+
+def unreadable(error: Unreadable, asked: Asked, detail: str) -> ToolError:
+    """An answer that says success and cannot be read."""
+    return UpstreamInvalidResponseError(
+        f"Failed to {asked.operation}: the answer of {asked.upstream} {error}",
+        detail=detail,
+        context={"operation": asked.operation},
+        next_step=_UNKNOWN_OUTCOME if asked.writes else _OPERATOR,
+    )
+
+
+def _unavailable(asked: Asked, reason: str, detail: str, *, sent: bool) -> ToolError:
+    # `Network error` are the documents' words, which their tests look for.
+    step = (_UNKNOWN_OUTCOME if asked.writes else _LATER) if sent else _NOTHING_SENT
+    context = {"operation": asked.operation}
+    return UpstreamUnavailableError(
+        f"Network error: {asked.upstream} {reason}", detail=detail, context=context, next_step=step
+    )
+
+
+def _why_not_connected(causes: list[BaseException]) -> str:
+    if _first(causes, socket.gaierror):
+        return "cannot be found: its host name has no address"
+    if _first(causes, ConnectionRefusedError):
+        return "refuses connections"
+    said = next((cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror), None)
+    return f"cannot be reached ({said.lower()})" if said else "cannot be reached"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An exception and all that led to it."""
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        found = waiting.pop()
+        if found is None or id(found) in seen:
+            continue
+        seen.add(id(found))
+        yield found
+        waiting += (found.__cause__, found.__context__)
+        if isinstance(found, BaseExceptionGroup):
+            waiting += found.exceptions
+
+
+def _first(causes: list[BaseException], kind: type[_Kind]) -> _Kind | None:
+    return next((cause for cause in causes if isinstance(cause, kind)), None)
+
+
+# ---- an answer that says no
+
+
+def refusal(refused: Refused) -> ToolError:
+    """What an upstream's status code means, where its pack does not know better."""
+    asked, status = refused.asked, refused.status
+    if status == 404 and asked.resource and asked.resource_id:
+        context = {"operation": asked.operation, "resourceType": asked.resource, "resourceId": asked.resource_id}
+        message = f"{asked.resource} '{shortened(asked.resource_id)}' not found"
+        return NotFoundError(message, detail=refused.detail, context=context)
+    if status == 422:
+        message = ", ".join(refused.said) or f"{asked.upstream} did not accept the values"
+        return UpstreamValidationError(message, detail=refused.detail)
+    message, next_step = _in_words(refused)
+    return ApiError(
+        message,
+        detail=refused.detail,
+        context=asked.context(statusCode=status, errorDetails=", ".join(refused.said) or None),
+        next_step=next_step,
+        retry_after=refused.retry_after,
+    )
+
+
+def _in_words(refused: Refused) -> tuple[str, str]:
+    asked, who = refused.asked, refused.asked.upstream
+    match refused.status:
+        case 301 | 302 | 303 | 307 | 308:
+            target = shown_target(refused.headers.get("location", ""))
+            return (
+                f"Failed to {asked.operation}: {who} redirects to {target}, which is not followed",
+                "The base URL of this connection is probably wrong: an operator should check it.",
+            )
+        case 401:
+            return (
+                f"Authentication failed: {who} does not accept the key of this connection",
+                "An operator should check the key of this connection.",
+            )
+        case 403:
+            return (
+                f"Permission denied: {who} does not let this connection {asked.operation}",
+                "An operator can check what the account of this connection may do.",
+            )
+        case 404:
+            return f"Failed to {asked.operation}: there is nothing at that address of {who}", _OPERATOR
+        case 408 | 429 | 502 | 503 | 504:
+            return f"Failed to {asked.operation}: {who} is busy or not available now", "Try again in a moment."
+    return f"Failed to {asked.operation}", ""
+
+
+def shown_target(location: str) -> str:
+    """Where a redirect points, without what may be secret in it."""
+    place = location.partition("?")[0].partition("#")[0]
+    scheme, found, rest = place.partition("://")
+    if found:
+        host, slash, path = rest.partition("/")
+        place = f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+    return shortened(place) or "nowhere"
+
+
+def retry_after(value: str, now: datetime | None = None) -> float | None:
+    """The seconds of a `Retry-After`; None where it is missing, nonsense, or too long to be meant."""
+    try:
+        if value.strip().isdecimal():
+            seconds = float(value)
+        else:
+            then = parsedate_to_datetime(value)
+            seconds = ((then if then.tzinfo else then.replace(tzinfo=UTC)) - (now or datetime.now(UTC))).total_seconds()
+    except (ValueError, OverflowError):
+        return None
+    return round(seconds, 1) if 0 <= seconds <= MOST_WAIT else None
+
+
+def words(body: Any, text: str, content_type: str) -> list[str]:
+    """What an upstream says about a failure, wherever it puts that."""
+    if body is None:
+        if "html" in content_type.lower() or text.lstrip()[:1] == "<":
+            found = _TITLE.search(text)
+            said = [found[1]] if found else []
+        else:
+            said = [text]
+    else:
+        said = list(_said(body, 0))
+    clean = (shortened(" ".join(each.split()), _MOST_LETTERS) for each in said)
+    return list(dict.fromkeys(each for each in clean if each))[:_MOST_WORDS]
+
+
+def _said(body: Any, depth: int) -> Iterator[str]:
+    if isinstance(body, str):
+        yield body
+    elif depth < 4 and isinstance(body, list):
+        for part in body[:_MOST_WORDS]:
+            yield from _said(part, depth + 1)
+    elif depth < 4 and isinstance(body, dict):
+        known = [key for key in _TELLING if body.get(key)]
+        for key in known:
+            yield from _said(body[key], depth + 1)
+        if not known and depth:  # {"subject": ["cannot be blank"]}
+            for key, value in list(body.items())[:_MOST_WORDS]:
+                yield from (f"{key}: {each}" for each in _said(value, depth + 1))
+
+
+_TELLING: Final = (
+    "message",
+    "error",
+    "error_description",
+    "errors",
+    "detail",
+    "description",
+    "title",
+    "reason",
+    "hint",
+)

@@ -1,0 +1,99 @@
+"""Sockets and TLS. The last word on where a connection goes is spoken here, about the address that is connected to."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+from functools import lru_cache
+from typing import Any, Final
+
+import certifi
+import httpcore
+import httpx
+
+from tools_app.http.public import is_public
+
+CONNECT_SECONDS: Final = 5.0
+# Node closes idle connections after five seconds, and a request sent in that moment is lost.
+KEPT_SECONDS: Final = 4.0
+MOST_CONNECTIONS: Final = 10
+MOST_ADDRESSES: Final = 3  # tried one after the other
+
+Resolver = Callable[[str, int], Awaitable[Iterable[str]]]
+
+
+class NotPublicError(Exception):
+    """A name leads to an address that is not of the open web."""
+
+
+class NotOurOriginError(Exception):
+    """Somebody tried to connect to another place than the one that was set up."""
+
+
+@lru_cache(1)
+def shared_tls() -> ssl.SSLContext:
+    """Trusts whom this system trusts (`SSL_CERT_FILE` names others), from TLS 1.2 on. Made once: it takes a while."""
+    context = ssl.create_default_context()
+    if not context.cert_store_stats()["x509_ca"]:
+        context.load_verify_locations(certifi.where())
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+async def resolved(host: str, port: int) -> list[str]:
+    """All addresses of a name, as the system resolves it."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+class OneOrigin(httpcore.AnyIOBackend):
+    """Connects to the host and port of one upstream, whatever their address is: an operator has set them."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._place = (host, port)
+
+    async def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> httpcore.AsyncNetworkStream:
+        if (host, port) != self._place:
+            raise NotOurOriginError(f"{host}:{port}")
+        return await super().connect_tcp(host, port, *args, **kwargs)
+
+
+class OpenWeb(httpcore.AnyIOBackend):
+    """Connects to public addresses. A name is resolved once, and what was checked is what is connected to."""
+
+    def __init__(self, resolver: Resolver = resolved, allowed: Callable[[Any], bool] = is_public) -> None:
+        self._resolved = resolver
+        self._allowed = allowed
+
+    async def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> httpcore.AsyncNetworkStream:
+        addresses = list(await self._resolved(host, port))
+        if not addresses:
+            raise socket.gaierror(socket.EAI_NONAME, "no address")
+        for address in addresses:
+            # One inner address among public ones is no accident.
+            if not self._allowed(ipaddress.ip_address(address.partition("%")[0])):
+                raise NotPublicError(address)
+        *others, last = addresses[:MOST_ADDRESSES]
+        for address in others:
+            try:
+                return await super().connect_tcp(address, port, *args, **kwargs)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout):
+                continue
+        return await super().connect_tcp(last, port, *args, **kwargs)
+
+
+class Transport(httpx.AsyncHTTPTransport):
+    """httpx's, on a network of ours: no proxies, nothing from the environment, no connection that was not checked."""
+
+    def __init__(self, network: httpcore.AsyncNetworkBackend, tls: ssl.SSLContext, connections: int) -> None:
+        super().__init__(verify=tls, trust_env=False)
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=tls,
+            max_connections=connections,
+            max_keepalive_connections=connections,
+            keepalive_expiry=KEPT_SECONDS,
+            network_backend=network,
+        )

@@ -1,0 +1,37 @@
+"""Which addresses belong to the open web. Everything else is somebody's inside, and perhaps ours.
+
+Python's own predicates are not enough: they let carrier-grade NAT pass, and IPv6 that wraps an IPv4 address.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Final
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_CLOSED_4: Final = tuple(
+    ipaddress.IPv4Network(network)
+    for network in (
+        *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
+        *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15"),
+        *("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3"),  # documentation; multicast, reserved, broadcast
+        "168.63.129.16/32",  # Azure's own services, at a public address
+    )
+)
+# The only part of IPv6 that is given out, and what of it is set aside: Teredo and other protocols, benchmarks,
+# documentation, 6to4. With them goes all that wraps an IPv4 address: ::ffff:a.b.c.d, 64:ff9b::a.b.c.d, 2002:ab:cd::.
+_GIVEN_6: Final = ipaddress.IPv6Network("2000::/3")
+_CLOSED_6: Final = tuple(
+    ipaddress.IPv6Network(network) for network in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
+)
+
+
+def is_public(address: Address) -> bool:
+    """Whether anybody on the Internet would reach the same machine at this address."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return not any(address in network for network in _CLOSED_4)
+    mapped = address.ipv4_mapped
+    if mapped is not None:
+        return is_public(mapped)
+    return address in _GIVEN_6 and not any(address in network for network in _CLOSED_6)

@@ -1,0 +1,52 @@
+"""Who may use a client's sockets, and until when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tools_app.errors import UpstreamUnavailableError
+
+if TYPE_CHECKING:
+    import httpx
+
+
+class Sockets:
+    """The transport of a client: made when it is first needed, closed when nobody uses it any more."""
+
+    def __init__(self, make: Callable[[], httpx.AsyncBaseTransport]) -> None:
+        self._make = make
+        self._transport: httpx.AsyncBaseTransport | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._in_use = 0
+        self._closed = False
+
+    async def __aenter__(self) -> httpx.AsyncBaseTransport:
+        if self._closed:
+            raise UpstreamUnavailableError(
+                "The connection was changed while the tool ran", next_step="Call again: the new one will be used."
+            )
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise RuntimeError("a client belongs to the event loop of its first request")
+        if self._transport is None:
+            self._transport = self._make()
+        self._in_use += 1
+        return self._transport
+
+    async def __aexit__(self, *_: object) -> None:
+        self._in_use -= 1
+        await self._close_when_idle()
+
+    async def close(self) -> None:
+        """Let nobody in any more. Who is in stays, and the last one closes."""
+        self._closed = True
+        await self._close_when_idle()
+
+    async def _close_when_idle(self) -> None:
+        if self._closed and not self._in_use and self._transport is not None:
+            transport, self._transport = self._transport, None
+            await transport.aclose()

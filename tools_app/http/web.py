@@ -1,0 +1,202 @@
+"""The client of the open web."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode, urljoin
+
+from tools_app.errors import ApiError, InvalidArgumentsError, shortened
+from tools_app.http import addresses
+from tools_app.http.addresses import Base, Params
+from tools_app.http.public import Address, is_public
+from tools_app.http.responses import ACCEPT, Asked, Reads, Refused, Response
+from tools_app.http.secrecy import Secrets
+from tools_app.http.sockets import Sockets
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
+
+    from tools_app.http.network import Resolver
+
+SECONDS: Final = 20.0
+MOST_BYTES: Final = 5 * 1024 * 1024
+MOST_HOPS: Final = 3
+MOST_ADDRESS: Final = 2_000
+AT_ONCE: Final = 20
+PORTS: Final = frozenset({80, 443})
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_NOBODYS: Final = Secrets({})
+_PATH: Final = "/%:@!$&'()*+,;=~-._"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What was found, and where in the end. `data` is text, or whatever was asked for."""
+
+    url: str
+    status: int
+    data: Any
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+class WebClient:
+    """Reads the open web, wherever somebody says that something is.
+
+    A name is resolved once for a connection, its addresses have to be public, and what was checked is connected to.
+    Redirects are followed here, a few at most, each through the same checks and never from https to http. Nothing is
+    sent that says who asks: no keys, no cookies, no ids of calls. One client serves all calls on one event loop.
+    """
+
+    def __init__(
+        self,
+        *,
+        timeout: float = SECONDS,
+        most_bytes: int = MOST_BYTES,
+        hops: int = MOST_HOPS,
+        ports: frozenset[int] = PORTS,
+        user_agent: str = "ToolHub",
+        tls: ssl.SSLContext | None = None,
+        resolver: Resolver | None = None,
+        allowed: Callable[[Address], bool] = is_public,
+    ) -> None:
+        self.timeout = timeout
+        self._most_bytes = most_bytes
+        self._hops = hops
+        self._ports = ports
+        self._user_agent = user_agent
+        self._sockets = Sockets(lambda: _transport(resolver, allowed, tls))
+
+    async def get(
+        self,
+        url: str,
+        *,
+        operation: str,
+        params: Params | None = None,
+        headers: Mapping[str, str] | None = None,
+        reads: Reads = "text",
+        seconds: float | None = None,
+    ) -> Page:
+        """A page, after all redirects.
+
+        Raises:
+            ToolError: it is not of the open web, could not be had, or is not what was asked for.
+        """
+        if query := addresses.query(params):
+            url = f"{url}{'&' if '?' in url else '?'}{query}"
+        return await self._followed("GET", url, None, operation, headers or {}, reads, seconds)
+
+    async def post(
+        self,
+        url: str,
+        form: Mapping[str, str],
+        *,
+        operation: str,
+        headers: Mapping[str, str] | None = None,
+        reads: Reads = "text",
+        seconds: float | None = None,
+    ) -> Page:
+        """What a form leads to. For forms that ask, as those of search engines: it may be sent on by a redirect."""
+        content = urlencode(form).encode()
+        given = {"content-type": "application/x-www-form-urlencoded"} | dict(headers or {})
+        return await self._followed("POST", url, content, operation, given, reads, seconds)
+
+    async def close(self) -> None:
+        """Take no new requests. Those under way end as they would have."""
+        await self._sockets.close()
+
+    async def _followed(
+        self,
+        method: str,
+        url: str,
+        content: bytes | None,
+        operation: str,
+        headers: Mapping[str, str],
+        reads: Reads,
+        seconds: float | None,
+    ) -> Page:
+        end = time.monotonic() + min(self.timeout, self.timeout if seconds is None else seconds)
+        for _ in range(self._hops + 1):
+            place = self._place(url)
+            outcome = await self._once(method, place, content, operation, headers, reads, end)
+            if isinstance(outcome, Response):
+                return Page(str(place), outcome.status, outcome.data, outcome.headers)
+            url = _target(place, outcome)
+            if outcome.status in (301, 302, 303):
+                method, content = "GET", None
+            if self._place(url).origin != place.origin:
+                # Whoever was asked first may be told things that others may not.
+                headers, content = {}, None
+        raise ApiError(
+            f"Failed to {operation}: more than {self._hops} redirects",
+            context={"operation": operation},
+            next_step="Ask for the address that it leads to in the end.",
+        )
+
+    def _place(self, url: str) -> Base:
+        """Where an address leads, as far as it says so itself; its host is looked at when it is connected to."""
+        parts = addresses.split(url) if len(url) <= MOST_ADDRESS else "is too long"
+        if isinstance(parts, str):
+            raise InvalidArgumentsError(f"The address {parts}")
+        scheme, host, port, path, rest = parts
+        if port not in self._ports:
+            raise InvalidArgumentsError(f"The address names port {port}, and only the usual ports can be read")
+        target = quote(path or "/", safe=_PATH) + quote(rest.partition("#")[0], safe=_PATH + "?")
+        return Base(scheme, host, port, target)
+
+    async def _once(
+        self,
+        method: str,
+        place: Base,
+        content: bytes | None,
+        operation: str,
+        headers: Mapping[str, str],
+        reads: Reads,
+        end: float,
+    ) -> Response | Refused:
+        # Everything about httpx comes with the first request.
+        import httpx
+
+        from tools_app.http.exchange import Exchange
+
+        asked = Asked(shortened(place.host), method, operation)
+        sent = {"user-agent": self._user_agent, "accept": ACCEPT[reads], "accept-encoding": "gzip, deflate"}
+        sent |= {name.lower(): value for name, value in headers.items()}
+        Secrets(sent)  # checks that they can be sent
+        try:
+            request = httpx.Request(method, str(place), headers=sent, content=content)
+        except httpx.InvalidURL as error:
+            raise InvalidArgumentsError("The address is not one", detail=error) from error
+        seconds = max(0.0, end - time.monotonic())
+        exchange = Exchange(asked, request, _NOBODYS, seconds, self._most_bytes, reads)
+        async with self._sockets as transport:
+            return await exchange.over(transport)
+
+
+def _target(place: Base, refused: Refused) -> str:
+    """Where a refusal redirects to.
+
+    Raises:
+        ToolError: it is no redirect, or one that nobody should follow.
+    """
+    location = refused.headers.get("location", "") if refused.status in _REDIRECTS else ""
+    if not location:
+        from tools_app.http import failures
+
+        raise failures.refusal(refused)
+    url = urljoin(str(place), location)
+    if place.scheme == "https" and not url.lower().startswith("https:"):
+        raise InvalidArgumentsError(f"{shortened(place.host)} redirects to a place without https")
+    return url
+
+
+def _transport(
+    resolver: Resolver | None, allowed: Callable[[Address], bool], tls: ssl.SSLContext | None
+) -> httpx.AsyncBaseTransport:
+    from tools_app.http.network import OpenWeb, Transport, resolved, shared_tls
+
+    return Transport(OpenWeb(resolver or resolved, allowed), tls or shared_tls(), AT_ONCE)
