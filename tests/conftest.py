@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.tools import Hub, Programmable
-from tools_app import access, catalog, database, engine, limits, sources, sync
+from tools_app import access, catalog, database, engine, issuer, limits, sources, sync
 from tools_app.tool import Caller
 
 LOOPBACK = ("127.", "::1", "localhost")
@@ -43,6 +43,7 @@ def fresh_hub(request: pytest.FixtureRequest) -> Iterator[None]:
     sources.forget()
     access.forget()
     limits.forget()
+    issuer.forget()
 
 
 @pytest.fixture

@@ -45,6 +45,9 @@ PEOPLE: Final = {VIEWER: {LIST, READ}, OPERATOR: {LIST, READ, EXECUTE, MANAGE}, 
 ENDPOINTS: Final[dict[str, str]] = {
     "GET /": OPEN,
     "GET /health": OPEN,
+    "GET /.well-known/oauth-protected-resource": OPEN,
+    "GET /.well-known/oauth-protected-resource/mcp": OPEN,
+    "GET /.well-known/oauth-protected-resource/mcp/{toolset}": OPEN,
     "GET /tools": OPEN,
     "POST /tools/call": OPEN,
     "GET /v1/openapi.json": ANY_KEY,
@@ -127,7 +130,7 @@ def test_a_page_for_staff_lets_in_nobody_else(hub: Hub, page: str) -> None:
 def test_an_endpoint_lets_in_whom_it_should(hub: Hub, endpoint: str) -> None:
     group = error_group()
     method, _, path = endpoint.partition(" ")
-    path = path.format(name="echo", call_id="0" * 32, key_id="0", group_id=group.pk)
+    path = path.format(name="echo", toolset="x", call_id="0" * 32, key_id="0", group_id=group.pk)
     body = BODIES.get(endpoint, {})
     needed = ENDPOINTS[endpoint]
     rest, numbers = Rest(""), itertools.count()

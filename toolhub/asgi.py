@@ -35,7 +35,7 @@ BREAK_OFF_SECONDS: Final = 9.0
 
 _MCP: Final = re.compile(r"/mcp(?:/.*)?", re.DOTALL)
 # All else may be a page, as the documentation is, and is given what pages need.
-_REST: Final = re.compile(r"/(?:v1(?!/docs\Z)(?:/.*)?|health)?", re.DOTALL)
+_REST: Final = re.compile(r"/(?:v1(?!/docs\Z)(?:/.*)?|health|\.well-known/.*)?", re.DOTALL)
 
 
 def _taken_in(application: Any, most_bytes: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE) -> Any:

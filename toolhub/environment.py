@@ -16,6 +16,10 @@ _WHOLE_NUMBER: Final = re.compile("-?[0-9]{1,18}")
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](?::[0-9]{1,5})?|\*")
 
+_ADDRESS: Final = re.compile(
+    r"(?:https://[A-Za-z0-9.-]+|http://(?:localhost|127\.[0-9.]+|\[::1\]))(?::[0-9]{1,5})?(?:/[\w.~%!$&'()*+,;=:@/?-]*)?"
+)
+
 
 def is_network(text: str) -> bool:
     try:
@@ -28,6 +32,16 @@ def is_network(text: str) -> bool:
 def is_origin(text: str) -> bool:
     """Whether a browser could send this as `Origin`; `*` stands for all."""
     return _ORIGIN.fullmatch(text) is not None
+
+
+def is_one_host(name: str) -> bool:
+    """Whether an entry of ALLOWED_HOSTS lets in a single name."""
+    return not name.startswith((".", "*"))
+
+
+def is_token_scope(name: str) -> bool:
+    """Whether a token of an issuer may bring it: who administers the hub is decided in the hub."""
+    return name in ("tools:list", "tools:read", "tools:execute", "tools:manage")
 
 
 class Environment:
@@ -96,6 +110,14 @@ class Environment:
     def names(self, name: str, default: Sequence[str] = ()) -> list[str]:
         text = self.text(name)
         return [part.strip() for part in text.split(",") if part.strip()] if text else list(default)
+
+    def address(self, name: str) -> str:
+        """An address on the web that can be trusted on the way: https, or this machine."""
+        text = self.text(name)
+        if text and not _ADDRESS.fullmatch(text):
+            self._fault(name, "an address that begins with https://", text)
+            return ""
+        return text
 
     def path(self, name: str) -> Path | None:
         text = self.text(name)

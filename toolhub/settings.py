@@ -12,7 +12,7 @@ import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from toolhub import __version__, home
-from toolhub.environment import Environment, is_network, is_origin
+from toolhub.environment import Environment, is_network, is_one_host, is_origin, is_token_scope
 from toolhub.unfold import UNFOLD as UNFOLD
 
 PACKAGE = Path(__file__).resolve().parent
@@ -80,6 +80,18 @@ for _proxy in TOOLHUB_TRUSTED_PROXIES:
 TOOLHUB_CORS_ORIGINS = env.names("TOOLHUB_CORS_ORIGINS")
 for _origin in TOOLHUB_CORS_ORIGINS:
     env.checked("TOOLHUB_CORS_ORIGINS", _origin, is_origin, "origins like https://app.example.org, or *")
+# Whose bearer tokens are taken beside the hub's own keys. An issuer's own name is compared letter by letter.
+TOOLHUB_OAUTH_ISSUER = env.address("TOOLHUB_OAUTH_ISSUER")
+TOOLHUB_OAUTH_AUDIENCE = env.names("TOOLHUB_OAUTH_AUDIENCE")
+TOOLHUB_OAUTH_JWKS_URL = env.address("TOOLHUB_OAUTH_JWKS_URL")
+TOOLHUB_OAUTH_SCOPES_CLAIM = env.text("TOOLHUB_OAUTH_SCOPES_CLAIM", "scope")
+TOOLHUB_OAUTH_SCOPES = env.names("TOOLHUB_OAUTH_SCOPES")
+for _scope in TOOLHUB_OAUTH_SCOPES:
+    env.checked("TOOLHUB_OAUTH_SCOPES", _scope, is_token_scope, "tools:list, tools:read, tools:execute or tools:manage")
+if TOOLHUB_OAUTH_ISSUER and not TOOLHUB_OAUTH_AUDIENCE:
+    # Otherwise a token for another hub would be taken by this one, called by that one's name.
+    for _host in ALLOWED_HOSTS:
+        env.checked("TOOLHUB_OAUTH_AUDIENCE", _host, is_one_host, "a name for this hub, as ALLOWED_HOSTS allows any")
 TOOLHUB_BODY_SECONDS = env.seconds("TOOLHUB_BODY_SECONDS", 30, 1, 3600)
 
 # --- logs ----------------------------------------------------------------------------------------------------

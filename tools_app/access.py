@@ -1,8 +1,14 @@
-"""Who is calling: an API key, a user of the admin, or the local process. Doors get a `Caller` from here."""
+"""Who is calling: a key, a token of a trusted issuer, a user of the admin, or the local process.
+
+Doors get a `Caller` from here.
+"""
 
 from __future__ import annotations
 
 import getpass
+import hashlib
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -10,8 +16,8 @@ from typing import Any, Final
 from django.db import DatabaseError
 from django.utils import timezone
 
-from tools_app import catalog, database, engine, secrets
-from tools_app.errors import AuthenticationError, AuthorizationError, StorageBusyError
+from tools_app import catalog, database, engine, issuer, secrets
+from tools_app.errors import AuthenticationError, AuthorizationError, StorageBusyError, shortened
 from tools_app.models import ApiKey
 from tools_app.reach import EVERYWHERE, Reach
 from tools_app.tool import Caller
@@ -25,6 +31,10 @@ _SCOPES_OF: Final = {
     # Whoever may make a key may make one that may do everything.
     "tools_app.add_apikey": ("admin:*",),
 }
+# Of those who have a token, their names: people's, or programs'.
+_NAMES: Final = ("preferred_username", "client_id", "azp")
+_PLAIN: Final = re.compile(r"[\w.@|:+-]+", re.ASCII)
+MOST_SUBJECT: Final = 56
 _REFUSED: Final = "The key is unknown, revoked or expired"
 
 
@@ -56,16 +66,22 @@ def presented(own: str | None, authorization: str | None) -> str | None:
     return bearer
 
 
-async def caller_of_key(presented: str | None) -> Caller:
-    """The caller behind a key. A revoked key is refused from the very next request, in every process.
+async def caller_of_key(presented: str | None, at: str = "") -> Caller:
+    """The caller behind a key, or behind a token that was made for `at`, the address that was asked.
+
+    A revoked key is refused from the very next request, in every process.
 
     Raises:
         AuthenticationError: there is none, or it is not a usable one; which of these is not told.
+        AuthorizationError: a token allows nothing here.
+        UpstreamUnavailableError: tokens cannot be checked now.
         StorageBusyError: the database cannot be read.
     """
     global _revision
     if not presented:
         raise AuthenticationError
+    if issuer.trusted() and issuer.is_token(presented):
+        return _caller_of_token(await issuer.claims(presented, at))
     if not secrets.well_formed(presented):
         raise AuthenticationError(_REFUSED)
     revision = (await catalog.fresh()).revision
@@ -83,6 +99,17 @@ async def caller_of_key(presented: str | None) -> Caller:
         raise AuthenticationError(_REFUSED)
     engine.note_use(known.key_id)
     return known.caller
+
+
+def _caller_of_token(claims: Mapping[str, Any]) -> Caller:
+    scopes = issuer.scopes(claims)
+    if not scopes:
+        raise AuthorizationError.lacking(issuer.SCOPES[0])
+    subject = str(claims["sub"])
+    name = next((said for claim in _NAMES if isinstance(said := claims.get(claim), str) and said.strip()), subject)
+    if len(subject) > MOST_SUBJECT or not _PLAIN.fullmatch(subject):
+        subject = hashlib.sha256(subject.encode(errors="replace")).hexdigest()[:MOST_SUBJECT]
+    return Caller("token", f"token:{subject}", shortened(name), scopes)
 
 
 def caller_of_user(user: Any) -> Caller:

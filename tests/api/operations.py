@@ -11,6 +11,7 @@ NAMES = {
     "{group_id}": "1",
     "{call_id}": "0" * 32,
     "{key_id}": "1",
+    "{toolset}": "x",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ninja import NinjaAPI
 from ninja.operation import Operation
 
+from tools_app import issuer
 from tools_app.api import (
     audit,
     calling,
@@ -13,6 +14,7 @@ from tools_app.api import (
     health,
     keys,
     openapi,
+    resource,
     root,
     search,
     tool_server,
@@ -42,6 +44,7 @@ api = Api(
 register_exception_handlers(api)
 api.add_router("", root.router)
 api.add_router("", health.router)
+api.add_router(issuer.METADATA.lstrip("/"), resource.router)
 api.add_router("v1", openapi.router)
 api.add_router("v1", search.labels)
 # Before the addresses with a name in them, which would take "call" and "search" for one.

@@ -78,7 +78,7 @@ async def _caller(request: HttpRequest) -> Caller:
         caller = await database.run(_caller_of_session, request)
         _refuse_forged(request)
         return caller
-    return await access.caller_of_key(presented)
+    return await access.caller_of_key(presented, f"{request.scheme}://{request.get_host()}{request.path}")
 
 
 def _caller_of_session(request: HttpRequest) -> Caller:

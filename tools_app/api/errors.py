@@ -10,7 +10,7 @@ import logging
 import math
 from typing import Any, Final, NoReturn
 
-from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
+from django.core.exceptions import BadRequest, DisallowedHost, RequestDataTooBig, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
@@ -19,7 +19,7 @@ from ninja.errors import ValidationError as NinjaValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from tools_app import engine
+from tools_app import engine, issuer
 from tools_app.api import faults
 from tools_app.api.answers import answer, timestamp
 from tools_app.errors import (
@@ -148,7 +148,7 @@ async def response(request: HttpRequest, error: Exception) -> HttpResponse:
         # Those of the engine it has noted itself.
         if isinstance(known, AuthenticationError | RateLimitError) and known.call_id is None:
             engine.note_refusal(known, door=DOOR)
-    return envelope(known)
+    return envelope(known, _at(request))
 
 
 def response_sync(request: HttpRequest, error: BaseException) -> HttpResponse:
@@ -158,7 +158,7 @@ def response_sync(request: HttpRequest, error: BaseException) -> HttpResponse:
         known = engine.report_sync(error, door=DOOR, caller=caller_if_known(request), where=_where(request))
     else:
         _log(request, known)
-    return envelope(known)
+    return envelope(known, _at(request))
 
 
 def translated(error: BaseException) -> ToolError | None:
@@ -181,8 +181,8 @@ def translated(error: BaseException) -> ToolError | None:
     return None
 
 
-def envelope(error: ToolError) -> HttpResponse:
-    """An error as it leaves."""
+def envelope(error: ToolError, at: str = "") -> HttpResponse:
+    """An error as it leaves, about what was asked `at` that address."""
     body = {"success": False, **error.as_dict()}
     if error.duration_ms is not None:
         body["executionTime"] = error.duration_ms
@@ -190,8 +190,8 @@ def envelope(error: ToolError) -> HttpResponse:
     if error.call_id is not None:
         body["callId"] = error.call_id
     made = answer(body, error.status)
-    if error.status == 401:
-        made["WWW-Authenticate"] = "Bearer"
+    if challenge := issuer.challenge(error, at):
+        made["WWW-Authenticate"] = challenge
     if error.retry_after is not None:
         made["Retry-After"] = str(math.ceil(error.retry_after))
     if isinstance(error, MethodNotAllowedError):
@@ -201,6 +201,13 @@ def envelope(error: ToolError) -> HttpResponse:
     # The engine or `_log` has told of it, with more than Django's own line would say.
     made._has_been_logged = True  # type: ignore[attr-defined]
     return made
+
+
+def _at(request: HttpRequest) -> str:
+    try:
+        return f"{request.scheme}://{request.get_host()}{request.path}"
+    except DisallowedHost:  # What is told of that says nothing of addresses.
+        return ""
 
 
 def caller_if_known(request: HttpRequest) -> Caller | None:

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 from mcp.server.streamable_http import check_accept_headers
 from starlette.requests import Request
+from starlette.types import Scope
 
 from tools_app import access, catalog, limits
 from tools_app.errors import AuthenticationError, NotFoundError, shortened
@@ -32,16 +33,19 @@ class Visitor:
 
     key: str | None
     toolset: str | None
+    # The address itself, which tokens are made for.
+    at: str = ""
 
     async def caller(self) -> Caller:
         """Who that is now: keys are revoked and toolsets change while their clients are connected.
 
         Raises:
             AuthenticationError: the key is not, or no longer, a usable one.
+            AuthorizationError: the token allows nothing any more.
             NotFoundError: for this caller there is no such toolset.
             StorageBusyError: the database cannot be read.
         """
-        return await self.within(await access.caller_of_key(self.key))
+        return await self.within(await access.caller_of_key(self.key, self.at))
 
     async def within(self, caller: Caller) -> Caller:
         """The caller, as far as this address reaches."""
@@ -58,11 +62,13 @@ async def admit(request: Request) -> tuple[Visitor, Caller]:
     """Who sends a request. It is counted.
 
     Raises:
-        AuthenticationError, NotFoundError, RateLimitError, StorageBusyError
+        AuthenticationError, AuthorizationError, NotFoundError, RateLimitError, StorageBusyError,
+        UpstreamUnavailableError
     """
+    at = place(request.scope)
     try:
         key = access.presented(request.headers.get("x-api-key"), request.headers.get("authorization"))
-        caller = await access.caller_of_key(key)
+        caller = await access.caller_of_key(key, at)
     except AuthenticationError:
         _check(limits.count_stranger(request.client.host if request.client else ""))
         raise
@@ -70,8 +76,14 @@ async def admit(request: Request) -> tuple[Visitor, Caller]:
     address = _ADDRESS.fullmatch(request.scope["path"])
     if address is None:
         raise NotFoundError(NOTHING)
-    visitor = Visitor(key, address["toolset"])
+    visitor = Visitor(key, address["toolset"], at)
     return visitor, await visitor.within(caller)
+
+
+def place(scope: Scope) -> str:
+    """The address that was asked, without its query."""
+    host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+    return f"{scope['scheme']}://{host.decode('latin-1').strip()}{scope['path']}"
 
 
 def check_place(request: Request, origins: Collection[str]) -> None:

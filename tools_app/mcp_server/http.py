@@ -145,8 +145,8 @@ async def _refused(error: Exception, scope: Scope) -> Refused:
             log.log(error.log_level, "%s: %s %s", where, error.code, error.message)
             if isinstance(error, AuthenticationError):
                 engine.note_refusal(error, door=DOOR)
-            return Refused.by(error)
-    return Refused.by(await engine.report(error, door=DOOR, where=where))
+            return Refused.by(error, gate.place(scope))
+    return Refused.by(await engine.report(error, door=DOOR, where=where), gate.place(scope))
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

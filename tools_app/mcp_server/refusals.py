@@ -9,6 +9,7 @@ from http import HTTPStatus
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, ErrorData, JSONRPCError
 from starlette.responses import Response
 
+from tools_app import issuer
 from tools_app.errors import ToolError
 from tools_app.mcp_server import frames, results
 from tools_app.mcp_server.frames import Unreadable
@@ -32,10 +33,11 @@ class Refused(Exception):
         return cls(HTTPStatus.BAD_REQUEST, fault.answer)
 
     @classmethod
-    def by(cls, error: ToolError) -> Refused:
+    def by(cls, error: ToolError, at: str) -> Refused:
+        """`at` is the address that was asked."""
         headers = {}
-        if error.status == HTTPStatus.UNAUTHORIZED:
-            headers["WWW-Authenticate"] = "Bearer"
+        if challenge := issuer.challenge(error, at):
+            headers["WWW-Authenticate"] = challenge
         if error.retry_after is not None:
             headers["Retry-After"] = str(math.ceil(error.retry_after))
         refusal = _error(INTERNAL_ERROR if error.status >= 500 else INVALID_REQUEST, error.message)

@@ -1,0 +1,109 @@
+"""Tokens of an OAuth issuer at the doors, and how clients learn where to get one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.faultd import Faultd
+from tests.support.issuers import Issuer
+from tools_app.models import Call
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+METADATA = "/.well-known/oauth-protected-resource"
+
+
+@pytest.fixture
+def idp(settings: Any) -> Iterator[Issuer]:
+    with Faultd() as server:
+        made = Issuer(server)
+        made.add("one")
+        settings.TOOLHUB_OAUTH_ISSUER = made.url
+        yield made
+
+
+def at_mcp(server: httpx.Client, token: str | None, path: str = "/mcp") -> httpx.Response:
+    headers = {"Accept": "application/json, text/event-stream"}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    request = server.build_request("POST", path, json=INITIALIZE, headers=headers)
+    del request.headers["X-API-Key"]
+    return server.send(request)
+
+
+def at_rest(server: httpx.Client, token: str) -> httpx.Response:
+    sent = {"name": "echo", "parameters": {"message": "hi"}}
+    request = server.build_request("POST", "/v1/tools/call", json=sent, headers={"Authorization": f"Bearer {token}"})
+    del request.headers["X-API-Key"]
+    return server.send(request)
+
+
+def test_a_token_opens_both_doors_and_its_owner_is_in_the_journal(server: httpx.Client, idp: Issuer) -> None:
+    here = str(server.base_url).rstrip("/")
+    token = idp.token(aud=f"{here}/mcp", scope="tools:list tools:execute", client_id="agent")
+    assert at_mcp(server, token).status_code == 200
+    assert at_rest(server, token).json()["result"] == {"message": "hi"}
+    row = Call.objects.get()
+    assert (row.caller_kind, row.caller_id, row.caller_name) == ("token", "token:user-1", "agent")
+
+
+def test_whoever_is_refused_learns_where_tokens_are_made(server: httpx.Client, idp: Issuer) -> None:
+    here = str(server.base_url).rstrip("/")
+    response = at_mcp(server, None)
+    assert response.status_code == 401
+    assert response.headers["WWW-Authenticate"] == f'Bearer resource_metadata="{here}{METADATA}/mcp"'
+    found = server.get(f"{METADATA}/mcp")
+    assert found.json() == {
+        "resource": f"{here}/mcp",
+        "authorization_servers": [idp.url],
+        "scopes_supported": ["tools:list", "tools:read", "tools:execute", "tools:manage"],
+        "bearer_methods_supported": ["header"],
+        "resource_name": "toolhub",
+    }
+    assert server.get(METADATA).json()["resource"] == here
+    assert server.get(f"{METADATA}/mcp/wiki").json()["resource"] == f"{here}/mcp/wiki"
+    toolset = at_mcp(server, None, "/mcp/wiki").headers["WWW-Authenticate"]
+    assert toolset == f'Bearer resource_metadata="{here}{METADATA}/mcp/wiki"'
+
+
+def test_a_token_that_does_not_hold_or_reach_is_told_so(server: httpx.Client, idp: Issuer) -> None:
+    here = str(server.base_url).rstrip("/")
+    for response, place in (
+        (at_mcp(server, idp.token(aud="elsewhere")), f"{METADATA}/mcp"),
+        (at_rest(server, idp.token(aud="elsewhere")), METADATA),
+    ):
+        assert response.status_code == 401
+        assert response.headers["WWW-Authenticate"] == (
+            f'Bearer error="invalid_token", resource_metadata="{here}{place}"'
+        )
+    response = at_rest(server, idp.token(aud=here, scope="tools:list"))
+    assert response.status_code == 403
+    assert response.headers["WWW-Authenticate"] == (
+        f'Bearer error="insufficient_scope", scope="tools:execute", resource_metadata="{here}{METADATA}"'
+    )
+    response = at_mcp(server, idp.token(aud=here, scope="openid"))
+    assert response.status_code == 403
+    assert 'error="insufficient_scope", scope="tools:list"' in response.headers["WWW-Authenticate"]
+
+
+def test_keys_work_as_before(server: httpx.Client, idp: Issuer) -> None:
+    assert server.get("/v1/tools").status_code == 200
+    assert idp.server.requests == []
+
+
+def test_without_an_issuer_there_is_nothing_of_all_that(server: httpx.Client) -> None:
+    assert server.get(METADATA).status_code == 404
+    assert server.get(f"{METADATA}/mcp").status_code == 404
+    assert at_mcp(server, None).headers["WWW-Authenticate"] == "Bearer"

@@ -1,0 +1,36 @@
+"""Where tokens for the hub come from: RFC 9728, open to all, since whoever reads it has none yet."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+
+from tools_app import issuer
+from tools_app.api import limits
+from tools_app.api.answers import answer
+from tools_app.api.errors import RouteNotFoundError
+
+router = Router(auth=None)
+
+
+@router.get("", include_in_schema=False, url_name="resource")
+async def show_hub(request: HttpRequest) -> HttpResponse:
+    return _metadata(request, "")
+
+
+@router.get("/mcp", include_in_schema=False, url_name="resource_mcp")
+async def show_door(request: HttpRequest) -> HttpResponse:
+    return _metadata(request, issuer.DOOR)
+
+
+@router.get("/mcp/{toolset}", include_in_schema=False, url_name="resource_toolset")
+async def show_toolset(request: HttpRequest, toolset: str) -> HttpResponse:
+    """Whether there is such a toolset is not told here."""
+    return _metadata(request, f"{issuer.DOOR}/{toolset}")
+
+
+def _metadata(request: HttpRequest, path: str) -> HttpResponse:
+    limits.count_stranger(request)
+    if not issuer.trusted():
+        raise RouteNotFoundError
+    return answer(issuer.metadata(f"{request.scheme}://{request.get_host()}", path))
