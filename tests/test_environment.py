@@ -42,6 +42,25 @@ def test_what_is_not_set_or_blank_has_its_default(method: str, arguments: Any, d
         assert read(method, *arguments, **variables) == (default, [])
 
 
+@pytest.mark.parametrize(
+    ("address", "taken"),
+    [
+        *(("https://login.example.org/realms/work", True), ("https://login.example.org/", True)),
+        *(
+            ("https://login.example.org:8443/a?p=b", True),
+            ("http://127.0.0.1:9000", True),
+            ("http://localhost/x", True),
+        ),
+        *(("http://login.example.org", False), ("login.example.org", False), ("https://me@login.example.org", False)),
+        *(("https://login.example.org/#a", False), ("https://login.example.org/a b", False), ("ftp://a", False)),
+        *(("http://127.evil.example", False), ("http://localhost.evil.example", False), ("https://a:b", False)),
+    ],
+)
+def test_an_address_can_be_trusted_on_the_way(address: str, taken: bool) -> None:
+    value, faults = read("address", X=address)
+    assert (value, bool(faults)) == ((address, False) if taken else ("", True))
+
+
 class TestText:
     def test_is_taken_without_the_space_around_it(self) -> None:
         assert read("text", X=" a b \n") == ("a b", [])

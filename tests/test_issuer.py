@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.support.faultd import Faultd
 from tests.support.issuers import Issuer, forged
 from tools_app import access, issuer
-from tools_app.errors import AuthenticationError, AuthorizationError, UpstreamUnavailableError
+from tools_app.errors import AuthenticationError, AuthorizationError, CircuitOpenError
 from tools_app.tool import Caller
 
 pytestmark = pytest.mark.anyio
@@ -123,7 +123,7 @@ async def test_a_token_does_not_choose_how_it_is_checked(idp: Issuer) -> None:
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     claims = {"iss": idp.url, "sub": "user-1", "aud": "hub", "exp": time.time() + 60, "scope": "tools:list"}
     idp.published.append({"kty": "oct", "kid": "shared", "k": "c2VjcmV0", "alg": "HS256"})
-    for header, secret in [
+    attempts: list[tuple[dict[str, Any], bytes | None]] = [
         ({"alg": "none", "kid": "rsa"}, None),
         ({"alg": "None", "kid": "one"}, None),
         ({"alg": "HS256", "kid": "rsa"}, public),
@@ -135,7 +135,8 @@ async def test_a_token_does_not_choose_how_it_is_checked(idp: Issuer) -> None:
         ({"alg": "ES256", "kid": "one", "crit": ["b64"], "b64": False}, b"x"),
         ({"alg": "ES256", "kid": "one", "jwk": idp.published[0]}, b"x"),
         ({"alg": "ES256", "jku": f"{idp.url}/keys"}, b"x"),
-    ]:
+    ]
+    for header, secret in attempts:
         assert (await refused(forged(header, claims, secret))).startswith("The token is ")
     for rubbish in ("eyJ.e30.x", "eyJhIjox.e30.x", "eyJ" + "a" * 100 + ".b.c", "eyJ" + "a" * 9000 + ".b.c"):
         await refused(rubbish)
@@ -190,7 +191,7 @@ async def test_an_issuer_that_is_away_stops_nobody_whose_key_is_known(
     idp: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     idp.status = "503 Away"
-    with pytest.raises(UpstreamUnavailableError, match="cannot be checked now") as caught:
+    with pytest.raises(CircuitOpenError, match="cannot be checked now") as caught:
         await caller(idp.token())
     assert caught.value.retry_after == 30
     idp.status = "200 OK"
@@ -203,7 +204,7 @@ async def test_an_issuer_that_is_away_stops_nobody_whose_key_is_known(
 
 async def test_the_issuer_speaks_for_itself_only(idp: Issuer, settings: Any) -> None:
     idp.metadata["issuer"] = "https://elsewhere.example"
-    with pytest.raises(UpstreamUnavailableError):
+    with pytest.raises(CircuitOpenError):
         await caller(idp.token())
     assert idp.asked() == 0
     issuer.forget()

@@ -74,7 +74,7 @@ async def caller_of_key(presented: str | None, at: str = "") -> Caller:
     Raises:
         AuthenticationError: there is none, or it is not a usable one; which of these is not told.
         AuthorizationError: a token allows nothing here.
-        UpstreamUnavailableError: tokens cannot be checked now.
+        CircuitOpenError: tokens cannot be checked now.
         StorageBusyError: the database cannot be read.
     """
     global _revision

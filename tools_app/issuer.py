@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from tools_app import conf
-from tools_app.errors import AuthenticationError, AuthorizationError, ToolError, UpstreamUnavailableError
+from tools_app.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    CircuitOpenError,
+    ToolError,
+    UpstreamUnavailableError,
+)
 from tools_app.http import ApiClient
 
 if TYPE_CHECKING:
@@ -56,7 +62,7 @@ async def claims(token: str, at: str) -> dict[str, Any]:
 
     Raises:
         AuthenticationError: it does not hold.
-        UpstreamUnavailableError: the issuer's keys cannot be had.
+        CircuitOpenError: the issuer's keys cannot be had now.
     """
     # An agent waits for the start of this process, and most hubs have no issuer.
     import jwt
@@ -173,7 +179,7 @@ class _Keys:
         """A key; the only one there is, where the token names none.
 
         Raises:
-            UpstreamUnavailableError: there are no keys, as the issuer cannot be asked.
+            CircuitOpenError: there are no keys, as the issuer could not be asked, and is not asked again yet.
         """
         found = self._found(key_id)
         if found is None or time.monotonic() > self._fresh_until:
@@ -183,9 +189,10 @@ class _Keys:
                 await asyncio.shield(asking)
                 found = self._found(key_id)
         if found is None and not self._known and self._trouble is not None:
-            raise UpstreamUnavailableError(
+            raise CircuitOpenError(
                 "Tokens cannot be checked now: the keys of their issuer cannot be read",
                 detail=self._trouble,
+                context={"upstream": "the OAuth issuer"},
                 next_step="Try again in a moment, or use a key of this hub.",
                 retry_after=ASK_SECONDS,
             )

@@ -8,6 +8,7 @@ import hmac
 import json
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import jwt
@@ -17,7 +18,7 @@ from jwt.warnings import InsecureKeyLengthWarning
 from tests.support.faultd import Faultd, Wire
 
 Key = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
-MAKERS = {
+MAKERS: dict[str, Callable[[], Key]] = {
     "RS256": lambda: rsa.generate_private_key(public_exponent=65537, key_size=2048),
     "ES256": lambda: ec.generate_private_key(ec.SECP256R1()),
     "EdDSA": ed25519.Ed25519PrivateKey.generate,

@@ -82,7 +82,7 @@ _FAILURES: Final[dict[int, ToolError]] = {
     503: errors.StorageBusyError(),
 }
 _HEADERS: Final = {
-    401: {"WWW-Authenticate": "`Bearer`"},
+    401: {"WWW-Authenticate": "`Bearer`, and where tokens come from, if the hub takes any but its own keys"},
     429: {"Retry-After": "Seconds", **_LIMIT},
     503: {"Retry-After": "Seconds, where that is known"},
 }

@@ -62,8 +62,7 @@ async def admit(request: Request) -> tuple[Visitor, Caller]:
     """Who sends a request. It is counted.
 
     Raises:
-        AuthenticationError, AuthorizationError, NotFoundError, RateLimitError, StorageBusyError,
-        UpstreamUnavailableError
+        AuthenticationError, AuthorizationError, CircuitOpenError, NotFoundError, RateLimitError, StorageBusyError
     """
     at = place(request.scope)
     try:
