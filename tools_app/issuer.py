@@ -21,7 +21,6 @@ from tools_app.errors import (
     ToolError,
     UpstreamUnavailableError,
 )
-from tools_app.http import ApiClient
 
 if TYPE_CHECKING:
     from jwt import PyJWK
@@ -251,6 +250,9 @@ async def _place_of_keys(issuer: str) -> str:
 
 
 async def _read(url: str, operation: str) -> Any:
+    # As late as jwt, and for the same reason.
+    from tools_app.http import ApiClient
+
     address, _, query = url.partition("?")
     client = ApiClient(address, name="the OAuth issuer", timeout=FETCH_SECONDS, most_bytes=MOST_BYTES)
     try:

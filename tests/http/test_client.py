@@ -314,6 +314,22 @@ async def test_a_secret_that_comes_back_is_hidden(client: Client, caplog: pytest
     assert "***" in str(error.detail)
 
 
+async def test_a_redirect_does_not_repeat_a_secret(client: Client) -> None:
+    seen: list[Refused] = []
+    api = client("redirect:302", explain=lambda refused: seen.append(refused))
+    error = await failed(api.get(operation="x", suffix=f"?to=/login/{KEY}"))
+    assert error.message == "Failed to x: Faultd redirects to /login/***, which is not followed"
+    assert KEY not in f"{seen[0].headers} {error.detail}"
+
+
+async def test_a_head_has_no_body(client: Client, upstream: Faultd) -> None:
+    async def head(wire: Wire) -> None:
+        await wire.send(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n")
+
+    upstream.answer("head", head)
+    assert (await client("head").request("HEAD", "a", operation="x")).headers["content-length"] == "2"
+
+
 @pytest.mark.parametrize("value", ["a\r\nX-Admin: 1", " a", "a\0", "", "schlüssel"])
 def test_a_secret_that_cannot_be_sent_is_not_shown_either(value: str) -> None:
     with pytest.raises(ConfigurationError) as caught:

@@ -86,12 +86,13 @@ class Exchange:
             return self._refused(response, await bodies.beginning(aiter(stream), encoding, MOST_SHOWN))
         declared = headers.get("content-length", "")
         body = await bodies.collected(aiter(stream), encoding, declared, self.most_bytes)
-        if response.status_code in (204, 205) or (self.asked.writes and not body.strip()):
+        empty = response.status_code in (204, 205) or self.asked.method == "HEAD"
+        if empty or (self.asked.writes and not body.strip()):
             return Response(response.status_code, None, _shown(response))
         return Response(response.status_code, await bodies.read(body, self.reads, kind), _shown(response))
 
     def _refused(self, response: httpx.Response, body: bytes) -> Refused:
-        headers = _shown(response)
+        headers = {name: self.secrets.masked_in(value) for name, value in _shown(response).items()}
         kind = headers.get("content-type", "")
         text = self.secrets.hidden_in(bodies.text(body, kind))
         try:

@@ -35,11 +35,13 @@ class Secrets:
         found = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
         self._forms: Final = re.compile(found, re.IGNORECASE) if found else None
 
+    def masked_in(self, text: str) -> str:
+        """The text without these secrets."""
+        return text if self._forms is None else self._forms.sub(redaction.MASK, text)
+
     def hidden_in(self, text: str) -> str:
         """The text without these secrets, and without whatever else looks like one."""
-        if self._forms is not None:
-            text = self._forms.sub(redaction.MASK, text)
-        return redaction.redacted_text(text)
+        return redaction.redacted_text(self.masked_in(text))
 
     def __repr__(self) -> str:
         return f"<Secrets {', '.join(name for name, _ in self.headers)}>"
