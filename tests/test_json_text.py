@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools_app.json_text import MAX_DEPTH, MAX_VALUES, JsonError, parsed
+from tools_app import json_text
+from tools_app.json_text import MAX_DEPTH, MAX_VALUES, Bounds, JsonError, parsed
 
 MEGABYTE = 1024 * 1024
 
@@ -136,6 +137,44 @@ def test_the_limits_are_exact() -> None:
         parsed(b"[" + b"1," * (MAX_VALUES - 1) + b"1]")
     with pytest.raises(JsonError, match="more than 100,000 values"):
         parsed(b"[" + b"[]," * (MAX_VALUES - 1) + b"{}]")
+
+
+@given(st.text(alphabet='[]{}",:1e9\\ a', max_size=60), st.integers(1, 9))
+def test_a_text_is_judged_the_same_in_parts(text: str, size: int) -> None:
+    """Large texts are looked at a part at a time, and where a part ends must make no difference."""
+    whole = list(json_text._structure(text.encode()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_text, "_PART", size)
+        parts = list(json_text._structure(text.encode()))
+    assert b"".join(parts).replace(b'"', b"") == b"".join(whole).replace(b'"', b"")
+    assert all(len(part) <= size for part in parts)
+
+
+UPSTREAMS = Bounds(depth=100, values=1_000, digits=400, any_text=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        (b'\xef\xbb\xbf{"a": 1}', {"a": 1}),
+        (rb'["\ud83d", "\u0000"]', ["\ud83d", "\0"]),
+        (b"[12345678901234567000]", [12345678901234567000]),
+        (b"[" * 100 + b"]" * 100, None),
+    ],
+)
+def test_upstreams_may_send_more(body: bytes, value: Any) -> None:
+    found = parsed(body, UPSTREAMS)
+    assert value is None or found == value
+    with pytest.raises(JsonError):
+        parsed(body)
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 101 + b"]" * 101, b"9" * 401, b"1e400", b"[NaN]", b'{"a":1,"a":2}', b"[" + b"1," * 1000 + b"1]"]
+)
+def test_but_not_everything(body: bytes) -> None:
+    with pytest.raises(JsonError):
+        parsed(body, UPSTREAMS)
 
 
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE.keys())
