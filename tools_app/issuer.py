@@ -31,6 +31,7 @@ METADATA: Final = "/.well-known/oauth-protected-resource"
 DOOR: Final = "/mcp"
 # What tokens may bring. Who administers the hub is decided in the hub.
 SCOPES: Final = ("tools:list", "tools:read", "tools:execute", "tools:manage")
+USUAL_SCOPES: Final = SCOPES[:3]
 ALGORITHMS: Final = frozenset({"RS256", "ES256", "EdDSA"})
 LEEWAY_SECONDS: Final = 30
 MOST_TOKEN: Final = 8 * 1024
@@ -121,13 +122,16 @@ def resource(origin: str, path: str = "") -> str:
 
 def metadata(origin: str, path: str) -> dict[str, Any]:
     """RFC 9728: what a client has to know to get a token for a part of the hub."""
-    return {
+    said = {
         "resource": resource(origin, path),
         "authorization_servers": [trusted()],
-        "scopes_supported": list(SCOPES),
         "bearer_methods_supported": ["header"],
         "resource_name": conf.value("TOOLHUB_NAME"),
     }
+    if not conf.value("TOOLHUB_OAUTH_SCOPES"):
+        # Clients ask for all of them, and an issuer that does not know one refuses the login.
+        said["scopes_supported"] = list(USUAL_SCOPES)
+    return said
 
 
 def challenge(error: ToolError, at: str) -> str | None:

@@ -59,7 +59,7 @@ def test_a_token_opens_both_doors_and_its_owner_is_in_the_journal(server: httpx.
     assert (row.caller_kind, row.caller_id, row.caller_name) == ("token", "token:user-1", "agent")
 
 
-def test_whoever_is_refused_learns_where_tokens_are_made(server: httpx.Client, idp: Issuer) -> None:
+def test_whoever_is_refused_learns_where_tokens_are_made(server: httpx.Client, idp: Issuer, settings: Any) -> None:
     here = str(server.base_url).rstrip("/")
     response = at_mcp(server, None)
     assert response.status_code == 401
@@ -68,11 +68,13 @@ def test_whoever_is_refused_learns_where_tokens_are_made(server: httpx.Client, i
     assert found.json() == {
         "resource": f"{here}/mcp",
         "authorization_servers": [idp.url],
-        "scopes_supported": ["tools:list", "tools:read", "tools:execute", "tools:manage"],
+        "scopes_supported": ["tools:list", "tools:read", "tools:execute"],
         "bearer_methods_supported": ["header"],
         "resource_name": "toolhub",
     }
     assert server.get(METADATA).json()["resource"] == here
+    settings.TOOLHUB_OAUTH_SCOPES = ["tools:list"]  # the issuer knows none of the hub's
+    assert "scopes_supported" not in server.get(METADATA).json()
     assert server.get(f"{METADATA}/mcp/wiki").json()["resource"] == f"{here}/mcp/wiki"
     toolset = at_mcp(server, None, "/mcp/wiki").headers["WWW-Authenticate"]
     assert toolset == f'Bearer resource_metadata="{here}{METADATA}/mcp/wiki"'
