@@ -259,6 +259,16 @@ def test_a_hub_with_wrong_settings_does_not_start_and_says_which(start: Start) -
     assert "hunter2" not in done.stderr
 
 
+def test_tokens_are_not_taken_by_whatever_name_the_hub_is_called(start: Start) -> None:
+    given = {"TOOLHUB_OAUTH_ISSUER": "https://login.example", "ALLOWED_HOSTS": "hub.example,.example"}
+    done = start(TOOLHUB_OAUTH_SCOPES="tools:list,admin:*", **given)
+    assert done.returncode == 2
+    assert sorted(line.split(":")[1].strip() for line in done.stderr.splitlines()) == [
+        *("TOOLHUB_OAUTH_AUDIENCE", "TOOLHUB_OAUTH_SCOPES"),
+    ]
+    assert start(TOOLHUB_OAUTH_AUDIENCE="api://hub", **given).returncode == 0
+
+
 def test_a_hub_whose_log_cannot_be_written_does_not_start_and_says_so(start: Start, tmp_path: Path) -> None:
     done = start(TOOLHUB_LOG_FILE=str(tmp_path))
     assert done.returncode == 2
