@@ -1,0 +1,85 @@
+"""What an answer is made of, so that one way of reading fits them all: JSON as it is, a text as the list of its lines,
+XML as its elements."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from tools_app import hygiene
+from tools_app.answers import markup
+from tools_app.answers.budget import written
+
+Kind = Literal["json", "text", "xml"]
+
+_DEEPEST: Final = 200
+# So much of XML is looked at for an outline; what follows is only checked.
+_BEGINNING: Final = 256 * 1024
+
+# What has to be looked at more closely: halves of characters and numbers that are too large, and what may spell
+# something hidden.
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_LARGE: Final = re.compile(r"[eE]\+?[0-9]{3}")
+_SPELLED: Final = re.compile(r"\\[ubfr]|&")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    kind: Kind
+    value: Any
+    # Whether this is all of it.
+    whole: bool = True
+
+
+def beginning_of(data: Any) -> Document:
+    """What a tool answered, as far as an outline needs it."""
+    return _of_text(data, _BEGINNING) if isinstance(data, str) else Document("json", data)
+
+
+def opened(content: bytes, *, text: bool) -> Document:
+    """An answer that was kept, to be read."""
+    if not text:
+        return Document("json", json.loads(content))
+    answer = content.decode()
+    document = _of_text(answer)
+    if document.kind != "text" and _SPELLED.search(answer):
+        # Escapes and references may spell what was taken out of the text itself.
+        return Document(document.kind, hygiene.cleaned_json(document.value))
+    return document
+
+
+def _of_text(text: str, most: int | None = None) -> Document:
+    start = text[:100].lstrip()[:1]
+    if start in ("{", "["):
+        try:
+            return Document("json", _json(text))
+        except (ValueError, RecursionError):
+            pass  # It only looked like JSON.
+    elif start == "<":
+        try:
+            root, whole = markup.read(text, deepest=_DEEPEST, most=most)
+            return Document("xml", root, whole)
+        except markup.MarkupError:
+            pass
+    return Document("text", text.split("\n"))
+
+
+def _json(text: str) -> Any:
+    value = json.loads(text, parse_constant=_refused, parse_float=_finite if _LARGE.search(text) else None)
+    if _SURROGATE.search(text):
+        written(value).encode()
+    return value
+
+
+def _refused(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError("too large")
+    return number

@@ -1,0 +1,261 @@
+"""Part of an answer, in pages that fit. Whoever follows each page to the next gets every item exactly once.
+
+Items that are larger than a page are named instead, each with the pointer at which to go on; long texts come in
+pieces. An object with a key that is too long for a pointer, or that stands too deep for one, is read as the text of
+its JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tools_app import hygiene
+from tools_app.answers import pointers
+from tools_app.answers.budget import size_of, written
+from tools_app.answers.documents import Document
+from tools_app.answers.filters import MOST_CONDITIONS, MOST_FIELDS, Condition, chosen
+
+TOOL: Final = "read_result"
+
+# What a page says about itself, beside what it was asked for: that comes back in the call of the next page.
+_ABOUT: Final = 700
+# So much may a caller ask for, in bytes of JSON.
+_QUESTION: Final = 1_000
+# How far to go back for a place where a text can be cut without splitting what is one character to a reader.
+_FARTHEST: Final = 64
+_AROUND: Final = 32
+
+
+class PageError(ValueError):
+    """The page cannot be had. `field` is what was wrong with the question."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field} {message}")
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    pointer: str = ""
+    offset: int = 0
+    limit: int | None = None
+    where: Sequence[Condition] = ()
+    fields: Sequence[str] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The arguments, as short as they can be said."""
+        asked: dict[str, Any] = {"pointer": self.pointer, "offset": self.offset, "limit": self.limit}
+        asked["where"] = [condition.as_dict() for condition in self.where]
+        asked["fields"] = list(self.fields)
+        return {name: value for name, value in asked.items() if value not in ("", None, [])}
+
+
+def page(document: Document, asked: Asked, *, handle: str, most_bytes: int) -> dict[str, Any]:
+    """One page of at most so many bytes.
+
+    Raises:
+        PageError
+    """
+    _check(asked)
+    try:
+        value = pointers.found(document.value, asked.pointer)
+    except pointers.PointerError as error:
+        raise PageError("pointer", str(error)) from error
+    room = most_bytes - _ABOUT - size_of(asked.as_dict())
+    maker = _Maker(asked, handle, room)
+    if isinstance(value, dict | list) and not _beyond_pointers(asked.pointer, value):
+        return maker.items(value)
+    if asked.where or asked.fields:
+        raise PageError("where" if asked.where else "fields", "needs an array or an object at the pointer")
+    if isinstance(value, str):
+        return maker.piece({"type": "string"}, value)
+    text = written(value)
+    if isinstance(value, dict | list) or len(text) > room:
+        return maker.piece({"type": kind_of(value), "asJsonText": True}, text)
+    return {"type": kind_of(value), "value": value}
+
+
+def kind_of(value: Any) -> str:
+    """The type, in the words of JSON Schema."""
+    match value:
+        case bool():
+            return "boolean"
+        case dict():
+            return "object"
+        case list():
+            return "array"
+        case str():
+            return "string"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case _:
+            return "null"
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    asked: Asked
+    handle: str
+    room: int
+
+    def items(self, value: dict[str, Any] | list[Any]) -> dict[str, Any]:
+        named = isinstance(value, dict)
+        total, wanted = self._wanted(value)
+        made: dict[str, Any] = {"type": kind_of(value), "total": total, "offset": self.asked.offset}
+        if self.asked.where:
+            made["of"] = len(value)
+        taken = self._whole(wanted)
+        if taken or not wanted:
+            made["items"] = dict(taken) if named else [item for _, item in taken]
+            if self.asked.where and not named:
+                made["indexes"] = [place for place, _ in taken]
+            return self._continued(made, len(taken), total)
+        larger = self._larger(wanted)
+        made["larger"] = larger
+        return self._continued(made, len(larger), total, larger[0]["pointer"])
+
+    def piece(self, made: dict[str, Any], text: str) -> dict[str, Any]:
+        offset = self.asked.offset
+        made |= {"characters": len(text), "offset": offset}
+        self._check_offset(len(text), "characters")
+        most = min(self.asked.limit or self.room, self.room, len(text) - offset)
+        fitting = _most(most, lambda count: size_of(text[offset : offset + count]) <= self.room)
+        made["text"] = text[offset : _seam(text, offset, offset + fitting)]
+        return self._continued(made, len(made["text"]), len(text))
+
+    def _wanted(self, value: dict[str, Any] | list[Any]) -> tuple[int, list[tuple[Any, Any]]]:
+        """How many items there are to read, and those from the offset on, with their places. No page has room for
+        more of them than for bytes."""
+        asked = self.asked
+        first, last = asked.offset, asked.offset + min(asked.limit or self.room, self.room)
+        if isinstance(value, list) and not asked.where:
+            self._check_offset(len(value), "items")
+            return len(value), list(enumerate(value[first:last], first))
+        pairs = enumerate(value) if isinstance(value, list) else value.items()
+        found = [pair for pair in pairs if all(condition.holds(pair[1]) for condition in asked.where)]
+        if isinstance(value, dict) and asked.fields:
+            names = set(asked.fields)
+            found = [pair for pair in found if pair[0] in names]
+        self._check_offset(len(found), "items")
+        return len(found), found[first:last]
+
+    def _whole(self, wanted: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """As many items as fit, from the first on; none when that one is too large."""
+        taken: list[tuple[Any, Any]] = []
+        left = self.room
+        for place, value in wanted:
+            item = value if isinstance(place, str) else chosen(value, self.asked.fields)
+            if self._surely_larger(item):
+                break
+            named = isinstance(place, str) or bool(self.asked.where)
+            left -= size_of(item) + 1 + (size_of(place) + 1 if named else 0)
+            if left < 0:
+                break
+            taken.append((place, item))
+        return taken
+
+    def _surely_larger(self, item: Any) -> bool:
+        # Not to write a text of megabytes only to see that it does not fit.
+        return isinstance(item, str | list | dict) and len(item) > self.room
+
+    def _larger(self, wanted: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]]:
+        """Where to go on for the items that are larger than a page, up to the next that is not."""
+        named: list[dict[str, Any]] = []
+        left = self.room
+        for place, value in wanted:
+            if named and self._whole([(place, value)]):
+                break
+            entry = {
+                "pointer": pointers.joined(self.asked.pointer, place),
+                "type": kind_of(value),
+                "bytes": size_of(value),
+            }
+            left -= size_of(entry) + 1
+            if named and left < 0:
+                break
+            named.append(entry)
+        return named
+
+    def _check_offset(self, total: int, what: str) -> None:
+        if self.asked.offset > total:
+            raise PageError("offset", f"is past the end: there are {total:,} {what}")
+
+    def _continued(self, made: dict[str, Any], done: int, total: int, deeper: str | None = None) -> dict[str, Any]:
+        following = self.asked.offset + done
+        if following < total:
+            made["nextOffset"] = following
+        if deeper is not None:
+            made["_guidance"] = guidance(
+                "The items named in `larger` are larger than a page: read each at its pointer"
+                + (", then go on here at nextOffset." if following < total else "."),
+                {"id": self.handle, "pointer": deeper},
+            )
+        elif following < total:
+            asked = {**self.asked.as_dict(), "offset": following}
+            made["_guidance"] = guidance("There is more: go on at nextOffset.", {"id": self.handle, **asked})
+        return made
+
+
+def guidance(message: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What to do next, with the exact call."""
+    return {"message": message, "example": {"name": TOOL, "arguments": arguments}}
+
+
+def _check(asked: Asked) -> None:
+    if asked.offset < 0:
+        raise PageError("offset", "must be 0 or more")
+    if asked.limit is not None and asked.limit < 1:
+        raise PageError("limit", "must be 1 or more")
+    if len(asked.where) > MOST_CONDITIONS:
+        raise PageError("where", f"may have at most {MOST_CONDITIONS} conditions")
+    if len(asked.fields) > MOST_FIELDS:
+        raise PageError("fields", f"may have at most {MOST_FIELDS} names")
+    if size_of(asked.as_dict()) > _QUESTION:
+        raise PageError("pointer", "and the other arguments are too long together")
+
+
+def _beyond_pointers(pointer: str, value: dict[str, Any] | list[Any]) -> bool:
+    """Whether what is in there may be out of the reach of a pointer."""
+    if size_of(pointer) > pointers.WHOLE:
+        return True
+    return isinstance(value, dict) and any(
+        len(key) > pointers.PART // 6 and size_of(pointers.escaped(key)) > pointers.PART for key in value
+    )
+
+
+def _most(highest: int, fits: Callable[[int], bool]) -> int:
+    """The largest number that fits, where all smaller ones do; 1 at least."""
+    if fits(highest):
+        return highest
+    lowest = 1
+    while highest - lowest > 1:
+        middle = (lowest + highest) // 2
+        lowest, highest = (middle, highest) if fits(middle) else (lowest, middle)
+    return lowest
+
+
+def _seam(text: str, start: int, end: int) -> int:
+    """A place to cut, at or shortly before `end`, where no part of a character is left behind.
+
+    What joins or shapes characters is hidden where it stands alone, and would be taken out of both pieces.
+    """
+    if end >= len(text):
+        return end
+    for cut in range(end, max(start, end - _FARTHEST), -1):
+        if text[cut - 1].isascii() and text[cut].isascii():
+            return cut
+        if _clean_around(text, start, cut):
+            return cut
+    return end
+
+
+def _clean_around(text: str, start: int, cut: int) -> bool:
+    # Half of each stretch is judged: the other half shows what is around it, and may itself be cut at its far end.
+    before, after = text[max(start, cut - 2 * _AROUND) : cut], text[cut : cut + 2 * _AROUND]
+    return (
+        hygiene.cleaned(before)[-_AROUND:] == before[-_AROUND:] and hygiene.cleaned(after)[:_AROUND] == after[:_AROUND]
+    )
