@@ -53,13 +53,13 @@ def test_does_not_show_what_is_not_committed_to_others(hub: Hub) -> None:
 
 def test_lists_by_name(hub: Hub) -> None:
     hub.add(Programmable("zebra").tool, Programmable("aardvark").tool)
-    assert [entry.name for entry in catalog.current().all] == ["aardvark", "calculate", "echo", "zebra"]
+    assert [entry.name for entry in catalog.current().all] == ["aardvark", "calculate", "echo", "read_result", "zebra"]
 
 
 def test_leaves_out_what_cannot_be_called_and_says_why(hub: Hub) -> None:
     governance.set_enabled(["echo"], False, actor="test")
     snapshot = catalog.current()
-    assert [entry.name for entry in snapshot.callable] == ["calculate"]
+    assert [entry.name for entry in snapshot.callable] == ["calculate", "read_result"]
     refusal = snapshot.find("echo").refusal  # type: ignore[union-attr]
     assert refusal is not None
     assert refusal.reason == "switched off by an operator"
@@ -163,7 +163,7 @@ def test_holds_ten_thousand_tools(hub: Hub) -> None:
     ToolRecord.objects.bulk_create(
         ToolRecord(name=f"tool_{number}", folded_name=f"tool_{number}", source="code") for number in range(10_000)
     )
-    assert len(catalog.current().all) == 10_002
+    assert len(catalog.current().all) == 10_003
 
 
 def test_a_tool_is_declared_as_one_way_only() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from toolhub import testing
 from tools_app import sources
+from tools_app.catalog import READER
 from tools_app.offer import Offer
 from tools_app.schemas import faults
 from tools_app.tool import NAME, Tool
@@ -21,6 +22,7 @@ def test_ships_exactly_these_tools() -> None:
     assert {loaded.tool.name: loaded.pack for loaded in sources.registry()} == {
         "calculate": "builtin",
         "echo": "builtin",
+        "read_result": "builtin",
     }
     assert sources.registry().problems == []
 
@@ -53,6 +55,8 @@ class TestEveryTool:
         assert tool.examples
         if tool.hints.open_world:
             pytest.skip("its upstream is not here")
+        if tool.name == READER:
+            pytest.skip("what it reads was answered before: tests/engine/test_fitting.py")
         for example in tool.examples:
             answer = testing.call(tool, **example.parameters)
             if example.expected_result is not None:

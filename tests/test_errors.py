@@ -61,6 +61,7 @@ TABLE = [
     ("TIMEOUT", "ToolTimeoutError", 408, True, "WARNING"),
     ("TOOL_DISABLED", "ToolDisabledError", 403, False, "WARNING"),
     ("TOOL_EXECUTION_ERROR", "ToolExecutionError", 500, False, "ERROR"),
+    ("ANSWER_NOT_FOUND", "AnswerNotFoundError", 404, False, "WARNING"),
     ("TOOL_NOT_FOUND", "ToolNotFoundError", 404, False, "WARNING"),
     ("UPSTREAM_INVALID_RESPONSE", "UpstreamInvalidResponseError", 502, False, "ERROR"),
     ("UPSTREAM_TLS", "UpstreamTlsError", 502, False, "ERROR"),

@@ -65,10 +65,10 @@ def test_setting_up_syncs_the_tools_and_does_so_once() -> None:
     lines, say = said()
     first = installation.set_up(say)
     assert first is not None
-    assert first.added == ["calculate", "echo"]
+    assert first.added == ["calculate", "echo", "read_result"]
     second = installation.set_up(say)
     assert second is not None
-    assert str(second) == "2 unchanged"
+    assert str(second) == "3 unchanged"
     assert lines == []
 
 
@@ -133,7 +133,7 @@ def test_an_encryption_key_of_its_own_is_asked_for(settings: Any) -> None:
 
 
 def test_a_registered_tool_survives_a_sync_of_the_same_process(hub: Hub) -> None:
-    assert ToolRecord.objects.present().count() == 2
+    assert ToolRecord.objects.present().count() == 3
     assert sync.retire("echo", actor="test")
     assert not sync.retire("echo", actor="test")
     assert access.caller_of_process().name

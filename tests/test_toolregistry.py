@@ -96,7 +96,7 @@ def test_lists_by_every_filter_in_the_order_of_names(registry: ToolRegistry) -> 
     registry.register({**METADATA, "name": "zeta", "category": "c", "tags": ["t"]}, implementation)
     registry.register({**METADATA, "name": "alpha", "category": "c"}, implementation)
     registry.disable("alpha")
-    assert [tool["name"] for tool in registry.list()] == ["alpha", "calculate", "echo", "zeta"]
+    assert [tool["name"] for tool in registry.list()] == ["alpha", "calculate", "echo", "read_result", "zeta"]
     assert [tool["name"] for tool in registry.list(category="c")] == ["alpha", "zeta"]
     assert [tool["name"] for tool in registry.list(category="c", enabled=True)] == ["zeta"]
     assert [tool["name"] for tool in registry.list(tag="t")] == ["zeta"]

@@ -73,6 +73,7 @@ class Policy:
     retry_delay_ms: int
     rate: Rate | None
     cache_seconds: int
+    answer_tokens: int
     origins: Mapping[str, str]
 
     def as_dict(self) -> dict[str, Any]:
@@ -83,6 +84,7 @@ class Policy:
             "retryDelayMs": self.retry_delay_ms,
             "rateLimit": {"max": rate.most, "timeWindow": round(rate.seconds * 1000)} if rate else None,
             "cacheSeconds": self.cache_seconds,
+            "answerTokens": self.answer_tokens,
             "origins": {_POLICY_NAMES[part]: origin for part, origin in self.origins.items()},
         }
 
@@ -93,6 +95,7 @@ _POLICY_NAMES: Final = {
     "retry_delay_ms": "retryDelayMs",
     "rate": "rateLimit",
     "cache_seconds": "cacheSeconds",
+    "answer_tokens": "answerTokens",
 }
 
 
@@ -110,6 +113,9 @@ def effective_policy(record: ToolRecord, tool: Tool | None) -> Policy:
             if tool is None or tool.hints.writes
             else (record.cache_seconds, tool.cache_seconds, None, 0)
         ),
+        "answer_tokens": _lowered(
+            (record.answer_tokens, tool.answer_tokens if tool else None, None), conf.value("TOOLHUB_ANSWER_TOKENS")
+        ),
     }
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
@@ -119,7 +125,13 @@ def effective_policy(record: ToolRecord, tool: Tool | None) -> Policy:
     return Policy(**values, origins=origins)
 
 
+READER: Final = "read_result"
 ORIGINS: Final = ("operator", "tool", "pack", "settings")
+
+
+def _lowered(decided: tuple[int | None, ...], most: int) -> tuple[int | None, ...]:
+    """As far as these stay below what the settings say: an agent's context does not grow with anybody's wishes."""
+    return (*(value if value is not None and value < most else None for value in decided), most)
 
 
 def _ms(what: Tool | Pack | None) -> int | None:
@@ -168,6 +180,9 @@ class Snapshot:
             for key, entry in self.entries.items()
             if reach.toolsets is None or any(choice.holds(entry) for choice in choices)
         }
+        if entries and (reader := self.entries.get(READER)) is not None and reader.pack == "builtin":
+            # With any tool comes the one that reads what is too large of its answers.
+            entries[READER] = _limited(reader, reach)
         names = {name: key for name, key in self.names.items() if key in entries}
         return Snapshot(self.revision, self.generation, entries, names, self.toolsets)
 

@@ -2,6 +2,7 @@
 
     ToolError
     ├── ToolNotFoundError             TOOL_NOT_FOUND             404  the caller named a tool that is not there
+    ├── AnswerNotFoundError           ANSWER_NOT_FOUND           404  the answer is not kept, or somebody else's
     ├── ToolDisabledError             TOOL_DISABLED              403  it is there, and may not be called now
     ├── ValidationError               VALIDATION_ERROR           400  something sent is not what was asked for
     │   └── InvalidArgumentsError                                     … the arguments of a tool
@@ -162,6 +163,23 @@ class ToolNotFoundError(ToolError):
     @classmethod
     def named(cls, name: str) -> ToolNotFoundError:
         return cls(f"Tool not found: {shortened(name)}")
+
+
+class AnswerNotFoundError(ToolError):
+    """No answer is kept under that handle for this caller: there never was one, it has gone, or it is another's."""
+
+    code = "ANSWER_NOT_FOUND"
+    status = 404
+    default_next_step = "Call the tool again that gave the answer: its new outline has a new id."
+
+    @classmethod
+    def of(cls, handle: str) -> AnswerNotFoundError:
+        return cls(f"Answer not found: {shortened(handle)}")
+
+    @classmethod
+    def expired(cls, handle: str) -> AnswerNotFoundError:
+        """For its own caller only."""
+        return cls(f"Answer expired: {shortened(handle)}")
 
 
 class ToolDisabledError(ToolError):

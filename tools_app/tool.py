@@ -23,12 +23,13 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, overload
 
 from tools_app import signatures
+from tools_app.answers.budget import FEWEST_TOKENS
 from tools_app.checker import Checker
 from tools_app.deadline import Deadline
-from tools_app.errors import InvalidArgumentsError
+from tools_app.errors import AnswerNotFoundError, InvalidArgumentsError
 from tools_app.icons import Icon, IconError, icon
 from tools_app.policies import Rate
 from tools_app.questions import LEVELS, NOBODY, Client, Elicit, Question, Reply, Sample, Sampled
@@ -36,6 +37,7 @@ from tools_app.reach import EVERYWHERE, Reach
 from tools_app.schemas import Schema, SchemaError, faults, take_messages
 
 if TYPE_CHECKING:
+    from tools_app.answers import Asked
     from tools_app.offer import Offer
     from tools_app.prompt import Prompt
     from tools_app.resource import Resource
@@ -110,6 +112,29 @@ class Caller:
         return f"{self.kind}:{self.name}"
 
 
+class Answers(Protocol):
+    """The caller's own answers that were too large to be sent, and are kept for a while."""
+
+    async def page(self, handle: str, asked: Asked) -> dict[str, Any]:
+        """Part of one, within the budget of this call.
+
+        Raises:
+            AnswerNotFoundError: nothing is kept under that handle for this caller.
+            InvalidArgumentsError: there is no such part.
+        """
+        ...
+
+
+class _NothingKept:
+    """Where nothing is kept: outside a hub."""
+
+    async def page(self, handle: str, asked: Asked) -> dict[str, Any]:
+        raise AnswerNotFoundError.of(handle)
+
+
+NOTHING_KEPT: Final[Answers] = _NothingKept()
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What a running tool may know and use of the call it serves."""
@@ -120,6 +145,7 @@ class Context:
     deadline: Deadline
     log: logging.Logger | logging.LoggerAdapter[logging.Logger]
     client: Client = NOBODY
+    answers: Answers = NOTHING_KEPT
 
     def remaining(self) -> float:
         """Seconds until the deadline of this call."""
@@ -253,6 +279,7 @@ class Tool:
     retries: int | None = None
     rate: Rate | None = None
     cache_seconds: int | None = None
+    answer_tokens: int | None = None
     minimal: Formatter | None = None
     done: str = ""
     guidance: Guidance | None = None
@@ -336,6 +363,8 @@ class Tool:
             check_name(name, self.place)
         if self.cache_seconds and self.hints.writes:
             raise self._wrong("only a tool that says read_only=True can have cache_seconds")
+        if self.answer_tokens is not None and self.answer_tokens < FEWEST_TOKENS:
+            raise self._wrong(f"answer_tokens must be {FEWEST_TOKENS:,} or more")
         if not self.description.strip():
             raise DefinitionError("Tool description is required", self.place)
 
@@ -567,6 +596,7 @@ def tool(
     retries: int | None = ...,
     rate: Rate | None = ...,
     cache_seconds: int | None = ...,
+    answer_tokens: int | None = ...,
     minimal: Formatter | None = ...,
     done: str = ...,
     guidance: Guidance | None = ...,
@@ -578,6 +608,7 @@ def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
 
     `cache_seconds` lets the hub give an answer again for the same arguments, to whoever may call the tool; only for
     tools that read, and whose answer does not depend on who asks.
+    `answer_tokens` makes the hub outline answers sooner than it would: larger ones are kept, and read in pages.
     `minimal` turns the full answer into a short one; the hub adds the parameter `raw` with which the caller asks
     for the full one. `done` is the message of a `{success, message, data}` answer. `guidance` (text, or a
     function of the answer) tells the agent what to do next. `icon` is an `https:` or `data:` address, or a small PNG
@@ -616,7 +647,7 @@ def _canonical(definition: Mapping[str, Any]) -> bytes:
 _DECLARABLE: Final = frozenset(
     {
         *("name", "title", "description", "category", "tags", "author", "version", "hints", "examples", "aliases"),
-        *("retries", "rate", "cache_seconds"),
+        *("retries", "rate", "cache_seconds", "answer_tokens"),
         *("dependencies", "timeout", "minimal", "done", "guidance", "icon", "output_schema"),
     }
 )

@@ -56,7 +56,7 @@ def test_every_figure_is_what_the_list_behind_it_shows(tools: None, half_past: N
     governance.resolve_errors([error_group("echo").pk], actor="test")
     found = figures(page(viewer, OVERVIEW))
     assert {title: number for title, (number, _) in found.items()} == {
-        "Tools on": "1",
+        "Tools on": "2",
         "Tools off": "1",
         "Tools unavailable": "1",
         "Tools gone": "1",

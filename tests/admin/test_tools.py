@@ -160,14 +160,14 @@ def test_many_tools_are_switched_at_once(tools: None, operator: Client) -> None:
     governance.set_enabled(["echo"], False, actor="before")
     chosen = list(ToolRecord.objects.values_list("pk", flat=True))
     shown = sent(operator, LIST, action="switch_off", _selected_action=chosen)
-    assert shown.messages == ["1 tool switched off. 1 tool was off already."]
+    assert shown.messages == ["2 tools switched off. 1 tool was off already."]
     assert not ToolRecord.objects.enabled().exists()
     assert AuditEntry.objects.get(action="tool.disable", subject="calculate").actor == "user:operator"
     shown = sent(operator, LIST, action="switch_on", _selected_action=chosen)
-    assert shown.messages == ["2 tools switched on."]
-    assert ToolRecord.objects.enabled().count() == 2
+    assert shown.messages == ["3 tools switched on."]
+    assert ToolRecord.objects.enabled().count() == 3
     assert sent(operator, LIST, action="switch_on", _selected_action=chosen).messages == [
-        "Nothing changed. 2 tools were on already."
+        "Nothing changed. 3 tools were on already."
     ]
 
 
@@ -195,19 +195,19 @@ def test_every_state_is_said_in_words(tools: None, operator: Client) -> None:
 @pytest.mark.parametrize(
     ("query", "names"),
     [
-        ("state=on", {"calculate"}),
+        ("state=on", {"calculate", "read_result"}),
         ("state=off", {"echo"}),
         ("state=unavailable", {"not_here"}),
         ("state=gone", {"left"}),
-        ("state=nonsense", {"calculate", "echo", "not_here", "left"}),
+        ("state=nonsense", {"calculate", "echo", "read_result", "not_here", "left"}),
         ("pack=own", {"not_here", "left"}),
-        ("category=utility", {"calculate", "echo"}),
+        ("category=utility", {"calculate", "echo", "read_result"}),
         ("effect=writes", {"not_here", "left"}),
-        ("effect=reads", {"calculate", "echo"}),
+        ("effect=reads", {"calculate", "echo", "read_result"}),
         ("q=Calc", {"calculate"}),
         ("q=subtract", {"calculate"}),
         ("q=math", {"calculate"}),
-        ("q=builtin", {"calculate", "echo"}),
+        ("q=builtin", {"calculate", "echo", "read_result"}),
     ],
 )
 def test_the_list_is_narrowed_down(tools: None, operator: Client, query: str, names: set[str]) -> None:
@@ -229,7 +229,7 @@ def test_the_tabs_count_what_the_list_shows(tools: None, operator: Client) -> No
     governance.set_enabled(["echo"], False, actor="test")
     record("not_here")
     tabs = next(nav for nav in page(operator, LIST).all("nav", class_="hub-tabs"))
-    assert tabs.text.split() == ["All", "3", "On", "1", "Off", "1", "Unavailable", "1"]
+    assert tabs.text.split() == ["All", "4", "On", "2", "Off", "1", "Unavailable", "1"]
 
 
 def test_the_list_tells_how_each_tool_does(tools: None, operator: Client) -> None:

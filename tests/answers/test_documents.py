@@ -78,6 +78,17 @@ def test_xml_that_is_broken_or_declares_anything_stays_text(refused):
     assert beginning_of(refused).kind == "text"
 
 
+def test_for_an_outline_the_beginning_of_json_is_enough_if_it_does_not_break_off():
+    rows = json.dumps([{"id": number} for number in range(50_000)])
+    document = beginning_of(rows)
+
+    assert not document.whole
+    assert 1_000 < len(document.value) < 50_000
+    assert opened(rows.encode(), text=True).value[49_999] == {"id": 49_999}
+    assert beginning_of(rows[:-1]).kind == "text"
+    assert beginning_of('{"line": 1}\n' * 50_000).kind == "text"
+
+
 def test_for_an_outline_the_beginning_of_xml_is_enough_if_all_of_it_is_well_formed():
     rows = "".join(f"<issue><id>{number}</id></issue>" for number in range(20_000))
     document = beginning_of(f"<issues>{rows}</issues>")

@@ -17,6 +17,7 @@ from tools_app.tool import Hints
 PATH = "/v1/tools/programmable"
 DECIDED = {
     "timeoutMs": 500, "retries": 1, "retryDelayMs": 200, "rateLimit": {"max": 5, "timeWindow": 2000}, "cacheSeconds": 9,
+    "answerTokens": 2_000,
 }  # fmt: skip
 WRONG = [
     ({"enabled": None}, "/enabled"),
@@ -78,7 +79,7 @@ def test_what_is_left_out_stays_and_null_lets_others_decide(rest: Rest, ops: str
     assert after["rateLimit"] == {"max": 1000, "timeWindow": 60_000}
     assert after["origins"] == {
         "timeoutMs": "settings", "retries": "operator", "retryDelayMs": "operator", "rateLimit": "settings",
-        "cacheSeconds": "operator",
+        "cacheSeconds": "operator", "answerTokens": "operator",
     }  # fmt: skip
 
 

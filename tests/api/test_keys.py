@@ -63,7 +63,10 @@ def test_a_new_key_is_shown_once_and_works(root: Rest) -> None:
     )  # fmt: skip
     assert (made["mayWrite"], made["mayDestroy"], made["rateLimit"]) == (True, False, {"max": 10, "timeWindow": 1000})
     assert made["expiresAt"] == f"{later:%Y-%m-%dT%H:%M:%S}.{later.microsecond // 1000:03}Z"
-    assert [one["name"] for one in root.get("/v1/tools", key=made["key"]).json()["tools"]] == ["calculate"]
+    assert [one["name"] for one in root.get("/v1/tools", key=made["key"]).json()["tools"]] == [
+        "calculate",
+        "read_result",
+    ]
     assert AuditEntry.objects.get(subject="key:service").actor == "key:root"
     shown = root.get(f"/v1/keys/{made['id']}")
     KeyItem.model_validate(shown.json(), extra="forbid")

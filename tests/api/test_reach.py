@@ -28,8 +28,8 @@ def wiki(hub: Hub) -> None:
 def test_what_lies_outside_the_toolsets_of_a_key_is_not_there(rest: Rest, make_key: MakeKey, wiki: None) -> None:
     key = make_key("agent", toolsets=["wiki"])
     listed = rest.get("/v1/tools", key=key).json()
-    assert [tool["name"] for tool in listed["tools"]] == ["find_page", "write_page"]
-    assert listed["pagination"]["total"] == 2
+    assert [tool["name"] for tool in listed["tools"]] == ["find_page", "read_result", "write_page"]
+    assert listed["pagination"]["total"] == 3
     assert rest.get("/v1/tools?category=math", key=key).json()["tools"] == []
     hidden = failure(rest.get("/v1/tools/echo", key=key), 404, "TOOL_NOT_FOUND")
     never = failure(rest.get("/v1/tools/nope", key=key), 404, "TOOL_NOT_FOUND")

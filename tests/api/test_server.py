@@ -46,7 +46,7 @@ def head_of(server: httpx.Client, *lines: str, path: str = "/v1/tools/call") -> 
 def test_serves_everything_over_http(server: httpx.Client) -> None:
     assert server.get("/").json()["message"] == "MCP Server is running"
     assert server.get("/health").json()["status"] == "healthy"
-    assert [one["name"] for one in server.get("/v1/tools").json()["tools"]] == ["calculate", "echo"]
+    assert [one["name"] for one in server.get("/v1/tools").json()["tools"]] == ["calculate", "echo", "read_result"]
     assert server.post("/v1/tools/call", json=CALL).json()["result"] == {"message": "hi"}
     assert server.get("/admin/login/").headers["content-type"].startswith("text/html")
 

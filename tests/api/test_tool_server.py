@@ -62,7 +62,7 @@ def test_every_callable_tool_is_an_operation_of_its_own(rest: Rest, hub: Hub) ->
 
     document = described(rest)
 
-    assert (document["openapi"], ids(document)) == ("3.1.0", ["calculate", "count_nodes", "echo"])
+    assert (document["openapi"], ids(document)) == ("3.1.0", ["calculate", "count_nodes", "echo", "read_result"])
     operation = document["paths"]["/v1/tools/count_nodes/call"]["post"]
     assert (operation["description"], operation["tags"]) == ("Count the nodes of a tree.", ["trees"])
     assert operation["requestBody"]["required"] is True
@@ -107,11 +107,11 @@ def test_holds_what_the_key_can_call_and_nothing_else(
     governance.create_toolset("few", names=["echo", "writes"], actor="test")
     bound, reads = make_key("bound", toolsets=["few"]), make_key("reads", may_write=False)
 
-    assert ids(described(rest)) == ["calculate", "echo", "programmable", "writes"]
-    assert ids(described(rest, key=bound)) == ["echo", "writes"]
-    assert ids(described(rest, key=reads)) == ["calculate", "echo", "programmable"]
+    assert ids(described(rest)) == ["calculate", "echo", "programmable", "read_result", "writes"]
+    assert ids(described(rest, key=bound)) == ["echo", "read_result", "writes"]
+    assert ids(described(rest, key=reads)) == ["calculate", "echo", "programmable", "read_result"]
     governance.set_enabled(["echo"], False, actor="test")
-    assert ids(described(rest, key=bound)) == ["writes"]
+    assert ids(described(rest, key=bound)) == ["read_result", "writes"]
     assert "echo" not in rest.get("/v1/tools/openapi.json", key=bound).content.decode()
 
 

@@ -67,8 +67,8 @@ def test_returns_a_tool_list(rest: Rest) -> None:
 def test_lists_all_tools_by_name_with_the_first_page_by_default(rest: Rest, shelf: None) -> None:
     response = rest.get("/v1/tools")
 
-    assert names(response) == ["calculate", "echo", *(f"shelf_{number}" for number in range(6))]
-    assert response.json()["pagination"] == {"page": 1, "limit": 50, "total": 8, "totalPages": 1}
+    assert names(response) == ["calculate", "echo", "read_result", *(f"shelf_{number}" for number in range(6))]
+    assert response.json()["pagination"] == {"page": 1, "limit": 50, "total": 9, "totalPages": 1}
 
 
 def test_an_item_has_what_the_document_asks_for_and_its_schema(rest: Rest) -> None:
@@ -113,7 +113,7 @@ def test_an_item_has_what_the_document_asks_for_and_its_schema(rest: Rest) -> No
         ("tag=%00", []),
         ("tag=%FF%FE", []),
         ("category=EVEN", []),
-        ("pack=builtin", ["calculate", "echo"]),
+        ("pack=builtin", ["calculate", "echo", "read_result"]),
         ("pack=nothing", []),
         ("q=SHELF_5", ["shelf_5"]),
         ("q=message%20back", ["echo"]),
@@ -133,8 +133,8 @@ def test_filters_must_all_fit(rest: Rest, shelf: None, query: str, expected: lis
 @pytest.mark.parametrize(
     ("query", "expected", "pages"),
     [
-        ("page=1&limit=3", ["calculate", "echo", "shelf_0"], 3),
-        ("page=3&limit=3", ["shelf_4", "shelf_5"], 3),
+        ("page=1&limit=3", ["calculate", "echo", "read_result"], 3),
+        ("page=3&limit=3", ["shelf_3", "shelf_4", "shelf_5"], 3),
         ("page=4&limit=3", [], 3),
         ("page=1000000&limit=100", [], 1),
         ("limit=1&category=odd&page=2", ["shelf_3"], 3),
@@ -233,10 +233,10 @@ def test_shows_everything_about_a_tool(rest: Rest, hub: Hub) -> None:
         "version": "2.1.0", "enabled": True, "tags": ["a", "b"], "category": "files", "author": "Alice",
         "pack": "disk", "policy": {
             "timeoutMs": 4000, "retries": 0, "retryDelayMs": 1000, "rateLimit": {"max": 1000, "timeWindow": 60000},
-            "cacheSeconds": 0,
+            "cacheSeconds": 0, "answerTokens": 25_000,
             "origins": {
                 "timeoutMs": "pack", "retries": "settings", "retryDelayMs": "settings", "rateLimit": "settings",
-                "cacheSeconds": "settings",
+                "cacheSeconds": "settings", "answerTokens": "settings",
             },
         },
     }  # fmt: skip

@@ -56,12 +56,20 @@ def test_a_toolset_is_made_and_says_what_it_holds(root: Rest) -> None:
 def test_a_change_counts_for_the_next_request_of_every_key(root: Rest, make_key: MakeKey) -> None:
     root.post("/v1/toolsets", {"name": "support", "names": ["echo"], "description": "stays"})
     bound = make_key("bound", toolsets=["support"])
-    assert [one["name"] for one in root.get("/v1/tools", key=bound).json()["tools"]] == ["echo"]
+    assert [one["name"] for one in root.get("/v1/tools", key=bound).json()["tools"]] == ["echo", "read_result"]
 
     changed = change(root, "support", {"names": [], "categories": ["utility"]}).json()
 
-    assert (changed["tools"], changed["description"], changed["keys"]) == (["calculate", "echo"], "stays", 1)
-    assert [one["name"] for one in root.get("/v1/tools", key=bound).json()["tools"]] == ["calculate", "echo"]
+    assert (changed["tools"], changed["description"], changed["keys"]) == (
+        ["calculate", "echo", "read_result"],
+        "stays",
+        1,
+    )
+    assert [one["name"] for one in root.get("/v1/tools", key=bound).json()["tools"]] == [
+        "calculate",
+        "echo",
+        "read_result",
+    ]
 
 
 def test_a_toolset_that_no_key_has_can_be_deleted(root: Rest, make_key: MakeKey) -> None:

@@ -110,7 +110,13 @@ async def test_the_official_client_lists_calls_and_sees_errors(server: Server, k
             httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, trust_env=False) as http,
             Client(streamable_http_client(f"{server.url}/mcp", http_client=http), mode=mode, cache=None) as client,
         ):
-            assert [tool.name for tool in (await client.list_tools()).tools] == ["calculate", "echo", "nap", "write"]
+            assert [tool.name for tool in (await client.list_tools()).tools] == [
+                "calculate",
+                "echo",
+                "nap",
+                "read_result",
+                "write",
+            ]
             result = await client.call_tool("echo", {"message": "hi"})
             assert [part.text for part in result.content if isinstance(part, TextContent)] == ['{"message":"hi"}']
             assert result.is_error is False
@@ -181,7 +187,7 @@ def test_a_client_of_the_modern_era_is_told_of_changes(home: Home, server: Serve
 def test_nobody_is_told_of_what_lies_outside_its_key(home: Home, server: Server, era: str) -> None:
     with HttpAgent(server.url, new_key(home, "--toolset", "trials"), era) as agent:
         agent.connect()
-        assert agent.names() == ["nap", "write"]
+        assert agent.names() == ["nap", "read_result", "write"]
         with agent.stream(agent.message("subscriptions/listen", LISTEN) if era == MODERN else None) as told:
             if era == MODERN:
                 next(told)
@@ -191,7 +197,9 @@ def test_nobody_is_told_of_what_lies_outside_its_key(home: Home, server: Server,
             time.sleep(1)
             switch(home, "write", on=False)
             assert next(told)["method"] == CHANGED
-            assert agent.names() == ["nap"], "what was told is the change of `write`, and not those of `echo` before"
+            assert agent.names() == ["nap", "read_result"], (
+                "what was told is the change of `write`, and not those of `echo` before"
+            )
             switch(home, "write", on=True)
             assert next(told)["method"] == CHANGED
 
@@ -200,12 +208,12 @@ def test_nobody_is_told_of_what_lies_outside_its_key(home: Home, server: Server,
 def test_the_address_of_a_toolset_narrows(home: Home, server: Server, key: str, era: str) -> None:
     with HttpAgent(server.url, key, era, "/mcp/trials") as agent:
         agent.connect()
-        assert agent.names() == ["nap", "write"]
+        assert agent.names() == ["nap", "read_result", "write"]
         refused = answer(agent.send(agent.message("tools/call", {"name": "echo", "arguments": {"message": "hi"}})))
         assert refused["error"]["message"] == "Unknown tool: echo"
     with HttpAgent(server.url, new_key(home, "--read-only"), era, "/mcp/trials/") as agent:
         agent.connect()
-        assert agent.names() == ["nap"]
+        assert agent.names() == ["nap", "read_result"]
 
 
 def test_a_toolset_outside_the_key_is_as_unknown_as_one_that_is_not(home: Home, server: Server) -> None:
@@ -299,7 +307,7 @@ def test_a_session_is_of_no_use_to_anybody_else(home: Home, server: Server, key:
         owner.path = "/mcp/trials"
         assert owner.send(owner.message("tools/list")).status_code == 404
         owner.path = "/mcp"
-        assert owner.names() == ["calculate", "echo", "nap", "write"]
+        assert owner.names() == ["calculate", "echo", "nap", "read_result", "write"]
         assert owner.http.delete("/mcp", headers=owner.headers({})).status_code == 200
         assert owner.send(owner.message("tools/list")).status_code == 404
 

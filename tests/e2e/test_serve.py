@@ -51,7 +51,7 @@ def test_brings_up_a_working_hub_from_nothing_and_changes_nothing_the_second_tim
         shown = "".join(server.output)
         assert f"http://localhost:{server.port}/admin/" in shown
         assert "connect claude-code" in shown
-        assert "builtin: 2 of 2 tools can be called" in shown
+        assert "builtin: 3 of 3 tools can be called" in shown
         assert key not in shown, "the output may end up in a log"
     assert stat.S_IMODE(home.path.stat().st_mode) == 0o700
     for private in ("secret_key", "encryption_key"):
@@ -232,7 +232,7 @@ def test_several_first_starts_at_once_make_one_hub(home: Home) -> None:
         assert process.returncode == 0, errors
     with closing(sqlite3.connect(home.database, isolation_level=None)) as database:
         registered = database.execute("SELECT COUNT(*) FROM tools_app_auditentry WHERE action = 'tool.register'")
-        assert registered.fetchone() == (2,)
+        assert registered.fetchone() == (3,)
 
 
 def test_the_same_works_through_manage_py(ready: Home) -> None:

@@ -263,21 +263,21 @@ def test_an_agent_of_a_toolset_sees_nothing_else_and_is_told_of_nothing_else(hom
         if era == MODERN:
             agent.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
             assert agent.next()["method"] == "notifications/subscriptions/acknowledged"
-        assert [tool["name"] for tool in agent.tools()] == ["calculate"]
+        assert [tool["name"] for tool in agent.tools()] == ["calculate", "read_result"]
         refused = agent.answer(agent.ask_tool("echo", message="hi"))["error"]
         assert (refused["code"], refused["message"]) == (INVALID_PARAMS, "Unknown tool: echo")
         switch(home, "echo", False)
         assert agent.silent(0.3)
         change(home, """UPDATE tools_app_toolset SET names = '["count", "nap"]'""")
         agent.told(CHANGED)
-        assert [tool["name"] for tool in agent.tools()] == ["count", "nap"]
+        assert [tool["name"] for tool in agent.tools()] == ["count", "nap", "read_result"]
 
 
 def test_an_agent_that_only_reads_is_not_shown_what_writes(home: Home) -> None:
     change(home, toolset("mine", '["count", "nap"]'))
     with Agent(home, arguments=["--toolset", "mine", "--read-only"]) as agent:
         agent.connect()
-        assert [tool["name"] for tool in agent.tools()] == ["count"]
+        assert [tool["name"] for tool in agent.tools()] == ["count", "read_result"]
         refused = agent.call("nap")
         assert refused["_meta"]["toolhub/error"]["code"] == "AUTHORIZATION_ERROR"
         assert texts(refused)[0] == "Permission denied: nap can write, and you may not use tools that do"
@@ -301,7 +301,7 @@ def test_tells_once_of_many_changes_and_not_at_all_of_what_nobody_sees(home: Hom
         change(home, *["UPDATE tools_app_toolrecord SET enabled = 1 - enabled WHERE pack = 'builtin'"] * 5)
         agent.told(CHANGED, 1)
         assert agent.silent(0.3)
-        assert len(agent.tools()) == len(before) - 2
+        assert len(agent.tools()) == len(before) - 3
 
 
 def test_tells_nobody_who_has_not_asked(home: Home) -> None:
@@ -531,7 +531,7 @@ def test_a_client_that_does_not_read_costs_little_and_can_still_leave(shared: Ho
         agent.write(agent.line("initialize", HELLO, 1) + agent.line("notifications/initialized"))
         agent.stdout.readline()
         before = resident(agent)
-        line = agent.line("tools/call", {"name": "large", "arguments": {"size": 100_000}}, 2)
+        line = agent.line("tools/call", {"name": "large", "arguments": {"size": 70_000}}, 2)
         os.set_blocking(agent.stdin.fileno(), False)
         sent = 0
         while select.select([], [agent.stdin], [], 0.5)[1]:
@@ -555,7 +555,7 @@ def test_sets_up_an_empty_home_by_itself(tmp_path: Path) -> None:
     with Agent(Home(tmp_path / "home")) as agent:
         assert "result" in agent.answer(agent.ask("initialize", HELLO), 30)
         agent.notify("notifications/initialized")
-        assert [tool["name"] for tool in agent.tools()] == ["calculate", "echo"]
+        assert [tool["name"] for tool in agent.tools()] == ["calculate", "echo", "read_result"]
 
 
 def test_refuses_a_database_of_another_version_in_one_line(home: Home) -> None:

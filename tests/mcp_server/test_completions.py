@@ -105,14 +105,14 @@ async def test_of_the_hubs_own_tell_only_what_the_caller_can_see(
     await database.run(governance.create_toolset, "one", actor="test", names=["echo"])
     async with connected(era, alice) as client:
         names = await asked(client, "toolhub://tools/{name}", "name")
-        assert names.values == ["calculate", "echo", "programmable"]
+        assert names.values == ["calculate", "echo", "programmable", "read_result"]
         called = await client.call_tool("echo", {"message": "hi"})
         assert called.meta is not None
         call_id = called.meta["toolhub/callId"]
         assert (await asked(client, "toolhub://calls/{id}", "id", call_id[:6])).values == [call_id]
     narrow = replace(alice, id="key:2", reach=Reach(frozenset({"one"})))
     async with connected(era, narrow) as client:
-        assert (await asked(client, "toolhub://tools/{name}/calls", "name")).values == ["echo"]
+        assert (await asked(client, "toolhub://tools/{name}/calls", "name")).values == ["echo", "read_result"]
         assert (await asked(client, "toolhub://calls/{id}", "id")).values == []
 
 

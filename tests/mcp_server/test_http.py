@@ -82,7 +82,7 @@ async def test_starts_with_the_first_request_where_the_server_has_no_lifespan(ht
     answers = await asyncio.gather(*(ask(http, key) for _ in range(5)))
     for status, body in answers:
         assert status == 200
-        assert [tool["name"] for tool in body["result"]["tools"]] == ["calculate", "echo"]
+        assert [tool["name"] for tool in body["result"]["tools"]] == ["calculate", "echo", "read_result"]
 
 
 async def test_white_space_around_headers_is_no_part_of_them(http: Http, key: str) -> None:

@@ -103,7 +103,7 @@ async def test_says_what_it_cannot_tell_where_there_are_no_sessions(hub: Hub, al
 async def test_lists_tools_by_name(hub: Hub, alice: Caller, era: str) -> None:
     async with connected(era, alice) as client:
         listed = await client.list_tools()
-        assert [tool.name for tool in listed.tools] == ["calculate", "echo"]
+        assert [tool.name for tool in listed.tools] == ["calculate", "echo", "read_result"]
         assert listed.next_cursor is None
         if era != "legacy":
             assert (listed.ttl_ms, listed.cache_scope) == (1000, "private")
@@ -195,7 +195,7 @@ async def test_a_tool_that_is_switched_off_says_so_from_the_next_call(hub: Hub, 
         assert (result.is_error, texts(result)[0]) == (True, "Tool is disabled: echo")
         assert result.meta is not None
         assert result.meta["toolhub/error"]["code"] == "TOOL_DISABLED"
-        assert [tool.name for tool in (await client.list_tools()).tools] == ["calculate"]
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["calculate", "read_result"]
 
 
 async def test_what_a_tool_broke_on_stays_inside(programmable: Programmable, alice: Caller, era: str) -> None:
@@ -247,7 +247,7 @@ async def test_a_call_that_takes_long_holds_up_nothing(programmable: Programmabl
         for _ in range(3):
             tasks.start_soon(call)
         await client.call_tool("echo", {"message": "hi"})
-        assert len((await client.list_tools()).tools) == 3
+        assert len((await client.list_tools()).tools) == 4
         assert found == []
         release.set()
     assert found == ["done"] * 3

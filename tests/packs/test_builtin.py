@@ -15,7 +15,7 @@ from tools_app.packs.builtin import calculate, echo, pack
 
 
 def test_the_pack_holds_these_tools() -> None:
-    assert [tool.name for tool in pack.tools] == ["echo", "calculate"]
+    assert [tool.name for tool in pack.tools] == ["echo", "calculate", "read_result"]
     assert pack.broken == []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import connection
 
-from tools_app.models import Call, CallHour, ErrorGroup, ErrorLog, IdempotencyKey
+from tools_app.models import Call, CallHour, ErrorGroup, ErrorLog, IdempotencyKey, StoredAnswer
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -62,6 +62,14 @@ def hour(at: datetime = NOW, **changes: Any) -> CallHour:
 def idempotency_key(at: datetime = NOW, **changes: Any) -> IdempotencyKey:
     values: dict[str, Any] = {"caller_id": "key:1", "request_hash": "b" * 64, "call_id": "c" * 32}
     return IdempotencyKey.objects.create(key_hash=f"{next(_numbers):064x}", created_at=at, **values | changes)
+
+
+def stored_answer(at: datetime = NOW, **changes: Any) -> StoredAnswer:
+    """One that is kept until then."""
+    values: dict[str, Any] = {"caller_id": "key:1", "tool_name": "echo", "digest": "d" * 64, "is_text": False}
+    return StoredAnswer.objects.create(
+        id=f"{next(_numbers):032x}", content=b"hidden", size=6, created_at=at, expires_at=at, **values | changes
+    )
 
 
 def many_calls(number: int, at: datetime, **changes: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from tests.retention.rows import NOW, call, error, group, hour, idempotency_key, many_calls
+from tests.retention.rows import NOW, call, error, group, hour, idempotency_key, many_calls, stored_answer
 from tests.support.tools import Hub, eventually
 from tools_app import engine, retention
 from tools_app.models import AuditEntry, Call, Chore, ErrorGroup, ErrorLog
@@ -43,6 +43,7 @@ LIMITS = pytest.mark.parametrize(
         ("hours of calls", hour, 730 * DAY),
         ("audit entries", audit_entry, 400 * DAY),
         ("idempotency keys", idempotency_key, DAY),
+        ("stored answers", stored_answer, timedelta()),
     ],
 )
 

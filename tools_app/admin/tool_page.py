@@ -73,6 +73,7 @@ def policy_rows(policy: Policy) -> list[tuple[str, str, str]]:
         "retry_delay_ms": ("First wait before a retry", f"{policy.retry_delay_ms:,} ms"),
         "rate": ("Calls of one caller", f"{rate.most:,} in {rate.seconds:g} s" if rate else "not limited"),
         "cache_seconds": ("Cached answers", f"for {policy.cache_seconds:,} s" if policy.cache_seconds else "none"),
+        "answer_tokens": ("Answers", f"up to {policy.answer_tokens:,} tokens"),
     }
     return [(title, text, ORIGINS[policy.origins[part]]) for part, (title, text) in words.items()]
 

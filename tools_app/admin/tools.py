@@ -92,7 +92,12 @@ class ToolAdmin(GovernedAdmin[ToolRecord]):
     search_help_text = "Name, title, description or tag"
     ordering = ("name",)
     actions = ("switch_on", "switch_off")
-    fields = ("timeout_ms", ("retries", "retry_delay_ms"), ("rate_calls", "rate_seconds"), "cache_seconds")
+    fields = (
+        "timeout_ms",
+        ("retries", "retry_delay_ms"),
+        ("rate_calls", "rate_seconds"),
+        ("cache_seconds", "answer_tokens"),
+    )
     nothing_yet = ("No tool yet", "Start the hub, or run `toolhub synctools`: it writes down the tools that it finds.")
 
     # ------------------------------------------------------------------------------------------------ the list

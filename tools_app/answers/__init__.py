@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tools_app.answers.budget import FEWEST_TOKENS, MOST_TOKENS, bytes_of, tokens_of
 from tools_app.answers.documents import Document, beginning_of, opened
+from tools_app.answers.filters import Condition
 from tools_app.answers.outlines import outline, outline_alone, with_outline
 from tools_app.answers.pages import Asked, PageError, page
 
@@ -14,6 +15,7 @@ __all__ = [
     "FEWEST_TOKENS",
     "MOST_TOKENS",
     "Asked",
+    "Condition",
     "Document",
     "PageError",
     "beginning_of",

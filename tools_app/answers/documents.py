@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from pydantic_core import from_json
+
 from tools_app import hygiene
 from tools_app.answers import markup
 from tools_app.answers.budget import written
@@ -16,7 +18,7 @@ from tools_app.answers.budget import written
 Kind = Literal["json", "text", "xml"]
 
 _DEEPEST: Final = 200
-# So much of XML is looked at for an outline; what follows is only checked.
+# So much of a text is looked at for an outline. What follows is checked where it is XML, which is quick.
 _BEGINNING: Final = 256 * 1024
 
 # What has to be looked at more closely: halves of characters and numbers that are too large, and what may spell
@@ -55,6 +57,8 @@ def _of_text(text: str, most: int | None = None) -> Document:
     start = text[:100].lstrip()[:1]
     if start in ("{", "["):
         try:
+            if most is not None and len(text) > most:
+                return Document("json", _beginning(text, most), whole=False)
             return Document("json", _json(text))
         except (ValueError, RecursionError):
             pass  # It only looked like JSON.
@@ -72,6 +76,19 @@ def _json(text: str) -> Any:
     if _SURROGATE.search(text):
         written(value).encode()
     return value
+
+
+def _beginning(text: str, most: int) -> Any:
+    """What the first part says. Whether the rest is JSON as well shows when it is read; cut off it must not be."""
+    if text[:100].lstrip()[:1] + text[-100:].rstrip()[-1:] not in ("{}", "[]"):
+        raise ValueError("it breaks off")
+    beginning = text[:most]
+    try:
+        from_json(beginning, allow_inf_nan=False)
+    except ValueError as error:
+        if "EOF while parsing" not in str(error):
+            raise  # For one, there is more after the end: as in a file with JSON in every line.
+    return from_json(beginning, allow_inf_nan=False, allow_partial=True)
 
 
 def _refused(name: str) -> Any:

@@ -90,4 +90,4 @@ def _contains(there: Any, value: Plain) -> bool:
         return isinstance(value, str) and value.casefold() in there.casefold()
     if isinstance(there, list):
         return any(_same(one, value) for one in there)
-    return isinstance(there, dict) and value in there
+    return isinstance(there, dict) and isinstance(value, str) and value in there

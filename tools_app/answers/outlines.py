@@ -3,6 +3,7 @@ begins, and how to read on."""
 
 from __future__ import annotations
 
+import copy
 import re
 from datetime import datetime
 from typing import Any, Final, cast
@@ -11,6 +12,7 @@ from tools_app import hygiene
 from tools_app.answers import pages, shapes
 from tools_app.answers.budget import size_of, tokens_of
 from tools_app.answers.documents import Document
+from tools_app.schemas import Schema, parts_of
 
 # 1,000 tokens hold an outline: these parts, and what is said around them.
 _SHAPE: Final = 1_100
@@ -26,7 +28,7 @@ _HOW: Final = {
     "xml": " XML is read as JSON: attributes are @name, text is #text, mixed content is the array #content.",
 }
 
-SCHEMA: Final[dict[str, Any]] = {
+SCHEMA: Final[Schema] = {
     "type": "object",
     "description": "In place of an answer that is larger than its budget",
     "properties": {"outline": {"type": "object"}, "_guidance": {"type": "object"}},
@@ -58,36 +60,25 @@ def outline_alone(document: Document, size: int, tokens: int, reason: str) -> di
     return {"outline": _told(document, root, size), "_guidance": {"message": message}}
 
 
-def with_outline(schema: dict[str, Any]) -> dict[str, Any]:
-    """An output schema that an outline fits as well. Clients check what they get against it."""
-    own = {key: part for key, part in schema.items() if key not in ("$schema", "$defs")}
-    wide: dict[str, Any] = {key: schema[key] for key in ("$schema",) if key in schema}
-    wide |= {"type": "object", "anyOf": [_moved(own), SCHEMA]}
-    if "$defs" in schema:
-        wide["$defs"] = _moved(schema["$defs"])
-    return wide
-
-
-def _moved(part: Any) -> Any:
-    """References to the schema as a whole lead to where that stands now; definitions stay where they were."""
-    if isinstance(part, list):
-        return [_moved(one) for one in part]
-    if not isinstance(part, dict):
-        return part
-    moved = {key: _moved(one) for key, one in part.items()}
-    reference = part.get("$ref")
-    if isinstance(reference, str) and (reference == "#" or re.match("#/(?!\\$defs/)", reference)):
-        moved["$ref"] = f"#/anyOf/0{reference[1:]}"
-    return moved
+def with_outline(schema: Schema) -> Schema:
+    """An output schema that an outline fits as well: clients check what they get against it."""
+    own = copy.deepcopy(schema)
+    for part in parts_of(own):
+        for keyword in ("$ref", "$dynamicRef"):
+            # What leads to the schema as a whole has to lead to where that stands now.
+            if re.match(r"#(/(?!\$defs/)|$)", target := part.body.get(keyword, "")):
+                part.body[keyword] = f"#/anyOf/0{target[1:]}"
+    own.pop("$id", None)
+    outer: Schema = {key: own.pop(key) for key in ("$schema", "$defs") if key in own}
+    kind = {"type": "object"} if own.get("type") == "object" else {}
+    return {**outer, **kind, "anyOf": [own, SCHEMA]}
 
 
 def _told(document: Document, root: shapes.Place, size: int) -> dict[str, Any]:
-    shape, missing = shapes.rows(root, _SHAPE)
+    shape, missing = shapes.rows(root, _SHAPE, whole=document.whole)
     told: dict[str, Any] = {"kind": document.kind, "bytes": size, "estimatedTokens": tokens_of(size), "shape": shape}
     if missing:
         told["morePlaces"] = missing
-    if not document.whole:
-        told["shapeOf"] = "the beginning"
     first = _first(document.value)
     if first is not None:
         told["first"] = first

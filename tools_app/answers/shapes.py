@@ -49,14 +49,17 @@ def look(value: Any, size: int) -> Place:
     return root
 
 
-def rows(root: Place, most_bytes: int) -> tuple[dict[str, str], int]:
-    """Pointers with what is there, outermost first, and how many places found no room."""
+def rows(root: Place, most_bytes: int, *, whole: bool) -> tuple[dict[str, str], int]:
+    """Pointers with what is there, outermost first, and how many places found no room.
+
+    Where not the whole was looked at, what stands in one place only may be longer than it seems.
+    """
     shown: dict[str, str] = {}
     left, missing = most_bytes, 0
     level: list[tuple[Place, bool]] = [(root, True)]
     while level:
         for place, everywhere in level:
-            words = described(place, everywhere=everywhere)
+            words = described(place, everywhere=everywhere, cut=not whole and place.seen == 1)
             cost = len(place.pointer.encode()) + len(words.encode()) + 8
             if len(place.pointer) <= _LONGEST_POINTER and cost <= left:
                 shown[place.pointer] = words
@@ -69,15 +72,17 @@ def rows(root: Place, most_bytes: int) -> tuple[dict[str, str], int]:
     return shown, missing
 
 
-def described(place: Place, *, everywhere: bool) -> str:
-    """For example `array of 20,000, about 9.8 MB`. `everywhere`: no like item is without it."""
+def described(place: Place, *, everywhere: bool, cut: bool) -> str:
+    """For example `array of 20,000, about 9.8 MB`. `everywhere`: no like item is without it.
+    `cut`: there may be more of it."""
     kinds = list(place.types)
     words = " or ".join(sorted(kinds, key=lambda kind: (kind == "null", kind)))
     if kinds == ["string"]:
         words += f" of up to {place.longest:,} characters"
     elif kinds in (["array"], ["object"]):
         low, high = place.shortest or 0, place.longest
-        words += f" of {low:,}" if low == high else f" of {low:,} to {high:,}"
+        least = " at least" if cut else ""
+        words += f" of{least} {low:,}" if low == high else f" of {low:,} to {high:,}"
     if not everywhere:
         words += f", in about {round(place.there):,}"
     if place.bytes >= _NOTEWORTHY:

@@ -10,6 +10,7 @@ from ninja.params import functions as parts
 from pydantic import ConfigDict, Field
 
 from tools_app import engine
+from tools_app.answers import FEWEST_TOKENS, MOST_TOKENS
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import Body
@@ -32,6 +33,7 @@ _FAILURES = failures(404, 408, 409, 413, 415, 422, 502)
 _TIMEOUT = "Milliseconds after which to give up"
 _RETRY = "How often to try again when that can help and does no harm"
 _RETRY_DELAY = "Milliseconds before the first new try; each further one waits twice as long"
+_ANSWER_TOKENS = "How large the answer may be, about; a larger one is kept, and its outline sent"
 _DRY_RUN = "Check everything and tell what would be done, and do nothing"
 
 
@@ -44,6 +46,7 @@ class CallOptions(Body):
     timeout: int | None = _bounded(MIN_TIMEOUT_MS, MAX_TIMEOUT_MS, _TIMEOUT)
     retry: int | None = _bounded(0, MAX_RETRIES, _RETRY)
     retry_delay: int | None = _bounded(MIN_RETRY_DELAY_MS, MAX_RETRY_DELAY_MS, _RETRY_DELAY)
+    answer_tokens: int | None = _bounded(FEWEST_TOKENS, MOST_TOKENS, _ANSWER_TOKENS)
     dry_run: bool = Field(default=False, description=_DRY_RUN)
 
 
@@ -63,6 +66,7 @@ class CallQuery(QueryString):
     retry_delay: Annotated[int, Field(ge=MIN_RETRY_DELAY_MS, le=MAX_RETRY_DELAY_MS), WHOLE] | None = optional(
         _RETRY_DELAY
     )
+    answer_tokens: Annotated[int, Field(ge=FEWEST_TOKENS, le=MOST_TOKENS), WHOLE] | None = optional(_ANSWER_TOKENS)
     dry_run: Flag = Field(default=False, description=_DRY_RUN)
 
 
@@ -117,6 +121,7 @@ async def _called(
         timeout_ms=asked.timeout,
         retries=asked.retry,
         retry_delay_ms=asked.retry_delay,
+        answer_tokens=asked.answer_tokens,
         dry_run=asked.dry_run,
         idempotency_key=request.headers.get("Idempotency-Key"),
     )

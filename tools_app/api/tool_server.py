@@ -9,6 +9,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 
 from tools_app import access, catalog
+from tools_app.answers import with_outline
 from tools_app.api import openapi
 from tools_app.api.answers import answer_unless_known
 from tools_app.api.authentication import caller_of
@@ -41,7 +42,7 @@ def document(entries: Iterable[Entry]) -> Document:
     schemas: dict[str, Schema] = {"Failure": openapi.failure_schema()}
     for _, tool in tools:
         schemas[f"{tool.name}.arguments"] = _placed(tool.input_schema, f"{tool.name}.arguments")
-        schemas[f"{tool.name}.result"] = _placed(tool.output_schema or {}, f"{tool.name}.result")
+        schemas[f"{tool.name}.result"] = _placed(_result(tool), f"{tool.name}.result")
     return {
         "openapi": "3.1.0",
         "info": {
@@ -97,6 +98,10 @@ def _answer(tool: Tool) -> Schema:
         },
         "required": ["success", "result", "executionTime", "timestamp", "callId"],
     }
+
+
+def _result(tool: Tool) -> Schema:
+    return with_outline(tool.output_schema) if tool.output_schema is not None else {}
 
 
 def _reference(name: str) -> Schema:

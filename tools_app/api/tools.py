@@ -75,6 +75,7 @@ class Policy(Shown):
     retry_delay_ms: int
     rate_limit: Rate | None
     cache_seconds: int
+    answer_tokens: int
     origins: dict[str, str]
 
 
@@ -144,6 +145,7 @@ class PolicyDecision(Body):
     retry_delay_ms: int | None = _decided("retry_delay_ms", "Milliseconds before the first new try")
     rate_limit: RateDecision | None = None
     cache_seconds: int | None = _decided("cache_seconds", "How long to give an answer again; read-only tools only")
+    answer_tokens: int | None = _decided("answer_tokens", "How large an answer may be; a larger one is outlined")
 
     def as_columns(self) -> dict[str, int | None]:
         columns: dict[str, int | None] = self.model_dump(exclude_unset=True, exclude={"rate_limit"})

@@ -10,11 +10,13 @@ from datetime import datetime
 from typing import Any, Final, cast
 
 from tools_app import catalog, conf, json_text, logs
-from tools_app.catalog import Entry
+from tools_app.answers import bytes_of
+from tools_app.catalog import READER, Entry, Snapshot
 from tools_app.engine import answers, replies
 from tools_app.engine.answers import Answer
 from tools_app.engine.attempts import Attempts, Plan
 from tools_app.engine.cache import Cache
+from tools_app.engine.fitting import Fitting, Reading, Shelf
 from tools_app.engine.guards import Guards
 from tools_app.engine.journal import Journal
 from tools_app.engine.record import Record
@@ -31,10 +33,11 @@ from tools_app.errors import (
     ToolTimeoutError,
     ValidationError,
 )
+from tools_app.models.idempotency import REPLAYED_FOR
 from tools_app.models.tools import POLICY
 from tools_app.policies import Rate
 from tools_app.questions import NOBODY, Asked, Client
-from tools_app.tool import Caller
+from tools_app.tool import Caller, Tool
 
 log = logging.getLogger("tools_app.calls")
 
@@ -52,6 +55,8 @@ class Options:
     dry_run: bool = False
     # A second call with the same key gets the answer of the first.
     idempotency_key: str | None = None
+    # How large the answer may be; never more than the tool's policy allows.
+    answer_tokens: int | None = None
 
     def check(self) -> None:
         """Raises: ValidationError, naming every option that is out of bounds."""
@@ -69,7 +74,12 @@ class Options:
 
 
 # By their names in the documents.
-_OPTIONS: Final = {"timeout_ms": "timeout", "retries": "retry", "retry_delay_ms": "retryDelay"}
+_OPTIONS: Final = {
+    "timeout_ms": "timeout",
+    "retries": "retry",
+    "retry_delay_ms": "retryDelay",
+    "answer_tokens": "answerTokens",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +103,7 @@ class Calls:
         self.workers = Workers(conf.value("TOOLHUB_THREADS"))
         self.guards = Guards()
         self.cache = Cache(conf.value("TOOLHUB_CACHE_BYTES"))
+        self.shelf = Shelf()
         self._attempts = Attempts(self.workers, self.guards)
         self.closing = False
         self._under_way: set[asyncio.Task[Any]] = set()
@@ -167,17 +178,22 @@ class Calls:
         cached = bool(entry.policy.cache_seconds) and options.idempotency_key is None
         # What others are given as well must not depend on what one of them says.
         client = NOBODY if cached else client
-        plan = one.plan(entry, tool, converted, client, options.timeout_ms, options.retries, options.retry_delay_ms)
+        tokens = min(entry.policy.answer_tokens, options.answer_tokens or entry.policy.answer_tokens)
+        reading = Reading(self.shelf, caller, bytes_of(tokens))
+        plan = one.plan(
+            entry, tool, converted, client, reading, options.timeout_ms, options.retries, options.retry_delay_ms
+        )
         if options.dry_run:
             return _result(one, entry, answers.own(self._outlook(entry, plan, given)))
         self.guards.count(caller.id, entry.name, _rate(entry, caller))
         log.info("Tool invoked", extra={"tool": tool.name, "caller": str(caller), "door": one.call.door})
         if options.idempotency_key is not None and (said := await one.earlier(options.idempotency_key, given)):
             answer = one.replayed(said)
-        elif cached:
-            answer = await self._cached(one, entry, plan, given, raw)
         else:
-            answer = await self._run(one, plan, raw)
+            answer = await (self._cached(one, entry, plan, given, raw) if cached else self._run(one, plan, raw))
+            if offered is None:
+                # What is cached is whole: each caller gets an outline of its own.
+                answer = await self._fitted(one, tool, answer, tokens, options)
         await one.succeeded(answer)
         return _result(one, entry, answer)
 
@@ -203,6 +219,20 @@ class Calls:
                 log.warning("%d calls did not end in %.0f s", len(self._under_way), seconds)
         self.workers.close()
         await asyncio.get_running_loop().run_in_executor(None, self.journal.close, 5.0)
+
+    async def _fitted(self, one: Record, tool: Tool, answer: Answer, tokens: int, options: Options) -> Answer:
+        if answer.size <= bytes_of(tokens):
+            return answer
+        seconds = conf.value("TOOLHUB_ANSWER_SECONDS")
+        if seconds and options.idempotency_key is not None:
+            # Whoever is told the same again can still read it.
+            seconds = max(seconds, REPLAYED_FOR.total_seconds())
+        try:
+            reader = (await catalog.fresh()).seen_by(one.caller).find(READER)
+            readable = reader is not None and reader.callable
+        except StorageBusyError:
+            readable = True  # Nothing can be kept now; let that be the reason.
+        return await Fitting(tool, one.caller, one.call.id, tokens, seconds, readable).fitted(answer)
 
     async def _run(self, one: Record, plan: Plan, raw: bool) -> Answer:
         returned = await self._attempts.run(plan, one.attempt)
@@ -236,7 +266,7 @@ class Calls:
         }
 
 
-def _found(snapshot: catalog.Snapshot, name: str, caller: Caller) -> Entry:
+def _found(snapshot: Snapshot, name: str, caller: Caller) -> Entry:
     entry = snapshot.seen_by(caller).find(name) if isinstance(name, str) else None
     if entry is None:
         raise ToolNotFoundError.named(str(name))

@@ -39,7 +39,7 @@ from tools_app.errors import (
 from tools_app.models import Call, IdempotencyKey
 from tools_app.policies import Backoff
 from tools_app.questions import Client
-from tools_app.tool import RAW_PARAMETER, Caller, Context, Tool
+from tools_app.tool import RAW_PARAMETER, Answers, Caller, Context, Tool
 
 log = logging.getLogger("tools_app.calls")
 
@@ -118,6 +118,7 @@ class Record:
         tool: Tool,
         arguments: Any,
         client: Client,
+        kept: Answers,
         timeout_ms: int | None,
         retries: int | None,
         retry_delay_ms: int | None,
@@ -130,7 +131,7 @@ class Record:
         return Plan(
             tool=tool,
             arguments=arguments,
-            context=Context(self.call.id, entry.name, self.caller, Deadline(timeout_ms / 1000), adapter, client),
+            context=Context(self.call.id, entry.name, self.caller, Deadline(timeout_ms / 1000), adapter, client, kept),
             timeout_ms=timeout_ms,
             retries=policy.retries if retries is None else retries,
             backoff=Backoff(base=delay_ms / 1000),

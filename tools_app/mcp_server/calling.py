@@ -19,6 +19,8 @@ from tools_app.tool import Caller
 IDEMPOTENCY_KEY: Final = "toolhub/idempotencyKey"
 # Likewise: how many milliseconds it may take.
 TIMEOUT: Final = "toolhub/timeoutMs"
+# About how large the answer may be; a larger one is kept, and its outline sent.
+ANSWER_TOKENS: Final = "toolhub/answerTokens"
 
 
 async def result_of(
@@ -28,7 +30,11 @@ async def result_of(
     MCPError: it is no call that could succeed or fail.
     Asked: the tool has questions.
     """
-    options = engine.Options(timeout_ms=meta.get(TIMEOUT), idempotency_key=meta.get(IDEMPOTENCY_KEY))
+    options = engine.Options(
+        timeout_ms=meta.get(TIMEOUT),
+        idempotency_key=meta.get(IDEMPOTENCY_KEY),
+        answer_tokens=meta.get(ANSWER_TOKENS),
+    )
     try:
         done = await engine.call(name, arguments, caller, door="mcp", options=options, client=client or NOBODY)
         return results.succeeded(done)

@@ -17,6 +17,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION, M
 from pydantic import ValidationError
 from pydantic_core import to_json
 
+from tools_app.answers import with_outline
 from tools_app.catalog import Entry, Snapshot
 from tools_app.tool import Tool
 
@@ -141,7 +142,7 @@ def _wire(entry: Entry, tool: Tool) -> WireTool:
     if tool.picture is not None:
         wire["icons"] = [tool.picture.as_dict()]
     if (output := listed_output(tool)) is not None:
-        wire["outputSchema"] = output
+        wire["outputSchema"] = with_outline(output)
     return wire
 
 

@@ -1,5 +1,6 @@
 """What ToolHub remembers."""
 
+from tools_app.models.answers import StoredAnswer
 from tools_app.models.audit import AuditEntry
 from tools_app.models.calls import Call, ErrorGroup, ErrorLog
 from tools_app.models.figures import CallHour
@@ -23,6 +24,7 @@ __all__ = [
     "KeyToolset",
     "Process",
     "Revision",
+    "StoredAnswer",
     "Tag",
     "ToolRecord",
     "ToolTag",

@@ -17,6 +17,7 @@ WATCHED: Final[dict[str, tuple[str, ...]]] = {
     "tools_app_toolrecord": (
         "name", "title", "description", "version", "category", "author", "enabled", "definition_id", "retired_at",
         "timeout_ms", "retries", "retry_delay_ms", "rate_calls", "rate_seconds", "cache_seconds",
+        "answer_tokens",
     ),
     "tools_app_tag": ("name",),
     "tools_app_tooltag": ("tool_id", "tag_id"),

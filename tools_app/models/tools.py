@@ -8,6 +8,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.functions import Now
 
+from tools_app.answers.budget import FEWEST_TOKENS, MOST_TOKENS
 from tools_app.tool import folded
 
 MIN_TIMEOUT_MS = 100
@@ -27,6 +28,7 @@ POLICY = {
     "rate_calls": (1, MAX_RATE_CALLS),
     "rate_seconds": (1, MAX_RATE_SECONDS),
     "cache_seconds": (0, MAX_CACHE_SECONDS),
+    "answer_tokens": (FEWEST_TOKENS, MOST_TOKENS),
 }
 
 
@@ -94,6 +96,11 @@ class ToolRecord(models.Model):
     rate_seconds = _policy_field("rate_seconds", "rate limit: seconds", "… in so many seconds.")
     cache_seconds = _policy_field(
         "cache_seconds", "cache (s)", "So long an answer is given again for the same arguments. Read-only tools only."
+    )
+    answer_tokens = _policy_field(
+        "answer_tokens",
+        "answer (tokens)",
+        "A larger answer is kept, and outlined. Never more than the hub's own limit.",
     )
     definition = models.ForeignKey("Definition", on_delete=models.RESTRICT, related_name="current_for", null=True)
     registered_at = models.DateTimeField(db_default=Now(), editable=False)

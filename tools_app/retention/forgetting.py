@@ -13,7 +13,7 @@ from django.db.models import Exists, F, OuterRef, QuerySet
 from django.utils import timezone
 
 from tools_app.errors import ValidationError
-from tools_app.models import ApiKey, Call, CallHour, ErrorGroup, ErrorLog, IdempotencyKey
+from tools_app.models import ApiKey, Call, CallHour, ErrorGroup, ErrorLog, IdempotencyKey, StoredAnswer
 from tools_app.models.audit import note
 from tools_app.retention.pace import Pace
 from tools_app.retention.pruning import UNDER_WAY
@@ -29,6 +29,7 @@ class Forgotten:
     errors: int
     hours: int
     idempotency_keys: int
+    stored_answers: int
 
 
 def identified(caller: str) -> str:
@@ -61,6 +62,7 @@ def remembered(caller_id: str) -> Forgotten:
         + _stray_errors(_names(caller_id)).count(),
         hours=CallHour.objects.filter(caller_id=caller_id).count(),
         idempotency_keys=IdempotencyKey.objects.filter(caller_id=caller_id).count(),
+        stored_answers=StoredAnswer.objects.filter(caller_id=caller_id).count(),
     )
 
 
@@ -78,6 +80,7 @@ def forget(caller: str, *, actor: str, reason: str = "") -> Forgotten:
     now = timezone.now()
     calls_so_far = Call.objects.filter(caller_id=caller_id, started_at__lte=now)
     keys_so_far = IdempotencyKey.objects.filter(caller_id=caller_id, created_at__lte=now)
+    answers_so_far = StoredAnswer.objects.filter(caller_id=caller_id, created_at__lte=now)
     hours_so_far = list(CallHour.objects.filter(caller_id=caller_id).order_by(*_HOUR).values_list("pk", flat=True))
     running = calls_so_far.filter(status=Call.Status.STARTED, started_at__gte=now - UNDER_WAY)
     if number := running.count():
@@ -113,9 +116,10 @@ def forget(caller: str, *, actor: str, reason: str = "") -> Forgotten:
 
     pace.repeat(forget_errors)
     idempotency_keys = pace.repeat(lambda most: _delete(keys_so_far, most))
+    stored_answers = pace.repeat(lambda most: _delete(answers_so_far, most))
     # Last: where calls have had their time, only these still say what the caller was called.
     hours = pace.repeat(lambda most: _forget_hours(_taken(hours_so_far, most)))
-    return Forgotten(calls, errors, hours, idempotency_keys)
+    return Forgotten(calls, errors, hours, idempotency_keys, stored_answers)
 
 
 def _own_name(caller_id: str) -> str | None:
@@ -130,9 +134,7 @@ def _own_name(caller_id: str) -> str | None:
 
 
 def _is_recorded(caller_id: str) -> bool:
-    return caller_id != FORGOTTEN and any(
-        rows.filter(caller_id=caller_id).exists() for rows in (Call.objects, IdempotencyKey.objects, CallHour.objects)
-    )
+    return caller_id != FORGOTTEN and any(rows.filter(caller_id=caller_id).exists() for rows in _KNOWING)
 
 
 def _names(caller_id: str) -> set[str]:
@@ -165,8 +167,8 @@ def _taken(keys: list[Any], most: int) -> list[Any]:
     return taken
 
 
-def _delete(keys: QuerySet[IdempotencyKey], most: int) -> int:
-    return IdempotencyKey.objects.filter(pk__in=list(keys.values_list("pk", flat=True)[:most])).delete()[0]
+def _delete(rows: QuerySet[Any], most: int) -> int:
+    return rows.filter(pk__in=list(rows.values_list("pk", flat=True)[:most])).delete()[0]
 
 
 def _forget_hours(keys: Sequence[int]) -> int:
@@ -183,6 +185,8 @@ def _forget_hours(keys: Sequence[int]) -> int:
     return len(keys)
 
 
+# The rows that bear the id of a caller.
+_KNOWING: Final = (Call.objects, IdempotencyKey.objects, StoredAnswer.objects, CallHour.objects)
 # Of one caller, an hour is known by these.
 _HOUR: Final = ("hour", "tool_name", "status", "code")
 _SUMS: Final = [

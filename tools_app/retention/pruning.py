@@ -12,7 +12,7 @@ from django.db import models, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from tools_app import conf
-from tools_app.models import AuditEntry, Call, CallHour, Chore, ErrorGroup, ErrorLog, IdempotencyKey
+from tools_app.models import AuditEntry, Call, CallHour, Chore, ErrorGroup, ErrorLog, IdempotencyKey, StoredAnswer
 from tools_app.models.idempotency import REPLAYED_FOR
 from tools_app.retention.pace import Pace
 
@@ -63,6 +63,7 @@ def _expired(now: datetime) -> dict[str, QuerySet[Any]]:
             started_at__gte=max(oldest_call, _emptied_before()),
         ).order_by("started_at"),
         "idempotency keys": IdempotencyKey.objects.filter(created_at__lt=now - REPLAYED_FOR).order_by("created_at"),
+        "stored answers": StoredAnswer.objects.filter(expires_at__lt=now).order_by("expires_at"),
         "calls": Call.objects.filter(started_at__lt=oldest_call).exclude(under_way).order_by("started_at"),
         "errors": ErrorLog.objects.filter(created_at__lt=oldest_error).order_by("created_at"),
         "error groups": ErrorGroup.objects.filter(closed, ~Exists(remaining)).order_by("last_seen_at"),

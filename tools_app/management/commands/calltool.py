@@ -28,16 +28,26 @@ class Command(HubCommand):
         parser.add_argument("name", help="the tool's name")
         parser.add_argument("arguments", nargs="?", default="{}", help='a JSON object, or "-" to read one from stdin')
         parser.add_argument("--timeout", type=int, metavar="MS", help="deadline in milliseconds")
+        parser.add_argument("--answer-tokens", type=int, metavar="N", help="outline an answer that is larger")
         parser.add_argument(
             "--dry-run", action="store_true", help="check everything, tell what would be done, and do nothing"
         )
 
-    def handle(self, *args: Any, name: str, arguments: str, timeout: int | None, dry_run: bool, **options: Any) -> None:
+    def handle(
+        self,
+        *args: Any,
+        name: str,
+        arguments: str,
+        timeout: int | None,
+        answer_tokens: int | None,
+        dry_run: bool,
+        **options: Any,
+    ) -> None:
         if options["verbosity"] < 2:
             # What went wrong is told below, to a person; -v 2 shows the log as well.
             logging.getLogger("tools_app").setLevel(logging.CRITICAL)
         given = _parsed(sys.stdin.read() if arguments == "-" else arguments)
-        asked = engine.Options(timeout_ms=timeout, dry_run=dry_run)
+        asked = engine.Options(timeout_ms=timeout, answer_tokens=answer_tokens, dry_run=dry_run)
         try:
             result = engine.call_sync(name, given, access.caller_of_process(), door="command", options=asked)
         except ToolError as error:

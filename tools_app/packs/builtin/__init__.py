@@ -1,4 +1,4 @@
-"""Tools that every hub has: two to try it with."""
+"""Tools that every hub has: two to try it with, and one to read answers that are too large to be sent at once."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import math
 from typing import Annotated, Final, Literal
 
 from tools_app.errors import InvalidArgumentsError, Problem
+from tools_app.packs.builtin import reading
 from tools_app.signatures import Number
 from tools_app.tool import Example, Hints, Pack
 
-pack = Pack("builtin", version="1.0.0", title="Built in", description="Tools to try the hub with.")
+pack = Pack(
+    "builtin", version="1.0.0", title="Built in", description="Tools to try the hub with, and to read large answers."
+)
 
 # As far as a double reaches: what is larger, most readers of JSON do not take.
 MOST_BITS: Final = 1024
@@ -66,3 +69,6 @@ def _calculated(operation: Literal["add", "subtract", "multiply", "divide"], a: 
 
 def _refusal(path: str, message: str, expected: str) -> InvalidArgumentsError:
     return InvalidArgumentsError(problems=[Problem(path, message, expected)])
+
+
+reading.add_to(pack)

@@ -1,0 +1,66 @@
+"""Reading on in an answer that was too large to be sent at once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tools_app import answers
+from tools_app.answers.filters import MOST_CONDITIONS, MOST_FIELDS, Operator
+from tools_app.answers.pointers import MOST_CHARACTERS
+from tools_app.tool import Context, Example, Hints, Pack
+
+_EXAMPLE = "0f8fad5bd9cb469fa165708677289500"
+
+
+class Condition(BaseModel):
+    """One that items must fulfil."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    field: Annotated[str, Field(description="Key or JSON pointer in the item; empty: the item itself")] = ""
+    op: Annotated[Operator, Field(description="How to compare; contains ignores case")]
+    value: Annotated[Any, Field(description="Text, number, boolean or null to compare with")] = None
+
+
+async def read_result(
+    ctx: Context,
+    id: Annotated[str, Field(pattern="^[0-9a-f]{32}$"), "The id in the outline"],
+    pointer: Annotated[str, Field(max_length=MOST_CHARACTERS), "Where: a JSON pointer (RFC 6901); empty: all"] = "",
+    offset: Annotated[int, Field(ge=0), "First item (array, object) or character (text) to read"] = 0,
+    limit: Annotated[int | None, Field(ge=1), "At most so many; a page ends earlier when it is full"] = None,
+    where: Annotated[
+        list[Condition], Field(max_length=MOST_CONDITIONS), "Only items that fulfil all of these conditions"
+    ] = [],  # noqa: B006 – a default of the schema; never changed
+    fields: Annotated[
+        list[str], Field(max_length=MOST_FIELDS), "Only these members (key or JSON pointer) of objects"
+    ] = [],  # noqa: B006 – likewise
+) -> dict[str, Any]:
+    """Read a part of an answer that was too large, of which you got an outline with an id.
+
+    Pages follow each other by `nextOffset`; items larger than a page are named in `larger`, with the pointer to read.
+    """
+    conditions = [answers.Condition(one.field, one.op, one.value) for one in where]
+    return await ctx.answers.page(id, answers.Asked(pointer, offset, limit, conditions, fields))
+
+
+def add_to(pack: Pack) -> None:
+    pack.tool(
+        title="Read a large answer",
+        category="utility",
+        tags=("builtin", "answers"),
+        hints=Hints(read_only=True, open_world=False),
+        examples=[
+            Example("Read on in a list", {"id": _EXAMPLE, "pointer": "/items", "offset": 100}),
+            Example(
+                "Find what failed",
+                {
+                    "id": _EXAMPLE,
+                    "pointer": "/items",
+                    "where": [{"field": "status", "op": "eq", "value": "failed"}],
+                    "fields": ["id", "message"],
+                },
+            ),
+        ],
+    )(read_result)
