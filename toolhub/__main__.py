@@ -5,28 +5,55 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import traceback
+
+REFUSED = 2
 
 
 def main(arguments: list[str] | None = None) -> None:
     argv = ["toolhub", *(sys.argv[1:] if arguments is None else arguments)]
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "toolhub.settings")
     if argv[1:2] == ["runmcp"]:
-        # First of all: nothing that is imported from here on may print into the protocol.
-        from tools_app.mcp_server import wire
+        _run_for_agent(argv)
+    elif trouble := _run(argv):
+        _say(trouble)
+        raise SystemExit(REFUSED)
 
-        wire.claim()
-        os.environ["TOOLHUB_PROCESS"] = "runmcp"
-        # An agent waits: imports make many objects and no garbage. The command switches it on again.
-        gc.disable()
+
+def _run_for_agent(argv: list[str]) -> None:
+    # First of all: nothing that is imported from here on may print into the protocol.
+    from tools_app.mcp_server import closed, wire
+
+    wire.claim()
+    os.environ["TOOLHUB_PROCESS"] = "runmcp"
+    # An agent waits: imports make many objects and no garbage. The command switches it on again.
+    gc.disable()
+    try:
+        trouble = _run(argv)
+    except Exception:
+        traceback.print_exc()
+        trouble = ["it broke when it started; what it wrote to stderr, where the client logs it, says why"]
+    if trouble:
+        _say(trouble)
+        closed.refuse(*wire.claimed(), "; ".join(trouble))
+        raise SystemExit(REFUSED)
+
+
+def _run(argv: list[str]) -> list[str]:
+    """Run a command. Returns what kept it from running, a line each."""
     from django.core.exceptions import ImproperlyConfigured
-    from django.core.management import execute_from_command_line
+    from django.core.management import CommandError, execute_from_command_line
 
     try:
         execute_from_command_line(argv)
-    except ImproperlyConfigured as error:
-        for line in str(error).splitlines():
-            sys.stderr.write(f"toolhub: {line}\n")
-        raise SystemExit(2) from None
+    except (ImproperlyConfigured, CommandError) as error:
+        return str(error).splitlines()
+    return []
+
+
+def _say(lines: list[str]) -> None:
+    for line in lines:
+        sys.stderr.write(f"toolhub: {line}\n")
 
 
 if __name__ == "__main__":

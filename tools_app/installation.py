@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Self
 
 from django.apps import apps
 from django.core.management import call_command
 from django.core.management.commands.migrate import Command as Migrate
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from tools_app import conf, governance, sources, sync
@@ -35,10 +35,24 @@ Say = Callable[[str], object]
 
 KEPT_COPIES: Final = 5
 _ADVISORY_LOCK: Final = 1_620_934_712
+# PostgreSQL: connection, resources, locks, shutdown and start.
+_PASSING_STATES: Final = ("08", "53", "55", "57")
+_PASSING_WORDS: Final = ("starting up", "shutting down", "not currently accepting", "recovery", "too many", "slots")
 
 
 class NotReady(Exception):
-    """The hub cannot be used as it is; the message is one line with cause and cure."""
+    """The hub cannot be used as it is; the message is one line with cause and cure.
+
+    `passing` is whether that may end by itself.
+    """
+
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
+
+    @classmethod
+    def because(cls, error: DatabaseError) -> Self:
+        return cls(database_trouble(error), passing=_may_pass(error))
 
 
 class Schema(Enum):
@@ -65,7 +79,7 @@ def schema() -> Schema:
     try:
         applied = set(MigrationRecorder(connection).applied_migrations())
     except DatabaseError as error:
-        raise NotReady(database_trouble(error)) from error
+        raise NotReady.because(error) from error
     if not any(app == "tools_app" for app, _ in applied):
         return Schema.EMPTY  # Nothing of ours yet: also where a first start was cut short.
     shipped = set(_shipped())
@@ -112,7 +126,7 @@ def set_up(say: Say, *, only_if_empty: bool = False) -> SyncReport | None:
                 revision.create_triggers(connection)
             return sync.sync(sources.registry())
     except DatabaseError as error:
-        raise NotReady(database_trouble(error)) from error
+        raise NotReady.because(error) from error
 
 
 def _migrate(found: Schema, say: Say) -> None:
@@ -166,6 +180,18 @@ def database_trouble(error: Exception) -> str:
         where = f"{settings['NAME']} at {settings['HOST'] or 'the local socket'}:{settings['PORT'] or 5432}"
     cause = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return f"cannot use the database {where} ({cause}); check DATABASE_URL and that it can be reached and written"
+
+
+def _may_pass(error: DatabaseError) -> bool:
+    """Whether the database is only busy, starting or not reached, and neither broken nor refusing us."""
+    cause: Any = error.__cause__
+    if connection.vendor == "sqlite":
+        return getattr(cause, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    if state := getattr(cause, "sqlstate", None):
+        return state[:2] in _PASSING_STATES
+    # Connecting failed. What the server itself said, if there is one, stands behind this word.
+    said = str(error).partition("FATAL:")[2]
+    return isinstance(error, OperationalError) and (not said or any(word in said for word in _PASSING_WORDS))
 
 
 def _shipped() -> Iterator[tuple[str, str]]:

@@ -115,8 +115,8 @@ class Agent:
                 return message
         raise AssertionError(f"no answer to {request_id!r}")
 
-    def result(self, request_id: int) -> dict[str, Any]:
-        answer = self.answer(request_id)
+    def result(self, request_id: int, seconds: float = 5) -> dict[str, Any]:
+        answer = self.answer(request_id, seconds)
         assert "result" in answer, answer
         result: dict[str, Any] = answer["result"]
         return result
@@ -140,13 +140,18 @@ class Agent:
 
     # ---- whole exchanges
 
-    def connect(self) -> dict[str, Any]:
-        """The handshake, or what is in its place."""
+    def greet(self) -> int:
+        """Begin; returns the id of the request."""
         if self.era == MODERN:
-            return self.result(self.ask("server/discover"))
+            return self.ask("server/discover")
         client = {"protocolVersion": self.era, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-        result = self.result(self.ask("initialize", client))
-        self.notify("notifications/initialized")
+        return self.ask("initialize", client)
+
+    def connect(self, seconds: float = 5) -> dict[str, Any]:
+        """The handshake, or what is in its place."""
+        result = self.result(self.greet(), seconds)
+        if self.era != MODERN:
+            self.notify("notifications/initialized")
         return result
 
     def tools(self) -> list[dict[str, Any]]:

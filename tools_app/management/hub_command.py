@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Never
 
 from django.core.management.base import BaseCommand
 from django.db import DatabaseError
@@ -43,12 +43,11 @@ class HubCommand(BaseCommand):
             self._end(installation.database_trouble(error), REFUSED)
         except KeyboardInterrupt:
             sys.exit(130)
-        return None
 
     def tell(self, line: str) -> None:
         """Progress: for people, and therefore not on stdout."""
         self.stderr.write(line)
 
-    def _end(self, message: str, code: int) -> None:
+    def _end(self, message: str, code: int) -> Never:
         self.stderr.write(f"toolhub: {message}")
         sys.exit(code)

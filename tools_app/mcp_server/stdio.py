@@ -21,6 +21,7 @@ from mcp_types.version import LATEST_MODERN_VERSION
 from tools_app import engine
 from tools_app.mcp_server import server
 from tools_app.mcp_server.changes import Changes, always
+from tools_app.mcp_server.opening import Opening
 from tools_app.mcp_server.pipes import Pipes
 from tools_app.mcp_server.shortcut import VERSIONS, Plain, ShortCut
 from tools_app.tool import Caller
@@ -35,24 +36,25 @@ MOST_LISTENING: Final = 16
 LATER_SECONDS: Final = 60.0
 
 
-async def serve(readable: int, writable: int, caller: Caller) -> None:
-    """Serve until the client closes its side, or until SIGTERM or SIGINT."""
+async def serve(readable: int, writable: int, caller: Caller, opening: Opening | None = None) -> None:
+    """Serve until the client closes its side, or until SIGTERM or SIGINT. With `opening`, once the hub can be used."""
     engine.adopt_running_loop()
     loop = asyncio.get_running_loop()
     changes = Changes(always(caller), MOST_LISTENING)
     served = server.build(changes, lambda _: caller)
     pipes = Pipes(leaving=changes.close)
-    pipes.aside = aside = Aside(pipes, ShortCut(served.server_info_stamp), caller)
+    pipes.aside = aside = Aside(pipes, ShortCut(served.server_info_stamp), caller, opening)
     await pipes.connect(readable, writable)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, pipes.stop)
-    telling = asyncio.create_task(changes.tell())
-    keeping = asyncio.create_task(_keep())
+    if opening is not None:
+        served.middleware.insert(0, opening.guard)
+    beside = [asyncio.create_task(_tell(changes, opening)), asyncio.create_task(_keep())]
     try:
         await served.run(pipes, pipes, served.create_initialization_options())
     finally:
-        telling.cancel()
-        keeping.cancel()
+        for task in beside:
+            task.cancel()
         aside.close()
         with anyio.move_on_after(CLOSE_SECONDS, shield=True):
             await engine.close(CLOSE_SECONDS / 2)
@@ -62,8 +64,9 @@ async def serve(readable: int, writable: int, caller: Caller) -> None:
 class Aside:
     """Takes the plain requests off a client's pipes, as soon as the SDK has come to terms with the client."""
 
-    def __init__(self, pipes: Pipes, short: ShortCut, caller: Caller) -> None:
+    def __init__(self, pipes: Pipes, short: ShortCut, caller: Caller, opening: Opening | None = None) -> None:
         self._pipes = pipes
+        self._opening = opening
         self._short = short
         self._caller = caller
         self._version = ""
@@ -82,6 +85,8 @@ class Aside:
             return False
         if isinstance(message, JSONRPCRequest) and (message.method == "initialize" or message.id in self._work):
             self._ready = False
+            return False
+        if self._opening is not None and self._opening.refuses:
             return False
         plain = self._short.takes(message, self._caller, modern=self._version == LATEST_MODERN_VERSION)
         if plain is None:
@@ -129,6 +134,13 @@ class Aside:
         finally:
             self._work.pop(plain.id, None)
             self._forgotten.discard(plain.id)
+
+
+async def _tell(changes: Changes, opening: Opening | None) -> None:
+    """Tell of changes, until cancelled. That the hub can be used at last is the first of them."""
+    if opening is not None:
+        await opening.look()
+    await changes.tell()
 
 
 async def _keep() -> None:

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Coroutine
 from typing import Any, Never
 
 from django.core.management.base import CommandParser
+from django.db import DatabaseError
 
-from tools_app import access
-from tools_app.management.hub_command import REFUSED, HubCommand, Stop
-from tools_app.mcp_server import wire
+from tools_app import access, installation
+from tools_app.installation import NotReady
+from tools_app.management.hub_command import HubCommand
+from tools_app.mcp_server import closed, wire
 from tools_app.models import Toolset
 from tools_app.reach import Reach
-from tools_app.tool import Caller
 
 log = logging.getLogger("tools_app.mcp")
 
 
 class Command(HubCommand):
+    needs_ready = False  # What is missing is told over the protocol as well.
     help = "Serve this hub's tools to one agent over stdin and stdout, as an MCP server. Agents start this themselves."
+
+    def create_parser(self, *args: Any, **options: Any) -> CommandParser:
+        # Otherwise arguments that are wrong would end the process before anybody could say so over the protocol.
+        self._called_from_command_line = False
+        return super().create_parser(*args, **options)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -39,31 +47,48 @@ class Command(HubCommand):
         return super().execute(*args, **options)
 
     def handle(self, *args: Any, toolsets: list[str] | None, read_only: bool, **options: Any) -> None:
-        caller = access.caller_of_process(_reach(toolsets, read_only=read_only))
+        reach = Reach(frozenset(toolsets) if toolsets else None, writes=not read_only, destroys=not read_only)
+        prepare = functools.partial(self._prepare, toolsets or [])
+        trouble = None
+        try:
+            prepare()
+        except NotReady as error:
+            if not error.passing:
+                raise
+            trouble = error
+            self.stderr.write(f"toolhub: {trouble}; waiting for it")
         from tools_app.mcp_server import diet
 
         with diet.slim():
             from tools_app.mcp_server import stdio
+            from tools_app.mcp_server.opening import Opening
 
         # All that was made so far stays to the end: collections, and the calls that wait for them, can pass it by.
         gc.freeze()
         gc.enable()  # The start does without: it makes many objects, and no garbage.
-        asyncio.run(_served(stdio.serve, caller))
+        opening = Opening(trouble, prepare) if trouble is not None else None
+        asyncio.run(_served(stdio.serve(*wire.claimed(), access.caller_of_process(reach), opening)))
 
-
-def _reach(toolsets: list[str] | None, *, read_only: bool) -> Reach:
-    if toolsets:
-        known = set(Toolset.objects.values_list("name", flat=True))
+    def _prepare(self, toolsets: list[str]) -> None:
+        """Raises: NotReady."""
+        installation.require_ready(self.tell)
+        try:
+            known = set(Toolset.objects.values_list("name", flat=True)) if toolsets else set()
+        except DatabaseError as error:
+            raise NotReady.because(error) from error
         if unknown := [name for name in toolsets if name not in known]:
-            named = ", ".join(sorted(known)) or "none"
-            raise Stop(f"there is no toolset {unknown[0]!r}; there are: {named}", REFUSED)
-    return Reach(frozenset(toolsets) if toolsets else None, writes=not read_only, destroys=not read_only)
+            raise NotReady(f"there is no toolset {unknown[0]!r}; there are: {', '.join(sorted(known)) or 'none'}")
+
+    def _end(self, message: str, code: int) -> Never:
+        self.stderr.write(f"toolhub: {message}")
+        closed.refuse(*wire.claimed(), message)
+        sys.exit(code)
 
 
-async def _served(serve: Callable[[int, int, Caller], Awaitable[None]], caller: Caller) -> Never:
+async def _served(serving: Coroutine[Any, Any, None]) -> Never:
     code = 0
     try:
-        await serve(*wire.claimed(), caller)
+        await serving
     except Exception:
         log.exception("serving over stdio broke")
         code = 1

@@ -1,0 +1,71 @@
+"""The door over stdio of a hub that cannot be used: whoever knocks is told why.
+
+All that an agent's user sees is what comes over the protocol; stderr goes where few look. Only the standard library is
+imported here, since Django or the settings may be what is broken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any, Final, Never
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+INTERNAL_ERROR: Final = -32603
+# A longer line is none that needs an answer of its own.
+LONGEST: Final = 1024 * 1024
+
+
+def refuse(readable: int, writable: int, why: str) -> None:
+    """Answer every request with `why`, until the client leaves or a signal comes."""
+    if os.isatty(readable):
+        return  # Somebody at a terminal, who has read it on stderr.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _leave)
+    for descriptor in (readable, writable):
+        os.set_blocking(descriptor, True)
+    rest = b""
+    try:
+        while data := os.read(readable, 65536):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                _send(writable, _answer(line, why))
+            if len(rest) > LONGEST:
+                rest = rest[:1]  # Enough to be no JSON.
+        _send(writable, _answer(rest, why))
+    except OSError:
+        return  # Nobody is left to tell.
+
+
+def _answer(line: bytes, why: str) -> dict[str, Any] | None:
+    if not line.strip():
+        return None
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return _error(None, PARSE_ERROR, "Parse error")
+    if not isinstance(message, dict):
+        return _error(None, INVALID_REQUEST, "Invalid request: a message is a JSON object")
+    if "method" not in message or "id" not in message:
+        return None
+    request_id = message["id"]
+    if isinstance(request_id, bool) or not isinstance(request_id, str | int):
+        return _error(None, INVALID_REQUEST, "Invalid request: not a JSON-RPC 2.0 message")
+    return _error(request_id, INTERNAL_ERROR, f"ToolHub cannot be used: {why}")
+
+
+def _error(request_id: str | int | None, code: int, message: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
+
+
+def _send(writable: int, answer: dict[str, Any] | None) -> None:
+    if answer is not None:
+        data = json.dumps(answer).encode() + b"\n"
+        while data:
+            data = data[os.write(writable, data) :]
+
+
+def _leave(*_: object) -> Never:
+    raise SystemExit(0)

@@ -1,0 +1,53 @@
+"""A hub whose database cannot be used yet: it greets its client, and refuses the rest until it can."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR
+
+from tools_app import database
+from tools_app.installation import NotReady
+
+log = logging.getLogger("tools_app.mcp")
+
+LOOK_SECONDS: Final = 0.5
+# Answered without the database. A client whose greeting is refused leaves, and would not see the trouble pass.
+GREETINGS: Final = frozenset({"initialize", "ping", "server/discover", "subscriptions/listen"})
+
+
+class Opening:
+    """What still keeps the hub closed, and `prepare`, which opens it or says what does."""
+
+    def __init__(self, trouble: NotReady, prepare: Callable[[], None]) -> None:
+        self._trouble: NotReady | None = trouble
+        self._prepare = prepare
+
+    @property
+    def refuses(self) -> bool:
+        return self._trouble is not None
+
+    async def look(self) -> None:
+        """Try again and again, until the hub can be used."""
+        while self._trouble is not None:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                await database.run(self._prepare)
+                self._trouble = None
+            except NotReady as trouble:
+                self._trouble = trouble
+            except Exception:
+                log.exception("looking whether the hub can be used failed")
+        log.warning("the database can be used now")
+
+    async def guard(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        trouble = self._trouble
+        if trouble is None or ctx.request_id is None or (trouble.passing and ctx.method in GREETINGS):
+            return await call_next(ctx)
+        later = "; call again in a moment" if trouble.passing else ""
+        raise MCPError(INTERNAL_ERROR, f"ToolHub cannot be used: {trouble}{later}")
