@@ -9,8 +9,6 @@ ARGS :=
 COMPILE_LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --fork-strategy fewest \
 	--generate-hashes --no-emit-index-url --custom-compile-command "make lock" $(ARGS)
 
-NODE_PACKAGES := node@24.21.0 @modelcontextprotocol/conformance@0.2.0-alpha.12
-
 .PHONY: help
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -44,12 +42,12 @@ test-api: dev  ## let schemathesis ask a real server all that docs/openapi.json 
 	@TOOLHUB_TEST_API_SECONDS=$${SECONDS_EACH:-600} $(BIN)/python -m pytest -q -s tests/api/test_cases.py $(ARGS)
 
 .PHONY: setup-node
-setup-node:  ## fetch the protocol's conformance suite, and a Node.js that runs it, into node_modules; needs npm
-	@npm install --no-save --no-package-lock --no-audit --no-fund --loglevel=error $(NODE_PACKAGES)
+setup-node:  ## fetch the MCP clients that others wrote, and a Node.js that runs them, into tests/node; needs npm
+	@scripts/node.sh
 
 .PHONY: test-mcp
-test-mcp: dev  ## run the protocol's own conformance suite against a hub, after `make setup-node`
-	@$(BIN)/python -m tests.conformance
+test-mcp: dev  ## let them meet a hub: conformance suite, Inspector, SDKs; and 10,000 lines of nonsense
+	@$(BIN)/python -m pytest -m clients -o console_output_style=count -v tests/clients tests/e2e $(ARGS)
 
 .PHONY: mutants
 mutants: dev  ## break policies, errors and redaction a little, and see that the tests notice
@@ -80,5 +78,5 @@ lock: dev  ## write the lock files from pyproject.toml; ARGS=--upgrade takes new
 
 .PHONY: clean
 clean:  ## remove what make and the tools made; never var/, which is the operator's data
-	@rm -rf .venv build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache mutants node_modules
+	@rm -rf .venv build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache mutants tests/node/node_modules
 	@find . -name var -prune -o -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,4 +2,4 @@
 
 from toolhub.settings import *
 
-ASGI_APPLICATION = "tests.conformance.asgi.application"
+ASGI_APPLICATION = "tests.clients.conformance.asgi.application"
