@@ -47,7 +47,7 @@ setup-node:  ## fetch the MCP clients that others wrote, and a Node.js that runs
 
 .PHONY: test-mcp
 test-mcp: dev  ## let them meet a hub: conformance suite, Inspector, SDKs; and 10,000 lines of nonsense
-	@$(BIN)/python -m pytest -m clients -o console_output_style=count -v tests/clients tests/e2e $(ARGS)
+	@$(BIN)/python -m pytest -m mcp -o console_output_style=count -v tests/clients tests/e2e $(ARGS)
 
 .PHONY: mutants
 mutants: dev  ## break policies, errors and redaction a little, and see that the tests notice

@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(here):
-            item.add_marker(pytest.mark.clients)
+            item.add_marker(pytest.mark.mcp)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import random
 import re
 import resource
 import select
@@ -24,7 +23,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, UNSUPPORTED_PROTOCOL_VERSION, TextContent
+from mcp_types import INVALID_PARAMS, UNSUPPORTED_PROTOCOL_VERSION, TextContent
 
 from tests.support.agents import LEGACY, MODERN, PREFIX, Agent, copy_of
 from tests.support.processes import CHECKOUT, Home
@@ -351,25 +350,6 @@ def test_only_the_protocol_is_on_stdout(home: Home) -> None:
             assert noise in shown
 
 
-@pytest.mark.parametrize(
-    ("line", "code"),
-    [
-        (b"what is this?", PARSE_ERROR),
-        (b'{"jsonrpc":"2.0","id":1,"method":"tools/list"', PARSE_ERROR),
-        (b'{"a":"\xff"}', PARSE_ERROR),
-        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', INVALID_REQUEST),
-        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', INVALID_REQUEST),
-        (b'{"a":"' + b"x" * 5 * 1024 * 1024 + b'"}', INVALID_REQUEST),
-    ],
-    ids=["garbage", "half", "not UTF-8", "batch", "no id", "5 MiB"],
-)
-def test_what_cannot_be_read_is_answered_and_the_next_line_works(agent: Agent, line: bytes, code: int) -> None:
-    agent.write(line + b"\n")
-    refused = agent.next()
-    assert (refused["id"], refused["error"]["code"]) == (None, code)
-    assert texts(agent.call("echo", message="hi")) == ['{"message":"hi"}']
-
-
 def test_garbage_before_the_first_request_does_not_decide_the_era(shared: Home) -> None:
     with Agent(shared, MODERN) as agent:
         agent.write(b"nonsense\n" * 20 + b'{"jsonrpc":"2.0","method":"notifications/x"}\n' * 20)
@@ -384,53 +364,6 @@ def test_requests_before_the_handshake_are_refused_and_do_no_harm(shared: Home) 
         assert "echo" in [tool["name"] for tool in agent.tools()], "that much of a handshake is enough"
         agent.connect()
         assert texts(agent.call("echo", message="hi")) == ['{"message":"hi"}']
-
-
-def test_nothing_that_is_sent_breaks_the_connection(agent: Agent) -> None:
-    chance = random.Random(20260728)  # noqa: S311
-    asked: set[object] = set()
-    for number in range(500):
-        line, request_id = fuzzed(agent, chance, f"fuzz-{number}")
-        if request_id is not None:
-            asked.add(request_id)
-        agent.write(line.replace(b"\n", b"") + b"\n")
-    assert texts(agent.call("echo", message="alive")) == ['{"message":"alive"}']
-    while len(answered := [message["id"] for message in agent.seen if message.get("id") in asked]) < len(asked):
-        agent.next()
-    assert set(answered) == asked
-    assert len(answered) == len(asked), "every request is answered, and once"
-    assert all(("result" in message) != ("error" in message) or "method" in message for message in agent.seen)
-
-
-def _unreadable(line: bytes) -> bool:
-    """NUL, and numbers beyond 64 bits, are no JSON here: the answer is a parse error, and names no request."""
-    return b"\\u0000" in line or str(10**30).encode() in line
-
-
-def fuzzed(agent: Agent, chance: random.Random, request_id: str) -> tuple[bytes, str | None]:
-    """A line, and the id under which it must be answered, if it must."""
-    odd: list[Any] = [None, True, -1, 1e9, 10**30, "", "\0", "é😀", "x" * 1000, [], [[]], {}, {"a": {"b": [1]}}]
-    methods = ["tools/list", "tools/call", "ping", "initialize", "server/discover", "nope", "", "resources/list"]
-    kind = chance.randrange(6)
-    if kind == 0:
-        return chance.randbytes(chance.randrange(1, 200)), None
-    if kind == 1:
-        names = ["echo", "calculate", "nope", "crash", "count"]
-        params = {"name": chance.choice(names), "arguments": {"message": chance.choice(odd), "n": chance.choice(odd)}}
-        line = agent.line("tools/call", params, request_id)
-        return line, None if _unreadable(line) else request_id
-    if kind == 2:
-        line = agent.line(chance.choice(methods), {"cursor": chance.choice(odd)}, request_id)
-        return line, None if _unreadable(line) else request_id
-    if kind == 3:
-        valid = bytearray(agent.line("tools/call", {"name": "echo", "arguments": {"message": "hi"}}, 1).strip())
-        valid[chance.randrange(len(valid))] = 0xFF
-        return bytes(valid), None
-    if kind == 4:
-        message = {key: chance.choice(odd) for key in chance.sample(["jsonrpc", "id", "method", "params", "result"], 3)}
-        return json.dumps(message).encode(), None
-    valid = bytearray(agent.line("ping", {}, 1).strip())
-    return bytes(valid[: chance.randrange(1, len(valid))]), None
 
 
 # ---- the end
