@@ -7,6 +7,7 @@ Django's connections belong to threads. `run` does a piece of database work in o
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import sqlite3
 import threading
@@ -18,6 +19,7 @@ from urllib.parse import quote
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.utils import load_backend
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -48,7 +50,7 @@ async def run(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 
 def reads_now() -> bool:
     """Whether `fetch_now` works here."""
-    return connections["default"].vendor == "sqlite"
+    return _vendor(_settings()["ENGINE"]) == "sqlite"
 
 
 def fetch_now(query: str) -> tuple[Any, ...] | None:
@@ -57,10 +59,23 @@ def fetch_now(query: str) -> tuple[Any, ...] | None:
     Raises:
         sqlite3.Error: the database cannot be read.
     """
-    path = str(connections["default"].settings_dict["NAME"])
+    path = str(_settings()["NAME"])
     with _lock:
         row: tuple[Any, ...] | None = _read_only_connection(path).execute(query).fetchone()
     return row
+
+
+def _settings() -> dict[str, Any]:
+    """Those of the database, past Django's connections: on an event loop every task would be made one of its own, which
+    takes longer than the reading."""
+    found: dict[str, Any] = connections.settings["default"]
+    return found
+
+
+@functools.cache
+def _vendor(engine: str) -> str:
+    vendor: str = load_backend(engine).DatabaseWrapper.vendor
+    return vendor
 
 
 def _read_only_connection(path: str) -> sqlite3.Connection:
