@@ -84,7 +84,7 @@ class Changes:
     `most_listening` bounds the subscriptions that are open at once, over all clients.
     """
 
-    def __init__(self, caller_of: Callable[[RequestContext], Asked], most_listening: int = 1024) -> None:
+    def __init__(self, caller_of: Callable[[RequestContext], Asked], most_listening: int = 700) -> None:
         self._caller_of = caller_of
         self._most_listening = most_listening
         self._listeners: dict[int, _Listener] = {}

@@ -92,20 +92,23 @@ class Http:
         if request.method not in allowed:
             told = ", ".join(allowed)
             raise Refused.because(HTTPStatus.METHOD_NOT_ALLOWED, f"Here is only {told}", {"Allow": told})
-        message = None
+        message, body = None, b""
         if request.method == "POST":
             gate.check_form(request)
-            body = await whole_body(receive)
-            if body is None:
+            sent = await whole_body(receive)
+            if sent is None:
                 return
-            message = frames.read(body)
-            receive = _again(body, receive)
-        answering = transport.answer(message, request, visitor, caller, receive, send)
+            message, body = frames.read(sent), sent
+        again = _Again(body, receive)
+        answering = transport.answer(message, request, visitor, caller, again, send)
         subscribes = isinstance(message, JSONRPCRequest) and message.method == "subscriptions/listen"
-        if request.method == "GET" or subscribes:
-            await _while_welcome(answering, visitor, transport)
-        else:
-            await answering
+        try:
+            if request.method == "GET" or subscribes:
+                await _while_welcome(answering, visitor, transport)
+            else:
+                await answering
+        finally:
+            again.end()
 
 
 async def _while_welcome(answering: Coroutine[Any, Any, None], visitor: Visitor, transport: Transport) -> None:
@@ -149,11 +152,21 @@ async def _refused(error: Exception, scope: Scope) -> Refused:
     return Refused.by(await engine.report(error, door=DOOR, where=where), gate.place(scope))
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
-    """Give a body that has been read once more, and after it whatever follows."""
-    waiting = [body]
+class _Again:
+    """Gives a body that has been read once more, and after it whatever follows, until the request is answered.
 
-    async def given() -> Message:
-        return {"type": "http.request", "body": waiting.pop(), "more_body": False} if waiting else await receive()
+    A session holds on to its latest request. What stands behind that, as the connection, is let go with the answer.
+    """
 
-    return given
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive: Receive | None = receive
+
+    async def __call__(self) -> Message:
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await self._receive() if self._receive is not None else {"type": "http.disconnect"}
+
+    def end(self) -> None:
+        self._body = self._receive = None
