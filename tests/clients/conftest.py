@@ -19,7 +19,8 @@ from tests.support.agents import copy_of
 from tests.support.processes import CHECKOUT, Home, Server, key_in
 
 MODULES = CHECKOUT / "tests" / "node" / "node_modules"
-TOOLS = ("echo", "measure", "rest")
+# `read_result` is offered to everybody.
+TOOLS = ("climb", "echo", "measure", "order", "read_result", "rest")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -15,7 +15,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ToolsListChanged
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, TextContent, ToolListChangedNotification
+from mcp_types import INVALID_PARAMS, ElicitResult, TextContent, ToolListChangedNotification
 
 from tests.clients.conftest import TOOLS, Site
 from tests.support.agents import LEGACY, MODERN
@@ -67,6 +67,34 @@ async def test_lists_calls_and_sees_failures(connect: Connect, mode: str) -> Non
             with pytest.raises(MCPError, match=f"Unknown tool: {name}") as unknown:
                 await client.call_tool(name, {})
             assert unknown.value.code == INVALID_PARAMS
+
+
+async def test_hears_of_progress_and_is_asked(connect: Connect) -> None:
+    told: list[tuple[float, float | None, str | None]] = []
+
+    async def progressed(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, total, message))
+
+    async def asked(context: object, params: Any) -> ElicitResult:
+        assert params.message == "Which size?"
+        return ElicitResult(action="accept", content={"size": 42})
+
+    async with connect(elicitation_callback=asked) as client:
+        await client.call_tool("climb", {"steps": 3}, progress_callback=progressed)
+        assert told == [(step, 3, f"step {step}") for step in (1, 2, 3)]
+        answer = await client.call_tool("order", {})
+        assert answer.content == [TextContent(text="accept 42 False")]
+
+
+async def test_reads_resources_and_gets_prompts(connect: Connect) -> None:
+    async with connect() as client:
+        assert "toolhub://tools" in [resource.uri for resource in (await client.list_resources()).resources]
+        read = (await client.read_resource("toolhub://tools/measure")).contents[0]
+        assert "Measure a text." in getattr(read, "text", "")
+        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["compare"]
+        filled = await client.get_prompt("compare", {"one": "a", "other": "bb"})
+        assert isinstance(filled.messages[0].content, TextContent)
+        assert filled.messages[0].content.text == "Measure 'a' and 'bb', and say which is longer."
 
 
 async def test_runs_many_calls_at_once(connect: Connect) -> None:

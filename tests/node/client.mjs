@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { text } from "node:stream/consumers";
 
 const given = JSON.parse(await text(process.stdin));
-const { Client, StdioClientTransport, StreamableHTTPClientTransport } = await library(given.library);
+const { Client, StdioClientTransport, StreamableHTTPClientTransport, elicitation } = await library(given.library);
 
 // The clients collect notifications for 300 ms before they list anew.
 const DEBOUNCE_MS = 300;
@@ -23,6 +23,8 @@ if (given.broken) await check("is told what is wrong with a hub that is not read
 });
 
 const connected = client({ listChanged: { tools: { onChanged: (error, tools) => changed(error, tools) } } });
+let answering = () => ({ action: "cancel" });
+connected.setRequestHandler(elicitation, ({ params }) => answering(params));
 
 await check("connects", async () => {
   await connected.connect(over(given.hub));
@@ -74,6 +76,42 @@ await check("is refused a tool outside its key as one that does not exist", asyn
   }
 });
 
+await check("is told how far a call has got", async () => {
+  const told = [];
+  const answer = await call("climb", { steps: 4 }, { onprogress: (progress) => told.push(progress) });
+  assert.equal(answer.content[0].text, "up");
+  const expected = [1, 2, 3, 4].map((step) => ({ progress: step, total: 4, message: `step ${step}` }));
+  assert.deepEqual(told, expected);
+});
+
+await check("puts a question to its user", async () => {
+  answering = ({ message, requestedSchema }) => {
+    assert.equal(message, "Which size?");
+    assert.deepEqual(Object.keys(requestedSchema.properties), ["size", "gift"]);
+    return { action: "accept", content: { size: 42, gift: true } };
+  };
+  assert.equal((await call("order", {})).content[0].text, "accept 42 True");
+  answering = () => ({ action: "decline" });
+  assert.equal((await call("order", {})).content[0].text, "decline");
+});
+
+await check("reads about a tool", async () => {
+  const { resources } = await connected.listResources();
+  assert.ok(resources.some((resource) => resource.uri === "toolhub://tools"));
+  const { contents } = await connected.readResource({ uri: "toolhub://tools/measure" });
+  assert.match(contents[0].text, /Measure a text\./);
+  await failure(connected.readResource({ uri: "toolhub://tools/calculate" }));
+});
+
+await check("gets a prompt", async () => {
+  const { prompts } = await connected.listPrompts();
+  assert.deepEqual(prompts.map((prompt) => prompt.name), ["compare"]);
+  const asked = { ref: { type: "ref/prompt", name: "compare" }, argument: { name: "other", value: "mea" } };
+  assert.deepEqual((await connected.complete(asked)).completion.values, ["measure"]);
+  const { messages } = await connected.getPrompt({ name: "compare", arguments: { one: "a", other: "bb" } });
+  assert.equal(messages[0].content.text, "Measure 'a' and 'bb', and say which is longer.");
+});
+
 await check("runs many calls at once", async () => {
   const texts = Array.from({ length: 50 }, (_, number) => "x".repeat(number + 1));
   const answers = await Promise.all(texts.map((text) => call("measure", { text })));
@@ -112,9 +150,12 @@ await check("leaves", () => within(3000, connected.close()));
 
 async function library(name) {
   if (name === "client") {
-    return { ...(await import("@modelcontextprotocol/client")), ...(await import("@modelcontextprotocol/client/stdio")) };
+    const parts = [await import("@modelcontextprotocol/client"), await import("@modelcontextprotocol/client/stdio")];
+    return Object.assign({ elicitation: "elicitation/create" }, ...parts);
   }
+  const { ElicitRequestSchema } = await import("@modelcontextprotocol/sdk/types.js");
   return {
+    elicitation: ElicitRequestSchema,
     ...(await import("@modelcontextprotocol/sdk/client/index.js")),
     ...(await import("@modelcontextprotocol/sdk/client/stdio.js")),
     ...(await import("@modelcontextprotocol/sdk/client/streamableHttp.js")),
@@ -124,7 +165,7 @@ async function library(name) {
 function client(options = {}) {
   const eras = { legacy: {}, auto: { versionNegotiation: { mode: "auto" } } };
   const era = eras[given.era] ?? { versionNegotiation: { mode: { pin: given.era } } };
-  return new Client({ name: "toolhub-tests", version: "1" }, { capabilities: {}, ...era, ...options });
+  return new Client({ name: "toolhub-tests", version: "1" }, { capabilities: { elicitation: {} }, ...era, ...options });
 }
 
 function over({ url, key, command }) {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from toolhub import Hints, NotFoundError, tool
+from toolhub import Completes, Context, Hints, NotFoundError, prompt, tool
 
 
 class Measured(TypedDict):
@@ -23,6 +23,33 @@ async def measure(text: str) -> Measured:
     if not text.strip():
         raise NotFoundError("There is nothing to measure")
     return {"text": text, "length": len(text), "longest": max(text.split(), key=len) if " " in text else None}
+
+
+class Order(BaseModel):
+    size: int
+    gift: bool = False
+
+
+@tool(hints=Hints(read_only=True))
+async def climb(ctx: Context, steps: int) -> str:
+    """Say how far it has got."""
+    for step in range(1, steps + 1):
+        ctx.progress(step, steps, f"step {step}")
+        await asyncio.sleep(0.01)
+    return "up"
+
+
+@tool(hints=Hints(read_only=True))
+async def order(ctx: Context) -> str:
+    """Ask the person behind the agent."""
+    reply = await ctx.elicit("Which size?", Order)
+    return f"{reply.action} {reply.data.size} {reply.data.gift}" if reply.accepted else reply.action
+
+
+@prompt(tools=["measure"])
+def compare(one: str, other: Annotated[str, Completes("toolhub://tools/{name}")]) -> str:
+    """Compare two texts."""
+    return f"Measure {one!r} and {other!r}, and say which is longer."
 
 
 @tool
