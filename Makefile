@@ -46,7 +46,7 @@ setup-node:  ## fetch the MCP clients that others wrote, and a Node.js that runs
 	@scripts/node.sh
 
 .PHONY: test-mcp
-test-mcp: dev  ## let them meet a hub: conformance suite, Inspector, SDKs; and 10,000 lines of nonsense
+test-mcp: dev  ## let them meet a hub: conformance suite, Inspector, SDKs; and very much nonsense
 	@$(BIN)/python -m pytest -m mcp -o console_output_style=count -v tests/clients tests/e2e $(ARGS)
 
 .PHONY: mutants
