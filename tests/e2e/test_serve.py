@@ -189,6 +189,14 @@ def test_sends_answers_without_delay() -> None:
         assert listener.proto == socket.IPPROTO_TCP, "else asyncio leaves Nagle's algorithm on: 40 ms a request"
 
 
+@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="there is no /proc to read it from")
+def test_may_open_as_many_files_as_the_system_lets_it(ready: Home) -> None:
+    with ready.serving() as server:
+        limits = Path(f"/proc/{server.process.pid}/limits").read_text()
+    [files] = [line.split() for line in limits.splitlines() if line.startswith("Max open files")]
+    assert files[3] == files[4]
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_names_a_home_that_cannot_be_written(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import ipaddress
 import os
@@ -26,7 +27,7 @@ DRAIN_SECONDS: Final = 10
 
 
 class Command(HubCommand):
-    help = "Start the hub with admin and REST API; on first use also set everything up."
+    help = "Start the hub with admin, REST and MCP; on first use also set everything up."
     needs_ready = False
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -50,6 +51,7 @@ class Command(HubCommand):
             # A session lives in one process, and its requests would come to another.
             os.environ["TOOLHUB_MCP_SESSIONS"] = "0"
         refuse_exposure(host)
+        allow_all_files()
         listener = listen(host, port)
         report = installation.set_up(self.tell)
         if report is not None and (report.added or report.changed or report.returned or report.retired):
@@ -124,6 +126,20 @@ class Command(HubCommand):
             server.run(sockets=[listener])
         if not server.started and workers == 1:
             raise Stop("the server could not start; the log above says why", 1)
+
+
+def allow_all_files() -> None:
+    """Let this process have as many open files as the system lets it: every stream of an agent is one.
+
+    What it is allowed without asking is often 1,024, and idle streams alone would use that up.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows knows no such limit.
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # Some systems promise more than they allow.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def refuse_exposure(host: str) -> None:
