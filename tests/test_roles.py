@@ -18,7 +18,11 @@ pytestmark = pytest.mark.django_db
 ALL = ("add", "change", "delete", "view")
 # Written by the hub itself or by Django, and changed by nobody.
 NOBODY = {
-    *(f"tools_app.{verb}_{model}" for verb in ALL for model in ("chore", "idempotencykey", "keytoolset", "revision")),
+    *(
+        f"tools_app.{verb}_{model}"
+        for verb in ALL
+        for model in ("chore", "idempotencykey", "keyconnection", "keytoolset", "revision")
+    ),
     *(f"tools_app.{verb}_tooltag" for verb in ALL),
     *(
         f"tools_app.{verb}_{model}"

@@ -24,7 +24,7 @@ WRITES = Hints(read_only=False, destructive=False)
 DESTROYS = Hints(read_only=False, destructive=True)
 
 
-def within(*toolsets: str, **kinds: bool) -> Caller:
+def within(*toolsets: str, **kinds: Any) -> Caller:
     return access.caller_of_process(Reach(frozenset(toolsets) if toolsets else None, **kinds))
 
 

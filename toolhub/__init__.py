@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from tools_app.accounts import ConnectionKind
     from tools_app.content import Audio, EmbeddedResource, Image, ResourceLink
     from tools_app.errors import (
         ApiError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "tools_app.tool": ("Caller", "Context", "Example", "Hints", "Pack", "Tool", "ToolParameter", "tool"),
+    "tools_app.accounts": ("ConnectionKind",),
     "tools_app.content": ("Audio", "EmbeddedResource", "Image", "ResourceLink"),
     "tools_app.offer": ("Completes",),
     "tools_app.http": ("ApiClient", "Page", "Refused", "Response", "WebClient"),
@@ -66,6 +68,7 @@ __all__ = [
     "Caller",
     "Completes",
     "ConfigurationError",
+    "ConnectionKind",
     "Context",
     "Elicit",
     "EmbeddedResource",

@@ -8,7 +8,8 @@
     def test_reads_well_to_an_agent():
         assert testing.findings(forecast) == []
 
-Needs no database and no hub. An answer is what the tool says, as JSON: the short one where there is a short one,
+Needs no database and no hub. A tool of a pack with a connection asks the upstream that the pack's own variables name,
+so a test sets those. An answer is what the tool says, as JSON: the short one where there is a short one,
 without the wrapper and guidance that the hub adds.
 """
 
@@ -17,8 +18,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import os
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_core import to_jsonable_python
 
@@ -29,6 +31,9 @@ from tools_app.offer import Offer
 from tools_app.redaction import one_line
 from tools_app.schemas import parts_of
 from tools_app.tool import RAW_PARAMETER, Caller, Context, Tool
+
+if TYPE_CHECKING:
+    from tools_app.http import ApiClient
 
 SECONDS: Final = 30.0
 MOST_LINES: Final = 4
@@ -47,7 +52,15 @@ def context(tool: Tool, *, seconds: float = SECONDS, caller: Caller | None = Non
         caller=caller or Caller("local", "local:test", "test", EVERYTHING),
         deadline=Deadline(seconds),
         log=logging.getLogger(f"tools_app.tool.{tool.name}"),
+        upstream=_upstream(tool),
     )
+
+
+def _upstream(tool: Tool) -> ApiClient | None:
+    """What the variables of its pack lead to, as in a hub that is started with them."""
+    kind = tool.connection_kind
+    url, secret = (os.environ.get(name, "") for name in (kind.url_variable, kind.secret_variable)) if kind else ("", "")
+    return kind.client(url, secret) if kind and url and secret else None
 
 
 def call(tool: Tool | Offer, /, **arguments: Any) -> Any:
@@ -84,6 +97,9 @@ async def _called(what: Tool | Offer, arguments: dict[str, Any], *, in_thread: b
         if deadline.expired() and isinstance(error, TimeoutError):
             raise ToolTimeoutError.after(round(SECONDS * 1000), writes=tool.hints.writes) from error
         raise ToolExecutionError.of(tool.name, error, f"{type(error).__name__}: {error}") from error
+    finally:
+        if about.upstream is not None:
+            await about.upstream.close()
 
 
 def _runnable(what: Tool | Offer) -> Tool:

@@ -115,7 +115,9 @@ def _caller_of_token(claims: Mapping[str, Any]) -> Caller:
 def caller_of_user(user: Any) -> Caller:
     """A person in the admin, limited by the permissions of the user."""
     scopes = {scope for permission, granted in _SCOPES_OF.items() if user.has_perm(permission) for scope in granted}
-    return Caller("user", f"user:{user.pk}", user.get_username(), frozenset(scopes))
+    # Whoever sets connections up may use them; everybody else has those of the environment.
+    reach = Reach(connections=None) if user.has_perm("tools_app.change_connection") else EVERYWHERE
+    return Caller("user", f"user:{user.pk}", user.get_username(), frozenset(scopes), reach)
 
 
 def caller_of_process(reach: Reach = EVERYWHERE) -> Caller:
@@ -148,7 +150,8 @@ def _look_up(hashes: list[str]) -> _Known:
 
 def _reach(key: ApiKey) -> Reach:
     toolsets = frozenset(toolset.name for toolset in key.toolsets.all())
-    return Reach(toolsets or None, writes=key.may_write, destroys=key.may_destroy)
+    through = frozenset(key.connection_names)
+    return Reach(toolsets or None, writes=key.may_write, destroys=key.may_destroy, connections=through)
 
 
 def forget() -> None:

@@ -18,12 +18,15 @@ from typing import Any, Final
 
 from django.db import DatabaseError, InterfaceError, connection
 
-from tools_app import conf, database, sources
+from tools_app import accounts, conf, connections, database, sources
+from tools_app.accounts import Account, ConnectionKind
+from tools_app.connections import Accounts
 from tools_app.errors import AuthorizationError, Refusal, StorageBusyError
 from tools_app.models import ToolRecord, Toolset, ToolTag, revision
 from tools_app.policies import Rate
 from tools_app.reach import Choice, Reach
 from tools_app.registry import Loaded, LoadProblem, Registry
+from tools_app.schemas import Schema
 from tools_app.tool import Caller, Hints, Pack, Tool, folded
 
 
@@ -46,6 +49,8 @@ class Entry:
     policy: Policy
     tool: Tool | None
     refusal: Refusal | None
+    # The accounts at its upstream: all of them, or the caller's.
+    accounts: tuple[Account, ...] = ()
 
     @property
     def folded_name(self) -> str:
@@ -62,6 +67,28 @@ class Entry:
     @property
     def hints(self) -> Hints:
         return self.tool.hints if self.tool else Hints()
+
+    @property
+    def connection_kind(self) -> ConnectionKind | None:
+        return self.tool.connection_kind if self.tool else None
+
+    @property
+    def input_schema(self) -> Schema:
+        """What callers send. It is the tool's own, but where they have several accounts they say which to use."""
+        if self.tool is None:
+            return {}
+        kind = self.tool.connection_kind
+        if kind is None:
+            return self.tool.input_schema
+        return accounts.with_choice(self.tool.input_schema, kind, self.accounts, writes=self.tool.hints.writes)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The accounts that its schema offers; none where there is no choice."""
+        if len(self.accounts) < 2:
+            return ()
+        writes = self.hints.writes
+        return tuple(account.name for account in self.accounts if not account.obstacle(writes=writes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +190,7 @@ class Snapshot:
     def seen_by(self, caller: Caller) -> Snapshot:
         """What there is for this caller. What it may see and not use says so; for whoever sees the same, the same."""
         reach = caller.reach
-        if reach.everything:
+        if reach.everything and (reach.connections is None or not self.has_accounts):
             return self
         view = self._views.get(reach)
         if view is None:
@@ -209,21 +236,46 @@ class Snapshot:
     def callable(self) -> tuple[Entry, ...]:
         return tuple(entry for entry in self.all if entry.callable)
 
+    def accounts_of(self, pack: str) -> tuple[Account, ...]:
+        """The accounts at the upstream of a pack's tools."""
+        return next((entry.accounts for entry in self.entries.values() if entry.pack == pack and entry.accounts), ())
+
+    @cached_property
+    def has_accounts(self) -> bool:
+        """Whether it can make a difference which connections a caller may use."""
+        return any(entry.accounts for entry in self.entries.values())
+
     @cached_property
     def digest(self) -> str:
         """Differs exactly when agents see something else."""
         seen = hashlib.sha256()
         for entry in self.callable:
-            seen.update(f"{entry.name} {entry.title} {entry.tags} {entry.definition_hash}\n".encode())
+            shown = (entry.name, entry.title, entry.tags, entry.definition_hash, *entry.choices)
+            seen.update(f"{shown}\n".encode())
         return seen.hexdigest()
 
 
 def _limited(entry: Entry, reach: Reach) -> Entry:
+    if entry.accounts:
+        entry = _through(entry, reach)
     kind = reach.lacks(entry.hints)
     if not kind:
         return entry
     error = AuthorizationError.beyond(entry.name, kind)
     return replace(entry, refusal=Refusal(error.message, error.next_step))
+
+
+def _through(entry: Entry, reach: Reach) -> Entry:
+    """With those accounts alone that the caller may use; without one, it may not be called."""
+    mine = tuple(account for account in entry.accounts if reach.through(account.name))
+    kind, writes = entry.connection_kind, entry.hints.writes
+    if kind is None or len(mine) == len(entry.accounts):
+        return entry
+    refusal = entry.refusal
+    if refusal is None or refusal == accounts.refusal(kind, entry.accounts, writes=writes):
+        # What is wrong with the accounts of others is not for this caller to know.
+        refusal = accounts.refusal(kind, mine, writes=writes)
+    return replace(entry, accounts=mine, refusal=refusal)
 
 
 # Toolsets are few, and so are the ways in which keys combine them.
@@ -335,11 +387,13 @@ def _build(number: int, registry: Registry) -> Snapshot:
     entries: dict[str, Entry] = {}
     names: dict[str, str] = {}
     unset: dict[str, list[str]] = {}
+    known = Accounts()
     for record in ToolRecord.objects.present():
         loaded = registry.get(record.name)
         if loaded is not None and loaded.tool.folded_name != record.folded_name:
             loaded = None  # The name is an alias of another tool now.
-        entries[record.folded_name] = _entry(record, loaded, registry, tuple(tags.get(record.pk, ())), unset)
+        entry = _entry(record, loaded, registry, tuple(tags.get(record.pk, ())), unset)
+        entries[record.folded_name] = _connected(entry, known)
         names[record.folded_name] = record.folded_name
     for key, entry in entries.items():
         for alias in entry.tool.aliases if entry.tool else ():
@@ -371,6 +425,20 @@ def _entry(
     )
 
 
+def _connected(entry: Entry, known: Accounts) -> Entry:
+    """With the accounts that there are, for tools that need one."""
+    pack = entry.tool.pack if entry.tool else None
+    if pack is None or pack.connection is None:
+        return entry
+    kind = pack.connection
+    found, refusal = known.of(pack.name, kind), entry.refusal
+    if refusal is None and not found:
+        refusal = accounts.not_configured(kind, connections.missing(kind))
+    elif refusal is None:
+        refusal = accounts.refusal(kind, found, writes=entry.hints.writes)
+    return replace(entry, accounts=found, refusal=refusal)
+
+
 def _refusal(record: ToolRecord, tool: Tool | None, registry: Registry, unset: dict[str, list[str]]) -> Refusal | None:
     """Why the tool cannot be called now; None when it can."""
     if not record.enabled:
@@ -379,7 +447,7 @@ def _refusal(record: ToolRecord, tool: Tool | None, registry: Registry, unset: d
         return _not_loaded(record, registry.problems)
     if tool.pack is not None and tool.pack.requires:
         if tool.pack.name not in unset:
-            unset[tool.pack.name] = conf.unset(list(tool.pack.requires))
+            unset[tool.pack.name] = conf.unset(tool.pack.requires)
         if missing := unset[tool.pack.name]:
             return Refusal(f"not configured: {', '.join(missing)}", f"Ask an operator to set {', '.join(missing)}.")
     return None

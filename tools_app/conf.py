@@ -6,11 +6,15 @@ takes the same names from that project's settings, or these defaults.
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
 from django.conf import settings
+
+log = logging.getLogger("tools_app.conf")
 
 DEFAULTS: Final[dict[str, Any]] = {
     "TOOLHUB_NAME": "toolhub",
@@ -72,6 +76,26 @@ def given(name: str) -> bool:
     return name in os.environ and (names is None or name in names)
 
 
-def unset(names: tuple[str, ...] | list[str]) -> list[str]:
-    """Which of a pack's own environment variables are missing. They belong to the pack, not to the settings."""
-    return [name for name in names if not os.environ.get(name, "").strip()]
+def own(name: str) -> str:
+    """A pack's own environment variable, or what stands in the file that `NAME_FILE` names; empty where neither is.
+
+    They belong to the pack, not to the settings: a wrong one keeps its tools away, and never the hub from starting.
+    """
+    if found := os.environ.get(name, "").strip():
+        return found
+    file = os.environ.get(f"{name}_FILE", "").strip()
+    try:
+        return Path(file).read_text(encoding="utf-8").strip() if file else ""
+    except (OSError, UnicodeDecodeError) as error:
+        log.warning("%s_FILE: %s cannot be read: %r", name, file, error)
+        return ""
+
+
+def is_on(name: str) -> bool:
+    """Whether a pack's own environment variable says yes."""
+    return own(name).lower() in ("1", "true", "yes", "on")
+
+
+def unset(names: Iterable[str]) -> list[str]:
+    """Which of a pack's own environment variables are missing."""
+    return [name for name in names if not own(name)]

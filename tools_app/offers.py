@@ -85,11 +85,15 @@ def of(seen: Snapshot, reach: Reach) -> Offers:
     return offers
 
 
-def entry(offer: Offer, runner: FunctionTool | None = None) -> Entry:
-    """An offer, or what completes an argument of it, as the engine runs tools."""
+def entry(offer: Offer, seen: Snapshot, runner: FunctionTool | None = None) -> Entry:
+    """An offer, or what completes an argument of it, as the engine runs tools.
+
+    Nobody can say which account it is to use: it has the caller's only one, or none.
+    """
     tool = runner or offer.runner
     pack = offer.pack.name if offer.pack else ""
     now = timezone.now()
+    accounts = seen.accounts_of(pack)
     return Entry(
         name=tool.name,
         title=tool.title,
@@ -106,11 +110,14 @@ def entry(offer: Offer, runner: FunctionTool | None = None) -> Entry:
         policy=effective_policy(ToolRecord(), tool),
         tool=tool,
         refusal=None,
+        accounts=accounts if len(accounts) == 1 else (),
     )
 
 
 def _is_there(offer: Offer, pack: str, seen: Snapshot, reach: Reach) -> bool:
     if offer.pack is not None and conf.unset(list(offer.pack.requires)):
+        return False
+    if offer.pack is not None and offer.pack.connection is not None and not seen.accounts_of(pack):
         return False
     for name in offer.tools:
         tool = seen.find(name)

@@ -50,20 +50,31 @@ class Choice:
         )
 
 
+# The connection of each pack that the hub was started with. Everybody has it, to whom nobody gave another.
+ENVIRONMENT: Final = "environment"
+
+
 @dataclass(frozen=True)
 class Reach:
-    """What a caller may use: the tools of any of the toolsets (None: all tools), as far as they are of these kinds.
+    """What a caller may use: the tools of any of the toolsets (None: all tools), as far as they are of these kinds,
+    through these connections (None: all).
 
-    Toolsets go by name. What is in them is looked up when it is needed, so that a change is true at once.
+    Toolsets and connections go by name. What they are is looked up when it is needed, so that a change is true at
+    once.
     """
 
     toolsets: frozenset[str] | None = None
     writes: bool = True
     destroys: bool = True
+    connections: frozenset[str] | None = frozenset({ENVIRONMENT})
 
     @property
     def everything(self) -> bool:
+        """All tools, of all kinds."""
         return self.toolsets is None and self.writes and self.destroys
+
+    def through(self, connection: str) -> bool:
+        return self.connections is None or connection in self.connections
 
     def lacks(self, effects: Effects) -> str:
         """What is missing to use a tool that does this to the world: `write`, `destroy` or nothing."""

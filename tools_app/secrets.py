@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from django.conf import settings
 
 if TYPE_CHECKING:
-    from cryptography.fernet import MultiFernet
+    from cryptography.fernet import Fernet, MultiFernet
 
 BRAND: Final = "thub"
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -91,13 +91,31 @@ def unsealed(kept: str, seconds: int) -> bytes | None:
         return None
 
 
+def rotated(kept: bytes) -> bytes | None:
+    """The same under the first key, as it is where it was so already; None when it cannot be decrypted."""
+    from cryptography.fernet import InvalidToken
+
+    try:
+        _keys()[0].decrypt(kept)
+    except InvalidToken:
+        plain = decrypted(kept)
+        return None if plain is None else encrypted(plain)
+    return kept
+
+
 def _fernet() -> MultiFernet:
     # An agent waits for the start of this process, and most never need it.
-    from cryptography.fernet import Fernet, MultiFernet
+    from cryptography.fernet import MultiFernet
+
+    return MultiFernet(_keys())
+
+
+def _keys() -> list[Fernet]:
+    from cryptography.fernet import Fernet
 
     given = getattr(settings, "TOOLHUB_ENCRYPTION_KEY", "") or settings.SECRET_KEY
     keys = [hmac.digest(key.strip().encode(), _STORED, hashlib.sha256) for key in given.split(",") if key.strip()]
-    return MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in keys])
+    return [Fernet(base64.urlsafe_b64encode(key)) for key in keys]
 
 
 def _hmac(secret: str, key: str) -> str:

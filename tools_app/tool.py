@@ -26,10 +26,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, overload
 
 from tools_app import signatures
+from tools_app.accounts import PARAMETER as CONNECTION_PARAMETER
+from tools_app.accounts import ConnectionKind
 from tools_app.answers.budget import FEWEST_TOKENS
 from tools_app.checker import Checker
 from tools_app.deadline import Deadline
-from tools_app.errors import AnswerNotFoundError, InvalidArgumentsError
+from tools_app.errors import AnswerNotFoundError, ConfigurationError, InvalidArgumentsError
 from tools_app.icons import Icon, IconError, icon
 from tools_app.policies import Rate
 from tools_app.questions import LEVELS, NOBODY, Client, Elicit, Question, Reply, Sample, Sampled
@@ -38,6 +40,7 @@ from tools_app.schemas import Schema, SchemaError, faults, take_messages
 
 if TYPE_CHECKING:
     from tools_app.answers import Asked
+    from tools_app.http import ApiClient
     from tools_app.offer import Offer
     from tools_app.prompt import Prompt
     from tools_app.resource import Resource
@@ -146,6 +149,19 @@ class Context:
     log: logging.Logger | logging.LoggerAdapter[logging.Logger]
     client: Client = NOBODY
     answers: Answers = NOTHING_KEPT
+    # The name of the account at the upstream that this call uses, and what speaks to it.
+    connection: str = ""
+    upstream: ApiClient | None = None
+
+    @property
+    def http(self) -> ApiClient:
+        """The way to the upstream, for tools of a pack that says which connection it needs."""
+        if self.upstream is None:
+            raise ConfigurationError(
+                f"{self.tool} has no connection that it could use",
+                next_step="Its pack must declare one; what is no tool needs a caller who may use exactly one.",
+            )
+        return self.upstream
 
     def remaining(self) -> float:
         """Seconds until the deadline of this call."""
@@ -339,6 +355,9 @@ class Tool:
         self.input_schema, messages = take_messages(schema)
         if self.minimal is not None:
             self._add_raw()
+        if self.connection_kind is not None and CONNECTION_PARAMETER in self.input_schema.get("properties", {}):
+            # Callers choose their account by that name.
+            raise self._wrong(f"a tool whose pack has connection= may not have a parameter `{CONNECTION_PARAMETER}`")
         self.picture = self._picture(function)
         self.checker = Checker(self.input_schema, messages)
         self.output_checker = Checker(self.output_schema) if self.output_schema is not None else None
@@ -410,6 +429,11 @@ class Tool:
     @property
     def parameters(self) -> list[ToolParameter]:
         return ToolParameter.all_of(self.input_schema)
+
+    @property
+    def connection_kind(self) -> ConnectionKind | None:
+        """The kind of account at an upstream that the tool needs, if it needs one."""
+        return self.pack.connection if self.pack else None
 
     @property
     def upstream(self) -> str:
@@ -502,14 +526,17 @@ class SchemaTool(Tool):
 class Pack:
     """Tools that are shipped together.
 
-    `requires` names the environment variables without which none of them can work: until they are set, the tools
-    are listed for operators as unavailable, with what is missing. `icon` stands for all tools that have none.
+    `connection` is the kind of account at an upstream that they need; each call gets a client of the one it uses, as
+    `ctx.http`. `requires` names the environment variables without which none of them can work. Until that is there,
+    the tools are listed for operators as unavailable, with what is missing.
+    `icon` stands for all tools that have none.
     """
 
     name: str
     version: str = "1.0.0"
     title: str = ""
     description: str = ""
+    connection: ConnectionKind | None = None
     requires: Sequence[str] = ()
     timeout: float | None = None
     retries: int | None = None
@@ -518,6 +545,11 @@ class Pack:
     tools: list[Tool] = field(default_factory=list)
     offers: list[Offer] = field(default_factory=list)
     broken: list[DefinitionError] = field(default_factory=list)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The environment variables that the hub reads for it."""
+        return (*self.requires, *(self.connection.variables if self.connection is not None else ()))
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):

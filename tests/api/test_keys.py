@@ -154,4 +154,4 @@ def test_queries_do_not_grow_with_the_list(root: Rest, statements: list[str], nu
 
     assert len(root.get("/v1/keys").json()["keys"]) == number + 2
 
-    assert len([sql for sql in statements if sql.startswith("SELECT") and "tools_app_revision" not in sql]) == 2
+    assert len([sql for sql in statements if sql.startswith("SELECT") and "tools_app_revision" not in sql]) == 3

@@ -79,11 +79,11 @@ def test_listkeys_tells_everything_but_the_key(tmp_path: Path) -> None:
     assert json.loads(home.run("listkeys", "--json").stdout) == []
     secret = last_line(home.run("addkey", "agent\x1b[31m", "--scope", "tools:list", "--no-destructive").stdout)
     head, row = home.run("listkeys").stdout.splitlines()
-    columns = ["NAME", "PREFIX", "STATE", "OWNER", "SCOPES", "TOOLSETS", "KINDS", "EXPIRES", "LAST USED"]
-    assert re.split("  +", head) == columns
+    columns = ["NAME", "PREFIX", "STATE", "OWNER", "SCOPES", "TOOLSETS", "CONNECTIONS", "KINDS"]
+    assert re.split("  +", head) == [*columns, "EXPIRES", "LAST USED"]
     prefix = secret[5:13]
-    shown = ["agent\N{REPLACEMENT CHARACTER}[31m", prefix, "works", "-", "tools:list", "all", "read, write"]
-    assert re.split("  +", row) == [*shown, "never", "never"]
+    shown = ["agent\N{REPLACEMENT CHARACTER}[31m", prefix, "works", "-", "tools:list", "all", "environment"]
+    assert re.split("  +", row) == [*shown, "read, write", "never", "never"]
     assert "\x1b" not in row, "a name does not write to the terminal"
     (key,) = json.loads(home.run("listkeys", "--json").stdout)
     assert key["prefix"] == prefix

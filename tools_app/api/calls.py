@@ -37,6 +37,7 @@ class CallItem(Shown):
     id: str
     tool: str
     tool_version: str
+    connection: str | None = Field(description="The account at the upstream that it used")
     door: Call.Door
     caller: CallerShown
     status: Call.Status
@@ -72,6 +73,7 @@ class CallsQuery(QueryString):
     status: Call.Status | None = optional()
     code: Word | None = optional("Only calls that ended with this error code")
     door: Call.Door | None = optional()
+    connection: Word | None = optional("Only calls that used this connection")
     caller: Word | None = optional("Only calls of this caller, by its id, like `key:3`; needs `admin:*`")
     since: Moment | None = optional("Only calls that began then or later")
     until: Moment | None = optional("Only calls that began before")
@@ -84,6 +86,7 @@ class CallsQuery(QueryString):
             "status": self.status,
             "code": self.code,
             "door": self.door,
+            "connection": self.connection,
             "caller_id": self.caller,
             "started_at__gte": self.since,
             "started_at__lt": self.until,
@@ -126,6 +129,7 @@ def _item(call: Call) -> dict[str, Any]:
         "id": call.id,
         "tool": call.tool_name,
         "toolVersion": call.tool_version,
+        "connection": call.connection or None,
         "door": call.door,
         "caller": {"kind": call.caller_kind, "id": call.caller_id, "name": call.caller_name},
         "status": call.status,

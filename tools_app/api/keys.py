@@ -21,11 +21,13 @@ from tools_app.api.routing import StrictRouter
 from tools_app.api.tools import Rate, RateDecision
 from tools_app.errors import NotFoundError
 from tools_app.models import ApiKey
+from tools_app.reach import ENVIRONMENT
 
 router = StrictRouter(tags=["keys"])
 
 Scope = Literal["tools:list", "tools:read", "tools:execute", "tools:manage", "admin:*"]
 ToolsetName = Annotated[str, Field(min_length=1, max_length=64)]
+ConnectionName = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 class KeyItem(Shown):
@@ -36,6 +38,7 @@ class KeyItem(Shown):
     state: Literal["works", "expired", "revoked"]
     scopes: list[Scope]
     toolsets: list[str] = Field(description="Outside of these no tool exists for the key; empty: all tools")
+    connections: list[str] = Field(description="The accounts at upstreams that it may use, and no others")
     may_write: bool
     may_destroy: bool
     rate_limit: Rate | None
@@ -64,6 +67,11 @@ class KeyRequest(Body):
     name: str = Field(min_length=1, max_length=100, json_schema_extra=NOT_BLANK)
     scopes: list[Scope] = Field(default=["tools:list", "tools:read", "tools:execute"], max_length=20)
     toolsets: list[ToolsetName] = Field(default=[], max_length=100, description="None: all tools")
+    connections: list[ConnectionName] = Field(
+        default=[ENVIRONMENT],
+        max_length=100,
+        description=f"The accounts at upstreams that it may use; {ENVIRONMENT}: those that the hub was started with",
+    )
     may_write: bool = Field(default=True, description="Whether it may use tools that write")
     may_destroy: bool = Field(default=True, description="Whether it may use tools that destroy, if it may write")
     rate_limit: RateDecision | None = Field(default=None, description="Of all requests; null: what the settings say")
@@ -105,6 +113,7 @@ async def create_key(request: HttpRequest, body: KeyRequest) -> HttpResponse:
             actor=str(caller),
             scopes=body.scopes,
             toolsets=body.toolsets,
+            connections=body.connections,
             may_write=body.may_write,
             may_destroy=body.may_destroy,
             rate=(rate.max, rate.time_window // 1000) if rate else None,
@@ -136,7 +145,7 @@ async def revoke_key(request: HttpRequest, key_id: str, body: Revocation) -> Htt
 
 
 def _rows() -> QuerySet[ApiKey]:
-    return ApiKey.objects.select_related("owner").prefetch_related("toolsets")
+    return ApiKey.objects.select_related("owner").prefetch_related("toolsets", "connections")
 
 
 def _found(key_id: str) -> ApiKey:
@@ -158,6 +167,7 @@ def _item(key: ApiKey) -> dict[str, Any]:
         "state": key.state(timezone.now()),
         "scopes": key.scopes,
         "toolsets": sorted(toolset.name for toolset in key.toolsets.all()),
+        "connections": key.connection_names,
         "mayWrite": key.may_write,
         "mayDestroy": key.may_destroy,
         "rateLimit": {"max": rate.most, "timeWindow": round(rate.seconds * 1000)} if rate else None,

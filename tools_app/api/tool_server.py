@@ -9,6 +9,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 
 from tools_app import access, catalog
+from tools_app.accounts import PARAMETER
 from tools_app.answers import with_outline
 from tools_app.api import openapi
 from tools_app.api.answers import answer_unless_known
@@ -40,8 +41,8 @@ async def describe_tools(request: HttpRequest) -> HttpResponse:
 def document(entries: Iterable[Entry]) -> Document:
     tools = [(entry, entry.tool) for entry in entries if entry.tool is not None]
     schemas: dict[str, Schema] = {"Failure": openapi.failure_schema()}
-    for _, tool in tools:
-        schemas[f"{tool.name}.arguments"] = _placed(tool.input_schema, f"{tool.name}.arguments")
+    for entry, tool in tools:
+        schemas[f"{tool.name}.arguments"] = _placed(entry.input_schema, f"{tool.name}.arguments")
         schemas[f"{tool.name}.result"] = _placed(_result(tool), f"{tool.name}.result")
     return {
         "openapi": "3.1.0",
@@ -65,8 +66,9 @@ def document(entries: Iterable[Entry]) -> Document:
 def _operation(entry: Entry, tool: Tool) -> dict[str, Any]:
     body: dict[str, Any] = {"schema": _reference(f"{tool.name}.arguments")}
     if tool.examples:
+        chosen = {PARAMETER: entry.choices[0]} if entry.choices else {}
         body["examples"] = {
-            f"example{number}": {"summary": example.description, "value": dict(example.parameters)}
+            f"example{number}": {"summary": example.description, "value": {**chosen, **example.parameters}}
             for number, example in enumerate(tool.examples, 1)
         }
     called = {
@@ -79,7 +81,7 @@ def _operation(entry: Entry, tool: Tool) -> dict[str, Any]:
         "summary": entry.title,
         "description": entry.description,
         "parameters": [openapi.idempotency_key()],
-        "requestBody": {"required": bool(tool.input_schema.get("required")), "content": {"application/json": body}},
+        "requestBody": {"required": bool(entry.input_schema.get("required")), "content": {"application/json": body}},
         "responses": {"200": called} | {str(status): openapi.failure_reference(status) for status in _FAILURES},
     }
     return operation | {"tags": [entry.category]} if entry.category else operation

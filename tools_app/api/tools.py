@@ -19,6 +19,7 @@ from tools_app.api.routing import StrictRouter
 from tools_app.catalog import Entry
 from tools_app.errors import ToolNotFoundError
 from tools_app.models.tools import POLICY
+from tools_app.tool import ToolParameter
 
 router = StrictRouter(tags=["tools"])
 
@@ -257,7 +258,7 @@ def shown(entry: Entry) -> dict[str, Any]:
         "name": entry.name,
         "title": entry.title,
         "description": entry.description,
-        "parameters": [parameter.as_dict() for parameter in tool.parameters] if tool else [],
+        "parameters": [parameter.as_dict() for parameter in ToolParameter.all_of(entry.input_schema)],
         "version": entry.version,
         "category": entry.category,
         "tags": entry.tags,
@@ -266,7 +267,7 @@ def shown(entry: Entry) -> dict[str, Any]:
         "registeredAt": timestamp(entry.registered_at),
         "available": entry.callable,
         "annotations": tool.hints.as_dict() if tool else None,
-        "inputSchema": tool.input_schema if tool else None,
+        "inputSchema": entry.input_schema if tool else None,
     }
     if entry.refusal is not None:
         item["unavailableReason"] = entry.refusal.reason

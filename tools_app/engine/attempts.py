@@ -7,16 +7,20 @@ import inspect
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from tools_app import conf, redaction
+from tools_app.accounts import Account
 from tools_app.engine.guards import Guards, Place
 from tools_app.engine.workers import Workers
 from tools_app.errors import ToolError, ToolExecutionError, ToolTimeoutError
 from tools_app.policies import Backoff
 from tools_app.questions import Asked
 from tools_app.tool import Context, Tool
+
+if TYPE_CHECKING:
+    from tools_app.http import ApiClient
 
 log = logging.getLogger("tools_app.calls")
 
@@ -33,6 +37,14 @@ class Plan:
     timeout_ms: int
     retries: int
     backoff: Backoff
+    # Whose limits it shares; empty where it needs nothing outside the hub.
+    upstream: str
+
+    def through(self, account: Account, client: ApiClient) -> Plan:
+        """The same, with an account at the upstream."""
+        own = client.for_call(self.context.call_id, self.context.remaining)
+        context = replace(self.context, connection=account.name, upstream=own)
+        return replace(self, context=context, upstream=account.upstream)
 
     def again_after(self, error: ToolError, attempt: int) -> float | None:
         """Seconds until the next attempt, or None: it would not help, do harm, or come too late."""
@@ -65,7 +77,7 @@ class Attempts:
     async def _until_it_works(self, plan: Plan, before: Before, deadline: asyncio.Timeout) -> Any:
         attempt = 0
         while True:
-            place = await self._guards.upstream(plan.tool.upstream).enter() if plan.tool.upstream else None
+            place = await self._guards.upstream(plan.upstream).enter() if plan.upstream else None
             held = _Held(place)
             try:
                 await before()

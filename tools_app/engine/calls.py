@@ -16,6 +16,7 @@ from tools_app.engine import answers, replies
 from tools_app.engine.answers import Answer
 from tools_app.engine.attempts import Attempts, Plan
 from tools_app.engine.cache import Cache
+from tools_app.engine.clients import Clients
 from tools_app.engine.fitting import Fitting, Reading, Shelf
 from tools_app.engine.guards import Guards
 from tools_app.engine.journal import Journal
@@ -104,6 +105,7 @@ class Calls:
         self.guards = Guards()
         self.cache = Cache(conf.value("TOOLHUB_CACHE_BYTES"))
         self.shelf = Shelf()
+        self.clients = Clients()
         self._attempts = Attempts(self.workers, self.guards)
         self.closing = False
         self._under_way: set[asyncio.Task[Any]] = set()
@@ -160,7 +162,7 @@ class Calls:
         self,
         one: Record,
         name: str,
-        arguments: Mapping[str, Any] | None,
+        arguments: object,
         options: Options,
         client: Client,
         offered: Entry | None,
@@ -173,6 +175,7 @@ class Calls:
         entry = _allowed(offered or _found(await catalog.fresh(), name, caller), caller)
         tool = one.resolved(entry)
         options.check()
+        account, arguments = one.connected(entry, arguments)
         given, raw = one.given(tool, arguments)
         converted = tool.checked(given)
         cached = bool(entry.policy.cache_seconds) and options.idempotency_key is None
@@ -183,6 +186,8 @@ class Calls:
         plan = one.plan(
             entry, tool, converted, client, reading, options.timeout_ms, options.retries, options.retry_delay_ms
         )
+        if account is not None:
+            plan = plan.through(account, await self.clients.of(account))
         if options.dry_run:
             return _result(one, entry, answers.own(self._outlook(entry, plan, given)))
         self.guards.count(caller.id, entry.name, _rate(entry, caller))
@@ -218,6 +223,7 @@ class Calls:
             except TimeoutError:
                 log.warning("%d calls did not end in %.0f s", len(self._under_way), seconds)
         self.workers.close()
+        await self.clients.close()
         await asyncio.get_running_loop().run_in_executor(None, self.journal.close, 5.0)
 
     async def _fitted(self, one: Record, tool: Tool, answer: Answer, tokens: int, options: Options) -> Answer:
@@ -240,7 +246,7 @@ class Calls:
 
     async def _cached(self, one: Record, entry: Entry, plan: Plan, given: Mapping[str, Any], raw: bool) -> Answer:
         # With the definition: what a tool said before it was changed, it need not say now.
-        key = json_text.digest([entry.name, entry.definition_hash, given])
+        key = json_text.digest([entry.name, entry.definition_hash, given, one.account.mark if one.account else ""])
         try:
             answer, theirs = await self.cache.answer(
                 key, entry.policy.cache_seconds, lambda: self._run(one, plan, raw), plan.context.remaining
@@ -262,7 +268,8 @@ class Calls:
             "timeoutMs": plan.timeout_ms,
             "retries": plan.retries if tool.hints.repeatable else 0,
             "policy": entry.policy.as_dict(),
-            "upstream": self.guards.state(tool.upstream) if tool.upstream else None,
+            "connection": plan.context.connection or None,
+            "upstream": self.guards.state(plan.upstream) if plan.upstream else None,
         }
 
 

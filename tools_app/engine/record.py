@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from tools_app import conf, database, json_text, redaction
+from tools_app import accounts, conf, database, json_text, redaction
+from tools_app.accounts import PARAMETER, Account
 from tools_app.catalog import Entry
 from tools_app.deadline import Deadline
 from tools_app.engine import answers, replies
@@ -31,6 +32,7 @@ from tools_app.errors import (
     Problem,
     ShuttingDownError,
     StorageBusyError,
+    ToolDisabledError,
     ToolError,
     ToolExecutionError,
     ToolNotFoundError,
@@ -56,6 +58,7 @@ class Record:
         self.dry = dry
         self.quiet = quiet
         self.attempts = 0
+        self.account: Account | None = None
         self._journal = journal
         self._begun = time.monotonic()
         self._began = False
@@ -97,6 +100,32 @@ class Record:
         self._writes, self._repeatable = tool.hints.writes, tool.hints.repeatable
         return tool
 
+    def connected(self, entry: Entry, arguments: object) -> tuple[Account | None, object]:
+        """The account that this call uses, and the arguments without its name.
+
+        Raises:
+            InvalidArgumentsError: there are several, and none is named.
+            AuthorizationError: one is named that this caller may not use, or that is not there.
+            ToolDisabledError: it cannot be used now.
+        """
+        tool, mine = entry.tool, entry.accounts
+        if tool is None or not mine:
+            return None, arguments
+        named: Any = None
+        if isinstance(arguments, Mapping) and PARAMETER in arguments:
+            arguments = dict(arguments)
+            named = arguments.pop(PARAMETER)
+        account = accounts.chosen(mine, named)
+        if account is None:
+            rest = dict(arguments) if isinstance(arguments, Mapping) else {}
+            wrong = accounts.not_chosen(named)
+            raise InvalidArgumentsError(problems=[wrong, *tool.checker.problems(tool.checker.with_defaults(rest))])
+        if why := account.obstacle(writes=tool.hints.writes):
+            raise ToolDisabledError.named(entry.name, why, accounts.ASK)
+        self.account = account
+        self.call.connection = account.name
+        return account, arguments
+
     def given(self, tool: Tool, arguments: object) -> tuple[dict[str, Any], bool]:
         """The arguments completed by defaults, and whether the full answer is wanted."""
         if arguments is None:
@@ -135,11 +164,12 @@ class Record:
             timeout_ms=timeout_ms,
             retries=policy.retries if retries is None else retries,
             backoff=Backoff(base=delay_ms / 1000),
+            upstream=tool.upstream,
         )
 
     async def earlier(self, key: str, given: Mapping[str, Any]) -> Said | None:
         """What an earlier call with this key was told; None when this is the first, which will claim the key."""
-        request = json_text.digest([self.call.tool_name, given])
+        request = json_text.digest([self.call.tool_name, given, self.call.connection])
         try:
             async with asyncio.timeout(PATIENCE):
                 said = await database.run(replies.earlier, key, self.caller.id, request, repeatable=self._repeatable)

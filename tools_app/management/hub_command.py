@@ -5,13 +5,39 @@ from __future__ import annotations
 import sys
 from typing import Any, Never
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError
 
 from tools_app import installation
 from tools_app.errors import ToolError
+from tools_app.models import Connection
+from tools_app.reach import ENVIRONMENT
 
 REFUSED = 2
+
+
+def add_connection_option(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--connection",
+        action="append",
+        dest="connections",
+        metavar="NAME",
+        help="only these accounts at upstreams; may be repeated; without it, those of the environment",
+    )
+
+
+def through(connections: list[str] | None) -> frozenset[str]:
+    """What `--connection` says.
+
+    Raises:
+        Stop: there is no connection of that name.
+    """
+    if connections is None:
+        return frozenset({ENVIRONMENT})
+    known = {ENVIRONMENT, *Connection.objects.values_list("name", flat=True)}
+    if unknown := [name for name in connections if name not in known]:
+        raise Stop(f"there is no connection {unknown[0]!r}; there are: {', '.join(sorted(known))}", REFUSED)
+    return frozenset(connections)
 
 
 class Stop(Exception):

@@ -67,7 +67,7 @@ async def _values(
         return ()
     if isinstance(source, str):
         return await _like(source, argument, typed, known, seen, caller)
-    entry = offers.entry(offer, source)
+    entry = offers.entry(offer, seen, source)
     given = {"value": typed, "arguments": dict(known)}
     taken = {name: value for name, value in given.items() if name in source.input_schema["properties"]}
     timeout_ms = min(PATIENCE_MS, entry.policy.timeout_ms)

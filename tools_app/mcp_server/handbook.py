@@ -42,7 +42,7 @@ def page(entry: Entry) -> str:
     lines += [entry.description, ""]
     if tool is None:
         return _finished(lines)
-    lines += ["## Parameters", "", *_parameters(tool.input_schema), ""]
+    lines += ["## Parameters", "", *_parameters(entry.input_schema), ""]
     if tool.examples:
         lines += ["## Examples", ""]
         for example in tool.examples:

@@ -107,7 +107,8 @@ def listed_output(tool: Tool) -> dict[str, Any] | None:
 
 def _key(entry: Entry) -> _Key:
     """Two entries with the same key look the same on the wire."""
-    return entry.name, entry.definition_hash, entry.title, entry.description, entry.category, entry.tags
+    shown = entry.name, entry.definition_hash, entry.title, entry.description, entry.category, entry.tags
+    return *shown, entry.choices
 
 
 def _checked(entry: Entry, *, modern: bool) -> WireTool | None:
@@ -129,7 +130,7 @@ def _wire(entry: Entry, tool: Tool) -> WireTool:
     wire: WireTool = {
         "name": entry.name,
         "description": entry.description,
-        "inputSchema": tool.input_schema,
+        "inputSchema": entry.input_schema,
         "annotations": tool.hints.as_dict(),
         "_meta": {
             "toolhub/version": entry.version,

@@ -35,7 +35,7 @@ async def get_prompt(asking: Asking, params: GetPromptRequestParams) -> Any:
     seen = (await catalog.fresh()).seen_by(caller)
     prompt = find(params.name, seen, asking)
     try:
-        result = await asking.run(offers.entry(prompt), prompt.read(params.arguments or {}))
+        result = await asking.run(offers.entry(prompt, seen), prompt.read(params.arguments or {}))
     except InvalidArgumentsError as error:
         raise MCPError(INVALID_PARAMS, error.message, results.wire_form(error)) from error
     messages = await asyncio.gather(

@@ -73,7 +73,7 @@ async def contents(uri: str, seen: Snapshot, asking: Asking) -> tuple[list[dict[
     if found is None:
         raise _nothing(uri)
     resource, values = found
-    result = await asking.run(offers.entry(resource), resource.read(values))
+    result = await asking.run(offers.entry(resource, seen), resource.read(values))
     pieces = [piece["resource"] for piece in result.answer.content or ()]
     # What stands at another URI says so; the rest stands where it was asked for.
     whole = [{**piece, "uri": uri if piece["uri"] == resource.uri else piece["uri"]} for piece in pieces]

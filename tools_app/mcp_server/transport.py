@@ -138,4 +138,4 @@ def _asked(context: RequestContext) -> Asked:
 def _schema(name: str) -> Mapping[str, Any] | None:
     """What a tool takes, as far as there is one of that name for whoever asks in this context."""
     entry = _seen.get().find(name)
-    return entry.tool.input_schema if entry is not None and entry.tool is not None else None
+    return entry.input_schema if entry is not None and entry.tool is not None else None

@@ -40,6 +40,9 @@ class Call(models.Model):
     caller_kind = models.CharField(max_length=8)
     caller_id = models.CharField(max_length=64)
     caller_name = models.CharField("caller", max_length=150)
+    connection = models.CharField(
+        max_length=64, blank=True, default="", db_default="", help_text="The account at the upstream that it used."
+    )
     status = models.CharField(max_length=12, choices=Status.choices)
     code = models.CharField(max_length=40, blank=True)
     error = models.CharField(max_length=1000, blank=True)
@@ -69,6 +72,9 @@ class Call(models.Model):
             models.Index(fields=["tool_name", "-started_at"], name="call_of_tool"),
             models.Index(fields=["caller_id", "-started_at"], name="call_of_caller"),
             models.Index(fields=["status", "-started_at"], name="call_by_status"),
+            models.Index(
+                fields=["connection", "-started_at"], name="call_by_connection", condition=~models.Q(connection="")
+            ),
         ]
 
     def __str__(self) -> str:

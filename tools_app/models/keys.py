@@ -10,9 +10,11 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.functions import Now
 
+from tools_app.models.connections import Connection
 from tools_app.models.tools import MAX_RATE_CALLS, MAX_RATE_SECONDS
 from tools_app.models.toolsets import Toolset
 from tools_app.policies import Rate
+from tools_app.reach import ENVIRONMENT
 
 
 def default_scopes() -> list[str]:
@@ -40,6 +42,15 @@ class ApiKey(models.Model):
         related_name="keys",
         blank=True,
         help_text="Outside of these no tool exists for the key. None: all tools.",
+    )
+    connections = models.ManyToManyField(
+        Connection, through="KeyConnection", related_name="keys", blank=True, help_text="The accounts that it may use."
+    )
+    uses_environment = models.BooleanField(
+        "may use the connections of the environment",
+        default=True,
+        db_default=True,
+        help_text="Those that the hub was started with.",
     )
     may_write = models.BooleanField(
         "may use tools that write", default=True, db_default=True, help_text="Off: only tools that say they only read."
@@ -107,6 +118,12 @@ class ApiKey(models.Model):
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
     @property
+    def connection_names(self) -> list[str]:
+        """Of all that it may use, that of the environment first."""
+        own = sorted(connection.name for connection in self.connections.all())
+        return [ENVIRONMENT, *own] if self.uses_environment else own
+
+    @property
     def rate(self) -> Rate | None:
         if self.rate_calls is None or self.rate_seconds is None:
             return None
@@ -124,3 +141,16 @@ class KeyToolset(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key_id}:{self.toolset_id}"
+
+
+class KeyConnection(models.Model):
+    """A connection of a key. When the connection goes, the key has one less, and no other in its place."""
+
+    key = models.ForeignKey(ApiKey, on_delete=models.CASCADE)
+    connection = models.ForeignKey(Connection, on_delete=models.CASCADE)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["key", "connection"], name="connection_once_per_key")]
+
+    def __str__(self) -> str:
+        return f"{self.key_id}:{self.connection_id}"

@@ -24,9 +24,14 @@ WATCHED: Final[dict[str, tuple[str, ...]]] = {
     "tools_app_definition": ("body", "approved_at"),
     "tools_app_apikey": (
         "name", "hash", "scopes", "expires_at", "revoked_at", "may_write", "may_destroy", "rate_calls", "rate_seconds",
+        "uses_environment",
     ),
     "tools_app_toolset": ("name", "packs", "categories", "tags", "names", "read_only"),
     "tools_app_keytoolset": ("key_id", "toolset_id"),
+    "tools_app_connection": (
+        "name", "pack", "url", "sealed", "read_only", "allow_http", "timeout_ms", "enabled",
+    ),
+    "tools_app_keyconnection": ("key_id", "connection_id"),
 }  # fmt: skip
 
 

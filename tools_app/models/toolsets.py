@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from tools_app.reach import Choice
 from tools_app.tool import NAME, folded
 
-_LIKE_A_TOOL: Final = RegexValidator(
+LIKE_A_TOOL: Final = RegexValidator(
     rf"\A{NAME.pattern}\Z", "Lowercase letters, numbers, hyphens and underscores, the first a letter; at most 64."
 )
 
@@ -19,7 +19,7 @@ _LIKE_A_TOOL: Final = RegexValidator(
 class Toolset(models.Model):
     """The tools that any of the selectors fits; all tools where there is none. It grows with the tools."""
 
-    name = models.CharField(max_length=64, unique=True, validators=[_LIKE_A_TOOL])
+    name = models.CharField(max_length=64, unique=True, validators=[LIKE_A_TOOL])
     description = models.CharField(max_length=500, blank=True)
     packs = models.JSONField(default=list, blank=True, help_text="Every tool of these packs.")
     categories = models.JSONField(default=list, blank=True, help_text="Every tool of these categories.")

@@ -12,9 +12,10 @@ from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from tools_app import governance
-from tools_app.management.hub_command import HubCommand
+from tools_app.management.hub_command import HubCommand, add_connection_option
 from tools_app.models import ApiKey
 from tools_app.models.keys import after
+from tools_app.reach import ENVIRONMENT
 
 _DAYS: Final = re.compile(r"([1-9][0-9]{0,4})d")
 _RATE: Final = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
@@ -40,6 +41,7 @@ class Command(HubCommand):
             metavar="NAME",
             help="only these tools; may be repeated",
         )
+        add_connection_option(parser)
         parser.add_argument("--read-only", action="store_true", help="only tools that say they change nothing")
         parser.add_argument("--no-destructive", action="store_true", help="only tools that say they destroy nothing")
         parser.add_argument(
@@ -55,6 +57,7 @@ class Command(HubCommand):
         name: str,
         scopes: list[str] | None,
         toolsets: list[str],
+        connections: list[str] | None,
         read_only: bool,
         no_destructive: bool,
         rate: tuple[int, int] | None,
@@ -66,6 +69,7 @@ class Command(HubCommand):
             actor=f"command:{getpass.getuser()}",
             scopes=scopes,
             toolsets=toolsets,
+            connections=[ENVIRONMENT] if connections is None else connections,
             may_write=not read_only,
             may_destroy=not no_destructive,
             rate=rate,
@@ -79,6 +83,8 @@ def _in_words(key: ApiKey) -> str:
     said = ", ".join(key.scopes)
     if toolsets := ", ".join(toolset.name for toolset in key.toolsets.all()):
         said += f", in {toolsets}"
+    if (names := key.connection_names) != [ENVIRONMENT]:
+        said += f", through {', '.join(names)}"
     if not key.may_write:
         said += ", reading only"
     elif not key.may_destroy:

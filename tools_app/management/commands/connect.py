@@ -19,7 +19,7 @@ from tools_app import conf, governance, installation, redaction, secrets
 from tools_app.management import handshake, launch
 from tools_app.management.clients import CLIENTS, DECIDED, Client, Entry, Machine
 from tools_app.management.config_file import ConfigFile, Unfit
-from tools_app.management.hub_command import REFUSED, HubCommand, Stop
+from tools_app.management.hub_command import REFUSED, HubCommand, Stop, add_connection_option, through
 from tools_app.models import ApiKey
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -36,6 +36,7 @@ class Plan:
     url: str | None
     toolsets: list[str]
     read_only: bool
+    connections: list[str] | None
 
     def entry(self, key: str) -> Entry:
         """What the client is told."""
@@ -43,6 +44,7 @@ class Plan:
             entry = self.client.over_http(self.url, key)
         else:
             chosen = [word for toolset in self.toolsets for word in ("--toolset", toolset)]
+            chosen += [word for connection in self.connections or () for word in ("--connection", connection)]
             command = launch.command(["runmcp", *chosen, *(["--read-only"] if self.read_only else [])])
             entry = self.client.over_stdio(command, launch.environment())
         if "${" in json.dumps(entry):
@@ -72,6 +74,7 @@ class Command(HubCommand):
             help="only these tools; repeatable",
         )
         add("--read-only", action="store_true", help="only tools that say they change nothing")
+        add_connection_option(parser)
         place = parser.add_mutually_exclusive_group()
         place.add_argument("--user", action="store_true", help="for everything the user does there; the default")
         place.add_argument("--project", type=Path, metavar="DIR", help="for the project in this directory")
@@ -170,7 +173,8 @@ def _plan(client: Client, **options: Any) -> Plan:
     elif path is None and client.user_file is not None:
         path = client.user_file(Machine.this())
     file = ConfigFile(path.expanduser().absolute(), client.member) if path is not None else None
-    return Plan(client, file, options["name"], url, options["toolsets"], options["read_only"])
+    chosen = options["toolsets"], options["read_only"], options["connections"]
+    return Plan(client, file, options["name"], url, *chosen)
 
 
 def _own_address() -> str:
@@ -236,7 +240,13 @@ def _new_key(plan: Plan, undo: ExitStack, *, checks: bool) -> str:
     while name in taken:
         number += 1
         name = f"{plan.client.name}-{number}"
-    key, secret = governance.create_key(name, actor=_actor(), toolsets=plan.toolsets, may_write=not plan.read_only)
+    key, secret = governance.create_key(
+        name,
+        actor=_actor(),
+        toolsets=plan.toolsets,
+        connections=through(plan.connections),
+        may_write=not plan.read_only,
+    )
     undo.callback(governance.revoke_key, key, actor=_actor(), reason="it did not come to be used")
     return secret
 

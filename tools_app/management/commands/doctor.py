@@ -10,10 +10,12 @@ from django.core.checks import run_checks
 from django.db import DatabaseError, connection
 from django.db.models.functions import Now
 
-from tools_app import catalog, conf, engine, installation, sources
+from tools_app import catalog, conf, connections, engine, installation, sources
+from tools_app.catalog import Snapshot
+from tools_app.errors import Refusal
 from tools_app.installation import NotReady, Schema
 from tools_app.management.hub_command import HubCommand
-from tools_app.models import ApiKey, ErrorLog, Process, revision
+from tools_app.models import ApiKey, Connection, ErrorLog, Process, revision
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,17 @@ def _of_tools() -> Iterator[Finding]:
         yield Finding(False, f"not loaded: {problem}", cure)
 
 
+def _of_refusals(snapshot: Snapshot) -> Iterator[Finding]:
+    """Why tools that are switched on cannot be called. What many tools of a pack lack is said once."""
+    refused: dict[tuple[str, Refusal], list[str]] = {}
+    for entry in snapshot.all:
+        if entry.refusal is not None and entry.enabled:
+            refused.setdefault((entry.pack, entry.refusal), []).append(entry.name)
+    for (pack, refusal), names in refused.items():
+        what = f"{len(names)} tools of {pack}" if len(names) > 1 else names[0]
+        yield Finding(False, f"{what}: {refusal.reason}", refusal.next_step)
+
+
 def _of_data() -> Iterator[Finding]:
     missing = revision.missing_triggers(connection)
     yield Finding(
@@ -93,9 +106,11 @@ def _of_data() -> Iterator[Finding]:
     )
     snapshot = catalog.current()
     yield Finding(True, f"{len(snapshot.callable)} of {len(snapshot.all)} tools can be called")
-    for entry in snapshot.all:
-        if entry.refusal is not None and entry.enabled:
-            yield Finding(False, f"{entry.name}: {entry.refusal.reason}", entry.refusal.next_step)
+    yield from _of_refusals(snapshot)
+    kinds = connections.kinds(sources.registry())
+    for one in Connection.objects.filter(enabled=True):
+        if fault := connections.fault(one, kinds.get(one.pack)):
+            yield Finding(False, f"connection {one.name}: {fault}", "Mend it in the admin, or switch it off there.")
     unsynced = [loaded.tool.name for loaded in sources.registry() if snapshot.find(loaded.tool.name) is None]
     if unsynced:
         yield Finding(False, f"not written down yet: {', '.join(unsynced[:5])}", "Run `toolhub synctools`.")

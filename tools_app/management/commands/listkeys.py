@@ -22,7 +22,10 @@ class Command(HubCommand):
 
     def handle(self, *args: Any, as_json: bool, **options: Any) -> None:
         now = timezone.now()
-        keys = [_described(key, now) for key in ApiKey.objects.select_related("owner").prefetch_related("toolsets")]
+        keys = [
+            _described(key, now)
+            for key in ApiKey.objects.select_related("owner").prefetch_related("toolsets", "connections")
+        ]
         if as_json:
             self.stdout.write(json.dumps(keys, indent=2, ensure_ascii=False))
         elif not keys:
@@ -40,6 +43,7 @@ def _described(key: ApiKey, now: datetime) -> dict[str, Any]:
         "owner": key.owner.get_username() if key.owner else None,
         "scopes": key.scopes,
         "toolsets": [toolset.name for toolset in key.toolsets.all()],
+        "connections": key.connection_names,
         "mayWrite": key.may_write,
         "mayDestroy": key.may_destroy,
         "rateLimit": {"max": key.rate.most, "seconds": key.rate.seconds} if key.rate else None,
@@ -49,12 +53,12 @@ def _described(key: ApiKey, now: datetime) -> dict[str, Any]:
 
 
 def _table(keys: list[dict[str, Any]]) -> list[str]:
-    rows = [("NAME", "PREFIX", "STATE", "OWNER", "SCOPES", "TOOLSETS", "KINDS", "EXPIRES", "LAST USED")]
+    rows = [("NAME", "PREFIX", "STATE", "OWNER", "SCOPES", "TOOLSETS", "CONNECTIONS", "KINDS", "EXPIRES", "LAST USED")]
     for key in keys:
         kinds = "all" if key["mayDestroy"] else "read, write" if key["mayWrite"] else "read"
         row = (key["name"], key["prefix"], key["state"], key["owner"] or "-", " ".join(key["scopes"]))
         times = (_minute(key["expiresAt"]), _minute(key["lastUsedAt"]))
-        rows.append((*row, " ".join(key["toolsets"]) or "all", kinds, *times))
+        rows.append((*row, " ".join(key["toolsets"]) or "all", " ".join(key["connections"]) or "none", kinds, *times))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(shortened(cell.ljust(width), width) for cell, width in zip(row, widths, strict=True)).rstrip()

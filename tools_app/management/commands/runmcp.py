@@ -17,10 +17,10 @@ from django.db import DatabaseError
 
 from tools_app import access, installation
 from tools_app.installation import NotReady
-from tools_app.management.hub_command import HubCommand
+from tools_app.management.hub_command import HubCommand, Stop, add_connection_option, through
 from tools_app.mcp_server import closed, wire
 from tools_app.models import Toolset
-from tools_app.reach import Reach
+from tools_app.reach import ENVIRONMENT, Reach
 
 log = logging.getLogger("tools_app.mcp")
 
@@ -39,6 +39,7 @@ class Command(HubCommand):
             "--toolset", action="append", dest="toolsets", metavar="NAME", help="only these tools; may be repeated"
         )
         parser.add_argument("--read-only", action="store_true", help="only tools that say they change nothing")
+        add_connection_option(parser)
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         wire.claim()
@@ -46,9 +47,16 @@ class Command(HubCommand):
             signal.signal(number, _leave)
         return super().execute(*args, **options)
 
-    def handle(self, *args: Any, toolsets: list[str] | None, read_only: bool, **options: Any) -> None:
-        reach = Reach(frozenset(toolsets) if toolsets else None, writes=not read_only, destroys=not read_only)
-        prepare = functools.partial(self._prepare, toolsets or [])
+    def handle(
+        self, *args: Any, toolsets: list[str] | None, read_only: bool, connections: list[str] | None, **options: Any
+    ) -> None:
+        reach = Reach(
+            frozenset(toolsets) if toolsets else None,
+            writes=not read_only,
+            destroys=not read_only,
+            connections=frozenset(connections or [ENVIRONMENT]),
+        )
+        prepare = functools.partial(self._prepare, toolsets or [], connections)
         trouble = None
         try:
             prepare()
@@ -69,11 +77,14 @@ class Command(HubCommand):
         opening = Opening(trouble, prepare) if trouble is not None else None
         asyncio.run(_served(stdio.serve(*wire.claimed(), access.caller_of_process(reach), opening)))
 
-    def _prepare(self, toolsets: list[str]) -> None:
+    def _prepare(self, toolsets: list[str], connections: list[str] | None) -> None:
         """Raises: NotReady."""
         installation.require_ready(self.tell)
         try:
             known = set(Toolset.objects.values_list("name", flat=True)) if toolsets else set()
+            through(connections)
+        except Stop as error:
+            raise NotReady(str(error)) from error
         except DatabaseError as error:
             raise NotReady.because(error) from error
         if unknown := [name for name in toolsets if name not in known]:

@@ -1,4 +1,4 @@
-"""Every change that somebody decides: switch a tool, set its policy, make a toolset or a key, call a failure resolved.
+"""Every change that somebody decides: switch a tool, set its policy, make a toolset, a connection or a key, and so on.
 
 Each is one transaction with its audit entry. Doors and commands change state here and nowhere else.
 """
@@ -18,11 +18,43 @@ from django.utils import timezone
 
 from tools_app import secrets
 from tools_app.errors import ConflictError, NotFoundError, Problem, ToolNotFoundError, ValidationError, shortened
-from tools_app.models import ApiKey, ErrorGroup, KeyToolset, ToolRecord, Toolset
+from tools_app.governance.connections import (
+    change_connection,
+    check_connection,
+    create_connection,
+    delete_connection,
+    note_check,
+    rotate_secrets,
+)
+from tools_app.models import ApiKey, Connection, ErrorGroup, KeyConnection, KeyToolset, ToolRecord, Toolset
 from tools_app.models.audit import note, note_all
 from tools_app.models.keys import default_scopes
 from tools_app.models.tools import MAX_RATE_CALLS, MAX_RATE_SECONDS, POLICY
+from tools_app.reach import ENVIRONMENT
 from tools_app.tool import folded
+
+__all__ = [
+    "SCOPES",
+    "SELECTORS",
+    "TOOLSET",
+    "change_connection",
+    "change_tool",
+    "change_toolset",
+    "check_connection",
+    "create_admin",
+    "create_connection",
+    "create_key",
+    "create_toolset",
+    "delete_connection",
+    "delete_toolset",
+    "note_check",
+    "reopen_errors",
+    "resolve_errors",
+    "revoke_key",
+    "rotate_secrets",
+    "set_enabled",
+    "set_policy",
+]
 
 SCOPES = ("tools:list", "tools:read", "tools:execute", "tools:manage", "admin:*")
 SELECTORS = ("packs", "categories", "tags", "names")
@@ -201,6 +233,7 @@ def create_key(
     actor: str,
     scopes: Sequence[str] | None = None,
     toolsets: Iterable[str] = (),
+    connections: Iterable[str] = (ENVIRONMENT,),
     may_write: bool = True,
     may_destroy: bool = True,
     rate: tuple[int, int] | None = None,
@@ -209,11 +242,13 @@ def create_key(
 ) -> tuple[ApiKey, str]:
     """Make an API key. The second value is the key itself, which nobody can ever read again.
 
-    Without toolsets it reaches every tool. A key that may not write may not destroy. `rate` is so many requests in
+    Without toolsets it reaches every tool. It uses the connections that are named here and no others, those of the
+    environment if nothing else is said. A key that may not write may not destroy. `rate` is so many requests in
     so many seconds.
 
     Raises:
-        ValidationError: the name is blank, too long or taken, the rate out of bounds, or a scope or toolset unknown.
+        ValidationError: the name is blank, too long or taken, the rate out of bounds, or a scope, toolset or
+            connection unknown.
     """
     name = name.strip()
     if not name or len(name) > 100:
@@ -231,6 +266,11 @@ def create_key(
         if unknown := sorted(wanted - {toolset.name for toolset in chosen}):
             known = ", ".join(Toolset.objects.values_list("name", flat=True)) or "none"
             raise ValidationError(f"There is no toolset {shortened(unknown[0])!r}; there are: {known}")
+        through = set(connections)
+        accounts = list(Connection.objects.select_for_update().filter(name__in=through).order_by("name"))
+        if unknown := sorted(through - {ENVIRONMENT, *(account.name for account in accounts)}):
+            known = ", ".join([ENVIRONMENT, *Connection.objects.values_list("name", flat=True)])
+            raise ValidationError(f"There is no connection {shortened(unknown[0])!r}; there are: {known}")
         if ApiKey.objects.filter(name=name).exists():
             raise ConflictError(f"A key named {name!r} exists already; revoke it, or choose another name")
         key = ApiKey.objects.create(
@@ -238,6 +278,7 @@ def create_key(
             prefix=prefix,
             hash=secrets.key_hash(secret),
             scopes=sorted(set(granted)),
+            uses_environment=ENVIRONMENT in through,
             may_write=may_write,
             may_destroy=may_write and may_destroy,
             rate_calls=rate[0] if rate else None,
@@ -246,15 +287,17 @@ def create_key(
             owner=owner,
         )
         KeyToolset.objects.bulk_create(KeyToolset(key=key, toolset=toolset) for toolset in chosen)
+        KeyConnection.objects.bulk_create(KeyConnection(key=key, connection=account) for account in accounts)
         given = {
             "scopes": key.scopes,
-            "toolsets": [toolset.name for toolset in chosen],
+            "toolsets": [toolset.name for toolset in chosen] or None,
+            "connections": None if through == {ENVIRONMENT} else sorted(through),
             "may_write": key.may_write,
             "may_destroy": key.may_destroy,
             "rate": rate and list(rate),
             "expires_at": expires_at and expires_at.isoformat(),
         }
-        changes = {part: [None, value] for part, value in given.items() if value not in (None, [])}
+        changes = {part: [None, value] for part, value in given.items() if value is not None}
         note("key.create", f"key:{name}", actor=actor, changes=changes)
     return key, secret
 

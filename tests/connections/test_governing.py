@@ -1,0 +1,222 @@
+"""Making, changing and deleting connections: what is refused, what is on record, and that no secret ever comes out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection as database
+from django.test import override_settings
+from django.utils import timezone
+
+from tests.connections.conftest import called, caller
+from tests.support.desk import Desk
+from tests.support.tools import Hub
+from tools_app import catalog, connections, governance, secrets, sources
+from tools_app.errors import ConflictError, NotFoundError, ValidationError
+from tools_app.models import AuditEntry, Connection, StoredAnswer, revision
+
+CANARY = "canary-Q7fJ2mXw"
+URL = "https://desk.example.org"
+
+
+def make(name: str = "main", **given: Any) -> Connection:
+    return governance.create_connection(
+        name, **{"pack": "desk", "url": URL, "secret": CANARY, "actor": "user:ann", **given}
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "path", "said"),
+    [
+        ({"name": "Main"}, "/name", "Lowercase letters"),
+        ({"name": "environment"}, "/name", "that of the connections from the environment"),
+        ({"name": "x" * 65}, "/name", "64"),
+        ({"pack": "builtin"}, "/pack", "No pack 'builtin' needs a connection; those that do: desk"),
+        ({"url": ""}, "/url", "blank"),
+        ({"url": "desk.example.org"}, "/url", "must begin with https:// or http://"),
+        ({"url": "http://desk.example.org"}, "/url", "must begin with https://"),
+        ({"url": "https://a:b@desk.example.org"}, "/url", "must not hold a name or password"),
+        ({"url": f"{URL}/?key={CANARY}"}, "/url", "must end before"),
+        ({"url": f"{URL}/../x"}, "/url", "must not hold"),
+        ({"url": "file:///etc/passwd"}, "/url", "must begin with"),
+        ({"timeout_ms": 5}, "/timeout_ms", "100"),
+        ({"secret": ""}, "/secret", "needs a secret"),
+        ({"secret": f"{CANARY}\nX-Admin: 1"}, "/secret", "printable ASCII"),
+        ({"secret": f" {CANARY}"}, "/secret", "printable ASCII"),
+        ({"secret": "x" * 4001}, "/secret", "4,000"),
+        ({"secret": "gehäim"}, "/secret", "printable ASCII"),
+    ],
+)
+def test_what_cannot_work_is_refused_and_its_secret_not_repeated(
+    notes: Hub, given: dict[str, Any], path: str, said: str
+) -> None:
+    with pytest.raises(ValidationError) as refused:
+        make(**given)
+    assert [problem.path for problem in refused.value.problems] == [path]
+    assert said in refused.value.message
+    assert CANARY not in str(refused.value.as_dict())
+    assert not Connection.objects.exists()
+    assert not AuditEntry.objects.filter(subject__startswith="connection").exists()
+
+
+def test_everything_is_on_record_but_the_secret(notes: Hub) -> None:
+    make(read_only=True, reason="they asked")
+    governance.change_connection("main", read_only=False, secret=f"{CANARY}2", actor="user:bob")
+    governance.change_connection("main", read_only=False, actor="user:bob")
+    governance.create_key("agent", connections=["main"], actor="test")
+    governance.delete_connection("main", actor="user:bob", reason="done")
+
+    entries = AuditEntry.objects.filter(subject="connection:main").order_by("pk")
+    told = [(entry.action, entry.actor, entry.reason, entry.changes) for entry in entries]
+    made = {"pack": "desk", "url": URL, "read_only": True, "allow_http": False, "enabled": True, "secret": "set"}
+    assert told == [
+        ("connection.create", "user:ann", "they asked", {part: [None, value] for part, value in made.items()}),
+        ("connection.change", "user:bob", "", {"read_only": [True, False], "secret": ["set", "changed"]}),
+        (
+            "connection.delete",
+            "user:bob",
+            "done",
+            {"pack": ["desk", None], "url": [URL, None], "keys": [["agent"], []]},
+        ),
+    ]
+    assert AuditEntry.objects.get(action="key.create").changes["connections"] == [None, ["main"]]
+    assert CANARY not in json.dumps(list(AuditEntry.objects.values()), default=str)
+
+
+def test_a_secret_goes_only_where_it_was_set_for(notes: Hub) -> None:
+    """Whoever can change the address would otherwise be sent the secret that they may not see."""
+    make()
+    for elsewhere in ("https://evil.example.org", "https://desk.example.org:444", "http://localhost"):
+        with pytest.raises(ValidationError) as refused:
+            governance.change_connection("main", url=elsewhere, actor="test")
+        assert refused.value.problems[0].path == "/secret"
+    assert governance.change_connection("main", url=f"{URL}/sub", actor="test") == ["url"]
+    assert governance.change_connection("main", url="https://new.example.org", secret="n3w", actor="test") == [
+        "secret",
+        "url",
+    ]
+
+
+def test_what_was_found_out_does_not_outlive_a_change(notes: Hub) -> None:
+    make()
+    governance.note_check("main", "desk", healthy=True, words="Well.", actor="test")
+    governance.change_connection("main", read_only=True, actor="test")
+    assert Connection.objects.get().healthy is True
+    governance.change_connection("main", secret="another-one", actor="test")
+    assert Connection.objects.get().healthy is None
+
+
+def test_names_are_unique_and_unknown_ones_are_said_to_be(notes: Hub) -> None:
+    make()
+    with pytest.raises(ConflictError):
+        make()
+    for change in (governance.change_connection, governance.delete_connection):
+        with pytest.raises(NotFoundError):
+            change("nobody", actor="test")
+    with pytest.raises(ValidationError, match="There is no connection 'nobody'; there are: environment, main"):
+        governance.create_key("agent", connections=["nobody"], actor="test")
+    with pytest.raises(ValidationError, match="'color' is no part"):
+        governance.change_connection("main", color="red", actor="test")
+
+
+def test_one_that_is_broken_can_still_be_switched_off(notes: Hub) -> None:
+    make()
+    Connection.objects.update(url="nonsense [")
+    assert governance.change_connection("main", enabled=False, actor="test") == ["enabled"]
+
+
+def test_counts_as_a_change_unless_only_its_health_did(notes: Hub) -> None:
+    numbers = [revision.read(database)]
+    for change in (
+        make,
+        lambda: Connection.objects.update(read_only=True),
+        lambda: Connection.objects.update(sealed=secrets.encrypted(b"other")),
+        lambda: governance.create_key("agent", connections=["main"], actor="test"),
+        lambda: governance.delete_connection("main", actor="test"),
+    ):
+        change()
+        numbers.append(revision.read(database))
+        assert numbers[-1] > numbers[-2]
+    make()
+    before = revision.read(database)
+    governance.note_check("main", "desk", healthy=False, words="Down.", actor="test")
+    assert revision.read(database) == before
+
+
+def test_no_secret_stands_in_the_database_or_in_what_is_in_memory(notes: Hub) -> None:
+    make()
+    key = bytes(Connection.objects.get().sealed)
+    assert CANARY.encode() not in key
+    assert secrets.decrypted(key) == CANARY.encode()
+    shown = repr(catalog.current().entries["list_notes"].accounts)
+    assert CANARY not in shown
+    assert key.decode() not in shown
+
+
+# ---- new keys for old secrets
+
+OLD, NEW = "old-key-of-the-hub", "new-key-of-the-hub"
+
+
+class TestRotation:
+    def rotated(self, capsys: pytest.CaptureFixture[str], code: int = 0) -> Any:
+        try:
+            call_command("rotatesecrets")
+            ended = 0
+        except SystemExit as end:
+            ended = int(end.code or 0)
+        assert ended == code
+        return capsys.readouterr()
+
+    def test_takes_everything_to_the_first_key_without_a_break(
+        self, notes: Hub, desk: Desk, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with override_settings(TOOLHUB_ENCRYPTION_KEY=OLD):
+            for name in ("ann", "bob"):
+                governance.create_connection(name, "desk", url=desk.url, secret=f"key-of-{name}-1", actor="test")
+            called("add_note", {"text": "x"}, by=caller("ann"), idempotency_key="once")
+            now = timezone.now()
+            kept = secrets.encrypted(b"a large answer")
+            StoredAnswer.objects.create(id="1", content=kept, is_text=True, size=1, created_at=now, expires_at=now)
+        with override_settings(TOOLHUB_ENCRYPTION_KEY=f"{NEW},{OLD}"):
+            catalog.forget()
+            called("list_notes", by=caller("bob"))
+            assert self.rotated(capsys).out == "4 rotated, 0 were under the first key already.\n"
+            assert self.rotated(capsys).out == "0 rotated, 4 were under the first key already.\n"
+        with override_settings(TOOLHUB_ENCRYPTION_KEY=NEW):
+            assert called("add_note", {"text": "x"}, by=caller("ann"), idempotency_key="once") == {"added": ["x"]}
+            called("list_notes", by=caller("bob"))
+            assert secrets.decrypted(bytes(StoredAnswer.objects.get().content)) == b"a large answer"
+        assert desk.keys == ["key-of-ann-1", "key-of-bob-1", "key-of-bob-1"]
+        (entry,) = AuditEntry.objects.filter(action="secrets.rotate")
+        assert entry.changes == {"rotated": [None, 4]}
+
+    def test_says_what_nobody_can_read(self, notes: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+        with override_settings(TOOLHUB_ENCRYPTION_KEY=OLD):
+            make()
+        kept = bytes(Connection.objects.get().sealed)
+        with override_settings(TOOLHUB_ENCRYPTION_KEY=NEW):
+            told = self.rotated(capsys, code=1)
+            assert told.err == "toolhub: cannot be read under any of the keys: connection main\n"
+            kind = connections.kinds(sources.registry())["desk"]
+            assert "its secret cannot be read" in connections.fault(Connection.objects.get(), kind)
+        assert bytes(Connection.objects.get().sealed) == kept
+
+
+def test_the_doctor_says_once_what_a_pack_lacks_and_what_is_broken(
+    notes: Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said() -> str:
+        with pytest.raises(SystemExit):
+            call_command("doctor")
+        return str(capsys.readouterr().out)
+
+    assert "!!  3 tools of desk: not configured: DESK_URL, DESK_KEY\n" in said()
+    make()
+    Connection.objects.update(sealed=b"nonsense")
+    told = said()
+    assert "!!  connection main: its secret cannot be read: set it again" in told
+    assert "not configured" not in told

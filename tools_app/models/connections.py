@@ -1,0 +1,49 @@
+"""Connections: accounts at upstreams, with a secret that only this hub can read."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models.functions import Now
+
+from tools_app.accounts import MOST_URL
+from tools_app.models.tools import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS
+from tools_app.models.toolsets import LIKE_A_TOOL
+
+
+class Connection(models.Model):
+    """An account of the kind that a pack needs. What the environment says is one too, and is stored nowhere."""
+
+    name = models.CharField(max_length=64, unique=True, validators=[LIKE_A_TOOL])
+    pack = models.CharField(max_length=64, help_text="Whose tools use it.")
+    url = models.CharField("address", max_length=MOST_URL, help_text="As people know it, like https://n8n.example.org")
+    sealed = models.BinaryField("secret", editable=False)
+    read_only = models.BooleanField(default=False, db_default=False, help_text="Tools that write are refused.")
+    allow_http = models.BooleanField(
+        "allow plain http",
+        default=False,
+        db_default=False,
+        help_text="Without it, an address on another machine must begin with https: everybody on the way could read.",
+    )
+    timeout_ms = models.PositiveIntegerField(
+        "time limit (ms)",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(MIN_TIMEOUT_MS), MaxValueValidator(MAX_TIMEOUT_MS)],
+        help_text="Of each request. Empty: only that of the call.",
+    )
+    enabled = models.BooleanField(default=True, db_default=True, help_text="Off: every call through it is refused.")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    updated_at = models.DateTimeField(auto_now=True, db_default=Now())
+    checked_at = models.DateTimeField(null=True, blank=True, editable=False)
+    healthy = models.BooleanField(null=True, editable=False)
+    health = models.CharField(max_length=500, blank=True, default="", db_default="", editable=False)
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+        constraints: ClassVar = [models.CheckConstraint(condition=~models.Q(name=""), name="connection_has_a_name")]
+
+    def __str__(self) -> str:
+        return self.name
