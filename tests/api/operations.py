@@ -12,6 +12,7 @@ NAMES = {
     "{call_id}": "0" * 32,
     "{key_id}": "1",
     "{toolset}": "x",
+    "{connection_id}": "main",
 }
 
 

@@ -10,6 +10,7 @@ from tools_app.api import (
     audit,
     calling,
     calls,
+    connections,
     failures,
     health,
     keys,
@@ -57,3 +58,4 @@ api.add_router("v1/errors", failures.router)
 api.add_router("v1/audit", audit.router)
 api.add_router("v1/keys", keys.router)
 api.add_router("v1/toolsets", toolsets.router)
+api.add_router("v1/connections", connections.router)

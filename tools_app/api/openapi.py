@@ -22,6 +22,7 @@ from tools_app.api.errors import (
 )
 from tools_app.api.routing import StrictRouter
 from tools_app.errors import Problem, ToolError
+from tools_app.reach import ENVIRONMENT
 from tools_app.schemas import Schema
 from tools_app.tool import NAME
 
@@ -47,12 +48,17 @@ _TAGS: Final = {
     "audit": "Who changed what, when and why.",
     "keys": "Who may come in.",
     "toolsets": "Named choices of tools, which keys can be bound to.",
+    "connections": "Accounts at upstreams. A key uses those that it is bound to, and no others.",
     "hub": "The hub itself.",
 }
 _PATH: Final[dict[str, dict[str, Any]]] = {
     "name": {"description": "The name", "schema": {"type": "string", "pattern": f"^{NAME.pattern}$"}},
     "call_id": {"description": "`callId` of an answer", "schema": {"type": "string", "minLength": 1}},
     "group_id": {"description": "The id in the list", "schema": {"type": "string", "minLength": 1}},
+    "connection_id": {
+        "description": "The id in the list",
+        "schema": {"type": "string", "pattern": f"^({ENVIRONMENT}:)?{NAME.pattern}$"},
+    },
     "key_id": {"description": "The id in the list", "schema": {"type": "string", "pattern": "^[1-9][0-9]{0,17}$"}},
 }
 _LIMIT: Final = {

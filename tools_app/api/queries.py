@@ -98,3 +98,7 @@ class QueryString(BaseModel):
         # the one is refused as unknown, and the other as a list.
         request: HttpRequest = (info.context or {})["request"]
         return {name: values[0] if len(values) == 1 else values for name, values in request.GET.lists()}
+
+
+class Removal(QueryString):
+    reason: Annotated[Text, Field(max_length=500)] | None = optional("For the audit trail")

@@ -14,7 +14,7 @@ from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import NOT_BLANK, Body, Reason
 from tools_app.api.errors import failures
-from tools_app.api.queries import QueryString, Text, optional
+from tools_app.api.queries import Removal
 from tools_app.api.routing import StrictRouter
 from tools_app.errors import NotFoundError
 from tools_app.models import Toolset
@@ -73,10 +73,6 @@ class ToolsetRequest(ToolsetChange):
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"name": "support", "tags": ["tracker"], "names": ["echo"], "readOnly": True}]}
     )
-
-
-class Removal(QueryString):
-    reason: Annotated[Text, Field(max_length=500)] | None = optional("For the audit trail")
 
 
 @router.get("", response={200: Toolsets, **failures()}, url_name="toolsets")

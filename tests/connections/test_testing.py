@@ -1,0 +1,118 @@
+"""The test of a connection: each way in which one can be wrong is said, with what helps."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.desk import Desk
+from tests.support.faultd import Faultd
+from tests.support.packs.desk import DESK
+from tests.support.tools import Hub
+from tools_app import governance, probes
+from tools_app.accounts import Account
+from tools_app.errors import NotFoundError
+from tools_app.models import AuditEntry, Connection
+
+SECRET = "key-of-ann-1"
+
+
+def found(url: str, secret: str = SECRET) -> str:
+    """What a test says of a connection that is like this."""
+    Connection.objects.all().delete()
+    governance.create_connection("ann", "desk", url=url, secret=secret, actor="test")
+    finding = probes.tested_sync("ann", actor="user:chief")
+    stored, entry = Connection.objects.get(), AuditEntry.objects.filter(action="connection.test").first()
+    assert entry is not None
+    assert (stored.healthy, stored.health) == (finding.healthy, "" if finding.healthy else str(finding))
+    assert stored.checked_at is not None
+    assert (entry.actor, entry.changes["healthy"]) == ("user:chief", [None, finding.healthy])
+    assert SECRET not in f"{finding} {entry.changes}"
+    assert finding.healthy or finding.next_step
+    return str(finding)
+
+
+def test_one_that_works_is_asked_once_and_changes_nothing(notes: Hub, desk: Desk) -> None:
+    assert found(desk.url).startswith("Desk took the secret and answered in ")
+    (asked,) = desk.requests
+    assert (asked.method, asked.target) == ("GET", "/desk/api/v1/notes?limit=1")
+
+
+@pytest.mark.parametrize(
+    ("place", "said", "step"),
+    [
+        ("status:401", "Wrong key: Desk does not accept it (401).", "Set the secret again."),
+        ("status:403", "The key may do too little: Desk refuses", "whether its interface is switched on there."),
+        ("status:404", "/status:404/api/v1/notes?limit=1 is nothing that Desk knows (404).", "Set the address"),
+        ("status:500", "Desk is in trouble itself: it answers 500.", "Look there"),
+        ("status:429", "Desk is in trouble itself: it answers 429.", "Look there"),
+        ("redirect:302", "redirects to", "Set the address to which it leads"),
+        ("html", "Wrong address: what answers there is not the interface of Desk.", "a login page"),
+        ("truncated-json", "Wrong address: what answers there is not the interface of Desk.", "Set the address"),
+        ("close", "Not reachable: Desk (ann) broke off the connection.", "Check the address"),
+    ],
+)
+def test_what_is_wrong_is_said_with_what_helps(notes: Hub, desk: Desk, place: str, said: str, step: str) -> None:
+    told = found(f"{desk.faults}/{place}")
+    assert said in told
+    assert step in told
+
+
+def test_a_wrong_key_is_told_from_a_wrong_address(notes: Hub, desk: Desk) -> None:
+    assert found(desk.url, secret="another").startswith("Wrong key: Desk does not accept it (401).")
+    assert found(desk.faults + "/desk/elsewhere").startswith("Wrong address: ")
+
+
+def test_one_that_nobody_answers(notes: Hub, desk: Desk) -> None:
+    with Faultd() as gone:
+        port = gone.port
+    assert found(f"http://127.0.0.1:{port}").startswith("Not reachable: Desk (ann) refuses connections.")
+
+
+def test_one_that_does_not_answer_in_time(notes: Hub, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "SECONDS", 0.2)
+    assert found(f"{desk.faults}/hang").startswith("Too slow: Desk (ann) did not answer within 200ms.")
+
+
+@pytest.fixture(params=["self-signed", "expired"])
+def insecure(request: pytest.FixtureRequest) -> Iterator[Faultd]:
+    with Faultd(tls=request.param) as upstream:
+        yield upstream
+
+
+def test_one_that_cannot_be_trusted_is_sent_no_key(notes: Hub, insecure: Faultd) -> None:
+    told = found(f"{insecure.url}/ok")
+    assert told.startswith("No secure connection: Desk (ann) cannot prove who it is: ")
+    assert insecure.requests == []
+
+
+def test_one_whose_secret_cannot_be_read(notes: Hub, desk: Desk) -> None:
+    governance.create_connection("ann", "desk", url=desk.url, secret=SECRET, actor="test")
+    Connection.objects.update(sealed=b"nonsense")
+    assert str(probes.tested_sync("ann", actor="test")).startswith("The secret of the connection ann cannot be read.")
+
+
+def test_one_whose_address_cannot_be_used_is_not_asked(notes: Hub) -> None:
+    account = Account("ann", "desk", DESK, "", secret="x", fault="The base URL is not one")
+    finding = asyncio.run(probes.probed(account))
+    assert str(finding) == "Wrong address: The base URL is not one. Correct it."
+
+
+@pytest.mark.usefixtures("from_environment")
+def test_that_of_the_environment_can_be_tested_too(notes: Hub, desk: Desk) -> None:
+    assert probes.tested_sync("environment:desk", actor="test").healthy
+    assert AuditEntry.objects.get(action="connection.test").subject == "connection:environment:desk"
+    for unknown in ("environment:builtin", "environment:", "environment", "nobody", "x" * 300):
+        with pytest.raises(NotFoundError):
+            probes.tested_sync(unknown, actor="test")
+
+
+def test_the_words_are_those_of_the_hub_not_of_the_pack(notes: Hub, desk: Desk) -> None:
+    def explained(_: object) -> None:
+        raise AssertionError
+
+    account = Account("ann", "desk", dataclasses.replace(DESK, explain=explained), f"{desk.url}/api/v1", secret="wrong")
+    assert asyncio.run(probes.probed(account)).words == "Wrong key: Desk does not accept it (401)."
