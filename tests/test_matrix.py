@@ -26,13 +26,14 @@ from mcp_types import ResourceTemplateReference
 
 from tests.admin.conftest import error_group, failed_call, process
 from tests.api.rest import Rest
+from tests.support.packs.desk import pack
 from tests.support.tools import Hub
 from tools_app import database, engine, governance, sources, sync
 from tools_app.api import api
 from tools_app.governance import SCOPES
 from tools_app.mcp_server import server
 from tools_app.mcp_server.changes import Changes, always
-from tools_app.models import AuditEntry, Call, ToolRecord
+from tools_app.models import AuditEntry, Call, Connection, ToolRecord
 from tools_app.roles import ADMIN, OPERATOR, VIEWER
 from tools_app.tool import Caller
 
@@ -80,6 +81,12 @@ ENDPOINTS: Final[dict[str, str]] = {
     "GET /v1/toolsets/{name}": ALL,
     "PATCH /v1/toolsets/{name}": ALL,
     "DELETE /v1/toolsets/{name}": ALL,
+    "GET /v1/connections": ALL,
+    "POST /v1/connections": ALL,
+    "GET /v1/connections/{connection_id}": ALL,
+    "PATCH /v1/connections/{connection_id}": ALL,
+    "DELETE /v1/connections/{connection_id}": ALL,
+    "POST /v1/connections/{connection_id}/test": ALL,
 }
 BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST /v1/tools/call": {"name": "echo", "parameters": {"message": "hi"}},
@@ -87,6 +94,7 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST /v1/tools/search": {"query": "echo"},
     "POST /v1/keys": {"name": "made"},
     "POST /v1/toolsets": {"name": "made"},
+    "POST /v1/connections": {"name": "made", "pack": "desk", "url": "https://desk.example.org", "secret": "s3cret"},
 }
 # Pages beside the admin, for whoever may enter it; a browser cannot send a key.
 PAGES_FOR_STAFF: Final = {"/v1/docs"}
@@ -129,8 +137,10 @@ def test_a_page_for_staff_lets_in_nobody_else(hub: Hub, page: str) -> None:
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_an_endpoint_lets_in_whom_it_should(hub: Hub, endpoint: str) -> None:
     group = error_group()
+    hub.add(*pack.tools)
     method, _, path = endpoint.partition(" ")
-    path = path.format(name="echo", toolset="x", call_id="0" * 32, key_id="0", group_id=group.pk)
+    ids = {"toolset": "x", "connection_id": "none", "call_id": "0" * 32, "key_id": "0", "group_id": group.pk}
+    path = path.format(name="echo", **ids)
     body = BODIES.get(endpoint, {})
     needed = ENDPOINTS[endpoint]
     rest, numbers = Rest(""), itertools.count()
@@ -249,6 +259,7 @@ MODELS: Final = {
     "tools_app_toolrecord": Pages(see=VIEWER, change=OPERATOR),
     "tools_app_apikey": Pages(see=ADMIN, add=ADMIN),
     "tools_app_toolset": Pages(see=ADMIN, change=ADMIN, add=ADMIN),
+    "tools_app_connection": Pages(see=ADMIN, change=ADMIN, add=ADMIN),
     "auth_user": Pages(see=ADMIN, change=ADMIN, add=ADMIN, delete=ADMIN),
     "auth_group": Pages(see=ADMIN, change=ADMIN, add=ADMIN, delete=ADMIN),
 }
@@ -264,6 +275,8 @@ PAGES: Final[dict[str, tuple[str, str]]] = {
     "autocomplete": (NOBODY, NOBODY),
     "view_on_site": (NOBODY, NOBODY),
     "tools_app_apikey_revoke": (NOBODY, ADMIN),
+    "tools_app_connection_remove": (NOBODY, ADMIN),
+    "tools_app_connection_test": (NOBODY, ADMIN),
     "tools_app_errorgroup_decide": (NOBODY, OPERATOR),
     "tools_app_toolrecord_named": (VIEWER, VIEWER),
     "tools_app_toolrecord_switch": (NOBODY, OPERATOR),
@@ -299,6 +312,7 @@ def subjects(db: None) -> dict[str, Any]:
         "tools_app_process": process().pk,
         "tools_app_toolrecord": ToolRecord.objects.get(name="echo").pk,
         "tools_app_toolset": governance.create_toolset("mine", actor="test").pk,
+        "tools_app_connection": Connection.objects.create(name="mine", pack="desk", sealed=b"").pk,
         "tools_app_apikey": governance.create_key("agent", actor="test")[0].pk,
         "auth_user": User.objects.create_user("somebody").pk,
         "auth_group": Group.objects.create(name="night shift").pk,

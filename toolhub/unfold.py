@@ -18,6 +18,7 @@ SECTIONS: Final = {
     ),
     "Access": (
         ("API keys", "key", "tools_app_apikey_changelist", "tools_app.view_apikey"),
+        ("Connections", "power", "tools_app_connection_changelist", "tools_app.view_connection"),
         ("Toolsets", "checklist", "tools_app_toolset_changelist", "tools_app.view_toolset"),
         ("Users", "person", "auth_user_changelist", "auth.view_user"),
         ("Groups", "groups", "auth_group_changelist", "auth.view_group"),

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from tests.admin.conftest import call, error_group, failed_call, process
 from tests.admin.pages import Page, page, sent
@@ -15,6 +16,7 @@ from tools_app.models import (
     ApiKey,
     AuditEntry,
     Call,
+    Connection,
     Definition,
     ErrorGroup,
     ErrorLog,
@@ -38,7 +40,7 @@ PAYLOADS = (
     "{{ xss_probe|safe }}{% debug %}<xss-probe>",
     "&lt;xss-probe&gt;<xss-probe>",
 )
-PAGES = ("toolrecord", "call", "errorgroup", "errorlog", "auditentry", "apikey", "process", "toolset")
+PAGES = ("toolrecord", "call", "errorgroup", "errorlog", "auditentry", "apikey", "process", "toolset", "connection")
 
 
 @pytest.fixture
@@ -90,6 +92,17 @@ def poisoned(db: None) -> None:
         )
         key = ApiKey.objects.create(name=payload, prefix=f"{payload[:10]}{number}", hash=str(number), scopes=[payload])
         key.toolsets.add(toolset)
+        key.connections.add(
+            Connection.objects.create(
+                name=cut,
+                pack=payload[:64],
+                url=payload,
+                sealed=b"",
+                healthy=False,
+                checked_at=timezone.now(),
+                health=payload,
+            )
+        )
 
 
 def harmless(shown: Page) -> Page:
@@ -112,7 +125,9 @@ def test_no_list_turns_text_into_markup(poisoned: None, chief: Client) -> None:
     harmless(page(chief, "/admin/"))
 
 
-@pytest.mark.parametrize("model", [ToolRecord, Call, ErrorGroup, ErrorLog, AuditEntry, ApiKey, Process, Toolset])
+@pytest.mark.parametrize(
+    "model", [ToolRecord, Call, ErrorGroup, ErrorLog, AuditEntry, ApiKey, Process, Toolset, Connection]
+)
 def test_no_page_turns_text_into_markup(poisoned: None, chief: Client, model: Any) -> None:
     for one in model.objects.all():
         shown = harmless(page(chief, f"/admin/tools_app/{model._meta.model_name}/{one.pk}/change/"))

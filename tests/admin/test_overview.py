@@ -159,7 +159,7 @@ def test_the_sidebar_offers_what_the_user_may_open(tools: None, chief: Client) -
 
     everything = [
         *("Overview", "Error groups", "Tools", "Calls", "Errors"),
-        *("API keys", "Toolsets", "Users", "Groups"),
+        *("API keys", "Connections", "Toolsets", "Users", "Groups"),
         *("Audit", "Processes"),
     ]
     assert offered(chief) == everything

@@ -13,12 +13,13 @@ pytestmark = pytest.mark.django_db
 
 LISTS = {
     "toolrecord": ("state", "effect", "pack", "tags__id__exact"),
-    "call": ("since", "tool", "caller", "code", "status"),
+    "call": ("since", "tool", "caller", "connection", "code", "status"),
     "errorgroup": ("state", "since", "tool", "code"),
     "errorlog": ("since", "tool", "code", "group", "door__exact"),
     "auditentry": ("since", "action", "subject"),
     "apikey": ("state",),
     "toolset": (),
+    "connection": (),
     "process": (),
 }
 EVERYWHERE = ("p", "q", "o", "id", "nonsense", "_facets")

@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from tools_app.admin import links
-from tools_app.admin.filters import CallerFilter, CodeFilter, StartedFilter, StatusFilter, ToolFilter
+from tools_app.admin.filters import CallerFilter, CodeFilter, ConnectionFilter, StartedFilter, StatusFilter, ToolFilter
 from tools_app.admin.journal import IDENTIFIER, JournalAdmin, tool_names
 from tools_app.models import Call, ErrorLog, Process
 
@@ -24,19 +24,20 @@ class CallAdmin(JournalAdmin[Call]):
     list_display = ("started", "tool", "shown_status", "shown_caller", "door", "took", "shown_error")
     nothing_yet = ("No call yet", "Every call of every tool is written down here, with who made it and how it ended.")
     list_display_links = None
-    list_filter = (StatusFilter, CodeFilter, "door", StartedFilter, ToolFilter, CallerFilter)
+    list_filter = (StatusFilter, CodeFilter, "door", StartedFilter, ToolFilter, CallerFilter, ConnectionFilter)
     search_fields = ("tool_name",)
     search_help_text = "Tool, call id or error id"
     fieldsets = (
         (None, {"fields": ("id", "tool", "whole_status", "shown_code", "error", "error_log")}),
-        ("When and who", {"fields": ("begun", "ended", "took", "attempts", "shown_caller", "door", "process")}),
+        ("When", {"fields": ("begun", "ended", "took", "attempts")}),
+        ("Who, and through what", {"fields": ("shown_caller", "door", "through", "process")}),
         ("What was sent", {"fields": ("shown_arguments", "argument_bytes")}),
         ("What came back", {"fields": ("shown_result", "result_bytes", "shown_hash")}),
         ("The tool then", {"fields": ("tool_version", "definition_hash")}),
     )
     readonly_fields = (
-        "tool", "whole_status", "shown_code", "error_log", "begun", "ended", "took", "shown_caller", "process",
-        "shown_arguments", "hidden_arguments", "shown_result", "hidden_result", "shown_hash",
+        "tool", "whole_status", "shown_code", "error_log", "begun", "ended", "took", "shown_caller", "through",
+        "process", "shown_arguments", "hidden_arguments", "shown_result", "hidden_result", "shown_hash",
     )  # fmt: skip
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
@@ -123,6 +124,10 @@ class CallAdmin(JournalAdmin[Call]):
     @admin.display(description="Ended")
     def ended(self, call: Call) -> str:
         return links.exact(call.finished_at) if call.finished_at else "not yet, or never recorded"
+
+    @admin.display(description="Connection")
+    def through(self, call: Call) -> str:
+        return call.connection or links.NOTHING
 
     @admin.display(description="Process")
     def process(self, call: Call) -> SafeString:

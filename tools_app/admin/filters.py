@@ -202,6 +202,14 @@ class CallerFilter(FollowedFilter):
         return queryset.filter(caller_id=self.value()) if self.value() else queryset
 
 
+class ConnectionFilter(FollowedFilter):
+    title = "connection"
+    parameter_name = "connection"
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(connection=self.value()) if self.value() else queryset
+
+
 class GroupFilter(FollowedFilter):
     title = "group"
     parameter_name = "group"

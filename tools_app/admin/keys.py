@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date
 from typing import Any, Final, Protocol, cast
 
@@ -25,8 +26,9 @@ from tools_app import governance
 from tools_app.admin import links, theme
 from tools_app.admin.filters import KeyStateFilter
 from tools_app.admin.governed import FailuresTold, GovernedAdmin, actor
-from tools_app.models import ApiKey, Call, Toolset
+from tools_app.models import ApiKey, Call, Connection, Toolset
 from tools_app.models.keys import after, default_scopes
+from tools_app.reach import ENVIRONMENT
 
 MOST_SHOWN: Final = 10
 LAST_YEAR: Final = 9998
@@ -69,6 +71,13 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when 
         widget=theme.CheckboxSelectMultiple,
         help_text="Outside of these, no tool exists for the key. None: every tool there is.",
     )
+    connections = forms.MultipleChoiceField(
+        choices=lambda: [(ENVIRONMENT, f"{ENVIRONMENT} – what the hub was started with"), *_connections()],
+        initial=[ENVIRONMENT],
+        required=False,
+        widget=theme.CheckboxSelectMultiple,
+        help_text="The accounts at upstreams that its calls may use, and no others.",
+    )
     kinds = forms.ChoiceField(
         choices=[(kind, words) for kind, (words, _, _) in KINDS.items()],
         initial="all",
@@ -98,6 +107,11 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when 
         return str(self.cleaned_data["name"]).strip()
 
 
+def _connections() -> Iterator[tuple[str, str]]:
+    for name, pack in Connection.objects.order_by("pack", "name").values_list("name", "pack"):
+        yield name, f"{name} – {pack}"
+
+
 @admin.register(ApiKey)
 class KeyAdmin(GovernedAdmin[ApiKey]):
     form = KeyForm
@@ -110,8 +124,8 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
     actions = ("revoke",)
     nothing_yet = ("No key yet", "Whoever comes over HTTP needs one; an agent on this machine does not.")
     readonly_fields = (
-        "shown_prefix", "state", "shown_scopes", "shown_toolsets", "shown_kinds", "shown_rate", "owner",
-        "created", "expires", "revoked", "last_used",
+        "shown_prefix", "state", "shown_scopes", "shown_toolsets", "shown_connections", "shown_kinds", "shown_rate",
+        "owner", "created", "expires", "revoked", "last_used",
     )  # fmt: skip
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -120,7 +134,7 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
     def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str | tuple[str, ...], ...]:
         if obj is not None:
             return ("name", *self.readonly_fields)
-        return ("name", "scopes", "toolsets", "kinds", ("rate_calls", "rate_seconds"), "last_day")
+        return ("name", "scopes", "toolsets", "connections", "kinds", ("rate_calls", "rate_seconds"), "last_day")
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str, ...]:
         return () if obj is None else ("name", *self.readonly_fields)
@@ -141,6 +155,7 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
             actor=actor(request),
             scopes=form.cleaned_data["scopes"],
             toolsets=[toolset.name for toolset in form.cleaned_data["toolsets"]],
+            connections=form.cleaned_data["connections"],
             may_write=may_write,
             may_destroy=may_destroy,
             rate=None if None in rate else rate,
@@ -241,6 +256,14 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
         if not named:
             return format_html("{}", "none: every tool there is")
         return format_html_join(" ", '<a class="hub-tag" href="{}">{}</a>', named)
+
+    @admin.display(description="Connections")
+    def shown_connections(self, key: ApiKey) -> SafeString:
+        named = [(ENVIRONMENT,)] if key.uses_environment else []
+        shown = format_html_join(" ", '<span class="hub-tag">{}</span>', named)
+        mine = [(links.address("connection", "change", one.pk), one.name) for one in key.connections.all()]
+        bound = format_html_join(" ", '<a class="hub-tag" href="{}">{}</a>', mine)
+        return format_html("{} {}", shown, bound) if named or mine else format_html("{}", "none")
 
     @admin.display(description="Kinds of tools")
     def shown_kinds(self, key: ApiKey) -> str:

@@ -11,14 +11,16 @@ if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
     from django.contrib.admin.views.main import ChangeList
     from django.contrib.auth.forms import AdminPasswordChangeForm, AdminUserCreationForm, UserChangeForm
-    from django.forms import CheckboxSelectMultiple, DateInput, RadioSelect, TextInput
+    from django.forms import CheckboxSelectMultiple, DateInput, PasswordInput, RadioSelect, Select, TextInput
 else:
     import unfold.admin
     from unfold.forms import AdminPasswordChangeForm, UserChangeForm
     from unfold.forms import UserCreationForm as AdminUserCreationForm
     from unfold.views import ChangeList
     from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget as CheckboxSelectMultiple
+    from unfold.widgets import UnfoldAdminPasswordWidget as PasswordInput
     from unfold.widgets import UnfoldAdminRadioSelectWidget as RadioSelect
+    from unfold.widgets import UnfoldAdminSelectWidget as Select
     from unfold.widgets import UnfoldAdminTextInputWidget as TextInput
 
     class ModelAdmin(unfold.admin.ModelAdmin):
@@ -42,7 +44,9 @@ __all__ = [
     "CheckboxSelectMultiple",
     "DateInput",
     "ModelAdmin",
+    "PasswordInput",
     "RadioSelect",
+    "Select",
     "TextInput",
     "UserChangeForm",
 ]

@@ -1,0 +1,187 @@
+"""Connections in the admin: made, tested, changed and deleted, and a secret that no page ever shows."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from tests.admin.conftest import browser, call
+from tests.admin.pages import Page, page, sent
+from tests.connections.test_governing import CANARY, URL, make
+from tests.support.desk import Desk
+from tests.support.tools import Hub
+from tools_app import governance
+from tools_app.models import ApiKey, AuditEntry, Connection
+
+LIST = "/admin/tools_app/connection/"
+
+
+@pytest.fixture
+def chief(notes: Hub) -> Client:
+    """The browser of somebody who may do everything."""
+    return browser("chief", is_superuser=True)
+
+
+def address(name: str = "main", view: str = "change") -> str:
+    return f"{LIST}{Connection.objects.get(name=name).pk}/{view}/"
+
+
+def trial(chief: Client, identifier: str) -> Page:
+    return sent(chief, f"{LIST}test/", connection=identifier)
+
+
+def test_one_is_made_tested_and_its_secret_never_shown(chief: Client, desk: Desk) -> None:
+    form = page(chief, f"{LIST}add/")
+    assert form.one("input", name="secret")["type"] == "password"
+    made = sent(
+        chief,
+        f"{LIST}add/",
+        name="main",
+        pack="desk",
+        url=desk.url,
+        secret="key-of-ann-1",
+        enabled="on",
+        read_only="on",
+    )
+    assert made.messages == ["main: made. No key may use it before one is made that names it. Test it now."]
+    stored = Connection.objects.get()
+    assert (stored.name, stored.pack, stored.url, stored.read_only) == ("main", "desk", desk.url, True)
+    assert "not tested" in made.text
+    told = trial(chief, "main")
+    assert told.messages[0].startswith("main: Desk took the secret and answered in ")
+    assert "works tested just now" in told.text
+    for shown in (made, told, page(chief, LIST), page(chief, address()), page(chief, address(view="history"))):
+        assert "key-of-ann-1" not in shown.html
+    assert AuditEntry.objects.get(action="connection.create").actor == "user:chief"
+
+
+def test_a_test_that_fails_says_why_and_the_list_does_too(chief: Client, desk: Desk) -> None:
+    make(url=desk.url)
+    told = trial(chief, "main")
+    assert told.messages == ["main: Wrong key: Desk does not accept it (401). Set the secret again."]
+    assert "does not work Wrong key: Desk does not accept it (401). Set the secret again." in told.text
+    (row,) = [" ".join(row.text.split()) for row in page(chief, LIST).all("tr") if "main" in row.text]
+    assert "does not work" in row
+    assert "Wrong key" in row
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"name": "Main"}, "Lowercase letters"),
+        ({"name": "environment"}, "that of the connections from the environment"),
+        ({"url": "http://desk.example.org"}, "must begin with https://"),
+        ({"url": "desk"}, "must begin with https:// or http://"),
+        ({"secret": ""}, "A connection needs a secret"),
+        ({"secret": "gehäim"}, "printable ASCII"),
+        ({"timeout_ms": "5"}, "100"),
+        ({"pack": "builtin"}, "Select a valid choice"),
+    ],
+)
+def test_what_is_wrong_stands_at_its_field_and_what_was_typed_stays(
+    chief: Client, given: dict[str, str], said: str
+) -> None:
+    typed = {"name": "main", "pack": "desk", "url": URL, "secret": CANARY, "enabled": "on", **given}
+    shown = sent(chief, f"{LIST}add/", **typed)
+    assert said in shown.text
+    assert shown.one("input", name="url")["value"] == typed["url"]
+    assert CANARY not in shown.html
+    assert not Connection.objects.exists()
+
+
+def test_an_empty_secret_keeps_the_one_there_is(chief: Client) -> None:
+    make()
+    kept = bytes(Connection.objects.get().sealed)
+    form = page(chief, address())
+    assert "Set. Leave it empty to keep it" in form.text
+    assert form.one("input", name="secret").attributes.get("value", "") == ""
+    saved = sent(chief, address(), url=f"{URL}/sub", secret="", read_only="on", name="other", pack="other")
+    assert saved.messages == ["main: saved; it holds from the next call."]
+    stored = Connection.objects.get()
+    assert (stored.name, stored.pack, stored.url, stored.enabled) == ("main", "desk", f"{URL}/sub", False)
+    assert bytes(stored.sealed) == kept
+    changes = AuditEntry.objects.get(action="connection.change").changes
+    assert changes.keys() == {"url", "read_only", "enabled"}
+
+
+def test_another_place_needs_the_secret_again(chief: Client) -> None:
+    make()
+    refused = sent(chief, address(), url="https://evil.example.org", secret="", enabled="on")
+    assert "Give the secret again: it would be sent to another place than it was set for" in refused.text
+    assert Connection.objects.get().url == URL
+
+
+def test_the_environment_is_shown_with_what_it_lacks(chief: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DESK_URL", URL)
+    shown = page(chief, LIST)
+    assert "Desk desk not set Set DESK_KEY and restart the hub, or add a connection here." in shown.text
+    assert "No connection yet" in shown.text
+
+
+@pytest.mark.usefixtures("from_environment")
+def test_that_of_the_environment_can_be_tested_and_not_changed(chief: Client, desk: Desk) -> None:
+    shown = page(chief, LIST)
+    assert f"Desk desk on {desk.url}/api/v1 Test" in shown.text
+    assert "key-of-env-1" not in shown.html
+    told = sent(chief, f"{LIST}test/", connection="environment:desk", from_list="1")
+    assert told.messages[0].startswith("environment:desk: Desk took the secret")
+
+
+def test_the_page_of_one_tells_who_uses_it(chief: Client) -> None:
+    make()
+    governance.create_key("agent", connections=["main"], actor="test")
+    call("list_notes", connection="main")
+    call("echo")
+    shown = page(chief, address())
+    for named in ("list_notes", "add_note", "agent"):
+        assert named in shown.text
+    assert "echo" not in shown.text
+    assert "/admin/tools_app/call/?connection=main" in shown.addresses
+    listed = page(chief, "/admin/tools_app/call/", connection="main")
+    assert "list_notes" in listed.text
+    assert "echo" not in listed.text
+    (row,) = [" ".join(row.text.split()) for row in page(chief, LIST).all("tr") if "desk.example.org" in row.text]
+    assert "just now succeeded 1" in row
+
+
+def test_deleting_says_who_loses_it(chief: Client) -> None:
+    make()
+    governance.create_key("agent", connections=["main"], actor="test")
+    gone = sent(chief, address(view="remove"))
+    assert gone.messages == ["main and its secret are deleted. These keys may not use it any more: agent."]
+    assert not Connection.objects.exists()
+
+
+def test_a_key_is_given_connections_when_it_is_made(chief: Client) -> None:
+    make()
+    form = page(chief, "/admin/tools_app/apikey/add/")
+    offered = {box["value"]: "checked" in box.attributes for box in form.all("input", name="connections")}
+    assert offered == {"environment": True, "main": False}
+    made = sent(
+        chief, "/admin/tools_app/apikey/add/", name="agent", scopes="tools:list", kinds="all", connections="main"
+    )
+    key = ApiKey.objects.get()
+    assert key.connection_names == ["main"]
+    assert "Through main" in made.text
+    assert "Connections main" in page(chief, f"/admin/tools_app/apikey/{key.pk}/change/").text
+
+
+def test_seeing_is_not_changing(chief: Client) -> None:
+    make()
+    looker = browser("looker", "view_connection")
+    shown = page(looker, address())
+    assert shown.status == 200
+    assert shown.all("button", name="_save") == []
+    assert shown.all("input", name="secret") == []
+    assert "Test the connection" not in shown.text
+    for view, data in (("change", {"url": "https://evil.example.org"}), ("remove", {})):
+        assert looker.post(address(view=view), data).status_code == 403
+    assert looker.post(f"{LIST}test/", {"connection": "main"}).status_code == 403
+    assert looker.get(f"{LIST}add/").status_code == 403
+
+
+@pytest.mark.parametrize("identifier", ["", "nobody", "\x00", "environment:none", "<xss-probe>", "x" * 3000])
+def test_a_test_of_nothing_says_so(chief: Client, identifier: str) -> None:
+    told = trial(chief, identifier)
+    assert told.messages[0].startswith("There is no connection")
+    assert told.all("xss-probe") == []

@@ -1,0 +1,296 @@
+"""Connections: accounts at upstreams. A secret goes in here and is shown to nobody; a test says whether it works."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, cast
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.forms import ModelForm
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.urls import URLPattern, path
+from django.utils.decorators import method_decorator
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_POST
+
+from tools_app import catalog, connections, governance, probes, sources
+from tools_app.accounts import ConnectionKind
+from tools_app.admin import links, theme
+from tools_app.admin.governed import FailuresTold, GovernedAdmin, actor
+from tools_app.admin.lists import RecordList
+from tools_app.errors import ValidationError
+from tools_app.governance.connections import CONNECTION
+from tools_app.models import Call, Connection
+
+MOST_SHOWN: Final = 10
+
+
+class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when it runs
+    """What is asked for. `governance` judges it and makes the connection; the form never saves."""
+
+    pack = forms.ChoiceField(
+        choices=lambda: [(pack, f"{kind.title} – {pack}") for pack, kind in sorted(_kinds().items())],
+        widget=theme.Select,
+        help_text="Whose tools use it.",
+    )
+    secret = forms.CharField(
+        required=False,
+        strip=True,
+        widget=theme.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="What proves who the hub is there. It is kept encrypted and shown to nobody.",
+    )
+
+    class Meta:
+        model = Connection
+        fields = ("name", *CONNECTION)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk is not None:
+            self.fields["secret"].help_text = "Set. Leave it empty to keep it; another address needs it again."
+
+    @sensitive_variables()
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        if cleaned is None or self.errors:
+            return cleaned
+        # As it is stored: the form has begun to change its own.
+        pk = self.instance.pk
+        stored = Connection.objects.get(pk=pk) if pk else Connection(name=cleaned["name"], pack=cleaned["pack"])
+        try:
+            governance.check_connection(
+                stored, secret=cleaned["secret"], **{part: cleaned[part] for part in CONNECTION}
+            )
+        except ValidationError as error:
+            for problem in error.problems:
+                part = problem.path.removeprefix("/")
+                self.add_error(part if part in self.fields else None, problem.message)
+        return cleaned
+
+
+class Row(Protocol):
+    """A connection with what the list shows beside it."""
+
+    key_count: int
+    kind: ConnectionKind | None
+
+
+class ConnectionList(RecordList):
+    """With the kind of each, which only its pack knows."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        kinds = _kinds()
+        for row in self.result_list:
+            cast(Row, row).kind = kinds.get(row.pack)
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What the environment says about a pack's connection."""
+
+    title: str
+    pack: str
+    identifier: str
+    base: str
+    fault: str
+    read_only: bool
+    missing: Sequence[str]
+
+
+@admin.register(Connection)
+class ConnectionAdmin(GovernedAdmin[Connection]):
+    form = ConnectionForm
+    change_list_template = "admin/tools_app/connection/change_list.html"
+    list_display = ("shown_name", "pack", "condition", "tested", "last_call", "shown_keys", "changed")
+    list_display_links = None
+    search_fields = ("name", "pack", "url")
+    search_help_text = "Name, pack or address"
+    ordering = ("name",)
+    nothing_yet = ("No connection yet", "One gives the tools of a pack an account at their upstream.")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("tools_app.add_connection")
+
+    def get_fields(self, request: HttpRequest, obj: Connection | None = None) -> tuple[str, ...]:
+        secret = ("secret",) if obj is None or self.has_change_permission(request) else ()
+        return ("name", "pack", "url", *secret, *CONNECTION[1:])
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Connection | None = None) -> tuple[str, ...]:
+        # Callers name it, and its secret was given for that upstream.
+        return () if obj is None else ("name", "pack")
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ConnectionList]:
+        return ConnectionList
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Connection]:
+        newest = Call.objects.filter(connection=OuterRef("name")).order_by("-started_at")
+        return (
+            super()
+            .get_queryset(request)
+            .annotate(
+                key_count=Count("keys"),
+                called_at=Subquery(newest.values("started_at")[:1]),
+                call_status=Subquery(newest.values("status")[:1]),
+            )
+        )
+
+    # ---------------------------------------------------------------------------------------------------- list
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        context = {
+            "started": [_started(pack, kind) for pack, kind in sorted(_kinds().items())],
+            "may_test": self.has_change_permission(request),
+            "test_address": links.address("connection", "test"),
+        }
+        return super().changelist_view(request, {**context, **(extra_context or {})})
+
+    @admin.display(description="Connection", ordering="name")
+    def shown_name(self, connection: Connection) -> SafeString:
+        address = links.address("connection", "change", connection.pk)
+        return format_html(
+            '<a class="hub-name" href="{}">{}</a>{}', address, connection.name, links.sub(connection.url)
+        )
+
+    @admin.display(description="State")
+    def condition(self, connection: Any) -> SafeString:
+        return _state(connection, connection.kind)
+
+    @admin.display(description="Last test", ordering="checked_at")
+    def tested(self, connection: Connection) -> SafeString:
+        return _health(connection)
+
+    @admin.display(description="Last call")
+    def last_call(self, connection: Any) -> SafeString:
+        if connection.called_at is None:
+            return format_html("{}", links.NOTHING)
+        calls = links.address("call", "changelist", connection=connection.name)
+        return format_html(
+            '<a class="hub-link" href="{}">{}</a>{}',
+            calls,
+            links.when(connection.called_at),
+            links.sub(connection.call_status),
+        )
+
+    @admin.display(description="Keys", ordering="key_count")
+    def shown_keys(self, connection: Row) -> int:
+        return connection.key_count
+
+    @admin.display(description="Changed", ordering="updated_at")
+    def changed(self, connection: Connection) -> SafeString:
+        return links.when(connection.updated_at)
+
+    # ------------------------------------------------------------------------------------------------ changing
+
+    @sensitive_variables("secret")
+    def save_model(self, request: HttpRequest, obj: Connection, form: ModelForm[Connection], change: bool) -> None:
+        given = {part: form.cleaned_data[part] for part in CONNECTION}
+        secret = form.cleaned_data["secret"]
+        if change:
+            governance.change_connection(obj.name, secret=secret, actor=actor(request), **given)
+        else:
+            pack = form.cleaned_data["pack"]
+            obj.pk = governance.create_connection(obj.name, pack, secret=secret, actor=actor(request), **given).pk
+
+    def response_add(self, request: HttpRequest, obj: Connection, post_url_continue: str | None = None) -> HttpResponse:
+        said = f"{obj.name}: made. No key may use it before one is made that names it. Test it now."
+        return self._back(request, obj, said)
+
+    def response_change(self, request: HttpRequest, obj: Connection) -> HttpResponse:
+        return self._back(request, obj, f"{obj.name}: saved; it holds from the next call.")
+
+    def _back(self, request: HttpRequest, obj: Connection, said: str) -> HttpResponse:
+        self.message_user(request, said, messages.SUCCESS)
+        return HttpResponseRedirect(links.address("connection", "change", obj.pk))
+
+    def get_urls(self) -> list[URLPattern]:
+        test, remove = self.admin_site.admin_view(self.test_view), self.admin_site.admin_view(self.remove_view)
+        return [
+            path("test/", test, name="tools_app_connection_test"),
+            path("<int:pk>/remove/", remove, name="tools_app_connection_remove"),
+            *super().get_urls(),
+        ]
+
+    @method_decorator(require_POST)
+    def test_view(self, request: HttpRequest) -> HttpResponse:
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        identifier = request.POST.get("connection", "")
+        with FailuresTold(request):
+            finding = probes.tested_sync(identifier, actor=actor(request))
+            level = messages.SUCCESS if finding.healthy else messages.ERROR
+            self.message_user(request, f"{identifier}: {finding}", level)
+        stored = Connection.objects.filter(name=identifier).first() if "\x00" not in identifier else None
+        view = ("change", stored.pk) if stored is not None and "from_list" not in request.POST else ("changelist",)
+        return HttpResponseRedirect(links.address("connection", *view))
+
+    @method_decorator(require_POST)
+    def remove_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        if not request.user.has_perm("tools_app.delete_connection"):
+            raise PermissionDenied
+        connection = get_object_or_404(Connection, pk=pk)
+        with FailuresTold(request):
+            lost = governance.delete_connection(connection.name, actor=actor(request))
+            without = f" These keys may not use it any more: {', '.join(lost)}." if lost else ""
+            self.message_user(request, f"{connection.name} and its secret are deleted.{without}", messages.SUCCESS)
+            return HttpResponseRedirect(links.address("connection", "changelist"))
+        return HttpResponseRedirect(links.address("connection", "change", pk))
+
+    # ---------------------------------------------------------------------------------------------------- page
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        asked = kwargs.get("obj")
+        if isinstance(asked, Connection):
+            # A form that was refused has left its values on the object: the page tells what is.
+            connection = Connection.objects.get(pk=asked.pk)
+            may_see_calls = request.user.has_perm("tools_app.view_call")
+            calls = Call.objects.filter(connection=connection.name).defer("arguments", "result")
+            context.update(
+                connection=connection,
+                state=_state(connection, _kinds().get(connection.pack)),
+                tested=links.when(connection.checked_at),
+                tools=[entry for entry in catalog.current().all if entry.pack == connection.pack],
+                keys=connection.keys.order_by("name")[:MOST_SHOWN],
+                calls=calls[:MOST_SHOWN] if may_see_calls else None,
+                all_calls=links.address("call", "changelist", connection=connection.name),
+                may_test=self.has_change_permission(request),
+                test_address=links.address("connection", "test"),
+                may_remove=request.user.has_perm("tools_app.delete_connection"),
+            )
+        return super().render_change_form(request, context, *args, **kwargs)
+
+
+def _kinds() -> dict[str, ConnectionKind]:
+    return connections.kinds(sources.registry())
+
+
+def _started(pack: str, kind: ConnectionKind) -> Started:
+    account = connections.from_environment(pack, kind)
+    if account is None:
+        return Started(kind.title, pack, "", "", "", False, connections.missing(kind))
+    identifier = connections.identifier(account)
+    return Started(kind.title, pack, identifier, account.base, account.fault, account.read_only, ())
+
+
+def _state(connection: Connection, kind: ConnectionKind | None) -> SafeString:
+    if not connection.enabled:
+        return links.mark("quiet", "off")
+    if fault := connections.fault(connection, kind):
+        return format_html("{}{}", links.mark("bad", "cannot be used"), links.sub(fault))
+    return links.mark("good", "on, read-only" if connection.read_only else "on")
+
+
+def _health(connection: Connection) -> SafeString:
+    if connection.healthy is None:
+        return format_html('<span class="hub-quiet">{}</span>', "not tested")
+    mark = links.mark("good", "works") if connection.healthy else links.mark("bad", "does not work")
+    return format_html("{} {}{}", mark, links.when(connection.checked_at), links.sub(connection.health))
