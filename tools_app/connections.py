@@ -43,6 +43,13 @@ class Accounts:
         return self._stored
 
 
+def all_of(registry: Registry) -> list[Account]:
+    """Every account that is switched on, of every pack."""
+    known = Accounts()
+    found = [account for pack, kind in sorted(kinds(registry).items()) for account in known.of(pack, kind)]
+    return [account for account in found if account.enabled]
+
+
 def identifier(account: Account) -> str:
     """A name that tells it from all others: each pack can have a connection from the environment."""
     return f"{ENVIRONMENT}:{account.pack}" if account.name == ENVIRONMENT else account.name

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
 
-from tools_app import connections, database, governance
+from django.db import connections as database_connections
+
+from tools_app import connections, database, governance, sources
 from tools_app.accounts import Account
 from tools_app.errors import (
     ApiError,
@@ -18,6 +22,8 @@ from tools_app.errors import (
     UpstreamTlsError,
     UpstreamUnavailableError,
 )
+
+log = logging.getLogger("tools_app.connections")
 
 SECONDS: Final = 10.0
 
@@ -52,6 +58,27 @@ def tested_sync(identifier: str, *, actor: str) -> Finding:
     finding = asyncio.run(probed(account))
     _note(account, finding, actor)
     return finding
+
+
+def look_at_all() -> None:
+    """Find out about every connection that is on, so that what is wrong is known before a call meets it.
+
+    For a thread of its own, at the start of a hub: nothing waits for it, and nothing breaks by it.
+    """
+    try:
+        accounts = connections.all_of(sources.registry())
+        for account, finding in zip(accounts, asyncio.run(_all_probed(accounts)), strict=True):
+            if not finding.healthy:
+                log.warning("connection %s: %s", connections.identifier(account), finding)
+            governance.note_health(account.name, healthy=finding.healthy, words=str(finding))
+    except Exception:
+        log.exception("the connections could not be looked at")
+    finally:
+        database_connections.close_all()
+
+
+async def _all_probed(accounts: Sequence[Account]) -> list[Finding]:
+    return await asyncio.gather(*(probed(account) for account in accounts))
 
 
 async def probed(account: Account) -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -116,3 +117,25 @@ def test_the_words_are_those_of_the_hub_not_of_the_pack(notes: Hub, desk: Desk) 
 
     account = Account("ann", "desk", dataclasses.replace(DESK, explain=explained), f"{desk.url}/api/v1", secret="wrong")
     assert asyncio.run(probes.probed(account)).words == "Wrong key: Desk does not accept it (401)."
+
+
+def test_a_hub_that_starts_says_what_is_wrong(
+    notes: Hub, desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("DESK_URL", desk.url)
+    monkeypatch.setenv("DESK_KEY", "wrong")
+    for name, enabled in (("ann", True), ("bob", True), ("off", False)):
+        governance.create_connection(
+            name, "desk", url=desk.url, secret=f"key-of-{name}-1", enabled=enabled, actor="test"
+        )
+    governance.change_connection("bob", url=f"{desk.faults}/html", actor="test", secret="x")
+    before = AuditEntry.objects.count()
+    with caplog.at_level("WARNING", "tools_app.connections"):
+        thread = threading.Thread(target=probes.look_at_all)
+        thread.start()
+        thread.join(20)
+    told = [record.getMessage() for record in caplog.records if record.name == "tools_app.connections"]
+    assert [line.partition(": ")[0] for line in told] == ["connection environment:desk", "connection bob"]
+    assert "Wrong key" in told[0]
+    assert dict(Connection.objects.values_list("name", "healthy")) == {"ann": True, "bob": False, "off": None}
+    assert AuditEntry.objects.count() == before

@@ -162,7 +162,7 @@ class Calls:
         self,
         one: Record,
         name: str,
-        arguments: object,
+        arguments: Mapping[str, Any] | None,
         options: Options,
         client: Client,
         offered: Entry | None,
@@ -175,8 +175,8 @@ class Calls:
         entry = _allowed(offered or _found(await catalog.fresh(), name, caller), caller)
         tool = one.resolved(entry)
         options.check()
-        account, arguments = one.connected(entry, arguments)
         given, raw = one.given(tool, arguments)
+        account = one.connected(entry, given)
         converted = tool.checked(given)
         cached = bool(entry.policy.cache_seconds) and options.idempotency_key is None
         # What others are given as well must not depend on what one of them says.

@@ -100,32 +100,6 @@ class Record:
         self._writes, self._repeatable = tool.hints.writes, tool.hints.repeatable
         return tool
 
-    def connected(self, entry: Entry, arguments: object) -> tuple[Account | None, object]:
-        """The account that this call uses, and the arguments without its name.
-
-        Raises:
-            InvalidArgumentsError: there are several, and none is named.
-            AuthorizationError: one is named that this caller may not use, or that is not there.
-            ToolDisabledError: it cannot be used now.
-        """
-        tool, mine = entry.tool, entry.accounts
-        if tool is None or not mine:
-            return None, arguments
-        named: Any = None
-        if isinstance(arguments, Mapping) and PARAMETER in arguments:
-            arguments = dict(arguments)
-            named = arguments.pop(PARAMETER)
-        account = accounts.chosen(mine, named)
-        if account is None:
-            rest = dict(arguments) if isinstance(arguments, Mapping) else {}
-            wrong = accounts.not_chosen(named)
-            raise InvalidArgumentsError(problems=[wrong, *tool.checker.problems(tool.checker.with_defaults(rest))])
-        if why := account.obstacle(writes=tool.hints.writes):
-            raise ToolDisabledError.named(entry.name, why, accounts.ASK)
-        self.account = account
-        self.call.connection = account.name
-        return account, arguments
-
     def given(self, tool: Tool, arguments: object) -> tuple[dict[str, Any], bool]:
         """The arguments completed by defaults, and whether the full answer is wanted."""
         if arguments is None:
@@ -140,6 +114,27 @@ class Record:
         self.call.argument_bytes = len(json.dumps(given, default=str))
         self.call.arguments = _payload(given)
         return given, tool.minimal is not None and given.get(RAW_PARAMETER) is True
+
+    def connected(self, entry: Entry, given: dict[str, Any]) -> Account | None:
+        """The account that this call uses, where it needs one. What names it is no argument of the tool, and goes.
+
+        Raises:
+            InvalidArgumentsError: there are several, and none is named.
+            AuthorizationError: one is named that this caller may not use, or that is not there.
+            ToolDisabledError: it cannot be used now.
+        """
+        tool, mine = entry.tool, entry.accounts
+        if tool is None or not mine:
+            return None
+        named = given.pop(PARAMETER, None)
+        account = accounts.chosen(mine, named)
+        if account is None:
+            raise InvalidArgumentsError(problems=[accounts.not_chosen(named), *tool.checker.problems(given)])
+        if why := account.obstacle(writes=tool.hints.writes):
+            raise ToolDisabledError.named(entry.name, why, accounts.ASK)
+        self.account = account
+        self.call.connection = account.name
+        return account
 
     def plan(
         self,

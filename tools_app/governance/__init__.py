@@ -24,6 +24,7 @@ from tools_app.governance.connections import (
     create_connection,
     delete_connection,
     note_check,
+    note_health,
     rotate_secrets,
 )
 from tools_app.models import ApiKey, Connection, ErrorGroup, KeyConnection, KeyToolset, ToolRecord, Toolset
@@ -48,6 +49,7 @@ __all__ = [
     "delete_connection",
     "delete_toolset",
     "note_check",
+    "note_health",
     "reopen_errors",
     "resolve_errors",
     "revoke_key",

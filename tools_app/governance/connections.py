@@ -92,10 +92,15 @@ def note_check(name: str, pack: str, *, healthy: bool, words: str, actor: str) -
     """Write down how a connection was found to be. That of the environment has only the audit trail for it."""
     subject = f"connection:{name}" if name != ENVIRONMENT else f"connection:{ENVIRONMENT}:{pack}"
     with transaction.atomic():
-        Connection.objects.filter(name=name).update(
-            checked_at=timezone.now(), healthy=healthy, health="" if healthy else words[:500]
-        )
+        note_health(name, healthy=healthy, words=words)
         note("connection.test", subject, actor=actor, changes={"healthy": [None, healthy], "found": [None, words]})
+
+
+def note_health(name: str, *, healthy: bool, words: str) -> None:
+    """The same where nobody asked for it: that is no change that somebody decides."""
+    Connection.objects.filter(name=name).update(
+        checked_at=timezone.now(), healthy=healthy, health="" if healthy else words[:500]
+    )
 
 
 @dataclass

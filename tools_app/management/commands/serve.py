@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.core.management.base import CommandParser
 
-from tools_app import catalog, checks, conf, engine, installation, sources
+from tools_app import catalog, checks, conf, connections, engine, installation, probes, sources
 from tools_app.errors import ToolError
 from tools_app.installation import Welcome
 from tools_app.management.hub_command import REFUSED, HubCommand, Stop
@@ -120,6 +121,8 @@ class Command(HubCommand):
         # uvicorn drains, then raises the signal once more for whoever was there before it: us.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _end)
+        if connections.kinds(sources.registry()):
+            threading.Thread(target=probes.look_at_all, name="toolhub-probes", daemon=True).start()
         if workers > 1:
             Multiprocess(config, sockets=[listener]).run()
         else:
