@@ -21,7 +21,7 @@ NOBODY = {
     *(
         f"tools_app.{verb}_{model}"
         for verb in ALL
-        for model in ("chore", "idempotencykey", "keyconnection", "keytoolset", "revision")
+        for model in ("chore", "idempotencykey", "keyconnection", "keytoolset", "revision", "storedanswer")
     ),
     *(f"tools_app.{verb}_tooltag" for verb in ALL),
     *(
