@@ -31,6 +31,18 @@ def test_keeps_to_its_limit_and_reuses_threads() -> None:
     workers.close()
 
 
+def test_no_work_waits_behind_other_work_while_there_may_be_more_threads() -> None:
+    async def meet(workers: Workers, together: threading.Barrier) -> None:
+        # All or nobody: one that waited for the thread of another would never get there.
+        await asyncio.gather(*(workers.run(lambda: together.wait(10)) for _ in range(together.parties)))
+
+    for parties in (2, 3, 5) * 30:
+        workers = Workers(5)
+        asyncio.run(meet(workers, threading.Barrier(2)))
+        asyncio.run(meet(workers, threading.Barrier(parties)))
+        workers.close()
+
+
 def test_its_threads_do_not_keep_the_process_alive() -> None:
     workers = Workers(1)
 

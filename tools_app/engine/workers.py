@@ -24,7 +24,8 @@ class Workers:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0
-        self._idle = 0
+        # Jobs that wait or run: as long as there are no more of them than threads, each has one.
+        self._unfinished = 0
 
     async def run(self, work: Callable[[], Any], ended: Callable[[], None] | None = None) -> Any:
         """Run `work` in a thread. If the caller stops waiting first, its outcome is dropped.
@@ -44,6 +45,9 @@ class Workers:
                     error = caught
                 finally:
                     close_old_connections()
+            # Before anybody hears of it: whoever does may bring the next job, for which this thread is free.
+            with self._lock:
+                self._unfinished -= 1
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_settle, outcome, value, error)
                 if ended is not None:
@@ -60,17 +64,14 @@ class Workers:
     def _submit(self, job: Job) -> None:
         self._jobs.put(job)
         with self._lock:
-            if self._idle == 0 and self._threads < self._limit:
+            self._unfinished += 1
+            if self._unfinished > self._threads and self._threads < self._limit:
                 self._threads += 1
                 threading.Thread(target=self._work, name=f"toolhub-tool-{self._threads}", daemon=True).start()
 
     def _work(self) -> None:
         while True:
-            with self._lock:
-                self._idle += 1
             job = self._jobs.get()
-            with self._lock:
-                self._idle -= 1
             if job is None:
                 connections.close_all()
                 return
