@@ -117,7 +117,6 @@ class Writer:
                 else:
                     waiting = self._after(error, waiting)
             else:
-                self._recovered()
                 return
 
     def _write(self, entries: Sequence[Entry]) -> None:
@@ -141,6 +140,8 @@ class Writer:
         if renew:
             self.lease.renewed(time.monotonic())
         self.lease.open.difference_update(entry.call.id for entry in lost if entry.call is not None)
+        # Before anybody hears of it: whoever does finds a journal without trouble.
+        self._recovered()
         _answer(won, True)
         _answer(lost, False)
 
