@@ -18,8 +18,10 @@ SAID: Final = "broken on purpose"
 
 # The steps of a call in their order, as functions that it passes through.
 STEPS: Final = {
-    "resolve": "tools_app.engine.calls:_resolve",
+    "find": "tools_app.engine.calls:_found",
+    "allow": "tools_app.engine.calls:_allowed",
     "given": "tools_app.engine.record:Record.given",
+    "connect": "tools_app.engine.record:Record.connected",
     "check": "tools_app.tool:FunctionTool.checked",
     "plan": "tools_app.engine.record:Record.plan",
     "count": "tools_app.engine.guards:Guards.count",
@@ -27,6 +29,7 @@ STEPS: Final = {
     "insert": "tools_app.engine.rows:insert_calls",
     "run": "tools_app.engine.attempts:Attempts._once",
     "shape": "tools_app.engine.answers:shaped",
+    "fit": "tools_app.engine.calls:Calls._fitted",
     "succeed": "tools_app.engine.record:Record.succeeded",
     "upsert": "tools_app.engine.rows:upsert_calls",
     "figures": "tools_app.engine.rows:add_to_hours",
