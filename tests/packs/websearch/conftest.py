@@ -9,6 +9,7 @@ from tests.packs.websearch.fakes import FakeWeb
 from tests.support.faultd import Faultd
 from tests.support.tools import Hub
 from tools_app import engine
+from tools_app.packs.websearch import pack
 from tools_app.packs.websearch._work import searcher
 from tools_app.tool import Caller, Hints, tool
 
@@ -39,7 +40,7 @@ def ask(hub: Hub, web: FakeWeb, alice: Caller) -> Iterator[Ask]:
         """Close what belongs to the engine's loop."""
         await searcher.close()
 
-    hub.add(hang_up)
+    hub.add(*pack.tools, hang_up)
 
     def call(name: str, *, retries: int = 0, **arguments: Any) -> str:
         options = engine.Options(retries=retries, retry_delay_ms=100)

@@ -107,11 +107,31 @@ async def index(wire: Wire) -> None:
 
 
 @contextmanager
-def searxng() -> Iterator[str]:
-    """The same for other processes: its address, while it runs."""
+def web_for_processes() -> Iterator[FakeWeb]:
+    """The same for other processes, which find it with the help of `REPLACEMENT` in a file of tools."""
     with Faultd() as server:
-        server.answer("search", index)
-        yield server.url
+        yield FakeWeb(server)
+
+
+REPLACEMENT = """
+import os
+from urllib.parse import urlsplit
+
+from tools_app.http import ApiClient, WebClient
+from tools_app.packs.websearch._work import searcher
+from tools_app.packs.websearch._work.duckduckgo import Places
+
+URL = os.environ["WEB_OF_THE_TEST"]
+
+
+def make(chosen):
+    web = WebClient(allowed=lambda address: address.is_loopback, ports=frozenset({urlsplit(URL).port}))
+    places = Places(*(f"{URL}/{place}/" for place in ("html", "lite", "api")))
+    return searcher.Searcher(chosen, web, ApiClient(URL, name="SearXNG"), places)
+
+
+searcher.make = make
+"""
 
 
 def _single(query: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -47,7 +48,7 @@ def test_twenty_at_once_go_one_by_one_in_their_order() -> None:
     assert [number for number, _ in through] == list(range(20))
     moments = [moment for _, moment in through]
     assert moments[0] == 1_000.0, "the first waits for nobody"
-    assert min(b - a for a, b in zip(moments, moments[1:], strict=False)) >= 0.0999
+    assert min(b - a for a, b in pairwise(moments)) >= 0.0999
 
 
 def test_who_gives_up_waiting_takes_nobody_s_turn() -> None:
@@ -133,7 +134,7 @@ def test_the_next_try_may_succeed(ask: Ask, web: FakeWeb) -> None:
     assert "(3 results)" in ask("web_search", query="django", retries=2)
 
 
-def test_the_document_s_figures_are_the_pack_s_policy(hub: Hub) -> None:
+def test_the_document_s_figures_are_the_pack_s_policy(ask: Ask, hub: Hub) -> None:
     for name in ("web_search", "instant_answer"):
         policy = hub.entry(name).policy
         assert (policy.retries, policy.retry_delay_ms, policy.cache_seconds) == (2, 1_000, 300)

@@ -13,11 +13,9 @@ import pytest
 from tests.packs.websearch.conftest import Ask
 from tests.packs.websearch.fakes import FakeWeb
 from tests.support.faultd import Faultd
-from tests.support.tools import Hub
-from tools_app import catalog, engine, governance
+from tools_app import catalog, governance
 from tools_app.errors import ToolDisabledError, ToolError
 from tools_app.packs.websearch._work import markdown
-from tools_app.tool import Caller
 
 HTML = "text/html; charset=utf-8"
 MARKS = re.compile(r"\[untrusted ([0-9a-f]{16}): (begin|end)\]")
@@ -48,10 +46,10 @@ def body_of(answer: str) -> str:
     return answer.partition(": begin]")[2].rpartition("[untrusted ")[0].strip()
 
 
-def test_it_is_off_until_an_operator_switches_it_on(hub: Hub, web: FakeWeb, alice: Caller) -> None:
+def test_it_is_off_until_an_operator_switches_it_on(ask: Ask) -> None:
     assert {entry.name for entry in catalog.current().entries.values() if not entry.enabled} == {"read_page"}
     with pytest.raises(ToolDisabledError):
-        engine.call_sync("read_page", {"url": "https://a.test/"}, alice, door="code")
+        ask("read_page", url="https://a.test/")
 
 
 def test_a_page_is_markdown_with_its_title_and_links(read: Any, web: FakeWeb) -> None:

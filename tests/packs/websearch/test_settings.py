@@ -48,7 +48,7 @@ def test_an_operator_s_choice_is_the_tools_definition_and_policy(tmp_path: Path)
     }
     home = Home(tmp_path / "home", chosen)
     code = (
-        "import json; from django.conf import settings; from tools_app.packs import websearch; t = websearch.web_search;"
+        "import json; from django.conf import settings; from tools_app.packs.websearch import web_search as t;"
         "print(json.dumps([t.input_schema['properties']['max_results']['default'], t.cache_seconds, t.pack.retries,"
         "t.pack.timeout, settings.WEBSEARCH_ENGINES]))"
     )

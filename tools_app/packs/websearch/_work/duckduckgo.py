@@ -49,11 +49,13 @@ class Page:
 class DuckDuckGo:
     name = "DuckDuckGo"
 
-    def __init__(self, web: WebClient, pace: Pace, wishes: Wishes, seconds: float, places: Places = Places()) -> None:
+    def __init__(
+        self, web: WebClient, pace: Pace, wishes: Wishes, seconds: float, places: Places | None = None
+    ) -> None:
         self._web = web
         self._pace = pace
         self._seconds = seconds
-        self._places = places
+        self._places = places or Places()
         asked = {"kl": wishes.region, "kp": _SAFE[wishes.safe_search], "df": _RANGE.get(wishes.time_range, "")}
         self._wishes = {name: value for name, value in asked.items() if value}
 

@@ -23,7 +23,9 @@ MOST_QUERY: Final = 500
 class Searcher:
     """Asks in the order that is set, and never faster than that: all engines share one pace."""
 
-    def __init__(self, chosen: Settings, web: WebClient, searxng: ApiClient | None, places: Places = Places()) -> None:
+    def __init__(
+        self, chosen: Settings, web: WebClient, searxng: ApiClient | None, places: Places | None = None
+    ) -> None:
         self._web = web
         self._seconds = chosen.timeout
         self._searxng = searxng
