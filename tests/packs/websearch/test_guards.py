@@ -86,8 +86,8 @@ def test_a_pause_is_none_where_none_is_set() -> None:
     assert time.now == 1_000.0
 
 
-def all_of(caller: Caller, name: str, questions: list[dict[str, Any]], **options: int) -> list[Any]:
-    chosen = engine.Options(**options)
+def all_of(caller: Caller, name: str, questions: list[dict[str, Any]], timeout_ms: int | None = None) -> list[Any]:
+    chosen = engine.Options(timeout_ms=timeout_ms)
 
     async def story() -> list[Any]:
         calls = (engine.call(name, each, caller, door="code", options=chosen) for each in questions)
