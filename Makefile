@@ -11,7 +11,7 @@ COMPILE_LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --universal --pytho
 
 .PHONY: help
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
 setup:  ## install what ToolHub needs into .venv, from requirements.lock
@@ -40,6 +40,14 @@ test-faults: dev  ## take databases and memory away from running hubs, and give 
 .PHONY: test-api
 test-api: dev  ## let schemathesis ask a real server all that docs/openapi.json allows, and much that it does not
 	@TOOLHUB_TEST_API_SECONDS=$${SECONDS_EACH:-600} $(BIN)/python -m pytest -q -s tests/api/test_cases.py $(ARGS)
+
+.PHONY: test-real-web
+test-real-web: dev  ## search with the SearXNG at TOOLHUB_TEST_SEARXNG_URL; says so where none is set
+	@$(BIN)/python -m pytest -q -m real_web tests/packs/websearch/test_world.py $(ARGS)
+
+.PHONY: test-live-web
+test-live-web: dev  ## search and read on the Internet; says that it was skipped where there is none
+	@$(BIN)/python -m pytest -q -m live_web tests/packs/websearch/test_world.py $(ARGS)
 
 .PHONY: setup-node
 setup-node:  ## fetch the MCP clients that others wrote, and a Node.js that runs them, into tests/node; needs npm

@@ -36,3 +36,5 @@ if DATABASES["default"]["ENGINE"] == "toolhub.sqlite":
     DATABASES["default"]["TEST"] = {"NAME": str(_home / "test.sqlite3")}
 INSTALLED_APPS = ["tests.database", *INSTALLED_APPS]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+# Tests of the hub count its tools; those of the other packs bring theirs.
+TOOLHUB_PACKS = ("tools_app.packs.builtin",)

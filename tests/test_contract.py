@@ -5,26 +5,43 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.test import override_settings
 
 from toolhub import testing
-from tools_app import sources
+from tools_app import conf
 from tools_app.catalog import READER
 from tools_app.offer import Offer
+from tools_app.registry import Registry
 from tools_app.schemas import faults
+from tools_app.sources import python
 from tools_app.tool import NAME, Tool
 
 
+def everything() -> Registry:
+    """What the hub ships, of which other tests have a part only."""
+    registry = Registry()
+    with override_settings(TOOLHUB_PACKS=conf.DEFAULTS["TOOLHUB_PACKS"]):
+        python.load(registry)
+    return registry
+
+
+SHIPPED = everything()
+
+
 def shipped() -> list[Tool]:
-    return [loaded.tool for loaded in sources.registry()]
+    return [loaded.tool for loaded in SHIPPED]
 
 
 def test_ships_exactly_these_tools() -> None:
-    assert {loaded.tool.name: loaded.pack for loaded in sources.registry()} == {
+    assert {loaded.tool.name: loaded.pack for loaded in SHIPPED} == {
         "calculate": "builtin",
         "echo": "builtin",
         "read_result": "builtin",
+        "instant_answer": "websearch",
+        "read_page": "websearch",
+        "web_search": "websearch",
     }
-    assert sources.registry().problems == []
+    assert SHIPPED.problems == []
 
 
 @pytest.mark.parametrize("tool", shipped(), ids=lambda tool: tool.name)
@@ -64,12 +81,13 @@ class TestEveryTool:
 
 
 def offered() -> list[Offer]:
-    return [offer for offer, _ in sources.registry().offers]
+    return [offer for offer, _ in SHIPPED.offers]
 
 
 def test_ships_exactly_these_prompts_and_resources() -> None:
-    assert {(offer.kind, offer.key, pack) for offer, pack in sources.registry().offers} == {
-        ("prompt", "diagnose_failures", "builtin")
+    assert {(offer.kind, offer.key, pack) for offer, pack in SHIPPED.offers} == {
+        ("prompt", "diagnose_failures", "builtin"),
+        ("prompt", "research_question", "websearch"),
     }
 
 

@@ -21,7 +21,9 @@ def read(path: str) -> str:
 def test_every_setting_is_in_the_example_and_nothing_else() -> None:
     code = read("toolhub/settings.py")
     used = set(
-        re.findall(r'env\.(?:text|number|seconds|flag|choice|names|address|path|database)\(\s*"([A-Z_]+)"', code)
+        re.findall(
+            r'env\.(?:text|number|seconds|flag|choice|names|address|upstream|path|database)\(\s*"([A-Z_]+)"', code
+        )
     )
     used |= {"TOOLHUB_ENV_FILE"}
     documented = set(re.findall(r"^# ([A-Z_]+)=", read(".env.example"), re.MULTILINE))

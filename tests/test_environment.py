@@ -90,6 +90,18 @@ class TestText:
             assert read("text", "d", X_FILE=str(file)) == ("d", [f"X_FILE: {fault}"])
 
 
+@pytest.mark.parametrize("text", ["http://localhost:8080", "https://a.test/searx/", "http://[::1]:80"])
+def test_an_upstream_is_taken(text: str) -> None:
+    assert read("upstream", X=text) == (text, [])
+
+
+@pytest.mark.parametrize(
+    "text", ["a.test", "ftp://a.test", "https://me:secret@a.test/", "http://a.test/?q=1", "http://a b"]
+)
+def test_an_upstream_without_an_address_is_not_repeated(text: str) -> None:
+    assert read("upstream", X=text)[1] == ["X: expected an address like https://HOST/PATH, without a name and password"]
+
+
 @pytest.mark.parametrize(("text", "number"), [("1", 1), ("9", 9), (" 7 ", 7), ("007", 7), ("-3", -3), ("0", 0)])
 def test_a_number_within_its_range_is_taken(text: str, number: int) -> None:
     assert read("number", 5, -5, 9, X=text) == (number, [])

@@ -30,6 +30,18 @@ def registry_with(*tools: FunctionTool) -> Registry:
     return registry
 
 
+def test_a_tool_that_starts_off_waits_for_an_operator_and_keeps_what_it_is_told(transactional_db: None) -> None:
+    def daring() -> None:
+        """Reach far."""
+
+    registry = registry_with(tool(starts_off=True)(daring))
+    sync.sync(registry)
+    assert ToolRecord.objects.get().enabled is False
+    governance.set_enabled(["daring"], enabled=True, actor="test")
+    sync.sync(registry)
+    assert ToolRecord.objects.get().enabled is True
+
+
 def test_writes_down_what_is_new_and_lets_it_run(transactional_db: None) -> None:
     report = sync.sync(registry_with(made()))
     record = ToolRecord.objects.get()

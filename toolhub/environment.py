@@ -14,6 +14,9 @@ from django.core.exceptions import ImproperlyConfigured
 T = TypeVar("T")
 _WHOLE_NUMBER: Final = re.compile("-?[0-9]{1,18}")
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
+_UPSTREAM: Final = re.compile(r"https?://[^\s/?#@\\]+(?:/[^\s?#@\\]*)?")
+_HEADER: Final = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
+_REGION: Final = re.compile(r"[a-z]{2}-[a-z]{2}")
 _ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](?::[0-9]{1,5})?|\*")
 
 _ADDRESS: Final = re.compile(
@@ -42,6 +45,15 @@ def is_one_host(name: str) -> bool:
 def is_token_scope(name: str) -> bool:
     """Whether a token of an issuer may bring it: who administers the hub is decided in the hub."""
     return name in ("tools:list", "tools:read", "tools:execute", "tools:manage")
+
+
+def is_header(text: str) -> bool:
+    return _HEADER.fullmatch(text) is not None
+
+
+def is_region(text: str) -> bool:
+    """A country and a language, as search engines write them."""
+    return _REGION.fullmatch(text) is not None
 
 
 class Environment:
@@ -126,6 +138,14 @@ class Environment:
         except RuntimeError:  # ~somebody, and there is no such user
             self._fault(name, "a path", text)
             return None
+
+    def upstream(self, name: str) -> str:
+        """Where an upstream stands: with no password in it, and nothing after its path."""
+        text = self.text(name)
+        if text and not _UPSTREAM.fullmatch(text):
+            # It may hold a password: it is not repeated.
+            self.faults.append(f"{name}: expected an address like https://HOST/PATH, without a name and password")
+        return text
 
     def database(self, name: str, default: str) -> dict[str, Any]:
         url = self.text(name, default)

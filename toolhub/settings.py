@@ -12,7 +12,7 @@ import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from toolhub import __version__, home
-from toolhub.environment import Environment, is_network, is_one_host, is_origin, is_token_scope
+from toolhub.environment import Environment, is_header, is_network, is_one_host, is_origin, is_region, is_token_scope
 from toolhub.unfold import UNFOLD as UNFOLD
 
 PACKAGE = Path(__file__).resolve().parent
@@ -105,7 +105,7 @@ LOGGING = {"level": LOG_LEVEL, "format": TOOLHUB_LOG_FORMAT, "file": TOOLHUB_LOG
 # --- tools and calls -----------------------------------------------------------------------------------------
 TOOLHUB_NAME = "toolhub"
 TOOLHUB_VERSION = __version__
-TOOLHUB_PACKS = ("tools_app.packs.builtin",)
+TOOLHUB_PACKS: tuple[str, ...] = ("tools_app.packs.builtin", "tools_app.packs.websearch")
 TOOLHUB_TOOLS_DIR = env.path("TOOLHUB_TOOLS_DIR")
 TOOLHUB_TIMEOUT_MS = env.number("TOOLHUB_TIMEOUT_MS", 30_000, 100, 120_000)
 TOOLHUB_RETRIES = env.number("TOOLHUB_RETRIES", 0, 0, 3)
@@ -137,6 +137,29 @@ TOOLHUB_KEEP_CALLS_DAYS = env.number("TOOLHUB_KEEP_CALLS_DAYS", 90, 1, 36_500)
 TOOLHUB_KEEP_CALLS = env.number("TOOLHUB_KEEP_CALLS", 1_000_000, 1_000, 1_000_000_000)
 TOOLHUB_KEEP_AUDIT_DAYS = env.number("TOOLHUB_KEEP_AUDIT_DAYS", 400, 1, 36_500)
 TOOLHUB_KEEP_FIGURES_DAYS = env.number("TOOLHUB_KEEP_FIGURES_DAYS", 730, 1, 36_500)
+
+# --- web search ----------------------------------------------------------------------------------------------
+WEBSEARCH_SEARXNG_URL = env.upstream("WEBSEARCH_SEARXNG_URL")
+# Whoever runs a SearXNG wants it asked first.
+WEBSEARCH_ENGINES = env.names(
+    "WEBSEARCH_ENGINES", ["searxng", "duckduckgo"] if WEBSEARCH_SEARXNG_URL else ["duckduckgo"]
+)
+for _engine in WEBSEARCH_ENGINES:
+    env.checked("WEBSEARCH_ENGINES", _engine, lambda name: name in ("duckduckgo", "searxng"), "duckduckgo, searxng")
+if "searxng" in WEBSEARCH_ENGINES:
+    env.checked("WEBSEARCH_SEARXNG_URL", WEBSEARCH_SEARXNG_URL, bool, "the address of the searxng in WEBSEARCH_ENGINES")
+WEBSEARCH_MAX_RESULTS = env.number("WEBSEARCH_MAX_RESULTS", 10, 1, 30)
+WEBSEARCH_TIMEOUT_SECS = env.number("WEBSEARCH_TIMEOUT_SECS", 10, 1, 60)
+WEBSEARCH_USER_AGENT = env.text("WEBSEARCH_USER_AGENT", "websearch-mcp/0.1")
+env.checked("WEBSEARCH_USER_AGENT", WEBSEARCH_USER_AGENT, is_header, "printable ASCII, at most 200 characters")
+WEBSEARCH_CACHE_TTL_SECS = env.number("WEBSEARCH_CACHE_TTL_SECS", 300, 0, 86_400)
+WEBSEARCH_RATE_LIMIT_MS = env.number("WEBSEARCH_RATE_LIMIT_MS", 1_000, 0, 60_000)
+WEBSEARCH_MAX_RETRIES = env.number("WEBSEARCH_MAX_RETRIES", 2, 0, 3)
+WEBSEARCH_REGION = env.text("WEBSEARCH_REGION").lower()
+if WEBSEARCH_REGION:
+    env.checked("WEBSEARCH_REGION", WEBSEARCH_REGION, is_region, "a country and a language like us-en, or wt-wt")
+WEBSEARCH_SAFE_SEARCH = env.choice("WEBSEARCH_SAFE_SEARCH", "moderate", ("off", "moderate", "strict"))
+WEBSEARCH_TIME_RANGE = env.choice("WEBSEARCH_TIME_RANGE", "", ("", "day", "week", "month", "year"))
 
 # --- the first administrator ---------------------------------------------------------------------------------
 TOOLHUB_ADMIN_PASSWORD = env.text("TOOLHUB_ADMIN_PASSWORD")

@@ -21,7 +21,7 @@ DEFAULTS: Final[dict[str, Any]] = {
     "TOOLHUB_VERSION": "0",
     "TOOLHUB_HOME": None,
     "TOOLHUB_GIVEN": None,
-    "TOOLHUB_PACKS": ("tools_app.packs.builtin",),
+    "TOOLHUB_PACKS": ("tools_app.packs.builtin", "tools_app.packs.websearch"),
     "TOOLHUB_TOOLS_DIR": None,
     "TOOLHUB_TIMEOUT_MS": 30_000,
     "TOOLHUB_RETRIES": 0,
@@ -57,6 +57,17 @@ DEFAULTS: Final[dict[str, Any]] = {
     "TOOLHUB_KEEP_CALLS": 1_000_000,
     "TOOLHUB_KEEP_AUDIT_DAYS": 400,
     "TOOLHUB_KEEP_FIGURES_DAYS": 730,
+    "WEBSEARCH_ENGINES": ("duckduckgo",),
+    "WEBSEARCH_SEARXNG_URL": "",
+    "WEBSEARCH_MAX_RESULTS": 10,
+    "WEBSEARCH_TIMEOUT_SECS": 10,
+    "WEBSEARCH_USER_AGENT": "websearch-mcp/0.1",
+    "WEBSEARCH_CACHE_TTL_SECS": 300,
+    "WEBSEARCH_RATE_LIMIT_MS": 1_000,
+    "WEBSEARCH_MAX_RETRIES": 2,
+    "WEBSEARCH_REGION": "",
+    "WEBSEARCH_SAFE_SEARCH": "moderate",
+    "WEBSEARCH_TIME_RANGE": "",
 }
 
 

@@ -89,7 +89,8 @@ class _Sync:
 
     def add(self, loaded: Loaded) -> None:
         tool = loaded.tool
-        record = ToolRecord.objects.create(**_own(loaded), **_defined(loaded), registered_at=self.now)
+        enabled = not tool.starts_off
+        record = ToolRecord.objects.create(**_own(loaded), **_defined(loaded), enabled=enabled, registered_at=self.now)
         self._define(record, loaded)
         self.report.added.append(tool.name)
         self.notes.append(("tool.register", tool.name, {"version": [None, tool.effective_version]}))

@@ -296,6 +296,7 @@ class Tool:
     rate: Rate | None = None
     cache_seconds: int | None = None
     answer_tokens: int | None = None
+    starts_off: bool = False
     minimal: Formatter | None = None
     done: str = ""
     guidance: Guidance | None = None
@@ -629,6 +630,7 @@ def tool(
     rate: Rate | None = ...,
     cache_seconds: int | None = ...,
     answer_tokens: int | None = ...,
+    starts_off: bool = ...,
     minimal: Formatter | None = ...,
     done: str = ...,
     guidance: Guidance | None = ...,
@@ -641,6 +643,7 @@ def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
     `cache_seconds` lets the hub give an answer again for the same arguments, to whoever may call the tool; only for
     tools that read, and whose answer does not depend on who asks.
     `answer_tokens` makes the hub outline answers sooner than it would: larger ones are kept, and read in pages.
+    `starts_off` is for a tool that nobody may call until an operator has switched it on.
     `minimal` turns the full answer into a short one; the hub adds the parameter `raw` with which the caller asks
     for the full one. `done` is the message of a `{success, message, data}` answer. `guidance` (text, or a
     function of the answer) tells the agent what to do next. `icon` is an `https:` or `data:` address, or a small PNG
@@ -679,7 +682,7 @@ def _canonical(definition: Mapping[str, Any]) -> bytes:
 _DECLARABLE: Final = frozenset(
     {
         *("name", "title", "description", "category", "tags", "author", "version", "hints", "examples", "aliases"),
-        *("retries", "rate", "cache_seconds", "answer_tokens"),
+        *("retries", "rate", "cache_seconds", "answer_tokens", "starts_off"),
         *("dependencies", "timeout", "minimal", "done", "guidance", "icon", "output_schema"),
     }
 )

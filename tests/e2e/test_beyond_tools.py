@@ -104,7 +104,7 @@ def switch(home: Home, name: str, *, on: bool) -> None:
 def test_answer_alike_through_every_door(door: str, era: str, home: Home, request: pytest.FixtureRequest) -> None:
     with agent(door, era, home, request) as asking:
         prompts = ask(asking, "prompts/list")["result"]
-        assert [one["name"] for one in prompts["prompts"]] == ["diagnose_failures", "tally"]
+        assert [one["name"] for one in prompts["prompts"]] == ["diagnose_failures", "research_question", "tally"]
         assert prompts["prompts"][1]["arguments"] == [{"name": "what", "description": "", "required": True}]
         assert ("ttlMs" in prompts, "resultType" in prompts) == (era == MODERN, era == MODERN)
 

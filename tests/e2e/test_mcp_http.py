@@ -113,8 +113,10 @@ async def test_the_official_client_lists_calls_and_sees_errors(server: Server, k
             assert [tool.name for tool in (await client.list_tools()).tools] == [
                 "calculate",
                 "echo",
+                "instant_answer",
                 "nap",
                 "read_result",
+                "web_search",
                 "write",
             ]
             result = await client.call_tool("echo", {"message": "hi"})
@@ -307,7 +309,7 @@ def test_a_session_is_of_no_use_to_anybody_else(home: Home, server: Server, key:
         owner.path = "/mcp/trials"
         assert owner.send(owner.message("tools/list")).status_code == 404
         owner.path = "/mcp"
-        assert owner.names() == ["calculate", "echo", "nap", "read_result", "write"]
+        assert owner.names() == ["calculate", "echo", "instant_answer", "nap", "read_result", "web_search", "write"]
         assert owner.http.delete("/mcp", headers=owner.headers({})).status_code == 200
         assert owner.send(owner.message("tools/list")).status_code == 404
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.packs.websearch.fakes import REPLACEMENT, web_for_processes
 from tests.support.agents import LEGACY, MODERN, Agent
 from tests.support.http_agents import HttpAgent, answer
 from tests.support.processes import Home, key_in
@@ -52,39 +55,68 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("workflow", {"id": "boom"}),
     ("off", {}),
     ("nothing", {}),
+    ("web_search", {"query": "toolhub & more", "max_results": 3}),
+    ("web_search", {"query": "nothing"}),
+    ("web_search", {"query": " "}),
+    ("web_search", {"query": "q", "max_results": 31}),
+    ("instant_answer", {"query": "django"}),
+    ("instant_answer", {}),
+    ("read_page", {"url": "{web}/page/"}),
+    ("read_page", {"url": "http://10.0.0.1/"}),
 ]
 
 
+def calls(home: Home) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, arguments in CALLS:
+        if "url" in arguments:
+            arguments = {"url": arguments["url"].format(web=home.extra["WEB_OF_THE_TEST"])}
+        yield name, arguments
+
+
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     directory: Path = tmp_path_factory.mktemp("parity")
     (directory / "tools").mkdir()
     (directory / "tools" / "doors.py").write_text(TOOLS)
-    made = Home(directory / "home", {"TOOLHUB_TOOLS_DIR": str(directory / "tools")})
-    assert made.run("synctools").returncode == 0
-    with closing(sqlite3.connect(made.database, isolation_level=None)) as database:
-        database.execute("UPDATE tools_app_toolrecord SET enabled = 0 WHERE name = 'off'")
-    return made
+    (directory / "tools" / "web.py").write_text(REPLACEMENT)
+    with web_for_processes() as web:
+        web.say("api", "ddg_ia_article.json")
+        web.say("page", "ddg_html_no_results.html")
+        settings = {
+            "TOOLHUB_TOOLS_DIR": str(directory / "tools"),
+            "WEB_OF_THE_TEST": web.server.url,
+            "WEBSEARCH_SEARXNG_URL": web.server.url,
+            "WEBSEARCH_RATE_LIMIT_MS": "0",
+        }
+        made = Home(directory / "home", settings)
+        assert made.run("synctools").returncode == 0
+        with closing(sqlite3.connect(made.database, isolation_level=None)) as database:
+            database.execute("UPDATE tools_app_toolrecord SET enabled = 0 WHERE name = 'off'")
+            database.execute("UPDATE tools_app_toolrecord SET enabled = 1 WHERE name = 'read_page'")
+        yield made
 
 
-def parsed(text: str) -> Any:
-    return json.loads(text) if text.startswith("{") else text
+def parsed(text: Any) -> Any:
+    if not isinstance(text, str):
+        return text
+    # The marks around a page differ from call to call.
+    return json.loads(text) if text.startswith("{") else re.sub(r"\[untrusted [0-9a-f]{16}", "[untrusted", text)
 
 
 def over_rest(home: Home) -> list[Any]:
     outcomes: list[Any] = []
     key = key_in(home.run("addkey", "parity").stdout)
     with home.serving() as server, httpx.Client(headers={"X-API-Key": key}, trust_env=False) as client:
-        for name, arguments in CALLS:
+        for name, arguments in calls(home):
             body = client.post(f"{server.url}/v1/tools/call", json={"name": name, "parameters": arguments}).json()
-            outcomes.append(body["result"] if body["success"] else (body["code"], body["error"]))
+            outcomes.append(parsed(body["result"]) if body["success"] else (body["code"], body["error"]))
     return outcomes
 
 
 def over_stdio(home: Home) -> list[Any]:
     with Agent(home) as agent:
         agent.connect()
-        outcomes = [outcome(name, agent.answer(agent.ask_tool(name, **arguments))) for name, arguments in CALLS]
+        outcomes = [outcome(name, agent.answer(agent.ask_tool(name, **arguments))) for name, arguments in calls(home)]
         agent.leave()
     return outcomes
 
@@ -95,7 +127,7 @@ def over_http(home: Home, era: str) -> list[Any]:
         agent.connect()
         return [
             outcome(name, answer(agent.send(agent.message("tools/call", {"name": name, "arguments": arguments}))))
-            for name, arguments in CALLS
+            for name, arguments in calls(home)
         ]
 
 
@@ -111,7 +143,7 @@ def outcome(name: str, answered: dict[str, Any]) -> Any:
 
 def by_command(home: Home) -> list[Any]:
     outcomes: list[Any] = []
-    for name, arguments in CALLS:
+    for name, arguments in calls(home):
         done = home.run("calltool", name, json.dumps(arguments))
         if done.returncode == 0:
             outcomes.append(parsed(done.stdout.strip()))

@@ -479,4 +479,10 @@ def test_sets_up_an_empty_home_by_itself(tmp_path: Path) -> None:
     with Agent(Home(tmp_path / "home")) as agent:
         assert "result" in agent.answer(agent.ask("initialize", HELLO), 30)
         agent.notify("notifications/initialized")
-        assert [tool["name"] for tool in agent.tools()] == ["calculate", "echo", "read_result"]
+        assert [tool["name"] for tool in agent.tools()] == [
+            "calculate",
+            "echo",
+            "instant_answer",
+            "read_result",
+            "web_search",
+        ]

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.packs.websearch.fakes import FakeWeb
+from tests.support.faultd import Faultd
+from tests.support.tools import Hub
+from tools_app import engine
+from tools_app.packs.websearch import pack
+from tools_app.packs.websearch._work import searcher
+from tools_app.tool import Caller, Hints, tool
+
+Ask = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Faultd]:
+    with Faultd() as running:
+        yield running
+
+
+@pytest.fixture
+def web(server: Faultd, monkeypatch: pytest.MonkeyPatch) -> FakeWeb:
+    """Every engine, and nothing asked of them yet."""
+    server.requests.clear()
+    fake = FakeWeb(server)
+    monkeypatch.setattr(searcher, "make", fake.searcher)
+    return fake
+
+
+@pytest.fixture
+def ask(hub: Hub, web: FakeWeb, alice: Caller) -> Iterator[Ask]:
+    """Calls a tool of the pack through the engine, and returns its text; one attempt, unless a test says otherwise."""
+
+    @tool(hints=Hints(read_only=True, open_world=False))
+    async def hang_up() -> None:
+        """Close what belongs to the engine's loop."""
+        await searcher.close()
+
+    hub.add(*pack.tools, hang_up)
+
+    def call(name: str, *, retries: int = 0, **arguments: Any) -> str:
+        options = engine.Options(retries=retries, retry_delay_ms=100)
+        return engine.call_sync(name, arguments, alice, door="code", options=options).answer.text
+
+    yield call
+    engine.call_sync("hang_up", {}, alice, door="code")

@@ -1,0 +1,120 @@
+"""Which engine is asked, for how much, and what happens when it fails."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.packs.websearch.conftest import Ask
+from tests.packs.websearch.fakes import FakeWeb
+from tools_app.errors import ToolError
+from tools_app.packs.websearch.settings import Wishes
+
+BOTH = ("searxng", "duckduckgo")
+
+
+def titles(answer: str) -> list[str]:
+    return re.findall(r"^### \d+\. (.*)$", answer, re.MULTILINE)
+
+
+@pytest.mark.parametrize("trouble", ["ddg_html_changed_markup.html", "status:403", "status:500", "html"])
+def test_the_other_form_is_asked_where_one_is_not_understood(ask: Ask, web: FakeWeb, trouble: str) -> None:
+    web.say("html", trouble)
+    web.say("lite", "ddg_lite.html")
+    assert ask("web_search", query="django", max_results=9).endswith("_Source: DuckDuckGo (9 results)_")
+
+
+def test_the_first_form_s_trouble_is_told_where_both_have_some(ask: Ask, web: FakeWeb) -> None:
+    web.say("html", "ddg_html_changed_markup.html")
+    web.say("lite", ("ddg_lite_anomaly.html", 202))
+    with pytest.raises(ToolError, match="page structure may have changed"):
+        ask("web_search", query="django")
+
+
+@pytest.mark.parametrize("trouble", ["reset", ("ddg_html_anomaly.html", 202)])
+def test_a_lost_connection_or_a_challenge_is_the_same_at_both_doors(ask: Ask, web: FakeWeb, trouble: object) -> None:
+    web.say("html", trouble)
+    with pytest.raises(ToolError):
+        ask("web_search", query="django")
+    assert (len(web.asked("html")), len(web.asked("lite"))) == (1, 0)
+
+
+def test_a_query_is_sent_as_a_form_and_stands_in_no_address(ask: Ask, web: FakeWeb) -> None:
+    web.changes["wishes"] = Wishes(region="de-de", safe_search="strict", time_range="week")
+    web.say("html", "ddg_html_last_page.html")
+    query = "a&b=c 日本 " + "頁" * 400
+    ask("web_search", query=query)
+    (seen,) = web.server.requests
+    assert (seen.method, seen.target) == ("POST", "/html/")
+    assert seen.headers["user-agent"] == "websearch-mcp/0.1"
+    assert seen.headers["referer"] == web.places.html
+    assert web.asked("html") == [{"q": query, "b": "", "kl": "de-de", "kp": "1", "df": "w"}]
+
+
+def test_more_results_come_from_the_next_pages(ask: Ask, web: FakeWeb) -> None:
+    web.say("html", "ddg_html_get.html", "ddg_html_page2.html", "ddg_html_last_page.html")
+    answer = ask("web_search", query="django", max_results=30)
+    # 9, then 15, of which three come again on the last one.
+    assert answer.endswith("_Source: DuckDuckGo (24 results)_")
+    first, second, third = web.asked("html")
+    assert (first["q"], second["s"], second["vqd"][:2]) == ("django", "10", "4-")
+    assert third["vqd"] == second["vqd"]
+
+
+@pytest.mark.parametrize("trouble", ["reset", ("ddg_html_anomaly.html", 202), "ddg_html_changed_markup.html"])
+def test_what_was_found_stays_found_when_the_next_page_fails(ask: Ask, web: FakeWeb, trouble: object) -> None:
+    web.say("html", "ddg_html_get.html", trouble)
+    assert ask("web_search", query="django", max_results=30).endswith("_Source: DuckDuckGo (9 results)_")
+
+
+def test_searxng_is_asked_the_way_it_wants(ask: Ask, web: FakeWeb) -> None:
+    web.changes |= {"engines": BOTH, "wishes": Wishes(region="at-de", safe_search="off", time_range="month")}
+    answer = ask("web_search", query="toolhub & more", max_results=12)
+    assert titles(answer) == [f"toolhub & more {number}" for number in range(1, 13)]
+    assert answer.endswith("_Source: SearXNG (12 results)_")
+    shared = {"q": "toolhub & more", "format": "json", "language": "de-AT", "safesearch": "0", "time_range": "month"}
+    assert web.asked("search") == [{**shared, "pageno": "1"}, {**shared, "pageno": "2"}]
+    assert web.asked("html") == []
+
+
+def test_searxng_that_has_no_more_is_not_asked_again_and_again(ask: Ask, web: FakeWeb) -> None:
+    web.changes["engines"] = BOTH
+    assert len(titles(ask("web_search", query="few", max_results=30))) == 25
+    web.say("search", "searxng_ok.json")
+    web.server.requests.clear()
+    assert len(titles(ask("web_search", query="the same page each time", max_results=30))) == 3
+    assert len(web.asked("search")) == 2
+
+
+def test_nothing_from_searxng_is_an_answer(ask: Ask, web: FakeWeb) -> None:
+    web.changes["engines"] = BOTH
+    assert "No results found.\n\n_Source: SearXNG_" in ask("web_search", query="nothing")
+    assert web.asked("html") == []
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        *("reset", "status:500", "searxng_all_engines_failed.json", "truncated-json", "html", "redirect:302"),
+        ("searxng_403_format_off.html", 403),
+    ],
+)
+def test_another_engine_stands_in_and_is_named(ask: Ask, web: FakeWeb, trouble: object) -> None:
+    web.changes["engines"] = BOTH
+    web.say("search", trouble)
+    web.say("html", "ddg_html_last_page.html")
+    assert ask("web_search", query="django").endswith("_Source: DuckDuckGo (3 results)_")
+
+
+def test_the_preferred_engine_s_trouble_is_told_where_all_have_some(ask: Ask, web: FakeWeb) -> None:
+    web.changes["engines"] = ("searxng",)
+    web.say("search", ("searxng_403_format_off.html", 403))
+    with pytest.raises(ToolError, match="^Failed to fetch search results") as caught:
+        ask("web_search", query="django")
+    assert "search.formats" in caught.value.next_step
+    web.changes["engines"] = BOTH
+    web.say("html", "reset")
+    with pytest.raises(ToolError) as again:
+        ask("web_search", query="django")
+    assert again.value.next_step == caught.value.next_step

@@ -1,0 +1,44 @@
+"""What callers read: Markdown, in which nothing that was found can look like something that we say."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tools_app.packs.websearch._work.duckduckgo import Instant
+from tools_app.packs.websearch._work.engines import Found
+from tools_app.packs.websearch._work.text import escaped
+
+MOST_TOPICS: Final = 10
+_NONE: Final = "No results found."
+_NO_INSTANT: Final = "No instant answer available for this query."
+_INSTANT_SOURCE: Final = "_Source: DuckDuckGo Instant Answer API_"
+
+
+def of_search(query: str, found: Found) -> str:
+    heading = f'## Web Search Results for "{escaped(query)}"'
+    if not found.hits:
+        return "\n\n".join([heading, _NONE, f"_Source: {found.engine}_"])
+    parts = [heading]
+    for number, hit in enumerate(found.hits, 1):
+        lines = [f"### {number}. {escaped(hit.title)}", f"**URL:** {hit.url}"]
+        parts += ["\n".join([*lines, escaped(hit.snippet)] if hit.snippet else lines), "---"]
+    return "\n\n".join([*parts, f"_Source: {found.engine} ({len(found.hits)} results)_"])
+
+
+def of_instant(query: str, instant: Instant) -> str:
+    parts = [f'## Instant Answer for "{escaped(query)}"']
+    if instant.words:
+        parts.append(f"### {instant.kind}\n{escaped(instant.words, 4_000)}")
+    about = [f"**Source:** {escaped(instant.source)}"] if instant.words and instant.source else []
+    if instant.words and instant.url:
+        about.append(f"**URL:** {instant.url}")
+    if about:
+        parts.append("\n".join(about))
+    if topics := instant.topics[:MOST_TOPICS]:
+        lines = [
+            f"- **{escaped(topic.name)}**" + (f" - {escaped(topic.words)}" if topic.words else "") for topic in topics
+        ]
+        parts.append("\n".join(["### Related Topics", *lines]))
+    if len(parts) == 1:
+        parts.append(_NO_INSTANT)
+    return "\n\n".join([*parts, _INSTANT_SOURCE])

@@ -1,0 +1,273 @@
+"""DuckDuckGo: its two pages for browsers without scripts, and its instant answers. No key, and no promise to stay.
+
+A page that holds neither results nor DuckDuckGo's own words for none is not understood: that is an error, as an agent
+would believe that there is nothing. https://html.duckduckgo.com/html/, https://lite.duckduckgo.com/lite/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, unquote, urlsplit
+
+from tools_app.errors import InvalidArgumentsError, Problem, ToolError
+from tools_app.packs.websearch import failures
+from tools_app.packs.websearch._work import text
+from tools_app.packs.websearch._work.engines import Hit, Remaining, distinct
+from tools_app.packs.websearch._work.pace import Pace
+from tools_app.packs.websearch.settings import Wishes
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+    from tools_app.http import WebClient
+
+MOST_PAGES: Final = 3  # of 10, 15 and 15 results
+_MOST_ASKED: Final = 1_800  # encoded: the address of an instant answer has to hold it
+_SAFE: Final = {"strict": "1", "moderate": "-1", "off": "-2"}
+_RANGE: Final = {"day": "d", "week": "w", "month": "m", "year": "y"}
+_CHALLENGE: Final = "form#challenge-form, .anomaly-modal__title"
+_NOTHING: Final = ("no results.", "no more results.")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    html: str = "https://html.duckduckgo.com/html/"
+    lite: str = "https://lite.duckduckgo.com/lite/"
+    instant: str = "https://api.duckduckgo.com/"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of results, and the form that leads to the next one, where there is one."""
+
+    hits: Sequence[Hit]
+    next: Mapping[str, str] | None = None
+
+
+class DuckDuckGo:
+    name = "DuckDuckGo"
+
+    def __init__(
+        self, web: WebClient, pace: Pace, wishes: Wishes, seconds: float, places: Places | None = None
+    ) -> None:
+        self._web = web
+        self._pace = pace
+        self._seconds = seconds
+        self._places = places or Places()
+        asked = {"kl": wishes.region, "kp": _SAFE[wishes.safe_search], "df": _RANGE.get(wishes.time_range, "")}
+        self._wishes = {name: value for name, value in asked.items() if value}
+
+    async def search(self, query: str, wanted: int, remaining: Remaining) -> Sequence[Hit]:
+        """As a form, and not in the address: so the query stands in no log on the way, and may be long."""
+        form = {"q": query, "b": "", **self._wishes}
+        try:
+            return await self._pages(self._places.html, form, wanted, remaining)
+        except ToolError as error:
+            # What did not arrive would not by its other door, and whoever is challenged should not knock again.
+            if error.retryable or error.message == failures.CHALLENGED:
+                raise
+            try:
+                return await self._pages(self._places.lite, form, wanted, remaining)
+            except ToolError as another:
+                raise error from another
+
+    async def _pages(self, address: str, form: Mapping[str, str], wanted: int, remaining: Remaining) -> Sequence[Hit]:
+        page = await self._page(address, form, remaining)
+        hits = distinct(page.hits)
+        for _ in range(MOST_PAGES - 1):
+            if len(hits) >= wanted or page.next is None:
+                break
+            try:
+                page = await self._page(address, page.next, remaining)
+            except ToolError:
+                break  # What was found stays found.
+            hits = distinct([*hits, *page.hits])
+        return hits
+
+    async def _page(self, address: str, form: Mapping[str, str], remaining: Remaining) -> Page:
+        await self._pace.wait()
+        seconds = min(self._seconds, remaining())
+        try:
+            got = await self._web.post(
+                address, form, operation=failures.OPERATION, headers={"referer": address}, seconds=seconds
+            )
+        except ToolError as error:
+            raise failures.in_our_words(error, failures.PAGE_UNREADABLE) from error
+        return read(got.data or "", got.status)
+
+    async def instant(self, query: str, remaining: Remaining) -> dict[str, Any]:
+        """What its API says, unread. Its answers are JSON that calls itself a script."""
+        if len(quote(query)) > _MOST_ASKED:
+            raise InvalidArgumentsError(problems=[Problem("/query", "Query is too long.", "fewer words")])
+        params: dict[str, str | int] = {
+            "q": query,
+            "format": "json",
+            "no_html": 1,
+            "no_redirect": 1,
+            "skip_disambig": 1,
+        }
+        await self._pace.wait()
+        seconds = min(self._seconds, remaining())
+        try:
+            got = await self._web.get(
+                self._places.instant, operation=failures.OPERATION, params=params, reads="json", seconds=seconds
+            )
+        except ToolError as error:
+            raise failures.in_our_words(error, failures.ANSWER_UNREADABLE) from error
+        if not isinstance(got.data, dict):
+            raise failures.unreadable_answer(f"{type(got.data).__name__} instead of an object")
+        return got.data
+
+
+def read(page: str, status: int) -> Page:
+    """Either of the two pages.
+
+    Raises:
+        ToolError: it is the question whether we are a bot, or nothing that we know.
+    """
+    from selectolax.lexbor import LexborHTMLParser
+
+    tree = LexborHTMLParser(page)
+    hits = [*_hits(_of_html(tree)), *_hits(_of_lite(tree))]
+    if hits:
+        return Page(hits, _next(tree))
+    if _says_nothing(tree):
+        return Page(())
+    if status == 202 or tree.css_first(_CHALLENGE) is not None:
+        raise failures.challenged(status)
+    raise failures.unreadable_page(f"HTTP {status}, and neither results nor a mark that there are none", page[:4_000])
+
+
+Parts = tuple["LexborNode", "LexborNode | None"]
+
+
+def _of_html(tree: LexborHTMLParser) -> Iterator[Parts]:
+    """The link and the words of each result."""
+    for block in tree.css("#links .result"):
+        advertises = "result--ad" in (block.attributes.get("class") or "").split() or block.css_first(".badge--ad")
+        link = block.css_first("a.result__a")
+        if link is not None and not advertises:
+            yield link, block.css_first(".result__snippet")
+
+
+def _of_lite(tree: LexborHTMLParser) -> Iterator[Parts]:
+    """The same of a table whose rows belong together in threes."""
+    link: LexborNode | None = None
+    for row in tree.css("tr:not(.result-sponsored)"):
+        if (another := row.css_first("a.result-link")) is not None:
+            if link is not None:
+                yield link, None
+            link = another
+        elif link is not None and (snippet := row.css_first("td.result-snippet")) is not None:
+            yield link, snippet
+            link = None
+    if link is not None:
+        yield link, None
+
+
+def _hits(found: Iterator[Parts]) -> Iterator[Hit]:
+    for link, snippet in found:
+        url = text.address(target(link.attributes.get("href") or ""))
+        title = text.plain(link.text(), 300)
+        if url and title:
+            yield Hit(title, url, text.plain(snippet.text()) if snippet is not None else "")
+
+
+def target(href: str) -> str:
+    """Where a link of DuckDuckGo leads: unwrapped once, and nowhere if it leads to an advertiser."""
+    parts = _split(f"https:{href}" if href.startswith("//") else href)
+    if _is_theirs(parts.hostname) and parts.path.rstrip("/") == "/l":
+        pairs = (pair.partition("=") for pair in parts.query.split("&"))
+        parts = _split(next((unquote(value) for name, _, value in pairs if name == "uddg"), ""))
+    return "" if _is_theirs(parts.hostname) and parts.path == "/y.js" else parts.geturl()
+
+
+def _split(url: str) -> Any:
+    try:
+        parts = urlsplit(url)
+        parts.hostname  # noqa: B018  reading it may fail
+    except ValueError:
+        return urlsplit("")
+    return parts
+
+
+def _is_theirs(host: str | None) -> bool:
+    return host == "duckduckgo.com" or (host or "").endswith(".duckduckgo.com")
+
+
+def _says_nothing(tree: LexborHTMLParser) -> bool:
+    if tree.css_first("#links .no-results") is not None:
+        return True
+    return any(" ".join(cell.text().lower().split()) in _NOTHING for cell in tree.css("td"))
+
+
+def _next(tree: LexborHTMLParser) -> dict[str, str] | None:
+    """What the button `Next` sends; `Previous` stands in a form just like it."""
+    for form in tree.css("div.nav-link form, form.next_form"):
+        button = form.css_first("input[type=submit]")
+        if button is not None and (button.attributes.get("value") or "").startswith("Next"):
+            fields = (field.attributes for field in form.css("input[type=hidden]"))
+            return {str(each["name"]): each.get("value") or "" for each in fields if each.get("name")}
+    return None
+
+
+# ---- instant answers
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    name: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """What is worth telling of an instant answer; `kind` is the heading that it goes under."""
+
+    kind: str = ""
+    words: str = ""
+    source: str = ""
+    url: str = ""
+    topics: Sequence[Topic] = ()
+
+
+def instant_of(said: Mapping[str, Any]) -> Instant:
+    """The abstract, or else the answer, or else the definition. What is no text is meant for DuckDuckGo's own page."""
+
+    def words(name: str) -> str:
+        value = said.get(name)
+        return text.plain(value, 4_000) if isinstance(value, str) else ""
+
+    topics = tuple(_topics(said.get("RelatedTopics")))
+    for kind in ("Abstract", "Answer", "Definition"):
+        if shown := words(f"{kind}Text") or words(kind):
+            return Instant(kind, shown, words(f"{kind}Source"), text.address(words(f"{kind}URL")), topics)
+    return Instant(topics=topics)
+
+
+def _topics(given: Any) -> Iterator[Topic]:
+    """Topics, also those that stand in groups."""
+    for entry in given if isinstance(given, list) else ():
+        if not isinstance(entry, dict):
+            continue
+        inside = entry.get("Topics")
+        for one in inside if isinstance(inside, list) else (entry,):
+            if isinstance(one, dict) and (topic := _named(one)):
+                yield topic
+
+
+def _named(entry: Mapping[str, Any]) -> Topic | None:
+    """`Text` is the name and what is said of it, run together; the link in `Result` is the name alone."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    said, result = entry.get("Text"), entry.get("Result")
+    whole = text.plain(said, 500) if isinstance(said, str) else ""
+    link = LexborHTMLParser(result).css_first("a") if isinstance(result, str) else None
+    name = text.plain(link.text(), 200) if link is not None else ""
+    if not name or not whole.startswith(name):
+        name, _, rest = whole.partition(" - ")
+    else:
+        rest = whole.removeprefix(name)
+    return Topic(name, rest.strip(" -")) if name else None

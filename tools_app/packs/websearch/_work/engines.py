@@ -1,0 +1,64 @@
+"""What search engines have in common: what they find, what they are asked for, and that one stands in for another."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from tools_app.errors import ToolError
+
+log: Final = logging.getLogger("tools_app.packs.websearch")
+
+Remaining = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One thing that was found: text as the engine gave it, and an address that can be followed."""
+
+    title: str
+    url: str
+    snippet: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an engine found, and its name. Nothing is an answer, too: the engine has said so."""
+
+    engine: str
+    hits: Sequence[Hit]
+
+
+class Engine(Protocol):
+    """Where to search. Raises a `ToolError` in the words of `failures` where it cannot say what there is."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def search(self, query: str, wanted: int, remaining: Remaining) -> Sequence[Hit]: ...
+
+
+async def first_answer(engines: Sequence[Engine], query: str, wanted: int, remaining: Remaining) -> Found:
+    """What the first engine finds that can be asked; the others are asked only where those before them fail.
+
+    Raises:
+        ToolError: all failed. It is the first one's error: that is the engine which an operator prefers.
+    """
+    first: ToolError | None = None
+    for engine in engines:
+        try:
+            hits = await engine.search(query, wanted, remaining)
+        except ToolError as error:
+            first = first or error
+            if len(engines) > 1:
+                log.warning("%s cannot be asked: %s", engine.name, error.message)
+        else:
+            return Found(engine.name, distinct(hits)[:wanted])
+    raise first or RuntimeError("no search engine is set")
+
+
+def distinct(hits: Sequence[Hit]) -> list[Hit]:
+    """Each address once: pages of results overlap."""
+    return list({hit.url: hit for hit in reversed(hits)}.values())[::-1]

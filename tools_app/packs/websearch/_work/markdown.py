@@ -1,0 +1,226 @@
+"""From a page of HTML to Markdown: what a reader sees of it, with its links."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urljoin
+
+from tools_app.packs.websearch._work import text
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+# Deeper than pages are. Below that a part is its text alone, so that no page can use up our stack.
+MOST_DEPTH: Final = 100
+# What the parser is given at most, in characters and in tags: for what is nested without end, or has attributes without
+# end, it needs time by the square. This much takes it seconds at worst, in a thread that holds nobody up.
+MOST_SOURCE: Final = 300_000
+MOST_TAGS: Final = 30_000
+CUT: Final = "_The page goes on; this is its beginning._"
+_TAG: Final = re.compile("<")
+# Each level of lists and quotes is written at every line within; deeper ones go without.
+_MOST_INDENTED: Final = 30
+_HEADINGS: Final = {f"h{level}": "#" * level for level in range(1, 7)}
+_LEFT_OUT: Final = frozenset(
+    {
+        *("head", "script", "style", "noscript", "template", "svg", "math", "-comment"),
+        *("iframe", "object", "embed", "canvas", "audio", "video"),
+        *("dialog", "nav", "footer", "aside", "button", "select", "input", "textarea", "label", "option"),
+    }
+)
+_BLOCKS: Final = frozenset(
+    {
+        *("body", "main", "article", "section", "header", "address", "div", "center", "form", "fieldset", "details"),
+        *("summary", "figure", "figcaption", "p", "pre", "blockquote", "hr", "ul", "ol", "li", "dl", "dt", "dd"),
+        *("table", "thead", "tbody", "tfoot", "tr", "th", "td"),
+        *_HEADINGS,
+    }
+)
+_MARKED: Final = {"strong": "**", "b": "**", "em": "*", "i": "*"}
+_HIDDEN: Final = re.compile(
+    r"display\s*:\s*none|visibility\s*:\s*hidden|opacity\s*:\s*0(?![.\d])|font-size\s*:\s*0(?![.\d])"
+)
+_SPACE: Final = re.compile(r"\s+")
+_AROUND_BREAKS: Final = re.compile(r" *\n *")
+_NOT_ROWS: Final = "table table, ul, ol, pre, blockquote, div, h1, h2, h3, h4"
+# A page of little text in <main> has its text elsewhere.
+_ENOUGH: Final = 200
+_NOT_READ: Final = [(re.compile("<!--"), re.compile("-->"))] + [
+    (re.compile(rf"<{tag}\b", re.IGNORECASE), re.compile(rf"</{tag}\s{{0,9}}>", re.IGNORECASE))
+    for tag in ("script", "style", "svg", "noscript", "template")
+]
+
+
+def of(source: str, url: str) -> tuple[str, str]:
+    """The title and the text of a page that stands at `url`."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    kept = _within_bounds(source)
+    tree = LexborHTMLParser(kept)
+    base = tree.css_first("base[href]")
+    writer = _Writer(_joined(url, base.attributes.get("href")) if base is not None else url)
+    root = _readable_part(tree)
+    blocks = writer.blocks(root, 0) if root is not None else []
+    if len(kept) == MOST_SOURCE or kept.count("<") == MOST_TAGS:
+        blocks.append(CUT)
+    return _title(tree), "\n\n".join(blocks)
+
+
+def _within_bounds(source: str) -> str:
+    """As much of a page as can be read in time, without what is not read anyway."""
+    for begin, end in _NOT_READ:
+        source = _without(source, begin, end)
+    source = source[:MOST_SOURCE]
+    last = next(islice(_TAG.finditer(source), MOST_TAGS, None), None)
+    return source[: last.start()] if last is not None else source
+
+
+def _without(source: str, begin: re.Pattern[str], end: re.Pattern[str]) -> str:
+    kept, at = [], 0
+    while (start := begin.search(source, at)) and (stop := end.search(source, start.end())):
+        kept.append(source[at : start.start()])
+        at = stop.end()
+    return "".join([*kept, source[at:]]) if kept else source
+
+
+def _title(tree: LexborHTMLParser) -> str:
+    for selector in ("head > title", "h1"):
+        found = tree.css_first(selector)
+        if found is not None and (shown := text.plain(found.text(), 300)):
+            return shown
+    return ""
+
+
+def _readable_part(tree: LexborHTMLParser) -> LexborNode | None:
+    """The part that a page says is its matter, or all of it."""
+    for selector in ("main", "[role=main]", "article"):
+        found = tree.css(selector)
+        # Several articles are a list of them, and each is as much the matter as the others.
+        if len(found) == 1 and len(found[0].text().strip()) >= _ENOUGH:
+            return found[0]
+    return tree.body
+
+
+class _Writer:
+    def __init__(self, base: str) -> None:
+        self._base = base
+
+    def blocks(self, node: LexborNode, depth: int) -> list[str]:
+        """The paragraphs, lists and so on of a node, each as its Markdown."""
+        if depth > MOST_DEPTH:
+            return [shown] if (shown := _words(node.text(separator=" "))) else []
+        found: list[str] = []
+        line: list[str] = []
+        for child in _shown(node):
+            if child.tag in _BLOCKS:
+                found += [_line(line), *self._block(child, depth + 1)]
+                line = []
+            else:
+                line.append(self._inline(child, depth + 1))
+        return [block for block in (*found, _line(line)) if block]
+
+    def _block(self, node: LexborNode, depth: int) -> list[str]:
+        tag = node.tag or ""
+        if tag in _HEADINGS:
+            heading = _line([self._inside(node, depth)]).replace("\n", " ")
+            return [f"{_HEADINGS[tag]} {heading}"] if heading else []
+        if tag == "pre":
+            return [_fenced(node.text())]
+        if tag in ("ul", "ol") and depth < _MOST_INDENTED:
+            return self._list(node, depth)
+        if tag == "blockquote" and depth < _MOST_INDENTED:
+            quoted = "\n\n".join(self.blocks(node, depth))
+            return ["\n".join(f"> {line}".rstrip() for line in quoted.split("\n"))] if quoted else []
+        if tag == "table" and node.css_first(_NOT_ROWS) is None:
+            return self._table(node, depth)
+        return ["---"] if tag == "hr" else self.blocks(node, depth)
+
+    def _list(self, node: LexborNode, depth: int) -> list[str]:
+        items: list[str] = []
+        for child in _shown(node):
+            if lines := "\n".join(self.blocks(child, depth) if child.tag != "-text" else ()):
+                mark = f"{len(items) + 1}. " if node.tag == "ol" else "- "
+                items.append(mark + lines.replace("\n", "\n" + " " * len(mark)))
+        return ["\n".join(items)] if items else []
+
+    def _table(self, node: LexborNode, depth: int) -> list[str]:
+        rows = [
+            [_line([self._inside(cell, depth)]).replace("\n", " ").replace("|", "\\|") for cell in row.css("td, th")]
+            for row in node.css("tr")
+        ]
+        rows = [row for row in rows if any(row)]
+        if not rows:
+            return []
+        lines = [f"| {' | '.join(row)} |" for row in rows]
+        return ["\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])]
+
+    def _inside(self, node: LexborNode, depth: int) -> str:
+        if depth > MOST_DEPTH:
+            return _words(node.text(separator=" "))
+        return "".join(self._inline(child, depth + 1) for child in _shown(node))
+
+    def _inline(self, node: LexborNode, depth: int) -> str:
+        tag = node.tag or ""
+        if tag == "-text":
+            return _words(node.text())
+        if tag == "br":
+            return "\n"
+        if tag == "img":
+            alternative = text.plain(node.attributes.get("alt") or "", 200)
+            return f" {alternative} " if alternative else ""
+        inside = self._inside(node, depth)
+        bare = inside.strip()
+        if not bare:
+            return inside
+        if tag == "a":
+            href = node.attributes.get("href") or ""
+            # What begins with # leads to another place of the same page.
+            url = "" if href.startswith("#") else text.address(_joined(self._base, href))
+            return inside.replace(bare, f"[{_SPACE.sub(' ', bare)}]({_in_brackets(url)})", 1) if url else inside
+        if tag == "code" and "`" not in bare and "\n" not in bare:
+            return inside.replace(bare, f"`{bare}`", 1)
+        if tag in _MARKED and "*" not in bare and "\n" not in bare:
+            return inside.replace(bare, f"{_MARKED[tag]}{bare}{_MARKED[tag]}", 1)
+        return f" {inside} " if tag in _BLOCKS else inside
+
+
+def _joined(base: str, href: str | None) -> str:
+    try:
+        return urljoin(base, (href or "").strip())
+    except ValueError:
+        return ""
+
+
+def _shown(node: LexborNode) -> Iterator[LexborNode]:
+    """The children that a reader sees: what a page hides from people is not for agents either."""
+    for child in node.iter(include_text=True):
+        if child.tag in _LEFT_OUT:
+            continue
+        if child.tag != "-text" and child.tag != "br":
+            given = child.attributes
+            style = (given.get("style") or "").lower()
+            if "hidden" in given or given.get("aria-hidden") == "true" or (style and _HIDDEN.search(style)):
+                continue
+        yield child
+
+
+def _words(said: str) -> str:
+    """Text between tags. What only looks like a link in it is kept from being one."""
+    return _SPACE.sub(" ", said).replace("](", "]\\(")
+
+
+def _line(parts: list[str]) -> str:
+    return _AROUND_BREAKS.sub("\n", re.sub(r" {2,}", " ", "".join(parts))).strip()
+
+
+def _fenced(code: str) -> str:
+    longest = max((len(run) for run in re.findall(r"`{3,}", code)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}\n{code.strip(chr(10))}\n{fence}" if code.strip() else ""
+
+
+def _in_brackets(url: str) -> str:
+    return url.replace("(", "%28").replace(")", "%29")

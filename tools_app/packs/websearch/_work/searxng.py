@@ -1,0 +1,110 @@
+"""SearXNG, a search engine of other engines, at the address that an operator has set.
+
+https://docs.searxng.org/dev/search_api.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from tools_app.errors import ApiError, ToolError
+from tools_app.packs.websearch import failures
+from tools_app.packs.websearch._work import text
+from tools_app.packs.websearch._work.engines import Hit, Remaining, distinct
+from tools_app.packs.websearch._work.pace import Pace
+from tools_app.packs.websearch.settings import Wishes
+
+if TYPE_CHECKING:
+    from tools_app.http import ApiClient
+
+MOST_PAGES: Final = 3
+_SAFE: Final = {"off": 0, "moderate": 1, "strict": 2}
+_NO_JSON: Final = "An operator of that SearXNG should add `json` to `search.formats` of its settings.yml."
+
+
+class SearXNG:
+    name = "SearXNG"
+
+    def __init__(self, api: ApiClient, pace: Pace, wishes: Wishes, seconds: float) -> None:
+        self._api = api
+        self._pace = pace
+        self._seconds = seconds
+        self._wishes = {
+            "language": _language(wishes.region),
+            "safesearch": _SAFE[wishes.safe_search],
+            "time_range": wishes.time_range or None,
+        }
+
+    async def search(self, query: str, wanted: int, remaining: Remaining) -> Sequence[Hit]:
+        hits: list[Hit] = []
+        for number in range(1, MOST_PAGES + 1):
+            try:
+                page = await self._page(query, number, remaining)
+            except ToolError:
+                if hits:
+                    break  # What was found stays found.
+                raise
+            known, hits = len(hits), distinct([*hits, *page])
+            if len(hits) >= wanted or len(hits) == known:
+                break
+        return hits
+
+    async def _page(self, query: str, number: int, remaining: Remaining) -> Sequence[Hit]:
+        await self._pace.wait()
+        params = {"q": query, "format": "json", "pageno": number, **self._wishes}
+        seconds = min(self._seconds, remaining())
+        try:
+            said = await self._api.get("search", operation=failures.OPERATION, params=params, timeout=seconds)
+        except ApiError as error:
+            ours = failures.in_our_words(error, failures.ANSWER_UNREADABLE)
+            if error.context.get("statusCode") == 403:
+                ours.next_step = _NO_JSON
+            raise ours from error
+        except ToolError as error:
+            raise failures.in_our_words(error, failures.ANSWER_UNREADABLE) from error
+        return read(said, first=number == 1)
+
+
+def read(said: Any, *, first: bool = True) -> Sequence[Hit]:
+    """The results of a page.
+
+    Raises:
+        ToolError: it is not what SearXNG says, or there is nothing because the engines behind it failed.
+    """
+    results = said.get("results") if isinstance(said, dict) else None
+    if not isinstance(results, list):
+        raise failures.unreadable_answer("no list of results")
+    hits = list(_hits(results))
+    if results and not hits:
+        raise failures.unreadable_answer("no result has a title and an address")
+    if not results and first and (silent := "; ".join(_unresponsive(said))):
+        raise failures.refused(
+            200, silent, cure="An operator should see why the engines of that SearXNG do not answer."
+        )
+    return hits
+
+
+def _hits(results: Sequence[Any]) -> Iterator[Hit]:
+    for result in results:
+        if not isinstance(result, dict):
+            continue
+        title, url, content = (
+            value if isinstance(value := result.get(name), str) else "" for name in ("title", "url", "content")
+        )
+        if (place := text.address(url)) and (shown := text.plain(title, 300)):
+            yield Hit(shown, place, text.plain(content))
+
+
+def _unresponsive(said: Mapping[str, Any]) -> Iterator[str]:
+    listed = said.get("unresponsive_engines")
+    for entry in listed[:10] if isinstance(listed, list) else ():
+        yield text.plain(": ".join(map(str, entry)) if isinstance(entry, list) else str(entry), 100)
+
+
+def _language(region: str) -> str | None:
+    """The region `at-de`, Austria in German, as the language `de-AT`; none for all the world."""
+    country, _, language = region.partition("-")
+    if not region or country == "wt":
+        return None
+    return f"{language}-{country.upper()}"
