@@ -53,6 +53,8 @@ _RAW_SCHEMA: Final = {
     "description": "Set to true for the full answer instead of the short one.",
 }
 
+FORMAT_PARAMETER: Final = "format"
+
 Formatter = Callable[[Any], Any]
 Guidance = str | Callable[[Any], Any]
 
@@ -219,6 +221,25 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class TextForm:
+    """How agents read the answers of a pack, where that is not JSON. Callers may ask for JSON as well (`format`).
+
+    `write` is given an answer as it leaves the hub, which beside its text is always there as data.
+    """
+
+    name: str
+    write: Callable[[Any], str]
+
+    def parameter(self) -> Schema:
+        return {
+            "type": "string",
+            "enum": [self.name, "json"],
+            "default": self.name,
+            "description": "Form of the answer's text.",
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class ToolParameter:
     """One parameter, flat, as people read it; a view of the schema."""
 
@@ -311,6 +332,7 @@ class Tool:
     output_checker: Checker | None = None
     picture: Icon | None = None
     convert: Callable[[dict[str, Any]], Any]
+    _added: tuple[str, ...] = ()
     blocking: bool
     """Whether `run` would hold up an event loop."""
     speaks: bool = True
@@ -354,7 +376,9 @@ class Tool:
             raise self._wrong(f"output schema: {found[0]}")
         self.input_schema, messages = take_messages(schema)
         if self.minimal is not None:
-            self._add_raw()
+            self._add(RAW_PARAMETER, _RAW_SCHEMA, "a tool with minimal=")
+        if self.text_form is not None:
+            self._add(FORMAT_PARAMETER, self.text_form.parameter(), "a tool whose pack has text_form=")
         if self.connection_kind is not None and CONNECTION_PARAMETER in self.input_schema.get("properties", {}):
             # Callers choose their account by that name.
             raise self._wrong(f"a tool whose pack has connection= may not have a parameter `{CONNECTION_PARAMETER}`")
@@ -371,9 +395,8 @@ class Tool:
         """
         if problems := self.checker.problems(arguments):
             raise InvalidArgumentsError(problems=problems)
-        if self.minimal is not None:
-            arguments = {name: value for name, value in arguments.items() if name != RAW_PARAMETER}
-        return self.convert(arguments)
+        added = self._added
+        return self.convert({name: value for name, value in arguments.items() if name not in added})
 
     def _check_words(self) -> None:
         for key in ("tags", "aliases", "dependencies"):
@@ -413,11 +436,13 @@ class Tool:
         except IconError as error:
             raise self._wrong(f"icon: {error}") from error
 
-    def _add_raw(self) -> None:
+    def _add(self, name: str, part: Schema, whose: str) -> None:
+        """Give it a parameter that is the hub's business, and that `run` does not see."""
         properties = self.input_schema.setdefault("properties", {})
-        if RAW_PARAMETER in properties:
-            raise self._wrong("a tool with minimal= may not have a parameter `raw`")
-        properties[RAW_PARAMETER] = dict(_RAW_SCHEMA)
+        if name in properties:
+            raise self._wrong(f"{whose} may not have a parameter `{name}`")
+        properties[name] = dict(part)
+        self._added = (*self._added, name)
 
     def _wrong(self, reason: str) -> DefinitionError:
         return DefinitionError(f"{self.name}: {reason}", self.place)
@@ -434,6 +459,11 @@ class Tool:
     def connection_kind(self) -> ConnectionKind | None:
         """The kind of account at an upstream that the tool needs, if it needs one."""
         return self.pack.connection if self.pack else None
+
+    @property
+    def text_form(self) -> TextForm | None:
+        """How agents read its answers, where that is not JSON."""
+        return self.pack.text_form if self.pack else None
 
     @property
     def upstream(self) -> str:
@@ -529,7 +559,7 @@ class Pack:
     `connection` is the kind of account at an upstream that they need; each call gets a client of the one it uses, as
     `ctx.http`. `requires` names the environment variables without which none of them can work. Until that is there,
     the tools are listed for operators as unavailable, with what is missing.
-    `icon` stands for all tools that have none.
+    `text_form` is how agents read the answers, where that is not JSON. `icon` stands for all tools that have none.
     """
 
     name: str
@@ -541,6 +571,7 @@ class Pack:
     timeout: float | None = None
     retries: int | None = None
     rate: Rate | None = None
+    text_form: TextForm | None = None
     icon: str | Path = ""
     tools: list[Tool] = field(default_factory=list)
     offers: list[Offer] = field(default_factory=list)
