@@ -112,7 +112,7 @@ def _cleaned(tool: Tool, data: Any) -> Any:
 
 
 def _written(tool: Tool, value: Any) -> str:
-    """The text in the form of the tool's pack. What goes into it has been cleaned, and markup would not survive that."""
+    """The text in the form of the tool's pack. It is made of what has been cleaned: markup might not survive that."""
     return tool.text_form.write(value) if tool.text_form is not None else _text(tool, value)
 
 

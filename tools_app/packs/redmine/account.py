@@ -1,0 +1,99 @@
+"""Asking Redmine, and who it takes us for.
+
+A key that Redmine does not know reads whatever is public, and everything looks well. So an account is looked at where
+it shows: behind the first answer, and ahead of the first change, then again after some minutes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tools_app.errors import ApiError, ToolError, UpstreamInvalidResponseError
+from tools_app.packs.redmine.lookups import remembered
+from tools_app.packs.redmine.shapes import shown
+from tools_app.schemas import Schema
+from tools_app.tool import Context
+
+# For so long an account is what it was.
+_TRUSTED_SECONDS: Final = 300.0
+_REFUSED: Final = frozenset({401, 403})
+
+
+async def one(ctx: Context, *path: str | int, name: str, operation: str, resource: str = "", include: str = "") -> Any:
+    """What Redmine says of one thing, whose answer is called `name`."""
+    params = {"include": include or None}
+    return (await answer(ctx, *path, name=name, operation=operation, resource=resource, params=params))[name]
+
+
+async def page(
+    ctx: Context,
+    *path: str | int,
+    name: str,
+    shape: Schema,
+    operation: str,
+    params: dict[str, Any] | None = None,
+    resource: str = "",
+) -> dict[str, Any]:
+    """A list, and which part of it this is."""
+    found = await answer(ctx, *path, name=name, operation=operation, resource=resource, params=params)
+    things = found[name]
+    counts = {key: found[key] for key in ("offset", "limit") if isinstance(found.get(key), int)}
+    total = found.get("total_count")
+    return {
+        name: [shown(shape, thing) for thing in things],
+        "total_count": total if isinstance(total, int) else len(things),
+        **counts,
+    }
+
+
+async def answer(
+    ctx: Context,
+    *path: str | int,
+    name: str,
+    operation: str,
+    resource: str = "",
+    params: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """An answer that has a `name`: a list where that is of several things, else an object.
+
+    Raises:
+        UpstreamInvalidResponseError: it is something else.
+    """
+    found = await ctx.http.get(*path, operation=operation, resource=resource, params=params or {})
+    if not isinstance(found, dict) or not isinstance(found.get(name), dict | list):
+        raise UpstreamInvalidResponseError(
+            f"Failed to {operation}: Redmine answered something else than its interface promises",
+            context={"operation": operation},
+            next_step="An operator should check the base URL of this connection.",
+        )
+    await check(ctx)
+    return found
+
+
+async def check(ctx: Context) -> None:
+    """Make sure that Redmine knows the key.
+
+    Raises:
+        ToolError: it does not, and would take us for nobody.
+    """
+    try:
+        await me(ctx)
+    except ApiError as error:
+        if error.context.get("statusCode") in _REFUSED:
+            raise
+        ctx.log.warning("Redmine does not say whose key this is: %s", error.message)
+    except ToolError as error:
+        # What was asked for tells better what is wrong.
+        ctx.log.warning("Redmine does not say whose key this is: %s", error.message)
+
+
+async def me(ctx: Context) -> dict[str, Any]:
+    """The user whose key this is; of what Redmine says of it only this is kept."""
+
+    async def asked() -> dict[str, Any]:
+        found = await ctx.http.get("users", "current", operation="check the key")
+        user = found.get("user") if isinstance(found, dict) else None
+        return {key: user.get(key) for key in ("id", "admin")} if isinstance(user, dict) else {}
+
+    user: dict[str, Any] = await remembered(ctx, "me", _TRUSTED_SECONDS, asked)
+    return user
