@@ -23,7 +23,7 @@ from tools_app.tool import Pack, TextForm
 REDMINE = ConnectionKind(
     "Redmine",
     url_variable="REDMINE_HOST",
-    secret_variable="REDMINE_API_KEY",
+    secret_variable="REDMINE_API_KEY",  # noqa: S106
     header="X-Redmine-API-Key",
     # A wrong key reads what is public, as if nothing were wrong with it: only here it is refused.
     probe="/users/current.json",

@@ -6,13 +6,16 @@ it shows: behind the first answer, and ahead of the first change, then again aft
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tools_app.errors import ApiError, ToolError, UpstreamInvalidResponseError
 from tools_app.packs.redmine.lookups import remembered
-from tools_app.packs.redmine.shapes import shown
+from tools_app.packs.redmine.shapes import many, shown
 from tools_app.schemas import Schema
 from tools_app.tool import Context
+
+if TYPE_CHECKING:
+    from tools_app.http.client import Sending
 
 # For so long an account is what it was.
 _TRUSTED_SECONDS: Final = 300.0
@@ -33,14 +36,17 @@ async def page(
     operation: str,
     params: dict[str, Any] | None = None,
     resource: str = "",
+    resource_id: str | int = "",
 ) -> dict[str, Any]:
     """A list, and which part of it this is."""
-    found = await answer(ctx, *path, name=name, operation=operation, resource=resource, params=params)
+    found = await answer(
+        ctx, *path, name=name, operation=operation, resource=resource, resource_id=resource_id, params=params
+    )
     things = found[name]
     counts = {key: found[key] for key in ("offset", "limit") if isinstance(found.get(key), int)}
     total = found.get("total_count")
     return {
-        name: [shown(shape, thing) for thing in things],
+        name: shown(many(shape), things) or [],
         "total_count": total if isinstance(total, int) else len(things),
         **counts,
     }
@@ -52,6 +58,7 @@ async def answer(
     name: str,
     operation: str,
     resource: str = "",
+    resource_id: str | int = "",
     params: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """An answer that has a `name`: a list where that is of several things, else an object.
@@ -59,7 +66,10 @@ async def answer(
     Raises:
         UpstreamInvalidResponseError: it is something else.
     """
-    found = await ctx.http.get(*path, operation=operation, resource=resource, params=params or {})
+    of: Sending = {"resource": resource, "params": params or {}}
+    if resource_id:
+        of["resource_id"] = resource_id
+    found = await ctx.http.get(*path, operation=operation, **of)
     if not isinstance(found, dict) or not isinstance(found.get(name), dict | list):
         raise UpstreamInvalidResponseError(
             f"Failed to {operation}: Redmine answered something else than its interface promises",

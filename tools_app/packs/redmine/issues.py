@@ -109,7 +109,14 @@ class ListIssues(Tool):
                 raise InvalidArgumentsError(problems=[Problem(f"/{name}", message, expected)])
             params[name] = await lookups.id_of(ctx, kind, value, name, project)
         return await account.page(
-            ctx, "issues", name="issues", shape=shapes.LISTED_ISSUE, operation="list issues", params=params
+            ctx,
+            "issues",
+            name="issues",
+            shape=shapes.LISTED_ISSUE,
+            operation="list issues",
+            params=params,
+            resource="Project",
+            resource_id=project,
         )
 
 

@@ -129,6 +129,8 @@ async def _shown_by_issues(ctx: Context, project_id: str | None) -> dict[str, An
         "issues",
         name="issues",
         operation="list custom fields",
+        resource="Project",
+        resource_id=project or "",
         params={"status_id": "*", "limit": 100, "project_id": project},
     )
     fields: dict[Any, dict[str, Any]] = {}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _ADMINISTRATOR: Final = "an administrator of Redmine"
 # By operation: who may do it.
 REQUIRED: Final = {
+    "list issues": "a role that can see issues in this project",
     "get issue": "a role that can see this issue",
     "create issue": "the permission “Add issues” in this project",
     "update issue": "the permission “Edit issues” in this project",
@@ -39,6 +40,10 @@ REQUIRED: Final = {
     "list custom fields": _ADMINISTRATOR,
     "check the key": "a Redmine whose REST web service is switched on",
 }
+_IN_PROJECTS: Final = frozenset({"create issue", "create time entry"})
+_UNKNOWN_PROJECT: Final = (
+    "A project that is closed, or that this account cannot see, counts as blank or invalid. Else correct the values."
+)
 _ROLES: Final = "Ask an administrator of Redmine for that, or use a connection whose account has it."
 
 
@@ -83,7 +88,9 @@ def explained(refused: Refused) -> ToolError | None:
                 next_step="It may have been changed in the meantime: read it again.",
             )
         case 422:
-            return UpstreamValidationError(said)
+            return UpstreamValidationError(
+                said, next_step=_UNKNOWN_PROJECT if asked.operation in _IN_PROJECTS else None
+            )
         case 500 if not is_page and said:
             return ApiError(f"Failed to {asked.operation}: {said}", context=context)
     return None

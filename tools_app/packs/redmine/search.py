@@ -39,5 +39,7 @@ async def search_redmine(
         name="results",
         shape=shapes.FOUND,
         operation="search",
+        resource="Project",
+        resource_id=path[1] if project_id is not None else "",
         params=given({**params, "limit": limit, "offset": offset}),
     )

@@ -165,12 +165,14 @@ def shown(shape: Schema, value: Any) -> Any:
     match shape.get("type"):
         case "object":
             parts: Mapping[str, Schema] = shape["properties"]
-            found = value if isinstance(value, dict) else {}
-            picked = {key: shown(part, found[key]) for key, part in parts.items() if key in found}
+            if not isinstance(value, dict):
+                return None
+            picked = {key: shown(part, value[key]) for key, part in parts.items() if key in value}
             # A field without a value is still a field.
             return {key: part for key, part in picked.items() if part is not None or parts[key] == ANYTHING}
         case "array":
-            return [shown(shape.get("items", ANYTHING), each) for each in value] if isinstance(value, list) else None
+            found = [shown(shape.get("items", ANYTHING), each) for each in value] if isinstance(value, list) else None
+            return found and [each for each in found if each is not None]
         case "string":
             return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
         case "boolean":

@@ -55,6 +55,8 @@ async def list_time_entries(
         name="time_entries",
         shape=shapes.TIME_ENTRY,
         operation="list time entries",
+        resource="Project",
+        resource_id=project or "",
         params=given(params | {"from": from_, "to": to, "limit": limit, "offset": offset}),
     )
     hours = sum(entry.get("hours", 0) for entry in found["time_entries"])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from tools_app.errors import ToolError, UpstreamValidationError
+from tools_app.errors import ToolError, UpstreamValidationError, shortened
 from tools_app.packs.redmine import account
 from tools_app.packs.redmine.shapes import shown
 from tools_app.schemas import Schema
@@ -144,7 +144,7 @@ def _explained(field: str, asked: Any, thing: Mapping[str, Any]) -> str:
     more = f" From here it can become {', '.join(one['name'] for one in allowed)}." if allowed else ""
     if isinstance(there, list) or field == "notes":
         return f"{field}: not all of it is there."
-    return f"{field}: is still {told if told not in (None, '') else 'empty'}.{more}"
+    return f"{field}: is still {shortened(str(told)) if told not in (None, '') else 'empty'}.{more}"
 
 
 def _took(field: str, asked: Any, thing: Mapping[str, Any]) -> bool:
