@@ -12,10 +12,14 @@ from xml.etree.ElementTree import Element, fromstring
 import pytest
 
 from toolhub import testing
-from tools_app import hygiene, sources
+from tools_app import hygiene
 from tools_app.errors import ToolError
+from tools_app.packs.redmine import issues, lists, pack, projects, prompts, search, time_entries, users, watchers
 from tools_app.packs.redmine.xml import DECLARATION, document
-from tools_app.tool import Tool
+
+# A pack has the tools of its modules, once these are imported.
+MODULES = (issues, lists, projects, prompts, search, time_entries, users, watchers)
+TOOLS = {tool.name: tool for tool in pack.tools}
 
 
 @dataclass
@@ -35,7 +39,7 @@ class Office:
     def call(self, login: str, name: str, /, **arguments: Any) -> Any:
         """What a tool answers, which fits its output schema, and is XML that a strict parser reads."""
         with self.as_(login):
-            data = testing.call(tool(name), **arguments)
+            data = testing.call(TOOLS[name], **arguments)
         assert parsed(data).tag == next(iter(data))
         told = os.fsencode(str(data))
         assert not [key for key in self.keys.values() if key.encode() in told]
@@ -44,14 +48,8 @@ class Office:
     def refusal(self, login: str, name: str, /, **arguments: Any) -> ToolError:
         """Why a tool does not do it."""
         with self.as_(login), pytest.raises(ToolError) as caught:
-            testing.call(tool(name), **arguments)
+            testing.call(TOOLS[name], **arguments)
         return caught.value
-
-
-def tool(name: str) -> Tool:
-    loaded = sources.registry().get(name)
-    assert loaded is not None, name
-    return loaded.tool
 
 
 def parsed(data: Any) -> Element:

@@ -42,7 +42,7 @@ _NOT_EMPTY: Final = frozenset({"description", "homepage", "notes", "details", "c
 # A thing with no more than these is written as its name.
 _OF_A_REFERENCE: Final = frozenset({"id", "name", "is_closed", "is_default", "active"})
 # These stand on one line, where they hold no more than this.
-_INLINE: Final = frozenset(_SINGULAR.values())
+_INLINE: Final = frozenset({"field"})
 _SHORT: Final = 3
 
 
