@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from tests.support.faultd import Faultd, Seen, Wire
+from tests.support.faultd.faults import FAULTS
 
 RECORDED: Final = Path(__file__).parents[1] / "packs" / "redmine" / "recorded"
 # Whose key is whose; `limited` may report and comment on issues of one project, and nothing else.
@@ -87,6 +88,7 @@ class FakeRedmine:
         self.users: dict[int, dict[str, Any]] = {user["id"]: user for user in listed("users_list")}
         self.users[5] = recorded("user_as_admin")["user"]
         self.archived: set[int] = set()
+        self._broken: dict[str, tuple[str | bytes, str, str]] = {}
 
     @property
     def url(self) -> str:
@@ -112,7 +114,18 @@ class FakeRedmine:
 
     # ---- the wire
 
+    def breaks(self, request: str, fault: str | bytes, kind: str = "application/json", status: str = "200 OK") -> None:
+        """From now on, requests like `GET /issues` meet one of faultd's faults, or get these bytes."""
+        self._broken[request] = (fault, kind, status)
+
     async def _answer(self, wire: Wire) -> None:
+        asked = f"{wire.seen.method} {wire.seen.target.removeprefix('/tracker')}"
+        for request, (fault, kind, status_line) in self._broken.items():
+            if asked.startswith(request):
+                if isinstance(fault, bytes):
+                    return await wire.answer(fault, kind=kind, status=status_line)
+                name, *figures = fault.split(":")
+                return await FAULTS[name](Wire(wire.seen, figures, wire.reader, wire.writer, wire.server))
         status, data = self._answered(wire.seen)
         body = b"" if data is None else json.dumps(data).encode()
         # Empty bodies are labelled JSON, too; only 204 is not.

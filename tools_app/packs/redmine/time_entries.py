@@ -9,7 +9,6 @@ from pydantic import Field
 from tools_app.errors import InvalidArgumentsError, Problem
 from tools_app.packs.redmine import account, lookups, pack, shapes, writing
 from tools_app.packs.redmine.arguments import CustomValues, Day, Id, Limit, Name, Offset, given
-from tools_app.signatures import Number
 from tools_app.tool import Context, Example, Hints
 
 TIME_ENTRY: Final = writing.Noun("time_entry", "time_entries", "Time entry", shapes.TIME_ENTRY)
@@ -18,7 +17,7 @@ _WRITES: Final = (*_TAGS, "write")
 
 _Project = Annotated[Name, Field(description="Id, identifier or name.")]
 _Entry = Annotated[Id, Field(description="The number of the time entry.")]
-_Hours = Annotated[Number, Field(gt=0, le=1000), Field(description="In hours, like 1.5.")]
+_Hours = Annotated[float, Field(gt=0, le=1000, description="In hours, like 1.5.")]
 _Activity = Annotated[Name, Field(description="Id or name, like Development; list_activities has them.")]
 _Comments = Annotated[str, Field(max_length=255, description="What was done.")]
 _Spent = Annotated[Day, Field(description="YYYY-MM-DD; today when left out.")]
@@ -129,7 +128,7 @@ async def update_time_entry(
     ctx: Context,
     id: _Entry,
     issue_id: Annotated[Id | None, "What it was spent on."] = None,
-    hours: Annotated[_Hours | None, "In hours, like 1.5."] = None,
+    hours: _Hours | None = None,
     activity_id: _Activity | None = None,
     spent_on: Annotated[Day | None, "YYYY-MM-DD."] = None,
     comments: _Comments | None = None,
