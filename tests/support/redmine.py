@@ -19,6 +19,7 @@ from tests.support.faultd.faults import FAULTS
 RECORDED: Final = Path(__file__).parents[1] / "packs" / "redmine" / "recorded"
 # Whose key is whose; `limited` may report and comment on issues of one project, and nothing else.
 KEYS: Final = {f"key-of-{login}": login for login in ("admin", "manager", "dev", "limited")}
+_TRUSTED: Final = ("admin", "manager", "dev")
 _IDS: Final = {"admin": 1, "manager": 5, "dev": 6, "limited": 7}
 _REASONS: Final = {
     200: "OK",
@@ -142,7 +143,8 @@ class FakeRedmine:
                 try:
                     return answer(self, login, {**params, **found.groupdict()}, body)
                 except Refuse as refused:
-                    return refused.answer
+                    # Whoever is nobody is asked who they are.
+                    return (401, None) if refused.answer[0] == 403 and not login else refused.answer
         return 404, recorded("no_route")
 
     # ---- issues
@@ -166,11 +168,14 @@ class FakeRedmine:
     def get_issue(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         issue = self._issue(login, params["id"])
         shown = copy.deepcopy(issue)
-        if login == "limited":
-            shown["journals"] = [one for one in shown.get("journals", ()) if not one.get("private_notes")]
         shown.setdefault("allowed_statuses", listed("issue_statuses"))
         shown.setdefault("watchers", [])
         shown.setdefault("journals", [])
+        if login not in _TRUSTED:
+            shown["journals"] = [one for one in shown["journals"] if not one.get("private_notes")]
+            del shown["watchers"]
+        if not login:
+            shown["allowed_statuses"] = []
         return 200, {"issue": _without(shown, params)}
 
     def create_issue(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
@@ -197,6 +202,8 @@ class FakeRedmine:
         issue, asked = self._issue(login, params["id"]), body.get("issue", {})
         if asked.get("subject") == "":
             raise Refuse(422, "Subject cannot be blank")
+        if not login:
+            raise Refuse(401)
         if login == "limited":
             asked = {key: value for key, value in asked.items() if key == "notes"}
         if notes := asked.pop("notes", None):
@@ -214,7 +221,7 @@ class FakeRedmine:
 
     def add_watcher(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         issue = self._issue(login, params["id"])
-        if login == "limited":
+        if login not in _TRUSTED:
             raise Refuse(403)
         if body["user_id"] in _PEOPLE:
             issue.setdefault("watchers", []).append({"id": body["user_id"], "name": _PEOPLE[body["user_id"]]})
@@ -222,7 +229,7 @@ class FakeRedmine:
 
     def remove_watcher(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         issue = self._issue(login, params["id"])
-        if login == "limited":
+        if login not in _TRUSTED:
             raise Refuse(403)
         issue["watchers"] = [one for one in issue.get("watchers", ()) if str(one["id"]) != params["user"]]
         return 204, None
@@ -233,7 +240,7 @@ class FakeRedmine:
         status = int(params.get("status", 1))
         seen = [one for one in self.projects.values() if one["id"] != 3 or login in ("admin", "manager")]
         here = [one for one in seen if one["status"] == status and one["id"] not in self.archived]
-        return _page("projects", [_without(project, params) for project in here], params)
+        return _page("projects", [_less(_without(project, params), "homepage") for project in here], params)
 
     def get_project(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         return 200, {"project": _without(self._project(login, params["id"]), params)}
@@ -331,7 +338,7 @@ class FakeRedmine:
             raise Refuse(403)
         part = params.get("name", "")
         found = [user for user in self.users.values() if part in user["login"] and user.get("status", 1) == 1]
-        return _page("users", [_without(user, params) for user in found], params)
+        return _page("users", [_less(_without(user, params), "api_key", "status") for user in found], params)
 
     def get_user(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         user = self._user(params["id"])
@@ -377,6 +384,8 @@ class FakeRedmine:
         project = self._project(login, params["id"])
         if params["list"] == "search":
             return self.search(login, params, body)
+        if params["list"] == "issue_categories" and login not in ("admin", "manager"):
+            raise Refuse(403)
         found = recorded({"issue_categories": "categories"}.get(params["list"], params["list"]))
         if params["list"] == "memberships":
             return _page("memberships", found["memberships"], params)
@@ -450,6 +459,11 @@ def _without(thing: Mapping[str, Any], params: Mapping[str, str]) -> dict[str, A
     """What is shown only when it is asked for."""
     wanted = params.get("include", "").split(",")
     return {key: value for key, value in thing.items() if key not in _INCLUDES or key in wanted}
+
+
+def _less(thing: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    """What is shown of one thing, and not of many."""
+    return {key: value for key, value in thing.items() if key not in keys}
 
 
 def _named(thing: Mapping[str, Any]) -> dict[str, Any]:

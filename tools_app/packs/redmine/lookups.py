@@ -61,14 +61,20 @@ class Kind:
     path: tuple[str, ...]
     # Redmine puts something else in the place of an id that it does not have, and says nothing.
     replaced: bool = False
+    # Said with the project itself, where everybody who sees that may read it; the list is for its managers.
+    included: bool = False
+
+    @property
+    def operation(self) -> str:
+        return f"list {self.name.replace('_', ' ')}"
 
 
 TRACKER: Final = Kind("tracker", "trackers", ("trackers",), replaced=True)
 STATUS: Final = Kind("status", "issue_statuses", ("issue_statuses",), replaced=True)
 PRIORITY: Final = Kind("priority", "issue_priorities", ("enumerations", "issue_priorities"), replaced=True)
-ACTIVITY: Final = Kind("activity", "time_entry_activities", ("projects", "%s"))
+ACTIVITY: Final = Kind("activity", "time_entry_activities", ("enumerations", "time_entry_activities"), included=True)
 PROJECT: Final = Kind("project", "projects", ("projects",))
-CATEGORY: Final = Kind("category", "issue_categories", ("projects", "%s", "issue_categories"))
+CATEGORY: Final = Kind("category", "issue_categories", ("projects", "%s", "issue_categories"), included=True)
 VERSION: Final = Kind("version", "versions", ("projects", "%s", "versions"))
 MEMBER: Final = Kind("member", "memberships", ("projects", "%s", "memberships"))
 
@@ -128,10 +134,9 @@ async def choices(ctx: Context, kind: Kind, project: int | str = "") -> list[Cho
     """What there is of a kind."""
 
     async def asked() -> list[Choice]:
-        path = [str(project) if part == "%s" else part for part in kind.path]
-        if kind is ACTIVITY:
-            return _choices(await _activities(ctx, project))
-        return [choice for found in await _all(ctx, kind, path) for choice in _choices(found)]
+        if kind.included and project:
+            return _choices(await _of_project(ctx, kind, project))
+        return [choice for listed in await _pages(ctx, kind, project) for choice in _choices(listed)]
 
     found: list[Choice] = await remembered(ctx, f"{kind.title} {project}", _SECONDS, asked)
     return found
@@ -142,25 +147,27 @@ def forget(ctx: Context) -> None:
     ctx.http.memory.clear()
 
 
-async def _activities(ctx: Context, project: int | str) -> list[Any]:
-    """A project may have its own; without one, those that all have."""
-    operation = "list activities"
-    if not project:
-        found = await ctx.http.get("enumerations", "time_entry_activities", operation=operation)
-        return _listed(found, "time_entry_activities")
-    params = {"include": "time_entry_activities"}
-    found = await ctx.http.get("projects", project, operation=operation, resource="Project", params=params)
-    about = found.get("project") if isinstance(found, dict) else None
-    return _listed(about, "time_entry_activities")
+async def _of_project(ctx: Context, kind: Kind, project: int | str) -> list[Any]:
+    """What is said with a project. It may have activities of its own, with other ids than those that all have."""
+    found = await ctx.http.get(
+        "projects", project, operation=kind.operation, resource="Project", params={"include": kind.name}
+    )
+    return _listed(found.get("project") if isinstance(found, dict) else None, kind.name)
 
 
-async def _all(ctx: Context, kind: Kind, path: Sequence[str]) -> list[list[Any]]:
+async def _pages(ctx: Context, kind: Kind, project: int | str) -> list[list[Any]]:
     """All pages of a list. Those of a few things have one, and do not say so."""
+    path = [str(project) if part == "%s" else part for part in kind.path]
     pages: list[list[Any]] = []
     total = _PAGE
     while len(pages) < _MOST_PAGES and len(pages) * _PAGE < total:
-        params = {"limit": _PAGE, "offset": len(pages) * _PAGE}
-        found = await ctx.http.get(*path, operation=f"list {kind.name.replace('_', ' ')}", params=params)
+        found = await ctx.http.get(
+            *path,
+            operation=kind.operation,
+            resource="Project" if project else "",
+            resource_id=project,
+            params={"limit": _PAGE, "offset": len(pages) * _PAGE},
+        )
         pages.append(_listed(found, kind.name))
         declared = found.get("total_count") if isinstance(found, dict) and "limit" in found else None
         total = declared if isinstance(declared, int) else 0

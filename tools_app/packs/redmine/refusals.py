@@ -28,6 +28,7 @@ REQUIRED: Final = {
     "delete project": _ADMINISTRATOR,
     "archive project": _ADMINISTRATOR,
     "unarchive project": _ADMINISTRATOR,
+    "list memberships": "a role that can see the members of this project; give an id instead of a name",
     "list time entries": "the permission “View spent time”",
     "get time entry": "the permission “View spent time” in this project",
     "create time entry": "the permission “Log spent time” in this project",
