@@ -123,14 +123,19 @@ class FakeRedmine:
         asked = f"{wire.seen.method} {wire.seen.target.removeprefix('/tracker')}"
         for request, (fault, kind, status_line) in self._broken.items():
             if asked.startswith(request):
-                if isinstance(fault, bytes):
-                    return await wire.answer(fault, kind=kind, status=status_line)
-                name, *figures = fault.split(":")
-                return await FAULTS[name](Wire(wire.seen, figures, wire.reader, wire.writer, wire.server))
+                await self._break(wire, fault, kind, status_line)
+                return
         status, data = self._answered(wire.seen)
         body = b"" if data is None else json.dumps(data).encode()
         # Empty bodies are labelled JSON, too; only 204 is not.
         await wire.answer(body, status=f"{status} {_REASONS[status]}", kind="" if status == 204 else "application/json")
+
+    async def _break(self, wire: Wire, fault: str | bytes, kind: str, status: str) -> None:
+        if isinstance(fault, bytes):
+            await wire.answer(fault, kind=kind, status=status)
+            return
+        name, *figures = fault.split(":")
+        await FAULTS[name](Wire(wire.seen, figures, wire.reader, wire.writer, wire.server))
 
     def _answered(self, seen: Seen) -> Answer:
         address = urlsplit(seen.target)
@@ -423,7 +428,7 @@ class FakeRedmine:
             raise Refuse(404)
         return self.users[int(number)]
 
-    def _change(self, thing: dict[str, Any], asked: Mapping[str, Any]) -> None:
+    def _change(self, thing: dict[str, Any], asked: Mapping[str, Any]) -> None:  # noqa: C901
         """Make a change; what does not exist is passed over in silence."""
         for field, value in asked.items():
             if field in _NAMED:

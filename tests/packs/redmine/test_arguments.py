@@ -106,7 +106,7 @@ def test_is_refused_and_nothing_is_sent(
         "1;x",
         "a\\b",
         "a\x00b",
-        "a／b",
+        "a\uff0fb",
         "x" * 255,
     ],
 )

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import logging
 from typing import Any
-from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from tests.packs.redmine.office import TOOLS
+from tests.packs.redmine.office import TOOLS, read
 from tests.support.redmine import FakeRedmine
 from tests.support.tools import Hub
 from tools_app import catalog, engine, governance
@@ -59,7 +58,7 @@ class TestAnswers:
         assert wire["isError"] is False
         text = wire["content"][0]["text"]
         assert text.startswith('<?xml version="1.0" encoding="UTF-8"?>')
-        assert fromstring(text.encode()).findtext("subject") == "Full issue with every field"
+        assert read(text).findtext("subject") == "Full issue with every field"
         assert wire["structuredContent"]["issue"]["subject"] == "Full issue with every field"
 
     def test_are_json_where_that_is_asked_for(self, tracker: Hub) -> None:
@@ -70,7 +69,7 @@ class TestAnswers:
     def test_are_xml_after_hidden_characters_were_taken_out(self, tracker: Hub, redmine: FakeRedmine) -> None:
         redmine.issues[1]["subject"] = "a\u200b<b>\u202e\x1b[31m \ud83d\ude00 &#x200b; &lt;"
         result = called("get_issue", id=1)
-        assert fromstring(result.answer.text.encode()).findtext("subject") == result.answer.value["issue"]["subject"]
+        assert read(result.answer.text).findtext("subject") == result.answer.value["issue"]["subject"]
         assert "\u202e" not in result.answer.text
 
     def test_of_failures_are_in_words(self, tracker: Hub) -> None:

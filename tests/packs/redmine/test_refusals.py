@@ -150,7 +150,7 @@ def test_a_change_that_was_made_is_one_whatever_is_said_of_it(
     monkeypatch.setenv("REDMINE_USER_ADMINISTRATION", "environment")
     name, arguments, request = CHANGES[resource]
     for thing in (redmine.issues[1], redmine.projects[1], redmine.entries[1], redmine.users[5]):
-        thing |= {key: "x" for key in ("subject", "description", "comments", "lastname")}
+        thing |= dict.fromkeys(("subject", "description", "comments", "lastname"), "x")
     redmine.breaks(request, body, status=status)
     assert office.call("admin", name, **arguments)["response"]["status"] == "success"
 

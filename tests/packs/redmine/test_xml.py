@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from typing import Any
-from xml.etree.ElementTree import fromstring
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.packs.redmine.office import read
 from tools_app.packs.redmine.xml import DECLARATION, document
 
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -31,7 +31,7 @@ def test_any_text_parses_strictly_and_comes_back(subject: str, name: str, value:
         "note": note,
     }
     text = document(data)
-    root = fromstring(text.encode())
+    root = read(text)
     assert len(list(root.iter())) == 10
     joined = ", ".join(value) if isinstance(value, list) else value
     told = [root.findtext("issue/subject"), root.findtext("issue/author"), root.attrib["note"]]
@@ -81,4 +81,4 @@ def test_begins_with_the_declaration() -> None:
 def test_has_the_words_of_the_document(data: dict[str, Any], text: str) -> None:
     written = document(data)
     assert text in written
-    fromstring(written.encode())
+    read(written)
