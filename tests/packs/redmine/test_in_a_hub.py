@@ -72,6 +72,16 @@ class TestAnswers:
         assert read(result.answer.text).findtext("subject") == result.answer.value["issue"]["subject"]
         assert "\u202e" not in result.answer.text
 
+    def test_that_are_too_large_are_outlined_and_can_be_read(self, tracker: Hub, redmine: FakeRedmine) -> None:
+        for number in range(100, 200):
+            redmine.issues[number] = redmine.issues[1] | {"id": number, "description": "long " * 300}
+        result = called("list_issues", limit=100)
+        wire = results.succeeded(result)
+        assert_is_a_tool_response(wire)
+        guidance = json.loads(wire["content"][0]["text"])["_guidance"]
+        page = called("read_result", id=guidance["example"]["arguments"]["id"], pointer="/issues", offset=7, limit=1)
+        assert page.answer.value["items"][0]["id"] == 192
+
     def test_of_failures_are_in_words(self, tracker: Hub) -> None:
         with pytest.raises(ToolError) as caught:
             called("get_issue", id=999)
