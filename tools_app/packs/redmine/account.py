@@ -6,16 +6,13 @@ it shows: behind the first answer, and ahead of the first change, then again aft
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tools_app.errors import ApiError, ToolError, UpstreamInvalidResponseError
 from tools_app.packs.redmine.lookups import remembered
 from tools_app.packs.redmine.shapes import many, shown
 from tools_app.schemas import Schema
 from tools_app.tool import Context
-
-if TYPE_CHECKING:
-    from tools_app.http.client import Sending
 
 # For so long an account is what it was.
 _TRUSTED_SECONDS: Final = 300.0
@@ -66,10 +63,11 @@ async def answer(
     Raises:
         UpstreamInvalidResponseError: it is something else.
     """
-    of: Sending = {"resource": resource, "params": params or {}}
-    if resource_id:
-        of["resource_id"] = resource_id
-    found = await ctx.http.get(*path, operation=operation, **of)
+    if resource and not resource_id and len(path) > 1:
+        resource_id = path[1]
+    found = await ctx.http.get(
+        *path, operation=operation, resource=resource, resource_id=resource_id, params=params or {}
+    )
     if not isinstance(found, dict) or not isinstance(found.get(name), dict | list):
         raise UpstreamInvalidResponseError(
             f"Failed to {operation}: Redmine answered something else than its interface promises",
