@@ -134,6 +134,19 @@ def test_nonsense_is_an_answer_of_redmine_and_no_fault_of_ours(office: Office, r
     assert error.message.startswith("Failed to list issues: ")
 
 
+@pytest.mark.parametrize("body", [b'{"issue": []}', b'{"issue": null}', b'{"issues": {"id": 1}}', b"[]", b"null"])
+def test_nonsense_about_one_thing_is_no_fault_of_ours_either(office: Office, redmine: FakeRedmine, body: bytes) -> None:
+    redmine.breaks("GET /issues/1.json", body)
+    assert isinstance(office.refusal("admin", "get_issue", id=1), UpstreamInvalidResponseError)
+
+
+def test_what_a_plugin_put_in_the_place_of_a_value_is_left_out(office: Office, redmine: FakeRedmine) -> None:
+    redmine.issues[1] |= {"done_ratio": "60", "status": "New", "custom_fields": {"1": "x"}, "subject": 7, "author": [1]}
+    issue = office.call("admin", "get_issue", id=1)["issue"]
+    assert issue["subject"] == "7"
+    assert not {"done_ratio", "status", "custom_fields", "author"} & issue.keys()
+
+
 CHANGES: dict[str, tuple[str, dict[str, Any], str]] = {
     "issue": ("update_issue", {"id": 1, "subject": "x"}, "PUT /issues/1"),
     "project": ("update_project", {"id": "1", "description": "x"}, "PUT /projects/1"),

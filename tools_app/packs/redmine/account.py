@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tools_app.errors import ApiError, ToolError, UpstreamInvalidResponseError
 from tools_app.packs.redmine.lookups import remembered
-from tools_app.packs.redmine.shapes import many, shown
+from tools_app.packs.redmine.shapes import shown
 from tools_app.schemas import Schema
 from tools_app.tool import Context
 
@@ -19,10 +19,40 @@ _TRUSTED_SECONDS: Final = 300.0
 _REFUSED: Final = frozenset({401, 403})
 
 
-async def one(ctx: Context, *path: str | int, name: str, operation: str, resource: str = "", include: str = "") -> Any:
+async def one(
+    ctx: Context, *path: str | int, name: str, operation: str, resource: str = "", include: str = ""
+) -> dict[str, Any]:
     """What Redmine says of one thing, whose answer is called `name`."""
     params = {"include": include or None}
-    return (await answer(ctx, *path, name=name, operation=operation, resource=resource, params=params))[name]
+    found = await _answer(ctx, *path, kind=dict, name=name, operation=operation, resource=resource, params=params)
+    thing: dict[str, Any] = found[name]
+    return thing
+
+
+async def many(
+    ctx: Context,
+    *path: str | int,
+    name: str,
+    operation: str,
+    resource: str = "",
+    resource_id: str | int = "",
+    params: dict[str, Any] | None = None,
+) -> tuple[list[Any], dict[str, Any]]:
+    """What Redmine says of several things, and which of all these are."""
+    found = await _answer(
+        ctx,
+        *path,
+        kind=list,
+        name=name,
+        operation=operation,
+        resource=resource,
+        resource_id=resource_id,
+        params=params,
+    )
+    things = [thing for thing in found[name] if isinstance(thing, dict)]
+    counts = {key: found[key] for key in ("offset", "limit") if isinstance(found.get(key), int)}
+    total = found.get("total_count")
+    return things, {"total_count": total if isinstance(total, int) else len(things), **counts}
 
 
 async def page(
@@ -35,30 +65,24 @@ async def page(
     resource: str = "",
     resource_id: str | int = "",
 ) -> dict[str, Any]:
-    """A list, and which part of it this is."""
-    found = await answer(
+    """The answer of a tool that lists things."""
+    things, counts = await many(
         ctx, *path, name=name, operation=operation, resource=resource, resource_id=resource_id, params=params
     )
-    things = found[name]
-    counts = {key: found[key] for key in ("offset", "limit") if isinstance(found.get(key), int)}
-    total = found.get("total_count")
-    return {
-        name: shown(many(shape), things) or [],
-        "total_count": total if isinstance(total, int) else len(things),
-        **counts,
-    }
+    return {name: [shown(shape, thing) for thing in things], **counts}
 
 
-async def answer(
+async def _answer(
     ctx: Context,
     *path: str | int,
+    kind: type,
     name: str,
     operation: str,
     resource: str = "",
     resource_id: str | int = "",
     params: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """An answer that has a `name`: a list where that is of several things, else an object.
+    """An answer that has a `name`, and what is to be expected there.
 
     Raises:
         UpstreamInvalidResponseError: it is something else.
@@ -68,7 +92,7 @@ async def answer(
     found = await ctx.http.get(
         *path, operation=operation, resource=resource, resource_id=resource_id, params=params or {}
     )
-    if not isinstance(found, dict) or not isinstance(found.get(name), dict | list):
+    if not isinstance(found, dict) or not isinstance(found.get(name), kind):
         raise UpstreamInvalidResponseError(
             f"Failed to {operation}: Redmine answered something else than its interface promises",
             context={"operation": operation},

@@ -106,12 +106,12 @@ async def list_custom_fields(ctx: Context, project_id: _Project | None = None) -
     """List custom fields with their ids and possible values.
     Only Redmine's administrators see them all; for others, those that recent issues show are listed."""
     try:
-        found = await account.answer(ctx, "custom_fields", name="custom_fields", operation="list custom fields")
+        found, _ = await account.many(ctx, "custom_fields", name="custom_fields", operation="list custom fields")
     except ApiError as error:
         if error.context.get("statusCode") != 403:
             raise
         return await _shown_by_issues(ctx, project_id)
-    fields = [shapes.shown(shapes.CUSTOM_FIELD, _with_values(field)) for field in found["custom_fields"]]
+    fields = [shapes.shown(shapes.CUSTOM_FIELD, _with_values(field)) for field in found]
     return {"custom_fields": fields, "total_count": len(fields)}
 
 
@@ -124,7 +124,7 @@ def _with_values(field: Any) -> Any:
 
 async def _shown_by_issues(ctx: Context, project_id: str | None) -> dict[str, Any]:
     project = await lookups.project_key(ctx, project_id) if project_id is not None else None
-    found = await account.answer(
+    found, _ = await account.many(
         ctx,
         "issues",
         name="issues",
@@ -134,7 +134,7 @@ async def _shown_by_issues(ctx: Context, project_id: str | None) -> dict[str, An
         params={"status_id": "*", "limit": 100, "project_id": project},
     )
     fields: dict[Any, dict[str, Any]] = {}
-    for issue in found["issues"]:
+    for issue in found:
         for field in issue.get("custom_fields") or ():
             known = fields.setdefault(field.get("id"), {**field, "customized_type": "issue", "trackers": []})
             tracker = issue.get("tracker")
@@ -160,11 +160,11 @@ async def list_project_statuses(
     tracker = await lookups.id_of(ctx, lookups.TRACKER, tracker_id, "tracker_id")
     operation = "list project statuses"
     params = {"project_id": project, "tracker_id": tracker, "status_id": "*", "limit": 1}
-    found = await account.answer(ctx, "issues", name="issues", operation=operation, params=params)
-    if not found["issues"]:
+    found, _ = await account.many(ctx, "issues", name="issues", operation=operation, params=params)
+    if not found:
         message = "There is no issue of this tracker in the project yet, from which its statuses could be seen."
         return {"statuses": [], "total_count": 0, "message": message}
-    issue: Id = found["issues"][0].get("id", 0)
+    issue: Id = found[0].get("id", 0)
     read = await account.one(
         ctx, "issues", issue, name="issue", operation=operation, resource="Issue", include="allowed_statuses"
     )

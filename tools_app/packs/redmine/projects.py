@@ -69,9 +69,8 @@ async def list_projects(
 ) -> dict[str, Any]:
     """List the projects that the account of this connection can see."""
     params = given({"include": include, "status": status, "limit": limit, "offset": offset})
-    found = await account.answer(ctx, "projects", name="projects", operation="list projects", params=params)
-    counts = {"total_count": found.get("total_count", len(found["projects"])), "offset": offset, "limit": limit}
-    return {"projects": [_shown(project) for project in found["projects"]], **counts}
+    found, counts = await account.many(ctx, "projects", name="projects", operation="list projects", params=params)
+    return {"projects": [_shown(project) for project in found], **counts}
 
 
 @pack.tool(

@@ -60,9 +60,8 @@ async def list_users(
 ) -> dict[str, Any]:
     """List the users of Redmine; its administrators may."""
     params = given({"status": status, "name": name, "group_id": group_id, "limit": limit, "offset": offset})
-    found = await account.answer(ctx, "users", name="users", operation="list users", params=params)
-    counts = {"total_count": found.get("total_count", len(found["users"])), "offset": offset, "limit": limit}
-    return {"users": [_shown(user) for user in found["users"]], **counts}
+    found, counts = await account.many(ctx, "users", name="users", operation="list users", params=params)
+    return {"users": [_shown(user) for user in found], **counts}
 
 
 @pack.tool(
