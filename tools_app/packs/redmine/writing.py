@@ -160,7 +160,7 @@ def _took(field: str, asked: Any, thing: Mapping[str, Any]) -> bool:
             fields = {found.get("id"): found.get("value") for found in there or ()}
             return all(_same(fields.get(value["id"]), value["value"]) for value in asked)
         case "watcher_user_ids" | "tracker_ids":
-            return there is None or {one.get("id") for one in there} >= set(asked)
+            return there is None or {one.get("id") for one in there} == set(asked)
         case "enabled_module_names":
             return there is None or {one.get("name") for one in there} == set(asked)
         case "project_id" | "parent_id" if not str(asked).isdecimal() and asked:
