@@ -37,6 +37,11 @@ test-crash: dev  ## kill hubs in the middle of their work, over and over, and co
 test-faults: dev  ## take databases and memory away from running hubs, and give them back
 	@scripts/test.sh -m faults tests/faults $(ARGS)
 
+.PHONY: test-real-redmine
+test-real-redmine: dev  ## install, fill and start a real Redmine (Debian, as root), and run its tools on it
+	@TOOLHUB_TEST_REDMINE=$$(tests/real/redmine/up.sh | tail -1) $(BIN)/python -m pytest -q tests/real/redmine $(ARGS); \
+		status=$$?; tests/real/redmine/down.sh; exit $$status
+
 .PHONY: test-api
 test-api: dev  ## let schemathesis ask a real server all that docs/openapi.json allows, and much that it does not
 	@TOOLHUB_TEST_API_SECONDS=$${SECONDS_EACH:-600} $(BIN)/python -m pytest -q -s tests/api/test_cases.py $(ARGS)

@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from tools_app.deadline import Deadline
+from tools_app.engine.answers import shaped
 from tools_app.errors import InvalidArgumentsError
 from tools_app.schemas import Schema
 from tools_app.signatures import Says
@@ -25,6 +26,7 @@ from tools_app.tool import (
     Hints,
     Pack,
     SchemaTool,
+    TextForm,
     Tool,
     ToolParameter,
     check_name,
@@ -607,3 +609,51 @@ def test_places_are_the_same_on_every_machine(path: str, module: str, shown: str
 def a_context(seconds: float = 30) -> Context:
     caller = Caller("key", "key:1", "Ann")
     return Context("call", "tool", caller, Deadline(seconds), logging.getLogger("test"))
+
+
+class TestTheFormOfTheText:
+    @staticmethod
+    def made(**declared: Any) -> Pack:
+        pack = Pack("forms", text_form=TextForm("shout", lambda data: str(data["said"]).upper()))
+
+        @pack.tool(hints=Hints(read_only=True), **declared)
+        def say(words: str) -> dict[str, str]:
+            """Say something."""
+            return {"said": words}
+
+        return pack
+
+    def test_is_a_parameter_that_the_function_does_not_see(self) -> None:
+        (say,) = self.made().tools
+        assert say.input_schema["properties"]["format"]["enum"] == ["shout", "json"]
+        assert say.checker.with_defaults({"words": "a"})["format"] == "shout"
+        assert say.checked({"words": "a", "format": "shout"}) == {"words": "a"}
+        assert say.checker.problems({"words": "a", "format": "xml"})
+
+    @pytest.mark.parametrize(("given", "text"), [({}, "AB"), ({"format": "json"}, '{"said":"ab"}')])
+    def test_is_made_of_what_is_left_after_cleaning(self, given: dict[str, str], text: str) -> None:
+        (say,) = self.made().tools
+        answer = shaped(say, {"said": "a\u200bb"}, given)
+        assert (answer.text, answer.value) == (text, {"said": "ab"})
+
+    def test_takes_the_name_of_its_parameter(self) -> None:
+        pack = Pack("forms", text_form=TextForm("shout", str))
+
+        @pack.tool
+        def say(format: str) -> str:
+            """Say something."""
+            return format
+
+        assert [str(error) for error in pack.broken] == [
+            "say: a tool whose pack has text_form= may not have a parameter `format`"
+        ]
+
+    def test_is_not_that_of_prompts(self) -> None:
+        pack = self.made()
+
+        @pack.prompt(title="Greet")
+        def greet() -> str:
+            """Greet."""
+            return "Hello"
+
+        assert "format" not in pack.offers[0].runner.input_schema["properties"]

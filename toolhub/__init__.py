@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from tools_app.questions import Elicit, Reply, Roots, Sample
     from tools_app.resource import resource
     from tools_app.signatures import Number, Says
-    from tools_app.tool import Caller, Context, Example, Hints, Pack, Tool, ToolParameter, tool
+    from tools_app.tool import Caller, Context, Example, Hints, Pack, TextForm, Tool, ToolParameter, tool
 
 _HOMES = {
-    "tools_app.tool": ("Caller", "Context", "Example", "Hints", "Pack", "Tool", "ToolParameter", "tool"),
+    "tools_app.tool": ("Caller", "Context", "Example", "Hints", "Pack", "TextForm", "Tool", "ToolParameter", "tool"),
     "tools_app.accounts": ("ConnectionKind",),
     "tools_app.content": ("Audio", "EmbeddedResource", "Image", "ResourceLink"),
     "tools_app.offer": ("Completes",),
@@ -92,6 +92,7 @@ __all__ = [
     "Roots",
     "Sample",
     "Says",
+    "TextForm",
     "Tool",
     "ToolError",
     "ToolParameter",

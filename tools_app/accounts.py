@@ -186,6 +186,7 @@ def not_configured(kind: ConnectionKind, missing: Sequence[str]) -> Refusal:
     return Refusal(
         f"not configured: {', '.join(missing)}",
         f"Ask an operator to set {named}, or to add a connection to {kind.title} in the admin.",
+        unused={kind.url_variable, kind.secret_variable} <= set(missing),
     )
 
 

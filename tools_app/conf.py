@@ -21,7 +21,7 @@ DEFAULTS: Final[dict[str, Any]] = {
     "TOOLHUB_VERSION": "0",
     "TOOLHUB_HOME": None,
     "TOOLHUB_GIVEN": None,
-    "TOOLHUB_PACKS": ("tools_app.packs.builtin", "tools_app.packs.websearch"),
+    "TOOLHUB_PACKS": ("tools_app.packs.builtin", "tools_app.packs.redmine", "tools_app.packs.websearch"),
     "TOOLHUB_TOOLS_DIR": None,
     "TOOLHUB_TIMEOUT_MS": 30_000,
     "TOOLHUB_RETRIES": 0,

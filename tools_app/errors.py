@@ -525,6 +525,8 @@ class Refusal:
 
     reason: str
     next_step: str = ""
+    # Whether nothing is wrong: nobody has begun to set it up.
+    unused: bool = False
 
 
 def all_errors() -> list[type[ToolError]]:

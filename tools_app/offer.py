@@ -163,6 +163,11 @@ class Runner(FunctionTool):
         self.name = f"{kind}:{self.name}"
         self.output_schema = self.output_checker = None
 
+    @property
+    def text_form(self) -> None:
+        """Its words are its own."""
+        return
+
     def run(self, ctx: Any, arguments: dict[str, Any]) -> Any:
         returned = super().run(ctx, arguments)
         return self._later(returned) if inspect.isawaitable(returned) else self._shaped(returned)

@@ -17,6 +17,7 @@ import functools
 import hashlib
 import inspect
 import json
+import linecache
 import logging
 import re
 import sys
@@ -52,6 +53,8 @@ _RAW_SCHEMA: Final = {
     "default": False,
     "description": "Set to true for the full answer instead of the short one.",
 }
+
+FORMAT_PARAMETER: Final = "format"
 
 Formatter = Callable[[Any], Any]
 Guidance = str | Callable[[Any], Any]
@@ -219,6 +222,25 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class TextForm:
+    """How agents read the answers of a pack, where that is not JSON. Callers may ask for JSON as well (`format`).
+
+    `write` is given an answer as it leaves the hub, which beside its text is always there as data.
+    """
+
+    name: str
+    write: Callable[[Any], str]
+
+    def parameter(self) -> Schema:
+        return {
+            "type": "string",
+            "enum": [self.name, "json"],
+            "default": self.name,
+            "description": "Form of the answer's text.",
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class ToolParameter:
     """One parameter, flat, as people read it; a view of the schema."""
 
@@ -312,6 +334,7 @@ class Tool:
     output_checker: Checker | None = None
     picture: Icon | None = None
     convert: Callable[[dict[str, Any]], Any]
+    _added: tuple[str, ...] = ()
     blocking: bool
     """Whether `run` would hold up an event loop."""
     speaks: bool = True
@@ -355,7 +378,9 @@ class Tool:
             raise self._wrong(f"output schema: {found[0]}")
         self.input_schema, messages = take_messages(schema)
         if self.minimal is not None:
-            self._add_raw()
+            self._add(RAW_PARAMETER, _RAW_SCHEMA, "a tool with minimal=")
+        if self.text_form is not None:
+            self._add(FORMAT_PARAMETER, self.text_form.parameter(), "a tool whose pack has text_form=")
         if self.connection_kind is not None and CONNECTION_PARAMETER in self.input_schema.get("properties", {}):
             # Callers choose their account by that name.
             raise self._wrong(f"a tool whose pack has connection= may not have a parameter `{CONNECTION_PARAMETER}`")
@@ -372,9 +397,8 @@ class Tool:
         """
         if problems := self.checker.problems(arguments):
             raise InvalidArgumentsError(problems=problems)
-        if self.minimal is not None:
-            arguments = {name: value for name, value in arguments.items() if name != RAW_PARAMETER}
-        return self.convert(arguments)
+        added = self._added
+        return self.convert({name: value for name, value in arguments.items() if name not in added})
 
     def _check_words(self) -> None:
         for key in ("tags", "aliases", "dependencies"):
@@ -414,11 +438,13 @@ class Tool:
         except IconError as error:
             raise self._wrong(f"icon: {error}") from error
 
-    def _add_raw(self) -> None:
+    def _add(self, name: str, part: Schema, whose: str) -> None:
+        """Give it a parameter that is the hub's business, and that `run` does not see."""
         properties = self.input_schema.setdefault("properties", {})
-        if RAW_PARAMETER in properties:
-            raise self._wrong("a tool with minimal= may not have a parameter `raw`")
-        properties[RAW_PARAMETER] = dict(_RAW_SCHEMA)
+        if name in properties:
+            raise self._wrong(f"{whose} may not have a parameter `{name}`")
+        properties[name] = dict(part)
+        self._added = (*self._added, name)
 
     def _wrong(self, reason: str) -> DefinitionError:
         return DefinitionError(f"{self.name}: {reason}", self.place)
@@ -435,6 +461,11 @@ class Tool:
     def connection_kind(self) -> ConnectionKind | None:
         """The kind of account at an upstream that the tool needs, if it needs one."""
         return self.pack.connection if self.pack else None
+
+    @property
+    def text_form(self) -> TextForm | None:
+        """How agents read its answers, where that is not JSON."""
+        return self.pack.text_form if self.pack else None
 
     @property
     def upstream(self) -> str:
@@ -530,7 +561,7 @@ class Pack:
     `connection` is the kind of account at an upstream that they need; each call gets a client of the one it uses, as
     `ctx.http`. `requires` names the environment variables without which none of them can work. Until that is there,
     the tools are listed for operators as unavailable, with what is missing.
-    `icon` stands for all tools that have none.
+    `text_form` is how agents read the answers, where that is not JSON. `icon` stands for all tools that have none.
     """
 
     name: str
@@ -542,6 +573,7 @@ class Pack:
     timeout: float | None = None
     retries: int | None = None
     rate: Rate | None = None
+    text_form: TextForm | None = None
     icon: str | Path = ""
     tools: list[Tool] = field(default_factory=list)
     offers: list[Offer] = field(default_factory=list)
@@ -704,7 +736,13 @@ def _place_of(thing: Any) -> str:
     code = getattr(thing, "__code__", None)
     if code is not None:
         return f"{shown_path(code.co_filename, module)}:{code.co_firstlineno}"
-    path = shown_path(getattr(sys.modules.get(module), "__file__", None) or "?", module)
+    file = getattr(sys.modules.get(module), "__file__", None) or "?"
+    path = shown_path(file, module)
+    # `inspect` parses the whole file to find a class, which takes longer than all else that a tool is made of.
+    begins = re.compile(rf"\s*class {re.escape(getattr(thing, '__name__', ''))}\b")
+    lines = [number for number, line in enumerate(linecache.getlines(file), 1) if begins.match(line)]
+    if len(lines) == 1:
+        return f"{path}:{lines[0]}"
     try:
         return f"{path}:{inspect.getsourcelines(thing)[1]}"
     except (OSError, TypeError):

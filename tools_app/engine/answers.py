@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from tools_app import conf, content, hygiene, redaction
 from tools_app.content import Part
 from tools_app.errors import Problem, ToolError, ToolExecutionError, ValidationError
-from tools_app.tool import Tool
+from tools_app.tool import FORMAT_PARAMETER, RAW_PARAMETER, Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class Answer:
     content: Sequence[dict[str, Any]] | None = None
 
 
-def shaped(tool: Tool, returned: Any, *, raw: bool) -> Answer:
-    """Bring a tool's return value into its final form.
+def shaped(tool: Tool, returned: Any, given: Mapping[str, Any]) -> Answer:
+    """Bring a tool's return value into its final form; `given` are the arguments that the call was made with.
 
     Raises:
         ToolExecutionError: it is not JSON, does not fit the declared output, or is too large.
@@ -36,7 +36,7 @@ def shaped(tool: Tool, returned: Any, *, raw: bool) -> Answer:
     if (pieces := _pieces(tool, returned)) is not None:
         return _of_pieces(tool, pieces)
     data = jsonable(tool, returned)
-    if tool.minimal is not None and not raw:
+    if tool.minimal is not None and given.get(RAW_PARAMETER) is not True:
         data = jsonable(tool, tool.minimal(data))
     hint = tool.guidance(data) if callable(tool.guidance) else tool.guidance
     if hint is not None and isinstance(data, dict):
@@ -46,7 +46,7 @@ def shaped(tool: Tool, returned: Any, *, raw: bool) -> Answer:
         wrong = tool.output_checker.problems(data)[0]
         raise ToolExecutionError.of(tool.name, f"the answer does not fit the output schema: {wrong}")
     value = {"success": True, "message": hygiene.cleaned(tool.done), "data": data} if tool.done else data
-    text = _text(tool, value)
+    text = _written(tool, value) if given.get(FORMAT_PARAMETER) != "json" else _text(tool, value)
     return Answer(value, text, data if isinstance(data, dict) else None, _size(tool, text))
 
 
@@ -109,6 +109,11 @@ def _cleaned(tool: Tool, data: Any) -> Any:
         # Text with halves of characters is refused below; cleaning must not mend it.
         _encoded(tool, _text(tool, data))
     return shown
+
+
+def _written(tool: Tool, value: Any) -> str:
+    """The text in the form of the tool's pack. It is made of what has been cleaned: markup might not survive that."""
+    return tool.text_form.write(value) if tool.text_form is not None else _text(tool, value)
 
 
 def _text(tool: Tool, value: Any) -> str:

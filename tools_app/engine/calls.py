@@ -175,7 +175,7 @@ class Calls:
         entry = _allowed(offered or _found(await catalog.fresh(), name, caller), caller)
         tool = one.resolved(entry)
         options.check()
-        given, raw = one.given(tool, arguments)
+        given = one.given(tool, arguments)
         account = one.connected(entry, given)
         converted = tool.checked(given)
         cached = bool(entry.policy.cache_seconds) and options.idempotency_key is None
@@ -195,7 +195,7 @@ class Calls:
         if options.idempotency_key is not None and (said := await one.earlier(options.idempotency_key, given)):
             answer = one.replayed(said)
         else:
-            answer = await (self._cached(one, entry, plan, given, raw) if cached else self._run(one, plan, raw))
+            answer = await (self._cached(one, entry, plan, given) if cached else self._run(one, plan, given))
             if offered is None:
                 # What is cached is whole: each caller gets an outline of its own.
                 answer = await self._fitted(one, tool, answer, tokens, options)
@@ -240,16 +240,16 @@ class Calls:
             readable = True  # Nothing can be kept now; let that be the reason.
         return await Fitting(tool, one.caller, one.call.id, tokens, seconds, readable).fitted(answer)
 
-    async def _run(self, one: Record, plan: Plan, raw: bool) -> Answer:
+    async def _run(self, one: Record, plan: Plan, given: Mapping[str, Any]) -> Answer:
         returned = await self._attempts.run(plan, one.attempt)
-        return answers.shaped(plan.tool, returned, raw=raw)
+        return answers.shaped(plan.tool, returned, given)
 
-    async def _cached(self, one: Record, entry: Entry, plan: Plan, given: Mapping[str, Any], raw: bool) -> Answer:
+    async def _cached(self, one: Record, entry: Entry, plan: Plan, given: Mapping[str, Any]) -> Answer:
         # With the definition: what a tool said before it was changed, it need not say now.
         key = json_text.digest([entry.name, entry.definition_hash, given, one.account.mark if one.account else ""])
         try:
             answer, theirs = await self.cache.answer(
-                key, entry.policy.cache_seconds, lambda: self._run(one, plan, raw), plan.context.remaining
+                key, entry.policy.cache_seconds, lambda: self._run(one, plan, given), plan.context.remaining
             )
         except TimeoutError as error:
             raise ToolTimeoutError.after(plan.timeout_ms, writes=False) from error

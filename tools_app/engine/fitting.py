@@ -136,7 +136,8 @@ def _prepared(tool: Tool, answer: Answer) -> tuple[Document, bytes, bool]:
         data: Any = answer.text
     else:
         data = answer.value["data"] if tool.done else answer.value
-    text = answer.text if data is answer.value or isinstance(data, str) else written(data)
+    is_json = data is answer.value and tool.text_form is None
+    text = answer.text if is_json or isinstance(data, str) else written(data)
     return parts.beginning_of(data), (data if isinstance(data, str) else text).encode(), isinstance(data, str)
 
 

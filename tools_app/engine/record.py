@@ -41,7 +41,7 @@ from tools_app.errors import (
 from tools_app.models import Call, IdempotencyKey
 from tools_app.policies import Backoff
 from tools_app.questions import Client
-from tools_app.tool import RAW_PARAMETER, Answers, Caller, Context, Tool
+from tools_app.tool import Answers, Caller, Context, Tool
 
 log = logging.getLogger("tools_app.calls")
 
@@ -100,8 +100,8 @@ class Record:
         self._writes, self._repeatable = tool.hints.writes, tool.hints.repeatable
         return tool
 
-    def given(self, tool: Tool, arguments: object) -> tuple[dict[str, Any], bool]:
-        """The arguments completed by defaults, and whether the full answer is wanted."""
+    def given(self, tool: Tool, arguments: object) -> dict[str, Any]:
+        """The arguments completed by defaults."""
         if arguments is None:
             arguments = {}
         if not isinstance(arguments, Mapping):
@@ -113,7 +113,7 @@ class Record:
             raise InvalidArgumentsError(problems=[Problem("", message)])
         self.call.argument_bytes = len(json.dumps(given, default=str))
         self.call.arguments = _payload(given)
-        return given, tool.minimal is not None and given.get(RAW_PARAMETER) is True
+        return given
 
     def connected(self, entry: Entry, given: dict[str, Any]) -> Account | None:
         """The account that this call uses, where it needs one. What names it is no argument of the tool, and goes.

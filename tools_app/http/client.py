@@ -95,6 +95,8 @@ class ApiClient:
         self._explain = explain
         self._sockets = Sockets(lambda: transport or _transport(self.base, tls, at_once))
         self._remaining: Callable[[], float] | None = None
+        # What a pack has learnt through this account, for all its calls. Another secret is another client.
+        self.memory: dict[object, Any] = {}
 
     def __repr__(self) -> str:
         return f"<ApiClient {self.name} at {self.base.origin}>"

@@ -1,0 +1,64 @@
+"""Redmine as tests use it, real or not: somebody calls a tool, and what it says is looked at as the document asks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from xml.etree.ElementTree import Element, fromstring
+
+import pytest
+
+from toolhub import testing
+from tools_app import hygiene
+from tools_app.errors import ToolError
+from tools_app.packs.redmine import issues, lists, pack, projects, prompts, search, time_entries, users, watchers
+from tools_app.packs.redmine.xml import DECLARATION, document
+
+# A pack has the tools of its modules, once these are imported.
+MODULES = (issues, lists, projects, prompts, search, time_entries, users, watchers)
+TOOLS = {tool.name: tool for tool in pack.tools}
+
+
+@dataclass
+class Office:
+    """`keys` are those of `admin`, `manager`, `dev` and `limited`."""
+
+    url: str
+    keys: Mapping[str, str]
+
+    @contextmanager
+    def as_(self, login: str) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("REDMINE_HOST", self.url)
+            patch.setenv("REDMINE_API_KEY", self.keys.get(login, "0" * 40))
+            yield
+
+    def call(self, login: str, name: str, /, **arguments: Any) -> Any:
+        """What a tool answers, which fits its output schema, and is XML that a strict parser reads."""
+        with self.as_(login):
+            data = testing.call(TOOLS[name], **arguments)
+        assert parsed(data).tag == next(iter(data))
+        told = os.fsencode(str(data))
+        assert not [key for key in self.keys.values() if key.encode() in told]
+        return data
+
+    def refusal(self, login: str, name: str, /, **arguments: Any) -> ToolError:
+        """Why a tool does not do it."""
+        with self.as_(login), pytest.raises(ToolError) as caught:
+            testing.call(TOOLS[name], **arguments)
+        return caught.value
+
+
+def parsed(data: Any) -> Element:
+    """The text that agents read, as a tree."""
+    text = document(hygiene.cleaned_json(data))
+    assert text.startswith(DECLARATION)
+    return read(text)
+
+
+def read(text: str) -> Element:
+    """The standard parser is a strict one; what it reads here is our own."""
+    return fromstring(text.encode())  # noqa: S314

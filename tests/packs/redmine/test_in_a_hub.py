@@ -1,0 +1,157 @@
+"""The pack in a hub: what agents are sent, and what operators can forbid."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from tests.packs.redmine.office import TOOLS, read
+from tests.support.redmine import FakeRedmine
+from tests.support.tools import Hub
+from tools_app import catalog, engine, governance
+from tools_app.errors import AuthorizationError, ToolDisabledError, ToolError
+from tools_app.mcp_server import results
+from tools_app.models import Call
+from tools_app.reach import Reach
+from tools_app.tool import Caller
+
+ALL = frozenset({"tools:list", "tools:read", "tools:execute"})
+ANN = {"login": "ann", "firstname": "Ann", "lastname": "Lee", "mail": "ann@example.org", "password": "Quite-long-1"}
+
+
+def caller(*scopes: str, connections: frozenset[str] | None = None) -> Caller:
+    return Caller("key", "key:7", "caller", ALL | set(scopes), Reach(connections=connections))
+
+
+@pytest.fixture
+def tracker(hub: Hub, redmine: FakeRedmine, monkeypatch: pytest.MonkeyPatch) -> Hub:
+    """A hub with the pack, and an account at Redmine that may do everything."""
+    monkeypatch.setenv("REDMINE_HOST", redmine.url)
+    monkeypatch.setenv("REDMINE_API_KEY", "key-of-admin")
+    hub.add(*TOOLS.values())
+    return hub
+
+
+def called(name: str, by: Caller | None = None, /, **arguments: Any) -> engine.Result:
+    return engine.call_sync(name, arguments, by or caller(), door="code", options=engine.Options())
+
+
+def assert_is_a_tool_response(wire: dict[str, Any]) -> None:
+    """The assertion of the user's document."""
+    assert isinstance(wire["isError"], bool)
+    assert wire["content"]
+    for item in wire["content"]:
+        assert item["type"] in ("text", "image", "resource")
+        assert item["type"] != "text" or isinstance(item["text"], str)
+
+
+@pytest.mark.django_db(transaction=True)
+class TestAnswers:
+    @pytest.mark.parametrize("name", ["get_issue", "show_issue"])
+    def test_are_xml_and_data_that_fits_the_output_schema(self, tracker: Hub, name: str) -> None:
+        result = called(name, id=1)
+        wire = results.succeeded(result)
+        assert_is_a_tool_response(wire)
+        assert wire["isError"] is False
+        text = wire["content"][0]["text"]
+        assert text.startswith('<?xml version="1.0" encoding="UTF-8"?>')
+        assert read(text).findtext("subject") == "Full issue with every field"
+        assert wire["structuredContent"]["issue"]["subject"] == "Full issue with every field"
+
+    def test_are_json_where_that_is_asked_for(self, tracker: Hub) -> None:
+        result = called("list_issues", format="json", limit=2)
+        assert json.loads(result.answer.text) == result.answer.structured
+        assert result.answer.structured == called("list_issues", limit=2).answer.structured
+
+    def test_are_xml_after_hidden_characters_were_taken_out(self, tracker: Hub, redmine: FakeRedmine) -> None:
+        redmine.issues[1]["subject"] = "a\u200b<b>\u202e\x1b[31m \ud83d\ude00 &#x200b; &lt;"
+        result = called("get_issue", id=1)
+        assert read(result.answer.text).findtext("subject") == result.answer.value["issue"]["subject"]
+        assert "\u202e" not in result.answer.text
+
+    def test_that_are_too_large_are_outlined_and_can_be_read(self, tracker: Hub, redmine: FakeRedmine) -> None:
+        for number in range(100, 200):
+            redmine.issues[number] = redmine.issues[1] | {"id": number, "description": "long " * 300}
+        result = called("list_issues", limit=100)
+        wire = results.succeeded(result)
+        assert_is_a_tool_response(wire)
+        guidance = json.loads(wire["content"][0]["text"])["_guidance"]
+        page = called("read_result", id=guidance["example"]["arguments"]["id"], pointer="/issues", offset=7, limit=1)
+        assert page.answer.value["items"][0]["id"] == 192
+
+    def test_of_failures_are_in_words(self, tracker: Hub) -> None:
+        with pytest.raises(ToolError) as caught:
+            called("get_issue", id=999)
+        wire = results.failed(caught.value)
+        assert_is_a_tool_response(wire)
+        assert (wire["isError"], wire["content"][0]["text"]) == (True, "Issue #999 not found")
+
+
+@pytest.mark.django_db(transaction=True)
+class TestOperators:
+    def test_can_have_a_connection_that_only_reads(self, tracker: Hub, redmine: FakeRedmine) -> None:
+        governance.create_connection(
+            "look", "redmine", url=redmine.url, secret="key-of-admin", read_only=True, actor="t"
+        )
+        by = caller(connections=frozenset({"look"}))
+        assert called("list_trackers", by).answer.value["total_count"] == 3
+        writing = [tool for tool in TOOLS.values() if tool.hints.writes]
+        redmine.requests.clear()
+        for tool in writing:
+            with pytest.raises(ToolDisabledError, match="Tool is disabled"):
+                called(tool.name, by, **tool.examples[0].parameters)
+        assert redmine.requests == []
+
+    def test_allow_user_administration_by_connection_and_to_administrators(
+        self, tracker: Hub, redmine: FakeRedmine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with pytest.raises(AuthorizationError, match="user administration is off for the connection environment"):
+            called("create_user", caller("admin:*"), **ANN)
+        monkeypatch.setenv("REDMINE_USER_ADMINISTRATION", "environment")
+        with pytest.raises(AuthorizationError, match=r"requires scope admin:\*"):
+            called("create_user", **ANN)
+        assert [seen for seen in redmine.requests if seen.method != "GET"] == []
+        assert called("create_user", caller("admin:*"), **ANN).answer.value["response"]["status"] == "success"
+
+    def test_never_see_a_password_or_a_key(
+        self, tracker: Hub, redmine: FakeRedmine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setenv("REDMINE_USER_ADMINISTRATION", "environment")
+        caplog.set_level(logging.DEBUG)
+        called("create_user", caller("admin:*"), **ANN)
+        called("show_user", id="5")
+        kept = json.dumps(list(Call.objects.values()), default=str) + caplog.text
+        assert "Quite-long-1" not in kept
+        assert "key-of-admin" not in kept
+        assert "a" * 40 not in kept
+        sent = [seen for seen in redmine.requests if seen.method == "POST"]
+        assert "Quite-long-1" in sent[0].body.decode()
+
+    def test_who_change_a_key_are_believed_at_once(self, tracker: Hub, redmine: FakeRedmine) -> None:
+        governance.create_connection("own", "redmine", url=redmine.url, secret="key-of-admin", actor="t")
+        by = caller(connections=frozenset({"own"}))
+        called("list_trackers", by)
+        governance.change_connection("own", secret="key-of-nobody", actor="t")
+        with pytest.raises(ToolError, match="Authentication failed"):
+            called("list_trackers", by)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_an_account_the_tools_say_what_is_missing(hub: Hub) -> None:
+    hub.add(*TOOLS.values())
+    with pytest.raises(ToolDisabledError) as caught:
+        called("list_issues")
+    assert caught.value.context["reason"] == "not configured: REDMINE_HOST, REDMINE_API_KEY"
+    assert catalog.current().find("list_issues") is not None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_remembered_is_not_asked_again(tracker: Hub, redmine: FakeRedmine) -> None:
+    for _ in range(3):
+        called("list_issues", project_id="Alpha", tracker_id="Bug", assigned_to_id="Mara Manager")
+    asked = [seen.target.partition("?")[0].removeprefix("/tracker") for seen in redmine.requests]
+    assert asked.count("/issues.json") == 3
+    assert sorted(asked[:-2]) == sorted({*asked[:-2]})

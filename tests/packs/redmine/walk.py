@@ -1,0 +1,284 @@
+"""Every tool of the pack, as an administrator and as somebody who may do little. The same for a real Redmine and ours.
+
+What is written is read back by Redmine's own interface, through the tools that read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.packs.redmine.office import Office, parsed
+from tools_app.errors import ApiError, InvalidArgumentsError, NotFoundError, UpstreamValidationError
+
+
+def test_an_issue_is_shown_in_the_words_of_the_document(office: Office) -> None:
+    data = office.call("admin", "get_issue", id=1, include="journals,relations,watchers,attachments,allowed_statuses")
+    issue = parsed(data)
+    assert [child.tag for child in issue][:8] == [
+        *("id", "subject", "project", "tracker", "status", "priority", "author", "assigned_to"),
+    ]
+    assert (issue.findtext("version"), issue.findtext("progress"), issue.findtext("category")) == (
+        "1.0",
+        "60%",
+        "Backend",
+    )
+    assert issue.findtext("assigned_to") == "Δημήτρης O'Dev & Søn"
+    fields = {field.findtext("name"): field.findtext("value") for field in issue.iterfind("custom_fields/field")}
+    assert fields["Customer"] == "ACME & Söhne <GmbH>"
+    assert fields["Platforms"] == "Linux, Windows"
+    notes = [journal.findtext("notes") for journal in issue.iterfind("journals/journal")]
+    assert notes == ['Plain note with <xml> & "quotes" and 日本語', "Private note", "Change of status and fields"]
+    assert [one.text for one in issue.iterfind("watchers/watcher")] == [
+        "Mara Manager",
+        "Δημήτρης O'Dev & Søn",
+        "Lim Ited",
+    ]
+
+
+def test_whoever_may_see_less_is_shown_less(office: Office) -> None:
+    issue = office.call("limited", "get_issue", id=1, include="journals")["issue"]
+    assert "Private note" not in str(issue)
+    denied = office.refusal("limited", "get_issue", id=8)
+    assert denied.message == "Permission denied: requires a role that can see this issue"
+
+
+@pytest.mark.parametrize("number", [2, 3, 11])
+def test_whatever_stands_in_an_issue_is_well_formed(office: Office, number: int) -> None:
+    data = office.call("admin", "get_issue", id=number)
+    assert "".join(parsed(data).itertext()).strip()
+
+
+def test_issues_are_found_by_names(office: Office) -> None:
+    data = office.call(
+        "manager",
+        "list_issues",
+        project_id="Alpha",
+        tracker_id="bug",
+        status_id="in progress",
+        assigned_to_id="Δημήτρης O'Dev & Søn",
+    )
+    assert [issue["id"] for issue in data["issues"]] == [1]
+    root = parsed(data)
+    assert root.attrib == {"type": "array", "total_count": "1", "offset": "0", "limit": "25"}
+
+
+def test_no_issues_are_a_list_without_any(office: Office) -> None:
+    data = office.call("admin", "list_issues", project_id="Empty")
+    assert data == {"issues": [], "total_count": 0, "offset": 0, "limit": 25}
+    assert len(parsed(data)) == 0
+
+
+def test_a_page_is_the_page_that_was_asked_for(office: Office) -> None:
+    first = office.call("admin", "list_issues", status_id="*", limit=2)
+    second = office.call("admin", "list_issues", status_id="*", limit=2, offset=2)
+    assert len(first["issues"]) == len(second["issues"]) == 2
+    assert not {issue["id"] for issue in first["issues"]} & {issue["id"] for issue in second["issues"]}
+
+
+def test_an_issue_lives_and_dies(office: Office) -> None:
+    subject = f"<b>Tmp</b> & 日本語 {uuid4().hex}"
+    made = office.call(
+        "manager",
+        "create_issue",
+        project_id="alpha",
+        subject=subject,
+        tracker_id="Feature",
+        priority_id="High",
+        assigned_to_id="me",
+        category_id="Backend",
+        fixed_version_id="1.0",
+        custom_fields=[{"id": 3, "value": "High"}, {"id": 4, "value": ["Linux", "macOS"]}],
+        watcher_user_ids=[6],
+        start_date="2026-11-20",
+        due_date="2026-12-01",
+        estimated_hours=2.5,
+        done_ratio=20,
+    )["response"]
+    number = made["issue"]["id"]
+    assert (made["status"], made["message"]) == ("success", f"Issue #{number} was successfully created.")
+    issue = office.call("manager", "get_issue", id=number, include="watchers")["issue"]
+    assert (issue["subject"], issue["tracker"]["name"], issue["priority"]["name"]) == (subject, "Feature", "High")
+    assert [watcher["id"] for watcher in issue["watchers"]] == [6]
+    changed = office.call("manager", "update_issue", id=number, status_id="Resolved", notes="Done & <dusted>")[
+        "response"
+    ]
+    assert changed["status"] == "success"
+    cleared = office.call("manager", "update_issue", id=number, clear=["assigned_to_id", "due_date"])["response"]
+    assert not {"assigned_to", "due_date"} & cleared["issue"].keys()
+    issue = office.call("manager", "get_issue", id=number, include="journals")["issue"]
+    assert "Done & <dusted>" in [journal.get("notes") for journal in issue["journals"]]
+    gone = office.call("manager", "delete_issue", id=number)
+    assert gone == {"response": {"status": "success", "message": f"Issue #{number} was successfully deleted."}}
+    missing = office.refusal("manager", "get_issue", id=number)
+    assert isinstance(missing, NotFoundError)
+    assert missing.message == f"Issue #{number} not found"
+
+
+def test_a_change_that_redmine_only_pretends_to_make_is_a_failure(office: Office) -> None:
+    before = office.call("limited", "get_issue", id=2)["issue"]["subject"]
+    error = office.refusal("limited", "update_issue", id=2, subject="mine now")
+    assert isinstance(error, UpstreamValidationError)
+    assert error.message == "Issue #2 was not changed: Redmine accepted the request, and ignored subject"
+    assert office.call("limited", "get_issue", id=2)["issue"]["subject"] == before
+    partly = office.call("limited", "update_issue", id=2, subject="mine now", notes="a note")["response"]
+    assert (partly["status"], len(partly["warnings"])) == ("partial", 1)
+
+
+def test_an_unknown_name_or_number_is_refused_with_the_choices(office: Office) -> None:
+    for wrong in ("Bgu", "99"):
+        error = office.refusal("manager", "create_issue", project_id="alpha", subject="x", tracker_id=wrong)
+        assert isinstance(error, InvalidArgumentsError)
+        assert "expected one of Bug (1), Feature (2), Support (3)" in error.message
+
+
+def test_a_project_that_cannot_be_used_is_said_to_be_blank(office: Office) -> None:
+    error = office.refusal("manager", "create_issue", project_id="nowhere", subject="x")
+    assert error.message.startswith("Project cannot be blank")
+    assert "closed" in error.next_step
+
+
+def test_watchers_come_and_go(office: Office) -> None:
+    for name, preposition in (("add_issue_watcher", "added to"), ("remove_issue_watcher", "removed from")):
+        said = office.call("manager", name, issue_id=3, user_id=5)["response"]
+        assert said["message"] == f"User #5 was successfully {preposition} the watchers of issue #3."
+    ignored = office.refusal("manager", "add_issue_watcher", issue_id=3, user_id=999)
+    assert "Redmine accepted the request, and ignored it" in ignored.message
+    denied = office.refusal("limited", "remove_issue_watcher", issue_id=1, user_id=5)
+    assert denied.message == "Permission denied: requires the permission “Delete watchers” in this project"
+
+
+def test_projects_are_shown_in_the_words_of_the_document(office: Office) -> None:
+    listed = office.call("admin", "list_projects")
+    assert {"Alpha", "Beta (private)"} <= {project["name"] for project in listed["projects"]}
+    shown = office.call("admin", "show_project", id="Alpha", include="trackers,enabled_modules,issue_categories")
+    project = parsed(shown)
+    assert [project.findtext(tag) for tag in ("identifier", "status", "is_public")] == ["alpha", "active", "yes"]
+    assert [one.text for one in project.iterfind("trackers/tracker")] == ["Bug", "Feature", "Support"]
+    assert (
+        office.refusal("limited", "show_project", id="3").message
+        == "Permission denied: requires a role in this project"
+    )
+
+
+def test_a_project_lives_and_dies(office: Office) -> None:
+    key = f"tmp-{uuid4().hex[:12]}"
+    made = office.call(
+        "admin",
+        "create_project",
+        name=f"<{key}>",
+        identifier=key,
+        parent_id="Alpha",
+        tracker_ids=[1],
+        enabled_module_names=["wiki", "issue_tracking"],
+        is_public=False,
+    )["response"]
+    assert (made["status"], made["project"]["is_public"]) == ("success", False)
+    changed = office.call("admin", "update_project", id=f"<{key}>", description="a & b", tracker_ids=[2])["response"]
+    assert (changed["status"], changed["project"]["description"]) == ("success", "a & b")
+    statuses = office.call("admin", "list_project_statuses", project_id=key, tracker_id="Feature")
+    assert (statuses["statuses"], statuses["message"][:17]) == ([], "There is no issue")
+    assert office.call("admin", "archive_project", id=key)["response"]["message"].endswith("successfully archived.")
+    assert office.refusal("admin", "show_project", id=key).message.startswith("Permission denied")
+    office.call("admin", "unarchive_project", id=key)
+    assert office.call("admin", "show_project", id=key)["project"]["name"] == f"<{key}>"
+    office.call("admin", "delete_project", id=key)
+    assert office.refusal("admin", "show_project", id=key).message == f"Project #{key} not found"
+
+
+def test_projects_are_for_administrators_to_change(office: Office) -> None:
+    for name, arguments, required in (
+        ("create_project", {"name": "x", "identifier": "xx1"}, "the permission “Create project”"),
+        ("update_project", {"id": "alpha", "description": "x"}, "the permission “Edit project” in this project"),
+        ("archive_project", {"id": "alpha"}, "an administrator of Redmine"),
+    ):
+        error = office.refusal("limited", name, **arguments)
+        assert error.message == f"Permission denied: requires {required}"
+
+
+def test_time_is_logged_and_taken_back(office: Office) -> None:
+    made = office.call("manager", "create_time_entry", issue_id=1, hours=1.25, activity_id="design", comments="ü <x>")
+    entry = made["response"]["time_entry"]
+    assert (entry["hours"], entry["activity"]["name"], entry["issue"]) == (1.25, "Design", {"id": 1})
+    number = entry["id"]
+    changed = office.call("manager", "update_time_entry", id=number, hours=0.5, activity_id="Development")["response"]
+    assert (changed["status"], changed["message"]) == ("success", f"Time entry #{number} was successfully updated.")
+    assert office.call("manager", "show_time_entry", id=number)["time_entry"]["hours"] == 0.5
+    mine = office.call("manager", "list_time_entries", user_id="me", limit=100)
+    assert number in [one["id"] for one in mine["time_entries"]]
+    assert mine["total_hours"] == sum(one["hours"] for one in mine["time_entries"])
+    assert office.refusal("limited", "delete_time_entry", id=number).message.startswith("Permission denied: requires")
+    office.call("manager", "delete_time_entry", id=number)
+    assert office.refusal("manager", "show_time_entry", id=number).message == f"Time entry #{number} not found"
+
+
+def test_users_are_shown_without_their_keys(office: Office) -> None:
+    for login, arguments in (("admin", {"id": "5", "include": "memberships,groups"}), ("limited", {"id": "current"})):
+        user = office.call(login, "show_user", **arguments)["user"]
+        assert "api_key" not in str(user)
+    assert [one["login"] for one in office.call("admin", "list_users", name="dev")["users"]] == ["dev"]
+    assert office.refusal("limited", "list_users").message == "Permission denied: requires an administrator of Redmine"
+
+
+def test_a_user_lives_and_dies_where_that_is_allowed(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    login = f"t{uuid4().hex[:10]}"
+    new = {
+        "login": login,
+        "firstname": "Ann",
+        "lastname": "Lee",
+        "mail": f"{login}@example.org",
+        "password": "Quite-long-1",
+    }
+    off = office.refusal("admin", "create_user", **new)
+    assert off.message == "Permission denied: user administration is off for the connection environment"
+    monkeypatch.setenv("REDMINE_USER_ADMINISTRATION", "other, environment")
+    made = office.call("admin", "create_user", **new)["response"]
+    assert "Quite-long-1" not in str(made)
+    number = made["user"]["id"]
+    assert office.call("admin", "update_user", id=number, lastname="Park")["response"]["user"]["lastname"] == "Park"
+    office.call("admin", "delete_user", id=number)
+    assert office.refusal("admin", "show_user", id=str(number)).message == f"User #{number} not found"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "first"),
+    [
+        ("list_trackers", {}, "Bug"),
+        ("list_issue_statuses", {}, "New"),
+        ("list_priorities", {}, "Low"),
+        ("list_activities", {}, "Design"),
+        ("list_activities", {"project_id": "Alpha"}, "Design"),
+        ("list_versions", {"project_id": "alpha"}, "1.0"),
+        ("list_custom_fields", {}, "Customer"),
+    ],
+)
+@pytest.mark.parametrize("login", ["admin", "limited"])
+def test_lists_say_what_there_is(office: Office, login: str, name: str, arguments: dict[str, Any], first: str) -> None:
+    data = office.call(login, name, **arguments)
+    things = next(iter(data.values()))
+    assert things[0]["name"] == first
+    assert data["total_count"] == len(things)
+
+
+def test_statuses_are_seen_from_an_issue(office: Office) -> None:
+    data = office.call("admin", "list_project_statuses", project_id="alpha", tracker_id="Bug")
+    assert "New" in [status["name"] for status in data["statuses"]]
+
+
+def test_searching_finds_something_or_nothing(office: Office) -> None:
+    assert office.call("admin", "search_redmine", query="issue", limit=2)["results"]
+    assert office.call("admin", "search_redmine", query="nowhere", project_id="alpha")["results"] == []
+
+
+def test_a_key_that_redmine_does_not_know_is_noticed(office: Office) -> None:
+    for name, arguments in (
+        ("list_issues", {}),
+        ("get_issue", {"id": 2}),
+        ("list_trackers", {}),
+        ("create_issue", {"project_id": "alpha", "subject": "x"}),
+    ):
+        error = office.refusal("somebody", name, **arguments)
+        assert isinstance(error, ApiError)
+        assert error.message == "Authentication failed: Redmine does not accept the API key of this connection"

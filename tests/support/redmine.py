@@ -1,0 +1,519 @@
+"""A small Redmine on loopback. It begins with what a real one was recorded to answer, remembers what it is told, and
+lies as politely as the real one does: with 204 for changes that it does not make.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import parse_qsl, urlsplit
+
+from tests.support.faultd import Faultd, Seen, Wire
+from tests.support.faultd.faults import FAULTS
+
+RECORDED: Final = Path(__file__).parents[1] / "packs" / "redmine" / "recorded"
+# Whose key is whose; `limited` may report and comment on issues of one project, and nothing else.
+KEYS: Final = {f"key-of-{login}": login for login in ("admin", "manager", "dev", "limited")}
+_TRUSTED: Final = ("admin", "manager", "dev")
+_IDS: Final = {"admin": 1, "manager": 5, "dev": 6, "limited": 7}
+_REASONS: Final = {
+    200: "OK",
+    201: "Created",
+    204: "No Content",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    422: "Unprocessable Entity",
+}
+_INCLUDES: Final = (
+    *("children", "attachments", "relations", "changesets", "journals", "watchers", "allowed_statuses"),
+    *("trackers", "issue_categories", "enabled_modules", "time_entry_activities", "issue_custom_fields"),
+    *("memberships", "groups"),
+)
+_BETA: Final = {"id": 3, "name": "Beta (private)"}
+_NAMED: Final = {
+    "tracker_id": ("tracker", "trackers"),
+    "status_id": ("status", "issue_statuses"),
+    "priority_id": ("priority", "priorities"),
+    "activity_id": ("activity", "activities"),
+    "category_id": ("category", "categories"),
+    "fixed_version_id": ("fixed_version", "versions"),
+}
+_PEOPLE: Final = {1: "Redmine Admin", 5: "Mara Manager", 6: "Δημήτρης O'Dev & Søn", 7: "Lim Ited"}
+
+Answer = tuple[int, Any]
+
+
+def recorded(name: str) -> Any:
+    """What a real Redmine answered."""
+    return json.loads((RECORDED / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def listed(name: str) -> list[Any]:
+    """The same, of a list."""
+    found = recorded(name)
+    return next(value for value in found.values() if isinstance(value, list))
+
+
+class Refuse(Exception):
+    def __init__(self, status: int, *errors: str) -> None:
+        self.answer: Answer = (status, {"errors": list(errors)} if errors else None)
+
+
+class FakeRedmine:
+    """`url` is below a path, as many installations are."""
+
+    def __init__(self) -> None:
+        self._server = Faultd()
+        self._server.answer("tracker", self._answer)
+        issues = listed("issues_list")
+        for name in (
+            "issue_full",
+            "issue_xml_specials",
+            "issue_unicode",
+            "issue_control_chars",
+            "issue_parent_children",
+        ):
+            issues.append(recorded(name)["issue"])
+        issues.append(issues[0] | {"id": 8, "project": _BETA, "subject": "Issue of a private project"})
+        self.issues: dict[int, dict[str, Any]] = {issue["id"]: issue for issue in issues}
+        self.projects: dict[int, dict[str, Any]] = {project["id"]: project for project in listed("projects_list")}
+        self.projects[1] |= recorded("project_show")["project"]
+        self.projects[5] = self.projects[2] | {"id": 5, "name": "Empty", "identifier": "empty"}
+        self.entries: dict[int, dict[str, Any]] = {entry["id"]: entry for entry in listed("time_entries")}
+        self.users: dict[int, dict[str, Any]] = {user["id"]: user for user in listed("users_list")}
+        self.users[5] = recorded("user_as_admin")["user"]
+        self.archived: set[int] = set()
+        self._broken: dict[str, tuple[str | bytes, str, str]] = {}
+
+    @property
+    def url(self) -> str:
+        return f"{self._server.url}/tracker"
+
+    @property
+    def faults(self) -> str:
+        """The address of a server on which everything goes wrong."""
+        return self._server.url
+
+    @property
+    def requests(self) -> list[Seen]:
+        return self._server.requests
+
+    def __enter__(self) -> Self:
+        self._server.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.__exit__(kind, error, trace)
+
+    # ---- the wire
+
+    def breaks(self, request: str, fault: str | bytes, kind: str = "application/json", status: str = "200 OK") -> None:
+        """From now on, requests like `GET /issues` meet one of faultd's faults, or get these bytes."""
+        self._broken[request] = (fault, kind, status)
+
+    async def _answer(self, wire: Wire) -> None:
+        asked = f"{wire.seen.method} {wire.seen.target.removeprefix('/tracker')}"
+        for request, (fault, kind, status_line) in self._broken.items():
+            if asked.startswith(request):
+                await self._break(wire, fault, kind, status_line)
+                return
+        status, data = self._answered(wire.seen)
+        body = b"" if data is None else json.dumps(data).encode()
+        # Empty bodies are labelled JSON, too; only 204 is not.
+        await wire.answer(body, status=f"{status} {_REASONS[status]}", kind="" if status == 204 else "application/json")
+
+    async def _break(self, wire: Wire, fault: str | bytes, kind: str, status: str) -> None:
+        if isinstance(fault, bytes):
+            await wire.answer(fault, kind=kind, status=status)
+            return
+        name, *figures = fault.split(":")
+        await FAULTS[name](Wire(wire.seen, figures, wire.reader, wire.writer, wire.server))
+
+    def _answered(self, seen: Seen) -> Answer:
+        address = urlsplit(seen.target)
+        params = dict(parse_qsl(address.query))
+        login = KEYS.get(seen.headers.get("x-redmine-api-key", ""), "")
+        body = json.loads(seen.body) if seen.body else {}
+        for method, pattern, answer in _ROUTES:
+            found = re.fullmatch(f"/tracker{pattern}\\.json", address.path)
+            if method == seen.method and found is not None:
+                try:
+                    return answer(self, login, {**params, **found.groupdict()}, body)
+                except Refuse as refused:
+                    # Whoever is nobody is asked who they are.
+                    return (401, None) if refused.answer[0] == 403 and not login else refused.answer
+        return 404, recorded("no_route")
+
+    # ---- issues
+
+    def list_issues(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        project = self._project(login, params["project_id"]) if "project_id" in params else None
+        status, numbers = params.get("status_id", "open"), params.get("issue_id", "").split(",")
+        found = [
+            issue
+            for issue in sorted(self.issues.values(), key=lambda issue: -issue["id"])
+            if (project is None or issue["project"]["id"] == project["id"])
+            and (issue["project"] != _BETA or login in ("admin", "manager"))
+            and (status == "*" or str(issue["status"]["id"]) == status or not status.isdecimal())
+            and (status not in ("open", "closed") or issue["status"].get("is_closed", False) is (status == "closed"))
+            and params.get("tracker_id", str(issue["tracker"]["id"])) == str(issue["tracker"]["id"])
+            and (numbers == [""] or str(issue["id"]) in numbers)
+            and _is_assigned(issue, params.get("assigned_to_id"), login)
+        ]
+        return _page("issues", [_without(issue, params) for issue in found], params)
+
+    def get_issue(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        issue = self._issue(login, params["id"])
+        shown = copy.deepcopy(issue)
+        shown.setdefault("allowed_statuses", listed("issue_statuses"))
+        shown.setdefault("watchers", [])
+        shown.setdefault("journals", [])
+        if login not in _TRUSTED:
+            shown["journals"] = [one for one in shown["journals"] if not one.get("private_notes")]
+            del shown["watchers"]
+        if not login:
+            shown["allowed_statuses"] = []
+        return 200, {"issue": _without(shown, params)}
+
+    def create_issue(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        asked = body.get("issue", {})
+        if not login:
+            raise Refuse(401)
+        try:
+            project = self._project(login, str(asked.get("project_id", "")))
+        except Refuse:
+            raise Refuse(422, "Project cannot be blank", "Tracker cannot be blank", "Status cannot be blank") from None
+        if not asked.get("subject"):
+            raise Refuse(422, *recorded("issue_create_blank")["errors"])
+        number = max(self.issues) + 1
+        issue = copy.deepcopy(recorded("issue_parent_children")["issue"])
+        del issue["children"]
+        issue |= {"id": number, "project": _named(project), "author": {"id": _IDS[login], "name": _PEOPLE[_IDS[login]]}}
+        issue |= {"tracker": {"id": 1, "name": "Bug"}, "status": {"id": 1, "name": "New", "is_closed": False}}
+        issue["watchers"] = [{"id": one, "name": _PEOPLE[one]} for one in asked.pop("watcher_user_ids", ())]
+        self.issues[number] = issue
+        self._change(issue, asked)
+        return 201, {"issue": _without(issue, {})}
+
+    def update_issue(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        issue, asked = self._issue(login, params["id"]), body.get("issue", {})
+        if asked.get("subject") == "":
+            raise Refuse(422, "Subject cannot be blank")
+        if not login:
+            raise Refuse(401)
+        if login == "limited":
+            asked = {key: value for key, value in asked.items() if key == "notes"}
+        if notes := asked.pop("notes", None):
+            journal = {"id": 99, "user": {"id": _IDS[login], "name": _PEOPLE[_IDS[login]]}, "notes": notes}
+            issue.setdefault("journals", []).append(journal | {"created_on": "2026-11-18T10:10:58Z", "details": []})
+        self._change(issue, asked)
+        return 204, None
+
+    def delete_issue(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        issue = self._issue(login, params["id"])
+        if login == "limited":
+            raise Refuse(403)
+        del self.issues[issue["id"]]
+        return 204, None
+
+    def add_watcher(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        issue = self._issue(login, params["id"])
+        if login not in _TRUSTED:
+            raise Refuse(403)
+        if body["user_id"] in _PEOPLE:
+            issue.setdefault("watchers", []).append({"id": body["user_id"], "name": _PEOPLE[body["user_id"]]})
+        return 204, None
+
+    def remove_watcher(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        issue = self._issue(login, params["id"])
+        if login not in _TRUSTED:
+            raise Refuse(403)
+        issue["watchers"] = [one for one in issue.get("watchers", ()) if str(one["id"]) != params["user"]]
+        return 204, None
+
+    # ---- projects
+
+    def list_projects(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        status = int(params.get("status", 1))
+        seen = [one for one in self.projects.values() if one["id"] != 3 or login in ("admin", "manager")]
+        here = [one for one in seen if one["status"] == status and one["id"] not in self.archived]
+        return _page("projects", [_less(_without(project, params), "homepage") for project in here], params)
+
+    def get_project(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        return 200, {"project": _without(self._project(login, params["id"]), params)}
+
+    def create_project(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        asked = body["project"]
+        if login != "admin":
+            raise Refuse(403)
+        if any(one["identifier"] == asked["identifier"] for one in self.projects.values()):
+            raise Refuse(422, "Identifier has already been taken")
+        number = max(self.projects) + 1
+        project = copy.deepcopy(self.projects[2]) | {"id": number, "parent": None}
+        self.projects[number] = project
+        self._change(project, asked)
+        return 201, {"project": _without(project, {})}
+
+    def update_project(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        project = self._project(login, params["id"])
+        if login == "limited":
+            raise Refuse(403)
+        self._change(project, body["project"])
+        return 204, None
+
+    def archive_project(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        if login != "admin":
+            raise Refuse(403)
+        if params["verb"] == "archive":
+            self.archived.add(self._project(login, params["id"])["id"])
+        else:
+            self.archived.discard(
+                next(k for k, v in self.projects.items() if params["id"] in (str(k), v["identifier"]))
+            )
+        return 204, None
+
+    def delete_project(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        project = self._project(login, params["id"])
+        if login != "admin":
+            raise Refuse(403)
+        del self.projects[project["id"]]
+        return 204, None
+
+    # ---- spent time
+
+    def list_entries(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        user = str(_IDS[login]) if params.get("user_id") == "me" else params.get("user_id")
+        found = [
+            entry
+            for entry in sorted(self.entries.values(), key=lambda entry: -entry["id"])
+            if user in (None, str(entry["user"]["id"]))
+            and params.get("from", "") <= entry["spent_on"] <= params.get("to", "9999")
+        ]
+        return _page("time_entries", found, params)
+
+    def get_entry(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        return 200, {"time_entry": self._entry(params["id"])}
+
+    def create_entry(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        asked = body["time_entry"]
+        if login == "limited":
+            raise Refuse(422, "Project is invalid")
+        number = max(self.entries) + 1
+        entry = self.entries[1] | {"id": number, "user": {"id": _IDS[login], "name": _PEOPLE[_IDS[login]]}}
+        entry.pop("issue", None)
+        if "issue_id" in asked:
+            entry["issue"] = {"id": self._issue(login, str(asked["issue_id"]))["id"]}
+        entry |= {"comments": None, "spent_on": "2026-11-18"}
+        self.entries[number] = entry
+        self._change(entry, {key: value for key, value in asked.items() if key != "issue_id"})
+        return 201, {"time_entry": entry}
+
+    def update_entry(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        entry = self._entry(params["id"])
+        if login != "manager":
+            raise Refuse(403)
+        self._change(entry, body["time_entry"])
+        return 204, None
+
+    def delete_entry(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        entry = self._entry(params["id"])
+        if login != "manager":
+            raise Refuse(403)
+        del self.entries[entry["id"]]
+        return 204, None
+
+    # ---- users
+
+    def current_user(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        if not login:
+            raise Refuse(401)
+        user = recorded("user_current")["user"]
+        return 200, {"user": user | {"id": _IDS[login], "login": login, "admin": login == "admin"}}
+
+    def list_users(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        if login != "admin":
+            raise Refuse(403)
+        part = params.get("name", "")
+        found = [user for user in self.users.values() if part in user["login"] and user.get("status", 1) == 1]
+        return _page("users", [_less(_without(user, params), "api_key", "status") for user in found], params)
+
+    def get_user(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        user = self._user(params["id"])
+        if login != "admin":
+            kept = ("id", "login", "firstname", "lastname", "created_on", "custom_fields", "memberships")
+            user = {key: value for key, value in user.items() if key in kept}
+        return 200, {"user": _without(user, params)}
+
+    def create_user(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        if login != "admin":
+            raise Refuse(403)
+        number = max(self.users) + 1
+        asked = {key: value for key, value in body["user"].items() if "passw" not in key}
+        self.users[number] = self.users[5] | {"id": number} | asked
+        return 201, {"user": self.users[number]}
+
+    def update_user(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        user = self._user(params["id"])
+        if login != "admin":
+            raise Refuse(403)
+        user |= {key: value for key, value in body["user"].items() if "passw" not in key}
+        return 204, None
+
+    def delete_user(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        user = self._user(params["id"])
+        if login != "admin":
+            raise Refuse(403)
+        del self.users[user["id"]]
+        return 204, None
+
+    # ---- lists
+
+    def named_list(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        if params["list"] == "custom_fields" and login != "admin":
+            raise Refuse(403)
+        return 200, recorded(
+            {"issue_priorities": "priorities", "time_entry_activities": "activities"}.get(
+                params["list"], params["list"]
+            )
+        )
+
+    def list_of_project(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        project = self._project(login, params["id"])
+        if params["list"] == "search":
+            return self.search(login, params, body)
+        if params["list"] == "issue_categories" and login not in ("admin", "manager"):
+            raise Refuse(403)
+        found = recorded({"issue_categories": "categories"}.get(params["list"], params["list"]))
+        if params["list"] == "memberships":
+            return _page("memberships", found["memberships"], params)
+        return 200, found if project["id"] == 1 else {params["list"]: [], "total_count": 0}
+
+    def search(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
+        found = listed("search") if params["q"] != "nowhere" else []
+        return _page("results", found, params)
+
+    # ---- state
+
+    def _issue(self, login: str, number: str) -> dict[str, Any]:
+        issue = self.issues.get(int(number))
+        if issue is None:
+            raise Refuse(404)
+        if issue["project"] == _BETA and login not in ("admin", "manager"):
+            raise Refuse(403)
+        return issue
+
+    def _project(self, login: str, key: str) -> dict[str, Any]:
+        found = [one for one in self.projects.values() if key in (str(one["id"]), one["identifier"])]
+        if not found:
+            raise Refuse(404)
+        if found[0]["id"] in self.archived or (found[0]["id"] == 3 and login not in ("admin", "manager")):
+            raise Refuse(403)
+        return found[0]
+
+    def _entry(self, number: str) -> dict[str, Any]:
+        if int(number) not in self.entries:
+            raise Refuse(404)
+        return self.entries[int(number)]
+
+    def _user(self, number: str) -> dict[str, Any]:
+        if int(number) not in self.users:
+            raise Refuse(404)
+        return self.users[int(number)]
+
+    def _change(self, thing: dict[str, Any], asked: Mapping[str, Any]) -> None:  # noqa: C901
+        """Make a change; what does not exist is passed over in silence."""
+        for field, value in asked.items():
+            if field in _NAMED:
+                name, kind = _NAMED[field]
+                known = {one["id"]: one for one in listed(kind)}
+                if value == "":
+                    thing.pop(name, None)
+                elif value in known:
+                    thing[name] = {key: known[value][key] for key in ("id", "name", "is_closed") if key in known[value]}
+            elif field == "assigned_to_id":
+                thing["assigned_to"] = {"id": value, "name": _PEOPLE[value]} if value else None
+            elif field in ("parent_issue_id", "parent_id"):
+                thing["parent"] = {"id": int(value), "name": "Alpha"} if str(value).isdecimal() else None
+            elif field == "custom_fields":
+                values = {one["id"]: one["value"] for one in value}
+                for one in thing["custom_fields"]:
+                    one["value"] = values.get(one["id"], one["value"])
+            elif field == "enabled_module_names":
+                thing["enabled_modules"] = [{"id": 50 + n, "name": name} for n, name in enumerate(value)]
+            elif field == "tracker_ids":
+                thing["trackers"] = [_named(one) for one in listed("trackers") if one["id"] in value]
+            elif field not in ("project_id", "issue_id", "user_id"):
+                thing[field] = value if value != "" else None
+
+
+def _page(name: str, things: list[Any], params: Mapping[str, str]) -> Answer:
+    offset, limit = int(params.get("offset", 0)), min(int(params.get("limit", 25)), 100)
+    counts = {"total_count": len(things), "offset": offset, "limit": limit}
+    return 200, {name: things[offset : offset + limit], **counts}
+
+
+def _without(thing: Mapping[str, Any], params: Mapping[str, str]) -> dict[str, Any]:
+    """What is shown only when it is asked for."""
+    wanted = params.get("include", "").split(",")
+    return {key: value for key, value in thing.items() if key not in _INCLUDES or key in wanted}
+
+
+def _less(thing: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    """What is shown of one thing, and not of many."""
+    return {key: value for key, value in thing.items() if key not in keys}
+
+
+def _named(thing: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": thing["id"], "name": thing["name"]}
+
+
+def _is_assigned(issue: Mapping[str, Any], wanted: str | None, login: str) -> bool:
+    if wanted is None:
+        return True
+    number = str(_IDS[login]) if wanted == "me" else wanted
+    return str((issue.get("assigned_to") or {}).get("id")) == number
+
+
+_Route = tuple[str, str, Callable[[FakeRedmine, str, Mapping[str, str], Any], Answer]]
+_ID: Final = "(?P<id>[^/]+)"
+_ROUTES: Final[tuple[_Route, ...]] = (
+    ("GET", "/users/current", FakeRedmine.current_user),
+    ("GET", "/issues", FakeRedmine.list_issues),
+    ("POST", "/issues", FakeRedmine.create_issue),
+    ("GET", f"/issues/{_ID}", FakeRedmine.get_issue),
+    ("PUT", f"/issues/{_ID}", FakeRedmine.update_issue),
+    ("DELETE", f"/issues/{_ID}", FakeRedmine.delete_issue),
+    ("POST", f"/issues/{_ID}/watchers", FakeRedmine.add_watcher),
+    ("DELETE", f"/issues/{_ID}/watchers/(?P<user>[0-9]+)", FakeRedmine.remove_watcher),
+    ("GET", "/projects", FakeRedmine.list_projects),
+    ("POST", "/projects", FakeRedmine.create_project),
+    ("GET", f"/projects/{_ID}", FakeRedmine.get_project),
+    ("PUT", f"/projects/{_ID}", FakeRedmine.update_project),
+    ("DELETE", f"/projects/{_ID}", FakeRedmine.delete_project),
+    ("PUT", f"/projects/{_ID}/(?P<verb>archive|unarchive)", FakeRedmine.archive_project),
+    ("GET", f"/projects/{_ID}/(?P<list>versions|memberships|issue_categories|search)", FakeRedmine.list_of_project),
+    ("GET", "/time_entries", FakeRedmine.list_entries),
+    ("POST", "/time_entries", FakeRedmine.create_entry),
+    ("GET", f"/time_entries/{_ID}", FakeRedmine.get_entry),
+    ("PUT", f"/time_entries/{_ID}", FakeRedmine.update_entry),
+    ("DELETE", f"/time_entries/{_ID}", FakeRedmine.delete_entry),
+    ("GET", "/users", FakeRedmine.list_users),
+    ("POST", "/users", FakeRedmine.create_user),
+    ("GET", f"/users/{_ID}", FakeRedmine.get_user),
+    ("PUT", f"/users/{_ID}", FakeRedmine.update_user),
+    ("DELETE", f"/users/{_ID}", FakeRedmine.delete_user),
+    ("GET", "/search", FakeRedmine.search),
+    (
+        "GET",
+        "/(?:enumerations/)?(?P<list>trackers|issue_statuses|issue_priorities|time_entry_activities|custom_fields)",
+        FakeRedmine.named_list,
+    ),
+)

@@ -1,0 +1,102 @@
+"""What several tools take, and what is refused before anything is sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+
+_FILTERED_DATE: Final = re.compile(r"(>=|<=|><)?([^|]+)(?:\|([^|]+))?")
+_DATES: Final = "a date, or one behind >= or <=, or two as ><2026-01-01|2026-01-31"
+
+
+def _among(*valid: str) -> tuple[Any, Any]:
+    def check(given: str) -> str:
+        names = [name.strip() for name in given.split(",")]
+        if wrong := [name for name in names if name not in valid]:
+            raise ValueError(f"{wrong[0][:50]!r} is none of {', '.join(valid)}")
+        return ",".join(dict.fromkeys(names))
+
+    return AfterValidator(check), Field(description=f"Comma-separated: {', '.join(valid)}.")
+
+
+def _calendar_date(text: str) -> str:
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise ValueError(f"{text[:30]!r} is no date of the calendar; expected YYYY-MM-DD") from None
+
+
+def _moment(text: str) -> None:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text[:30]!r} is no date of the calendar; expected {_DATES}") from None
+
+
+def _filtered_date(given: str) -> str:
+    found = _FILTERED_DATE.fullmatch(given.strip())
+    if found is None or (found[1] == "><") != (found[3] is not None):
+        raise ValueError(f"expected {_DATES}")
+    for moment in (found[2], found[3]):
+        if moment is not None:
+            _moment(moment)
+    return given.strip()
+
+
+def _positive(given: str) -> str:
+    if given.isascii() and given.isdecimal() and not 0 < int(given) < 2**31:
+        raise ValueError("expected an id from 1, or a name")
+    return given.strip()
+
+
+Id = Annotated[int, Field(ge=1, lt=2**31)]
+Name = Annotated[str, Field(min_length=1, max_length=255, pattern=r"\S"), AfterValidator(_positive)]
+Day = Annotated[
+    str,
+    Field(json_schema_extra={"format": "date"}),
+    AfterValidator(_calendar_date),
+]
+DateFilter = Annotated[str, Field(max_length=60), AfterValidator(_filtered_date)]
+Offset = Annotated[int, Field(ge=0, lt=2**31, description="How many to leave out at the start.")]
+Limit = Annotated[int, Field(ge=1, le=100, description="How many at most.")]
+
+IssueInclude = Annotated[
+    str,
+    *_among("children", "attachments", "relations", "changesets", "journals", "watchers", "allowed_statuses"),
+]
+IssuesInclude = Annotated[str, *_among("attachments", "relations")]
+ProjectInclude = Annotated[
+    str, *_among("trackers", "issue_categories", "enabled_modules", "time_entry_activities", "issue_custom_fields")
+]
+UserInclude = Annotated[str, *_among("memberships", "groups")]
+
+
+class CustomValue(BaseModel):
+    """The value of a custom field; several for a field that takes several."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: Id
+    # Text, or a list of texts: said in words, as many agents cannot read a choice of types.
+    value: Annotated[
+        str | list[str] | int | float | None,
+        WithJsonSchema({"description": "Text, or a list of texts where the field takes several."}),
+    ]
+
+    def sent(self) -> dict[str, Any]:
+        value = self.value
+        return {"id": self.id, "value": str(value) if isinstance(value, int | float) else value}
+
+
+CustomValues = Annotated[
+    list[CustomValue], Field(max_length=100, description="Custom fields; list_custom_fields has the ids.")
+]
+
+
+def given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What was not left out."""
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,282 @@
+"""Issues. https://www.redmine.org/projects/redmine/wiki/Rest_Issues"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tools_app.errors import InvalidArgumentsError, Problem
+from tools_app.packs.redmine import account, lookups, pack, shapes, writing
+from tools_app.packs.redmine.arguments import (
+    CustomValues,
+    DateFilter,
+    Day,
+    Id,
+    IssueInclude,
+    IssuesInclude,
+    Limit,
+    Name,
+    Offset,
+    given,
+)
+from tools_app.tool import Context, Example, Hints, Tool
+
+ISSUE: Final = writing.Noun("issue", "issues", "Issue", shapes.ISSUE, include="journals,watchers,allowed_statuses")
+_TAGS: Final = ("redmine", "issues")
+_SORT: Final = r"^[a-z_.]+(:(asc|desc))?(,[a-z_.]+(:(asc|desc))?)*$"
+_Cleared = Literal[
+    "assigned_to_id",
+    "category_id",
+    "fixed_version_id",
+    "parent_issue_id",
+    "start_date",
+    "due_date",
+    "estimated_hours",
+    "description",
+]
+
+
+class Filters(BaseModel):
+    """What issues are looked for by. A custom field's filter is called `cf_` and its id."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "additionalProperties": False,
+            "patternProperties": {
+                "^cf_[1-9][0-9]{0,8}$": {
+                    "type": "string",
+                    "maxLength": 255,
+                    "description": "By custom field: its value, or ~ and a part of it.",
+                }
+            },
+        },
+    )
+
+    project_id: Name | None = Field(None, description="Id, identifier or name.")
+    subproject_id: str | None = Field(None, pattern=r"^(!\*|[0-9]{1,9})$", description="!* leaves subprojects out.")
+    status_id: Name | None = Field(None, description="open (unless issue_id is given), closed, *, an id or a name.")
+    tracker_id: Name | None = Field(None, description="Id or name.")
+    priority_id: Name | None = Field(None, description="Id or name.")
+    assigned_to_id: Name | None = Field(None, description="me, an id, !* for nobody, or with project_id a name.")
+    author_id: Name | None = Field(None, description="me, an id, or with project_id a name.")
+    fixed_version_id: Name | None = Field(None, description="Id, or with project_id a name.")
+    parent_id: Id | None = Field(None, description="Subtasks of this issue.")
+    issue_id: str | None = Field(
+        None, pattern=r"^[0-9]+(,[0-9]+)*$", max_length=1000, description="Comma-separated ids."
+    )
+    created_on: DateFilter | None = Field(None, description="2026-01-31, >=…, <=… or ><2026-01-01|2026-01-31.")
+    updated_on: DateFilter | None = Field(None, description="As created_on.")
+    sort: str | None = Field(None, pattern=_SORT, max_length=200, description="Like priority:desc,updated_on.")
+    include: IssuesInclude | None = None
+    limit: Limit = 25
+    offset: Offset = 0
+
+
+@pack.add
+class ListIssues(Tool):
+    """List issues, open ones unless you say otherwise, newest first.
+    Filter by project, status, tracker, priority, people, dates or custom fields (cf_<id>)."""
+
+    name = "list_issues"
+    title = "List issues"
+    category = "issues"
+    tags = _TAGS
+    hints = Hints(read_only=True)
+    examples = (
+        Example("My open issues, the most urgent first", {"assigned_to_id": "me", "sort": "priority:desc,due_date"}),
+        Example("What was closed in January", {"status_id": "closed", "updated_on": "><2026-01-01|2026-01-31"}),
+    )
+    output_schema = shapes.page("issues", shapes.LISTED_ISSUE)
+    Arguments: ClassVar[Any] = Filters
+
+    async def run(self, ctx: Context, arguments: Filters) -> dict[str, Any]:
+        params = given(arguments.model_dump())
+        if arguments.project_id is not None:
+            params["project_id"] = await lookups.project_key(ctx, arguments.project_id)
+        if arguments.issue_id is not None:
+            # Whoever names them wants them, open or not.
+            params.setdefault("status_id", "*")
+        project = params.get("project_id", "")
+        for name, kind, special in _NAMED_FILTERS:
+            value = params.get(name)
+            if value is None or value in special:
+                continue
+            if kind in _OF_A_PROJECT and not project and not value.isdecimal():
+                expected = ", ".join([*special, "an id", "or a name together with project_id"])
+                message = f"Invalid value for parameter {name}: expected {expected}"
+                raise InvalidArgumentsError(problems=[Problem(f"/{name}", message, expected)])
+            params[name] = await lookups.id_of(ctx, kind, value, name, project)
+        return await account.page(
+            ctx,
+            "issues",
+            name="issues",
+            shape=shapes.LISTED_ISSUE,
+            operation="list issues",
+            params=params,
+            resource="Project",
+            resource_id=project,
+        )
+
+
+_OF_A_PROJECT: Final = (lookups.MEMBER, lookups.VERSION)
+_NAMED_FILTERS: Final = (
+    ("status_id", lookups.STATUS, ("open", "closed", "*")),
+    ("tracker_id", lookups.TRACKER, ()),
+    ("priority_id", lookups.PRIORITY, ()),
+    ("assigned_to_id", lookups.MEMBER, ("me", "!*", "*")),
+    ("author_id", lookups.MEMBER, ("me",)),
+    ("fixed_version_id", lookups.VERSION, ("!*", "*")),
+)
+
+
+@pack.tool(
+    title="Get issue",
+    category="issues",
+    tags=_TAGS,
+    aliases=("show_issue",),
+    hints=Hints(read_only=True),
+    examples=[Example("An issue with its comments and history", {"id": 1, "include": "journals"})],
+    output_schema=shapes.one("issue", shapes.ISSUE),
+)
+async def get_issue(
+    ctx: Context, id: Annotated[Id, "The number of the issue."], include: IssueInclude | None = None
+) -> dict[str, Any]:
+    """Get an issue with all its fields; include=journals adds comments and history."""
+    issue = await account.one(
+        ctx, "issues", id, name="issue", operation="get issue", resource="Issue", include=include or ""
+    )
+    return {"issue": ISSUE.shown(issue)}
+
+
+class Fields(BaseModel):
+    """What an issue can be given."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tracker_id: Name | None = Field(None, description="Id or name, like Bug.")
+    status_id: Name | None = Field(None, description="Id or name.")
+    priority_id: Name | None = Field(None, description="Id or name.")
+    description: str | None = Field(None, max_length=200_000, description="In the markup of this Redmine.")
+    category_id: Name | None = Field(None, description="Id or name.")
+    fixed_version_id: Name | None = Field(None, description="Target version: id or name.")
+    assigned_to_id: Name | None = Field(None, description="me, or id or name of a member of the project.")
+    parent_issue_id: Id | None = Field(None, description="The issue this is a subtask of.")
+    custom_fields: CustomValues | None = None
+    is_private: bool | None = Field(None, description="Seen only by those who may see private issues.")
+    estimated_hours: float | None = Field(None, ge=0, le=100_000, description="Like 1.5.")
+    start_date: Day | None = Field(None, description="YYYY-MM-DD.")
+    due_date: Day | None = Field(None, description="YYYY-MM-DD.")
+    done_ratio: int | None = Field(None, ge=0, le=100, description="Progress in percent.")
+
+
+class NewIssue(Fields):
+    project_id: Name = Field(description="Id, identifier or name.")
+    subject: str = Field(min_length=1, max_length=255, pattern=r"\S", description="In one line.")
+    watcher_user_ids: list[Id] | None = Field(None, max_length=100, description="Ids of users who get to watch it.")
+
+
+@pack.add
+class CreateIssue(Tool):
+    """Create an issue in a project. What Redmine did not take over is told."""
+
+    name = "create_issue"
+    title = "Create issue"
+    category = "issues"
+    tags = (*_TAGS, "write")
+    hints = Hints(destructive=False)
+    examples = (Example("A bug", {"project_id": "website", "subject": "Login fails on Safari", "tracker_id": "Bug"}),)
+    output_schema = shapes.written("issue")
+    Arguments: ClassVar[Any] = NewIssue
+
+    async def run(self, ctx: Context, arguments: NewIssue) -> dict[str, Any]:
+        project = await lookups.project_key(ctx, arguments.project_id)
+        payload = await _payload(ctx, arguments, project)
+        return await writing.create(ctx, ISSUE, {"project_id": project} | payload)
+
+
+class IssueChanges(Fields):
+    id: Id = Field(description="The number of the issue.")
+    project_id: Name | None = Field(None, description="Move it: id, identifier or name.")
+    subject: str | None = Field(None, min_length=1, max_length=255, pattern=r"\S", description="In one line.")
+    notes: str | None = Field(None, min_length=1, max_length=200_000, description="A comment.")
+    private_notes: bool | None = Field(None, description="Whether the comment is private.")
+    clear: list[_Cleared] | None = Field(None, min_length=1, max_length=8, description="Fields to empty.")
+
+
+@pack.add
+class UpdateIssue(Tool):
+    """Change an issue or add a comment (notes). What is left out stays as it is.
+    It is read back: what Redmine ignored, for lack of permission or by its workflow, is told."""
+
+    name = "update_issue"
+    title = "Update issue"
+    category = "issues"
+    tags = (*_TAGS, "write")
+    hints = Hints(destructive=True)
+    examples = (
+        Example("Resolve with a comment", {"id": 1, "status_id": "Resolved", "notes": "Fixed in 1.2"}),
+        Example("Take a date out", {"id": 1, "clear": ["due_date"]}),
+    )
+    output_schema = shapes.written("issue")
+    Arguments: ClassVar[Any] = IssueChanges
+
+    async def run(self, ctx: Context, arguments: IssueChanges) -> dict[str, Any]:
+        project: int | str = ""
+        if arguments.project_id is not None:
+            project = await lookups.project_key(ctx, arguments.project_id)
+        elif any(not value.isdecimal() for value in (arguments.category_id, arguments.fixed_version_id) if value) or (
+            arguments.assigned_to_id and not arguments.assigned_to_id.isdecimal()
+        ):
+            # These names mean something in the project of the issue only.
+            found = await account.one(
+                ctx, "issues", arguments.id, name="issue", operation="get issue", resource="Issue"
+            )
+            project = (found.get("project") or {}).get("id", "")
+        payload = await _payload(ctx, arguments, project)
+        if arguments.project_id is not None:
+            payload["project_id"] = project
+        payload |= dict.fromkeys(arguments.clear or (), "")
+        if not payload.keys() - {"private_notes"}:
+            message = "Nothing to change: give at least one field beside id"
+            raise InvalidArgumentsError(problems=[Problem("", message, "a field to change")])
+        return await writing.update(ctx, ISSUE, arguments.id, payload)
+
+
+async def _payload(ctx: Context, arguments: Fields, project: int | str) -> dict[str, Any]:
+    """The fields as Redmine takes them."""
+    payload = given(arguments.model_dump(exclude={"id", "project_id", "clear", "custom_fields"}))
+    if arguments.custom_fields is not None:
+        payload["custom_fields"] = [value.sent() for value in arguments.custom_fields]
+    for name, kind in _NAMED_FIELDS.items():
+        if name not in payload:
+            continue
+        if kind is lookups.MEMBER and payload[name] == "me":
+            payload[name] = (await account.me(ctx)).get("id", "me")
+        else:
+            payload[name] = await lookups.id_of(ctx, kind, payload[name], name, project)
+    return payload
+
+
+_NAMED_FIELDS: Final = {
+    "tracker_id": lookups.TRACKER,
+    "status_id": lookups.STATUS,
+    "priority_id": lookups.PRIORITY,
+    "category_id": lookups.CATEGORY,
+    "fixed_version_id": lookups.VERSION,
+    "assigned_to_id": lookups.MEMBER,
+}
+
+
+@pack.tool(
+    title="Delete issue",
+    category="issues",
+    tags=(*_TAGS, "write"),
+    hints=Hints(destructive=True),
+    examples=[Example("Delete for good", {"id": 1})],
+    output_schema=shapes.written(),
+)
+async def delete_issue(ctx: Context, id: Annotated[Id, "The number of the issue."]) -> dict[str, Any]:
+    """Delete an issue for good, with its subtasks. Closing it (update_issue) is usually what is wanted."""
+    return await writing.delete(ctx, ISSUE, id)

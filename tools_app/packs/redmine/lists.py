@@ -1,0 +1,173 @@
+"""What issues and spent time are made of: trackers, statuses, priorities, activities, custom fields, versions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from tools_app.errors import ApiError
+from tools_app.packs.redmine import account, lookups, pack, shapes
+from tools_app.packs.redmine.arguments import Id, Name
+from tools_app.schemas import Schema
+from tools_app.tool import Context, Example, Hints
+
+_TAGS: Final = ("redmine", "lists")
+_READS: Final = Hints(read_only=True)
+_Project = Annotated[Name, Field(description="Id, identifier or name.")]
+
+
+def _listed(name: str, shape: Schema) -> dict[str, Any]:
+    return {"tags": _TAGS, "category": "lists", "hints": _READS, "output_schema": shapes.page(name, shape)}
+
+
+@pack.tool(title="List trackers", examples=[Example("What issues can be")], **_listed("trackers", shapes.TRACKER))
+async def list_trackers(ctx: Context) -> dict[str, Any]:
+    """List the trackers, like Bug or Feature: what an issue can be."""
+    return await account.page(ctx, "trackers", name="trackers", shape=shapes.TRACKER, operation="list trackers")
+
+
+@pack.tool(
+    title="List issue statuses",
+    examples=[Example("What an issue can go through")],
+    **_listed("issue_statuses", shapes.STATUS),
+)
+async def list_issue_statuses(ctx: Context) -> dict[str, Any]:
+    """List the statuses of issues, and which of them count as closed."""
+    return await account.page(
+        ctx, "issue_statuses", name="issue_statuses", shape=shapes.STATUS, operation="list statuses"
+    )
+
+
+@pack.tool(
+    title="List priorities",
+    examples=[Example("How urgent an issue can be")],
+    **_listed("issue_priorities", shapes.ENUMERATED),
+)
+async def list_priorities(ctx: Context) -> dict[str, Any]:
+    """List the priorities of issues, the lowest first."""
+    return await account.page(
+        ctx,
+        *("enumerations", "issue_priorities"),
+        name="issue_priorities",
+        shape=shapes.ENUMERATED,
+        operation="list priorities",
+    )
+
+
+@pack.tool(
+    title="List activities",
+    examples=[Example("What time can be spent on", {"project_id": "website"})],
+    **_listed("time_entry_activities", shapes.ENUMERATED),
+)
+async def list_activities(ctx: Context, project_id: _Project | None = None) -> dict[str, Any]:
+    """List the activities that time is logged as; a project may have its own."""
+    operation = "list activities"
+    if project_id is None:
+        path, name = ("enumerations", "time_entry_activities"), "time_entry_activities"
+        return await account.page(ctx, *path, name=name, shape=shapes.ENUMERATED, operation=operation)
+    key = await lookups.project_key(ctx, project_id)
+    project = await account.one(
+        ctx,
+        *("projects", key),
+        name="project",
+        operation=operation,
+        resource="Project",
+        include="time_entry_activities",
+    )
+    found = shapes.shown(shapes.many(shapes.ENUMERATED), project.get("time_entry_activities")) or []
+    return {"time_entry_activities": found, "total_count": len(found)}
+
+
+@pack.tool(
+    title="List versions",
+    examples=[Example("The versions of a project", {"project_id": "website"})],
+    **_listed("versions", shapes.VERSION),
+)
+async def list_versions(ctx: Context, project_id: _Project) -> dict[str, Any]:
+    """List the versions (milestones) of a project, those that others share with it included."""
+    key = await lookups.project_key(ctx, project_id)
+    return await account.page(
+        ctx,
+        *("projects", key, "versions"),
+        name="versions",
+        shape=shapes.VERSION,
+        operation="list versions",
+        resource="Project",
+    )
+
+
+@pack.tool(
+    title="List custom fields",
+    examples=[Example("All of them"), Example("Those that issues of a project show", {"project_id": "website"})],
+    **_listed("custom_fields", shapes.CUSTOM_FIELD),
+)
+async def list_custom_fields(ctx: Context, project_id: _Project | None = None) -> dict[str, Any]:
+    """List custom fields with their ids and possible values.
+    Only Redmine's administrators see them all; for others, those that recent issues show are listed."""
+    try:
+        found, _ = await account.many(ctx, "custom_fields", name="custom_fields", operation="list custom fields")
+    except ApiError as error:
+        if error.context.get("statusCode") != 403:
+            raise
+        return await _shown_by_issues(ctx, project_id)
+    fields = [shapes.shown(shapes.CUSTOM_FIELD, _with_values(field)) for field in found]
+    return {"custom_fields": fields, "total_count": len(fields)}
+
+
+def _with_values(field: Any) -> Any:
+    if not isinstance(field, dict) or not isinstance(field.get("possible_values"), list):
+        return field
+    values = [one.get("value") for one in field["possible_values"] if isinstance(one, dict)]
+    return field | {"possible_values": values}
+
+
+async def _shown_by_issues(ctx: Context, project_id: str | None) -> dict[str, Any]:
+    project = await lookups.project_key(ctx, project_id) if project_id is not None else None
+    found, _ = await account.many(
+        ctx,
+        "issues",
+        name="issues",
+        operation="list custom fields",
+        resource="Project",
+        resource_id=project or "",
+        params={"status_id": "*", "limit": 100, "project_id": project},
+    )
+    fields: dict[Any, dict[str, Any]] = {}
+    for issue in found:
+        for field in issue.get("custom_fields") or ():
+            known = fields.setdefault(field.get("id"), {**field, "customized_type": "issue", "trackers": []})
+            tracker = issue.get("tracker")
+            if tracker and tracker not in known["trackers"]:
+                known["trackers"].append(tracker)
+    shown = [shapes.shown(shapes.CUSTOM_FIELD, field) for field in fields.values()]
+    return {"custom_fields": shown, "total_count": len(shown)}
+
+
+@pack.tool(
+    title="List project statuses",
+    category="projects",
+    tags=("redmine", "projects"),
+    hints=_READS,
+    examples=[Example("Where a bug can go next", {"project_id": "website", "tracker_id": "Bug"})],
+    output_schema=shapes.page("statuses", shapes.STATUS, message=shapes.TEXT),
+)
+async def list_project_statuses(
+    ctx: Context, project_id: _Project, tracker_id: Annotated[Name, "Id or name, like Bug."]
+) -> dict[str, Any]:
+    """List the statuses that an issue of this tracker can be given in a project, seen from its latest issue."""
+    project = await lookups.project_key(ctx, project_id)
+    tracker = await lookups.id_of(ctx, lookups.TRACKER, tracker_id, "tracker_id")
+    operation = "list project statuses"
+    params = {"project_id": project, "tracker_id": tracker, "status_id": "*", "limit": 1}
+    found, _ = await account.many(ctx, "issues", name="issues", operation=operation, params=params)
+    if not found:
+        message = "There is no issue of this tracker in the project yet, from which its statuses could be seen."
+        return {"statuses": [], "total_count": 0, "message": message}
+    issue: Id = found[0].get("id", 0)
+    read = await account.one(
+        ctx, "issues", issue, name="issue", operation=operation, resource="Issue", include="allowed_statuses"
+    )
+    statuses = shapes.shown(shapes.many(shapes.STATUS), read.get("allowed_statuses")) or []
+    message = f"Seen from issue #{issue}, which is {(read.get('status') or {}).get('name', 'in an unknown status')}."
+    return {"statuses": statuses, "total_count": len(statuses), "message": message}

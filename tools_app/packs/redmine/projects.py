@@ -1,0 +1,228 @@
+"""Projects. https://www.redmine.org/projects/redmine/wiki/Rest_Projects"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from tools_app.errors import InvalidArgumentsError, Problem
+from tools_app.packs.redmine import account, lookups, pack, shapes, writing
+from tools_app.packs.redmine.arguments import Id, Limit, Name, Offset, ProjectInclude, given
+from tools_app.tool import Context, Example, Hints
+
+_STATUSES: Final = {1: "active", 5: "closed", 9: "archived", 10: "scheduled for deletion"}
+_TAGS: Final = ("redmine", "projects")
+_WRITES: Final = (*_TAGS, "write")
+_PATTERN: Final = "^[a-z0-9][a-z0-9_-]*$"
+
+_Project = Annotated[Name, Field(description="Id, identifier or name.")]
+_Module = Literal[
+    "boards",
+    "calendar",
+    "documents",
+    "files",
+    "gantt",
+    "issue_tracking",
+    "news",
+    "repository",
+    "time_tracking",
+    "wiki",
+]
+_Title = Annotated[str, Field(min_length=1, max_length=255, pattern=r"\S", description="As people read it.")]
+_Long = Annotated[str, Field(max_length=200_000, description="What it is about.")]
+_Homepage = Annotated[str, Field(max_length=255, description="Its address on the web.")]
+_Public = Annotated[bool, Field(description="Whether everybody sees it, or only its members.")]
+_Parent = Annotated[Name, Field(description="The project that it is part of: id, identifier or name.")]
+_Inherits = Annotated[bool, Field(description="Whether the members of the parent are members.")]
+_Trackers = Annotated[list[Id], Field(max_length=100), Field(description="Ids; list_trackers has them.")]
+_Modules = Annotated[
+    list[_Module], Field(max_length=10), Field(description="What the project uses; what is not named is switched off.")
+]
+
+
+def _shown(project: Any) -> Any:
+    status = project.get("status") if isinstance(project, dict) else None
+    words = {"status": _STATUSES.get(status, str(status))} if status is not None else {}
+    return shapes.shown(shapes.PROJECT, project | words) if isinstance(project, dict) else {}
+
+
+PROJECT: Final = writing.Noun(
+    "project", "projects", "Project", shapes.PROJECT, include="trackers,enabled_modules", show=_shown
+)
+
+
+@pack.tool(
+    title="List projects",
+    category="projects",
+    tags=_TAGS,
+    hints=Hints(read_only=True),
+    examples=[Example("The projects this account can see")],
+    output_schema=shapes.page("projects", shapes.PROJECT),
+)
+async def list_projects(
+    ctx: Context,
+    include: ProjectInclude | None = None,
+    status: Annotated[Literal[1, 5, 9] | None, "1 active, 5 closed, 9 archived; active when left out."] = None,
+    limit: Limit = 25,
+    offset: Offset = 0,
+) -> dict[str, Any]:
+    """List the projects that the account of this connection can see."""
+    params = given({"include": include, "status": status, "limit": limit, "offset": offset})
+    found, counts = await account.many(ctx, "projects", name="projects", operation="list projects", params=params)
+    return {"projects": [_shown(project) for project in found], **counts}
+
+
+@pack.tool(
+    title="Show project",
+    category="projects",
+    tags=_TAGS,
+    hints=Hints(read_only=True),
+    examples=[Example("A project with its trackers", {"id": "website", "include": "trackers"})],
+    output_schema=shapes.one("project", shapes.PROJECT),
+)
+async def show_project(ctx: Context, id: _Project, include: ProjectInclude | None = None) -> dict[str, Any]:
+    """Get a project."""
+    return {"project": _shown(await _project(ctx, await lookups.project_key(ctx, id, "id"), include or ""))}
+
+
+@pack.tool(
+    title="Create project",
+    category="projects",
+    tags=_WRITES,
+    hints=Hints(destructive=False),
+    examples=[
+        Example("A project that only its members see", {"name": "Audit", "identifier": "audit", "is_public": False})
+    ],
+    output_schema=shapes.written("project"),
+)
+async def create_project(
+    ctx: Context,
+    name: _Title,
+    identifier: Annotated[
+        str, Field(min_length=1, max_length=100, pattern=_PATTERN), "For addresses; not only digits."
+    ],
+    description: _Long | None = None,
+    homepage: _Homepage | None = None,
+    is_public: _Public = True,
+    parent_id: _Parent | None = None,
+    inherit_members: _Inherits = False,
+    tracker_ids: _Trackers | None = None,
+    enabled_module_names: _Modules | None = None,
+) -> dict[str, Any]:
+    """Create a project."""
+    payload = given(
+        {
+            "name": name,
+            "identifier": identifier,
+            "description": description,
+            "homepage": homepage,
+            "is_public": is_public,
+            "parent_id": await _parent(ctx, parent_id),
+            "inherit_members": inherit_members,
+            "tracker_ids": tracker_ids,
+            "enabled_module_names": enabled_module_names,
+        }
+    )
+    return await _then_forget(ctx, await writing.create(ctx, PROJECT, payload))
+
+
+@pack.tool(
+    title="Update project",
+    category="projects",
+    tags=_WRITES,
+    hints=Hints(destructive=True, idempotent=True),
+    examples=[Example("Describe it", {"id": "website", "description": "Our public site"})],
+    output_schema=shapes.written("project"),
+)
+async def update_project(
+    ctx: Context,
+    id: _Project,
+    name: _Title | None = None,
+    description: _Long | None = None,
+    homepage: _Homepage | None = None,
+    is_public: _Public | None = None,
+    parent_id: _Parent | None = None,
+    inherit_members: _Inherits | None = None,
+    tracker_ids: _Trackers | None = None,
+    enabled_module_names: _Modules | None = None,
+) -> dict[str, Any]:
+    """Change a project; its identifier stays. What is left out stays as it is. It is read back."""
+    payload = given(
+        {
+            "name": name,
+            "description": description,
+            "homepage": homepage,
+            "is_public": is_public,
+            "parent_id": await _parent(ctx, parent_id),
+            "inherit_members": inherit_members,
+            "tracker_ids": tracker_ids,
+            "enabled_module_names": enabled_module_names,
+        }
+    )
+    if not payload:
+        message = "Nothing to change: give at least one field beside id"
+        raise InvalidArgumentsError(problems=[Problem("", message, "a field to change")])
+    key = await lookups.project_key(ctx, id, "id")
+    return await _then_forget(ctx, await writing.update(ctx, PROJECT, key, payload))
+
+
+@pack.tool(
+    title="Archive project",
+    category="projects",
+    tags=_WRITES,
+    hints=Hints(destructive=True, idempotent=True),
+    examples=[Example("Put it away", {"id": "old-site"})],
+    output_schema=shapes.written(),
+)
+async def archive_project(ctx: Context, id: _Project) -> dict[str, Any]:
+    """Archive a project: nobody sees it until it is unarchived. Redmine 5.0 or later."""
+    return await _put_away(ctx, id, "archive")
+
+
+@pack.tool(
+    title="Unarchive project",
+    category="projects",
+    tags=_WRITES,
+    hints=Hints(destructive=False, idempotent=True),
+    examples=[Example("Take it out again", {"id": "old-site"})],
+    output_schema=shapes.written(),
+)
+async def unarchive_project(ctx: Context, id: _Project) -> dict[str, Any]:
+    """Bring an archived project back. Redmine 5.0 or later."""
+    return await _put_away(ctx, id, "unarchive")
+
+
+@pack.tool(
+    title="Delete project",
+    category="projects",
+    tags=_WRITES,
+    hints=Hints(destructive=True),
+    examples=[Example("Delete for good", {"id": "old-site"})],
+    output_schema=shapes.written(),
+)
+async def delete_project(ctx: Context, id: _Project) -> dict[str, Any]:
+    """Delete a project for good, with its subprojects, issues, wiki and files. Archiving it can be undone."""
+    return await _then_forget(ctx, await writing.delete(ctx, PROJECT, await lookups.project_key(ctx, id, "id")))
+
+
+async def _put_away(ctx: Context, given_id: str, verb: str) -> dict[str, Any]:
+    key = await lookups.project_key(ctx, given_id, "id")
+    await account.check(ctx)
+    await ctx.http.put("projects", key, verb, operation=f"{verb} project", resource="Project")
+    return await _then_forget(ctx, writing.done(f"Project #{key} was successfully {verb}d."))
+
+
+async def _then_forget(ctx: Context, answer: dict[str, Any]) -> dict[str, Any]:
+    lookups.forget(ctx)
+    return answer
+
+
+async def _parent(ctx: Context, named: str | None) -> str | None:
+    return await lookups.project_key(ctx, named, "parent_id") if named is not None else None
+
+
+async def _project(ctx: Context, key: str, include: str) -> Any:
+    return await account.one(
+        ctx, "projects", key, name="project", operation="get project", resource="Project", include=include
+    )

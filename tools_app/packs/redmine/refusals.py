@@ -1,0 +1,97 @@
+"""Redmine's refusals, in words that say what is missing.
+
+Redmine answers most of them with an empty body that is labelled JSON, so that what helps has to come from here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tools_app.errors import ApiError, NotFoundError, ToolError, UpstreamValidationError, shortened
+
+if TYPE_CHECKING:
+    from tools_app.http import Refused
+
+_ADMINISTRATOR: Final = "an administrator of Redmine"
+# By operation: who may do it.
+REQUIRED: Final = {
+    "list issues": "a role that can see issues in this project",
+    "get issue": "a role that can see this issue",
+    "create issue": "the permission “Add issues” in this project",
+    "update issue": "the permission “Edit issues” in this project",
+    "delete issue": "the permission “Delete issues” in this project",
+    "add watcher": "the permission “Add watchers” in this project",
+    "remove watcher": "the permission “Delete watchers” in this project",
+    "get project": "a role in this project",
+    "create project": "the permission “Create project”",
+    "update project": "the permission “Edit project” in this project",
+    "delete project": _ADMINISTRATOR,
+    "archive project": _ADMINISTRATOR,
+    "unarchive project": _ADMINISTRATOR,
+    "list memberships": "a role that can see the members of this project; give an id instead of a name",
+    "list time entries": "the permission “View spent time”",
+    "get time entry": "the permission “View spent time” in this project",
+    "create time entry": "the permission “Log spent time” in this project",
+    "update time entry": "the permission “Edit time logs” in this project",
+    "delete time entry": "the permission “Edit time logs” in this project",
+    "list users": _ADMINISTRATOR,
+    "create user": _ADMINISTRATOR,
+    "update user": _ADMINISTRATOR,
+    "delete user": _ADMINISTRATOR,
+    "list custom fields": _ADMINISTRATOR,
+    "check the key": "a Redmine whose REST web service is switched on",
+}
+_IN_PROJECTS: Final = frozenset({"create issue", "create time entry"})
+_UNKNOWN_PROJECT: Final = (
+    "A project that is closed, or that this account cannot see, counts as blank or invalid. Else correct the values."
+)
+_ROLES: Final = "Ask an administrator of Redmine for that, or use a connection whose account has it."
+
+
+def explained(refused: Refused) -> ToolError | None:
+    """What a refusal means; None where its status says it all."""
+    asked, said = refused.asked, ", ".join(refused.said)
+    is_page = "html" in refused.headers.get("content-type", "")
+    context = asked.context(statusCode=refused.status, errorDetails=None if is_page else said or None)
+    match refused.status:
+        case 401:
+            return ApiError(
+                "Authentication failed: Redmine does not accept the API key of this connection",
+                context=context,
+                next_step="Its account may be locked, or the key was reset: an operator should set the key that "
+                "Redmine shows under “My account”.",
+            )
+        case 403:
+            required = REQUIRED.get(asked.operation, f"a role that may {asked.operation}")
+            return ApiError(f"Permission denied: requires {required}", context=context, next_step=_ROLES)
+        case 404 if is_page:
+            return None
+        case 404 if isinstance(refused.body, dict):
+            # An empty body says that there is no such thing, this one that there is no such address.
+            return ApiError(
+                f"Failed to {asked.operation}: this Redmine does not know how",
+                context=context,
+                next_step="It may be older than Redmine 5.0; else an operator should check the address.",
+            )
+        case 404 if asked.resource and asked.resource_id:
+            about = {"operation": asked.operation, "resourceType": asked.resource, "resourceId": asked.resource_id}
+            return NotFoundError(f"{asked.resource} #{shortened(asked.resource_id)} not found", context=about)
+        case 409:
+            return ApiError(
+                f"Failed to {asked.operation}: it was changed by somebody else in the meantime",
+                context=context,
+                next_step="Read it again, and repeat the change if it is still wanted.",
+            )
+        case 422 if not said:
+            # Redmine sends an empty list where a change rests on what is not there any more.
+            return UpstreamValidationError(
+                f"Failed to {asked.operation}: Redmine did not accept it, and did not say why",
+                next_step="It may have been changed in the meantime: read it again.",
+            )
+        case 422:
+            return UpstreamValidationError(
+                said, next_step=_UNKNOWN_PROJECT if asked.operation in _IN_PROJECTS else None
+            )
+        case 500 if not is_page and said:
+            return ApiError(f"Failed to {asked.operation}: {said}", context=context)
+    return None

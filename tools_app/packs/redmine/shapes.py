@@ -1,0 +1,202 @@
+"""What is shown of Redmine's answers: only what is named here leaves, and nothing else that Redmine may say.
+
+A shape is a JSON Schema: the tools publish it, and it picks what is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tools_app.schemas import Schema
+
+TEXT: Final[Schema] = {"type": "string"}
+NUMBER: Final[Schema] = {"type": "number"}
+COUNT: Final[Schema] = {"type": "integer"}
+FLAG: Final[Schema] = {"type": "boolean"}
+ANYTHING: Final[Schema] = {}
+
+
+def thing(**parts: Schema) -> Schema:
+    return {"type": "object", "properties": parts}
+
+
+def many(part: Schema) -> Schema:
+    return {"type": "array", "items": part}
+
+
+NAMED: Final = thing(id=COUNT, name=TEXT)
+STATUS: Final = thing(id=COUNT, name=TEXT, is_closed=FLAG)
+FIELDS: Final = many(thing(id=COUNT, name=TEXT, value=ANYTHING))
+_CHILDREN: Final = many(thing(id=COUNT, tracker=NAMED, subject=TEXT, children={"type": "array"}))
+_JOURNALS: Final = many(
+    thing(
+        id=COUNT,
+        user=NAMED,
+        created_on=TEXT,
+        private_notes=FLAG,
+        notes=TEXT,
+        details=many(thing(property=TEXT, name=TEXT, old_value=TEXT, new_value=TEXT)),
+    )
+)
+
+LISTED_ISSUE: Final = thing(
+    id=COUNT,
+    subject=TEXT,
+    project=NAMED,
+    tracker=NAMED,
+    status=STATUS,
+    priority=NAMED,
+    author=NAMED,
+    assigned_to=NAMED,
+    category=NAMED,
+    fixed_version=NAMED,
+    parent=thing(id=COUNT),
+    start_date=TEXT,
+    due_date=TEXT,
+    done_ratio=COUNT,
+    is_private=FLAG,
+    estimated_hours=NUMBER,
+    spent_hours=NUMBER,
+    description=TEXT,
+    custom_fields=FIELDS,
+    created_on=TEXT,
+    updated_on=TEXT,
+    closed_on=TEXT,
+    attachments=many(
+        thing(
+            id=COUNT,
+            filename=TEXT,
+            filesize=COUNT,
+            content_type=TEXT,
+            description=TEXT,
+            content_url=TEXT,
+            author=NAMED,
+            created_on=TEXT,
+        )
+    ),
+    relations=many(thing(id=COUNT, issue_id=COUNT, issue_to_id=COUNT, relation_type=TEXT, delay=COUNT)),
+)
+ISSUE: Final = thing(
+    **LISTED_ISSUE["properties"],
+    children=_CHILDREN,
+    changesets=many(thing(revision=TEXT, user=NAMED, comments=TEXT, committed_on=TEXT)),
+    journals=_JOURNALS,
+    watchers=many(NAMED),
+    allowed_statuses=many(STATUS),
+)
+PROJECT: Final = thing(
+    id=COUNT,
+    name=TEXT,
+    identifier=TEXT,
+    status=TEXT,
+    is_public=FLAG,
+    inherit_members=FLAG,
+    parent=NAMED,
+    created_on=TEXT,
+    updated_on=TEXT,
+    homepage=TEXT,
+    description=TEXT,
+    enabled_modules=many(NAMED),
+    trackers=many(NAMED),
+    issue_categories=many(NAMED),
+    time_entry_activities=many(thing(id=COUNT, name=TEXT, is_default=FLAG, active=FLAG)),
+    issue_custom_fields=many(NAMED),
+    custom_fields=FIELDS,
+)
+TIME_ENTRY: Final = thing(
+    id=COUNT,
+    project=NAMED,
+    issue=thing(id=COUNT),
+    user=NAMED,
+    activity=NAMED,
+    hours=NUMBER,
+    comments=TEXT,
+    spent_on=TEXT,
+    custom_fields=FIELDS,
+    created_on=TEXT,
+    updated_on=TEXT,
+)
+# Never the API key, which Redmine shows to administrators and to oneself.
+USER: Final = thing(
+    id=COUNT,
+    login=TEXT,
+    firstname=TEXT,
+    lastname=TEXT,
+    mail=TEXT,
+    status=TEXT,
+    admin=FLAG,
+    created_on=TEXT,
+    updated_on=TEXT,
+    last_login_on=TEXT,
+    passwd_changed_on=TEXT,
+    custom_fields=FIELDS,
+    groups=many(NAMED),
+    memberships=many(thing(project=NAMED, roles=many(NAMED))),
+)
+VERSION: Final = thing(
+    id=COUNT,
+    name=TEXT,
+    project=NAMED,
+    status=TEXT,
+    due_date=TEXT,
+    sharing=TEXT,
+    description=TEXT,
+    wiki_page_title=TEXT,
+    custom_fields=FIELDS,
+)
+TRACKER: Final = thing(id=COUNT, name=TEXT, default_status=STATUS, description=TEXT)
+ENUMERATED: Final = thing(id=COUNT, name=TEXT, is_default=FLAG, active=FLAG)
+CUSTOM_FIELD: Final = thing(
+    id=COUNT,
+    name=TEXT,
+    customized_type=TEXT,
+    field_format=TEXT,
+    is_required=FLAG,
+    multiple=FLAG,
+    possible_values=many(TEXT),
+    trackers=many(NAMED),
+)
+FOUND: Final = thing(id=COUNT, title=TEXT, type=TEXT, url=TEXT, description=TEXT, datetime=TEXT)
+
+
+def shown(shape: Schema, value: Any) -> Any:
+    """What a shape lets through; None for what is not what it says, or empty."""
+    match shape.get("type"):
+        case "object":
+            parts: Mapping[str, Schema] = shape["properties"]
+            if not isinstance(value, dict):
+                return None
+            picked = {key: shown(part, value[key]) for key, part in parts.items() if key in value}
+            # A field without a value is still a field.
+            return {key: part for key, part in picked.items() if part is not None or parts[key] == ANYTHING}
+        case "array":
+            found = [shown(shape.get("items", ANYTHING), each) for each in value] if isinstance(value, list) else None
+            return found and [each for each in found if each is not None]
+        case "string":
+            return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+        case "boolean":
+            return value if isinstance(value, bool) else None
+        case "integer" | "number":
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            return value if is_number and (shape is NUMBER or isinstance(value, int)) else None
+    return value
+
+
+def one(name: str, shape: Schema) -> Schema:
+    """The answer of a tool that gets a thing."""
+    return thing(**{name: shape}) | {"required": [name]}
+
+
+def page(name: str, shape: Schema, **more: Schema) -> Schema:
+    """The answer of a tool that lists things."""
+    counts = {"total_count": COUNT, "offset": COUNT, "limit": COUNT}
+    return thing(**{name: many(shape)}, **counts, **more) | {"required": [name, "total_count"]}
+
+
+def written(name: str = "") -> Schema:
+    """The answer of a tool that changes a thing; what it became is described by the tool that gets it."""
+    status: Schema = {"type": "string", "enum": ["success", "partial"]}
+    about: dict[str, Schema] = {name: {"type": "object"}} if name else {}
+    response = thing(status=status, message=TEXT, warnings=many(TEXT), **about) | {"required": ["status", "message"]}
+    return one("response", response)

@@ -1,0 +1,180 @@
+"""Spent time. https://www.redmine.org/projects/redmine/wiki/Rest_TimeEntries"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from tools_app.errors import InvalidArgumentsError, Problem
+from tools_app.packs.redmine import account, lookups, pack, shapes, writing
+from tools_app.packs.redmine.arguments import CustomValues, Day, Id, Limit, Name, Offset, given
+from tools_app.tool import Context, Example, Hints
+
+TIME_ENTRY: Final = writing.Noun("time_entry", "time_entries", "Time entry", shapes.TIME_ENTRY)
+_TAGS: Final = ("redmine", "time")
+_WRITES: Final = (*_TAGS, "write")
+
+_Project = Annotated[Name, Field(description="Id, identifier or name.")]
+_Entry = Annotated[Id, Field(description="The number of the time entry.")]
+_Hours = Annotated[float, Field(gt=0, le=1000, description="In hours, like 1.5.")]
+_Activity = Annotated[Name, Field(description="Id or name, like Development; list_activities has them.")]
+_Comments = Annotated[str, Field(max_length=255, description="What was done.")]
+_Spent = Annotated[Day, Field(description="YYYY-MM-DD; today when left out.")]
+
+
+@pack.tool(
+    title="List time entries",
+    category="time entries",
+    tags=_TAGS,
+    hints=Hints(read_only=True),
+    examples=[Example("My time this week", {"user_id": "me", "from": "2026-11-16", "to": "2026-11-22"})],
+    output_schema=shapes.page("time_entries", shapes.TIME_ENTRY, total_hours=shapes.NUMBER),
+)
+async def list_time_entries(
+    ctx: Context,
+    user_id: Annotated[Name | None, "me, or an id."] = None,
+    project_id: _Project | None = None,
+    issue_id: Annotated[Id | None, "Only time on this issue."] = None,
+    spent_on: Annotated[Day | None, "Only this day: YYYY-MM-DD."] = None,
+    from_: Annotated[Day | None, Field(alias="from"), "From this day on: YYYY-MM-DD."] = None,
+    to: Annotated[Day | None, "Up to this day: YYYY-MM-DD."] = None,
+    limit: Limit = 25,
+    offset: Offset = 0,
+) -> dict[str, Any]:
+    """List spent time, the latest first. total_hours adds up the entries of this page."""
+    if user_id is not None and user_id != "me" and not user_id.isdecimal():
+        message = "Invalid value for parameter user_id: expected me, or the id of a user"
+        raise InvalidArgumentsError(problems=[Problem("/user_id", message, "me, or the id of a user")])
+    project = await lookups.project_key(ctx, project_id) if project_id is not None else None
+    params = {"user_id": user_id, "project_id": project, "issue_id": issue_id, "spent_on": spent_on}
+    found = await account.page(
+        ctx,
+        "time_entries",
+        name="time_entries",
+        shape=shapes.TIME_ENTRY,
+        operation="list time entries",
+        resource="Project",
+        resource_id=project or "",
+        params=given(params | {"from": from_, "to": to, "limit": limit, "offset": offset}),
+    )
+    hours = sum(entry.get("hours", 0) for entry in found["time_entries"])
+    return found | {"total_hours": round(hours, 2)}
+
+
+@pack.tool(
+    title="Show time entry",
+    category="time entries",
+    tags=_TAGS,
+    hints=Hints(read_only=True),
+    examples=[Example("One entry", {"id": 1})],
+    output_schema=shapes.one("time_entry", shapes.TIME_ENTRY),
+)
+async def show_time_entry(ctx: Context, id: _Entry) -> dict[str, Any]:
+    """Get a time entry."""
+    entry = await account.one(
+        ctx, "time_entries", id, name="time_entry", operation="get time entry", resource="Time entry"
+    )
+    return {"time_entry": TIME_ENTRY.shown(entry)}
+
+
+@pack.tool(
+    title="Create time entry",
+    category="time entries",
+    tags=_WRITES,
+    aliases=("create_time_entry_for_project", "create_time_entry_for_issue"),
+    hints=Hints(destructive=False),
+    examples=[Example("An hour and a half on an issue", {"issue_id": 1, "hours": 1.5, "activity_id": "Development"})],
+    output_schema=shapes.written("time_entry"),
+)
+async def create_time_entry(
+    ctx: Context,
+    hours: _Hours,
+    issue_id: Annotated[Id | None, "What it was spent on; this or project_id."] = None,
+    project_id: _Project | None = None,
+    activity_id: _Activity | None = None,
+    spent_on: _Spent | None = None,
+    comments: _Comments | None = None,
+    user_id: Annotated[Id | None, "Whose time it was; that of this account when left out."] = None,
+    custom_fields: CustomValues | None = None,
+) -> dict[str, Any]:
+    """Log time on an issue or on a project: give exactly one of issue_id and project_id."""
+    if (issue_id is None) is (project_id is None):
+        message = "Give exactly one of issue_id and project_id"
+        raise InvalidArgumentsError(problems=[Problem("", message, "issue_id or project_id")])
+    project = await lookups.project_key(ctx, project_id) if project_id is not None else None
+    payload = {
+        "issue_id": issue_id,
+        "project_id": project,
+        "hours": hours,
+        "activity_id": await _activity(ctx, activity_id, issue_id, project),
+        "spent_on": spent_on,
+        "comments": comments,
+        "user_id": user_id,
+        "custom_fields": [value.sent() for value in custom_fields] if custom_fields is not None else None,
+    }
+    return await writing.create(ctx, TIME_ENTRY, given(payload))
+
+
+@pack.tool(
+    title="Update time entry",
+    category="time entries",
+    tags=_WRITES,
+    hints=Hints(destructive=True, idempotent=True),
+    examples=[Example("It was less", {"id": 1, "hours": 0.5})],
+    output_schema=shapes.written("time_entry"),
+)
+async def update_time_entry(
+    ctx: Context,
+    id: _Entry,
+    issue_id: Annotated[Id | None, "What it was spent on."] = None,
+    hours: _Hours | None = None,
+    activity_id: _Activity | None = None,
+    spent_on: Annotated[Day | None, "YYYY-MM-DD."] = None,
+    comments: _Comments | None = None,
+    custom_fields: CustomValues | None = None,
+) -> dict[str, Any]:
+    """Change a time entry. What is left out stays as it is. It is read back."""
+    project: int | str | None = None
+    if activity_id is not None and not activity_id.isdecimal() and issue_id is None:
+        entry = await account.one(
+            ctx, "time_entries", id, name="time_entry", operation="get time entry", resource="Time entry"
+        )
+        project = (entry.get("project") or {}).get("id")
+    payload = given(
+        {
+            "issue_id": issue_id,
+            "hours": hours,
+            "activity_id": await _activity(ctx, activity_id, issue_id, project),
+            "spent_on": spent_on,
+            "comments": comments,
+            "custom_fields": [value.sent() for value in custom_fields] if custom_fields is not None else None,
+        }
+    )
+    if not payload:
+        message = "Nothing to change: give at least one field beside id"
+        raise InvalidArgumentsError(problems=[Problem("", message, "a field to change")])
+    return await writing.update(ctx, TIME_ENTRY, id, payload)
+
+
+@pack.tool(
+    title="Delete time entry",
+    category="time entries",
+    tags=_WRITES,
+    hints=Hints(destructive=True),
+    examples=[Example("Delete for good", {"id": 1})],
+    output_schema=shapes.written(),
+)
+async def delete_time_entry(ctx: Context, id: _Entry) -> dict[str, Any]:
+    """Delete a time entry for good."""
+    return await writing.delete(ctx, TIME_ENTRY, id)
+
+
+async def _activity(ctx: Context, named: str | None, issue_id: int | None, project: int | str | None) -> int | None:
+    """A project may have activities of its own, with ids of their own."""
+    if named is None:
+        return None
+    if issue_id is not None and not named.isdecimal():
+        issue = await account.one(ctx, "issues", issue_id, name="issue", operation="get issue", resource="Issue")
+        project = (issue.get("project") or {}).get("id")
+    return await lookups.id_of(ctx, lookups.ACTIVITY, named, "activity_id", project or "")

@@ -1,0 +1,208 @@
+"""Users. https://www.redmine.org/projects/redmine/wiki/Rest_Users
+
+Changing users is off. `REDMINE_USER_ADMINISTRATION` names the connections through which it is allowed, and then only
+administrators of the hub may do it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from tools_app.errors import AuthorizationError, InvalidArgumentsError, Problem
+from tools_app.packs.redmine import account, pack, shapes, writing
+from tools_app.packs.redmine.arguments import Id, Limit, Offset, UserInclude, given
+from tools_app.reach import ENVIRONMENT
+from tools_app.tool import Context, Example, Hints
+
+VARIABLE: Final = "REDMINE_USER_ADMINISTRATION"
+_STATUSES: Final = {0: "anonymous", 1: "active", 2: "registered", 3: "locked"}
+_TAGS: Final = ("redmine", "users")
+_WRITES: Final = (*_TAGS, "write", "admin")
+
+_User = Annotated[Id, Field(description="The id of the user.")]
+_Login = Annotated[
+    str, Field(min_length=1, max_length=60, pattern=r"^[A-Za-z0-9_@.-]+$", description="The name to log in with.")
+]
+_Name = Annotated[str, Field(min_length=1, max_length=30, pattern=r"\S", description="As people read it.")]
+_Mail = Annotated[str, Field(min_length=3, max_length=254, pattern=r"^[^@\s]+@[^@\s]+$", description="Address.")]
+_Password = Annotated[str, Field(min_length=8, max_length=255, description="At least 8 characters.")]
+_Source = Annotated[Id, Field(description="Who checks the password, if not Redmine itself.")]
+_Notified = Literal["all", "selected", "only_my_events", "only_assigned", "only_owner", "none"]
+
+
+def _shown(user: Any) -> Any:
+    status = user.get("status") if isinstance(user, dict) else None
+    words = {"status": _STATUSES.get(status, str(status))} if status is not None else {}
+    return shapes.shown(shapes.USER, user | words) if isinstance(user, dict) else {}
+
+
+USER: Final = writing.Noun("user", "users", "User", shapes.USER, show=_shown)
+
+
+@pack.tool(
+    title="List users",
+    category="users",
+    tags=_TAGS,
+    hints=Hints(read_only=True),
+    examples=[Example("Who is called Ann", {"name": "Ann"})],
+    output_schema=shapes.page("users", shapes.USER),
+)
+async def list_users(
+    ctx: Context,
+    status: Annotated[Literal[1, 2, 3] | None, "1 active, 2 registered, 3 locked; active when left out."] = None,
+    name: Annotated[str | None, Field(min_length=1, max_length=100), "Part of login, name or mail."] = None,
+    group_id: Annotated[Id | None, "Only members of this group."] = None,
+    limit: Limit = 25,
+    offset: Offset = 0,
+) -> dict[str, Any]:
+    """List the users of Redmine; its administrators may."""
+    params = given({"status": status, "name": name, "group_id": group_id, "limit": limit, "offset": offset})
+    found, counts = await account.many(ctx, "users", name="users", operation="list users", params=params)
+    return {"users": [_shown(user) for user in found], **counts}
+
+
+@pack.tool(
+    title="Show user",
+    category="users",
+    tags=_TAGS,
+    hints=Hints(read_only=True),
+    examples=[Example("Whose account this connection uses", {"id": "current"})],
+    output_schema=shapes.one("user", shapes.USER),
+)
+async def show_user(
+    ctx: Context,
+    id: Annotated[str, Field(pattern="^(current|[1-9][0-9]{0,8})$"), "current, or the id of the user."] = "current",
+    include: UserInclude | None = None,
+) -> dict[str, Any]:
+    """Get a user. Mail, status and groups are seen by administrators only."""
+    user = await account.one(
+        ctx, "users", id, name="user", operation="get user", resource="User", include=include or ""
+    )
+    return {"user": _shown(user)}
+
+
+@pack.tool(
+    title="Create user",
+    category="users",
+    tags=_WRITES,
+    hints=Hints(destructive=False),
+    examples=[
+        Example(
+            "A user who gets a password by mail",
+            {
+                "login": "ann",
+                "firstname": "Ann",
+                "lastname": "Lee",
+                "mail": "ann@example.org",
+                "generate_password": True,
+                "send_information": True,
+            },
+        )
+    ],
+    output_schema=shapes.written("user"),
+)
+async def create_user(
+    ctx: Context,
+    login: _Login,
+    firstname: _Name,
+    lastname: _Name,
+    mail: _Mail,
+    password: _Password | None = None,
+    auth_source_id: _Source | None = None,
+    mail_notification: Annotated[_Notified | None, "What the user is told of by mail."] = None,
+    must_change_passwd: Annotated[bool, "Whether the password must be changed at the next login."] = False,
+    generate_password: Annotated[bool, "Whether Redmine makes a password up."] = False,
+    send_information: Annotated[bool, "Whether the user gets login and password by mail."] = False,
+) -> dict[str, Any]:
+    """Create a user. Off unless an operator allows user administration for this connection."""
+    _check_allowed(ctx)
+    payload = given(
+        {
+            "login": login,
+            "firstname": firstname,
+            "lastname": lastname,
+            "mail": mail,
+            "password": password,
+            "auth_source_id": auth_source_id,
+            "mail_notification": mail_notification,
+            "must_change_passwd": must_change_passwd or None,
+            "generate_password": generate_password or None,
+        }
+    )
+    # Redmine takes this one beside the user.
+    return await writing.create(ctx, USER, payload, beside={"send_information": True} if send_information else {})
+
+
+@pack.tool(
+    title="Update user",
+    category="users",
+    tags=_WRITES,
+    hints=Hints(destructive=True, idempotent=True),
+    examples=[Example("A new name", {"id": 5, "lastname": "Lee-Park"})],
+    output_schema=shapes.written("user"),
+)
+async def update_user(
+    ctx: Context,
+    id: _User,
+    login: _Login | None = None,
+    firstname: _Name | None = None,
+    lastname: _Name | None = None,
+    mail: _Mail | None = None,
+    password: _Password | None = None,
+    auth_source_id: _Source | None = None,
+    mail_notification: Annotated[_Notified | None, "What the user is told of by mail."] = None,
+    must_change_passwd: Annotated[bool | None, "Whether the password must be changed at the next login."] = None,
+    generate_password: Annotated[bool | None, "Whether Redmine makes a password up."] = None,
+    send_information: Annotated[bool, "Whether the user gets login and password by mail."] = False,
+    admin: Annotated[bool | None, "Whether the user administrates Redmine."] = None,
+) -> dict[str, Any]:
+    """Change a user. Off unless an operator allows user administration for this connection. It is read back."""
+    _check_allowed(ctx)
+    payload = given(
+        {
+            "login": login,
+            "firstname": firstname,
+            "lastname": lastname,
+            "mail": mail,
+            "password": password,
+            "auth_source_id": auth_source_id,
+            "mail_notification": mail_notification,
+            "must_change_passwd": must_change_passwd,
+            "generate_password": generate_password,
+            "admin": admin,
+        }
+    )
+    if not payload:
+        message = "Nothing to change: give at least one field beside id"
+        raise InvalidArgumentsError(problems=[Problem("", message, "a field to change")])
+    return await writing.update(ctx, USER, id, payload, beside={"send_information": True} if send_information else {})
+
+
+@pack.tool(
+    title="Delete user",
+    category="users",
+    tags=_WRITES,
+    hints=Hints(destructive=True),
+    examples=[Example("Delete for good", {"id": 5})],
+    output_schema=shapes.written(),
+)
+async def delete_user(ctx: Context, id: _User) -> dict[str, Any]:
+    """Delete a user for good. Off unless an operator allows user administration for this connection."""
+    _check_allowed(ctx)
+    return await writing.delete(ctx, USER, id)
+
+
+def _check_allowed(ctx: Context) -> None:
+    """Raises: AuthorizationError: users may not be changed through this connection, or not by this caller."""
+    connection = ctx.connection or ENVIRONMENT
+    if connection not in {name.strip() for name in os.environ.get(VARIABLE, "").split(",")}:
+        raise AuthorizationError(
+            f"Permission denied: user administration is off for the connection {connection}",
+            next_step=f"An operator can allow it by naming the connection in {VARIABLE}.",
+        )
+    # The local process is whoever runs the hub on this machine.
+    if ctx.caller.kind != "local" and not ctx.caller.may("admin:*"):
+        raise AuthorizationError.lacking("admin:*")

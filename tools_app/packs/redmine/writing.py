@@ -1,0 +1,192 @@
+"""Changing things, and reading back what became of it.
+
+Redmine lies politely. A change by somebody who may not make it is answered with 204 and forgotten; a status or tracker
+that it does not have becomes another; dates of a parent are computed from its children. So what was asked for is
+compared with what is there afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from tools_app.errors import ToolError, UpstreamValidationError, shortened
+from tools_app.packs.redmine import account
+from tools_app.packs.redmine.shapes import shown
+from tools_app.schemas import Schema
+from tools_app.tool import Context
+
+# What Redmine never shows again.
+_UNSEEN: Final = frozenset(
+    {
+        *("password", "generate_password", "must_change_passwd", "send_information", "auth_source_id"),
+        *("mail_notification", "private_notes"),
+    }
+)
+_CLOSE: Final = 0.01
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """A kind of thing that tools change."""
+
+    name: str
+    path: str
+    title: str
+    shape: Schema
+    # What is included when it is read back.
+    include: str = ""
+    show: Callable[[Any], Any] | None = None
+
+    @property
+    def words(self) -> str:
+        return self.title.lower()
+
+    def shown(self, thing: Any) -> Any:
+        return self.show(thing) if self.show is not None else shown(self.shape, thing)
+
+    def label(self, thing: Mapping[str, Any] | None, key: int | str) -> str:
+        return f"{self.title} #{thing['id'] if thing and 'id' in thing else key}"
+
+
+async def create(
+    ctx: Context, noun: Noun, payload: Mapping[str, Any], *, beside: Mapping[str, Any] = NOTHING
+) -> dict[str, Any]:
+    """Make a thing. `beside` is sent with it, and is no part of it."""
+    await account.check(ctx)
+    body = {noun.name: payload, **beside}
+    response = await ctx.http.post(noun.path, operation=f"create {noun.words}", json=body)
+    made = response.data.get(noun.name) if isinstance(response.data, dict) else None
+    if not isinstance(made, dict) or not isinstance(made.get("id"), int):
+        unknown = response.warning or "Redmine did not say which one it is."
+        return done(f"{noun.title} was successfully created.", warnings=[unknown])
+    return await _read_back(ctx, noun, made["id"], payload, "created", made)
+
+
+async def update(
+    ctx: Context, noun: Noun, key: int | str, payload: Mapping[str, Any], *, beside: Mapping[str, Any] = NOTHING
+) -> dict[str, Any]:
+    """Change a thing.
+
+    Raises:
+        UpstreamValidationError: Redmine accepted the change, and nothing of it was made.
+    """
+    await account.check(ctx)
+    operation, body = f"update {noun.words}", {noun.name: payload, **beside}
+    await ctx.http.put(noun.path, key, operation=operation, resource=noun.title, json=body)
+    return await _read_back(ctx, noun, key, payload, "updated")
+
+
+async def delete(ctx: Context, noun: Noun, key: int | str) -> dict[str, Any]:
+    """Remove a thing."""
+    await account.check(ctx)
+    await ctx.http.delete(noun.path, key, operation=f"delete {noun.words}", resource=noun.title)
+    return done(f"{noun.label(None, key)} was successfully deleted.")
+
+
+def done(message: str, *, warnings: Sequence[str] = (), partly: bool = False, **about: Any) -> dict[str, Any]:
+    """The answer of a tool that made a change."""
+    told = {"warnings": list(warnings)} if warnings else {}
+    return {"response": {"status": "partial" if partly else "success", "message": message} | told | about}
+
+
+async def _read_back(
+    ctx: Context,
+    noun: Noun,
+    key: int | str,
+    payload: Mapping[str, Any],
+    verb: str,
+    made: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    try:
+        thing = await account.one(
+            ctx,
+            *(noun.path, key),
+            name=noun.name,
+            operation=f"get {noun.words}",
+            resource=noun.title,
+            include=noun.include,
+        )
+    except ToolError as error:
+        about = {noun.name: noun.shown(made)} if made is not None else {}
+        warning = f"It could not be read back: {error.message}"
+        return done(f"{noun.label(made, key)} was successfully {verb}.", warnings=[warning], **about)
+    lost = {field: asked for field, asked in payload.items() if not _took(field, asked, thing)}
+    label, fields = noun.label(thing, key), ", ".join(lost)
+    warnings = [_explained(field, asked, thing) for field, asked in lost.items()]
+    if lost and len(lost) == len(payload):
+        raise UpstreamValidationError(
+            f"{label} was not changed: Redmine accepted the request, and ignored {fields}",
+            detail="\n".join(warnings),
+            next_step=" ".join([*warnings, "The account of this connection may lack the permission to edit it."]),
+        )
+    message = f"{label} was {verb}, but Redmine ignored {fields}." if lost else f"{label} was successfully {verb}."
+    return done(message, warnings=warnings, partly=bool(lost), **{noun.name: _without_extras(noun, thing)})
+
+
+def _without_extras(noun: Noun, thing: dict[str, Any]) -> Any:
+    # What was included only to be compared would be a long answer to a small change.
+    extra = set(noun.include.split(","))
+    return noun.shown({name: part for name, part in thing.items() if name not in extra})
+
+
+def _explained(field: str, asked: Any, thing: Mapping[str, Any]) -> str:
+    there = _there(field, thing)
+    if field == "custom_fields":
+        fields = {found.get("id"): found.get("value") for found in thing.get("custom_fields") or ()}
+        lost = [str(value["id"]) for value in asked if not _same(fields.get(value["id"]), value["value"])]
+        return f"custom_fields: {', '.join(lost)} did not take the value."
+    told = there.get("name", there.get("id")) if isinstance(there, dict) else there
+    allowed = thing.get("allowed_statuses") if field == "status_id" else None
+    more = f" From here it can become {', '.join(one['name'] for one in allowed)}." if allowed else ""
+    if isinstance(there, list) or field == "notes":
+        return f"{field}: not all of it is there."
+    return f"{field}: is still {shortened(str(told)) if told not in (None, '') else 'empty'}.{more}"
+
+
+def _took(field: str, asked: Any, thing: Mapping[str, Any]) -> bool:
+    """Whether a thing is as it was asked to be."""
+    there = _there(field, thing)
+    match field:
+        case _ if field in _UNSEEN:
+            return True
+        case "notes":
+            said = [journal.get("notes") for journal in thing.get("journals") or ()]
+            return "journals" not in thing or any(_same(each, asked) for each in said[-5:])
+        case "custom_fields":
+            fields = {found.get("id"): found.get("value") for found in there or ()}
+            return all(_same(fields.get(value["id"]), value["value"]) for value in asked)
+        case "watcher_user_ids" | "tracker_ids":
+            return there is None or {one.get("id") for one in there} == set(asked)
+        case "enabled_module_names":
+            return there is None or {one.get("name") for one in there} == set(asked)
+        case "project_id" | "parent_id" if not str(asked).isdecimal() and asked:
+            return True  # an identifier, which is not shown
+    if field.endswith("_id"):
+        found = there.get("id") if isinstance(there, dict) else None
+        return str(found or "") == str(asked or "")
+    return field not in thing or _same(there, asked)
+
+
+def _there(field: str, thing: Mapping[str, Any]) -> Any:
+    """What a thing has, under the name by which it is changed."""
+    names = {
+        "parent_issue_id": "parent",
+        "watcher_user_ids": "watchers",
+        "tracker_ids": "trackers",
+        "enabled_module_names": "enabled_modules",
+    }
+    return thing.get(names.get(field, field.removesuffix("_id")))
+
+
+def _same(there: Any, asked: Any) -> bool:
+    if isinstance(asked, list):
+        return isinstance(there, list) and {str(one) for one in there} == {str(one) for one in asked if one != ""}
+    if isinstance(asked, bool) or there is None or asked is None:
+        return there == asked or {there, asked} <= {None, ""}
+    if isinstance(asked, int | float) and isinstance(there, int | float):
+        return abs(there - asked) < _CLOSE
+    return " ".join(str(there).split()) == " ".join(str(asked).split())
