@@ -35,4 +35,6 @@ if DATABASES["default"]["ENGINE"] == "toolhub.sqlite":
     # A file, not memory: several threads and processes work on it at once, as they do in earnest.
     DATABASES["default"]["TEST"] = {"NAME": str(_home / "test.sqlite3")}
 INSTALLED_APPS = ["tests.database", *INSTALLED_APPS]
+# Tests of the hub count its tools; those of the other packs bring theirs.
+TOOLHUB_PACKS = ("tools_app.packs.builtin",)
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

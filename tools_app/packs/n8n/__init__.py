@@ -19,6 +19,12 @@ from tools_app.tool import Pack
 def explained(refused: Refused) -> ToolError | None:
     """What n8n means where its status code says something else."""
     asked = refused.asked
+    if refused.status == 409 and asked.operation == "delete workflow":
+        return ApiError(
+            "Failed to delete workflow",
+            context=asked.context(statusCode=409, errorDetails=", ".join(refused.said) or None),
+            next_step="n8n deletes no workflow that is active: deactivate_workflow switches it off.",
+        )
     if refused.status != 404:
         return None
     if asked.operation == "stop execution" and refused.said == ("not found",):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 
+from tools_app.errors import ApiError
 from tools_app.packs.n8n import WorkflowId, drafts, pack
 from tools_app.packs.n8n.drafts import Connections, Name, Nodes, Settings
 from tools_app.packs.n8n.refusals import in_its_words
@@ -16,6 +18,8 @@ from tools_app.signatures import Says
 from tools_app.tool import Context, Example, Hints
 
 _TAGS: Final = ("n8n", "workflow", "write")
+# n8n 2 goes on with switching a workflow off after it has said that it has, and deletes it only then.
+_UNPUBLISHING: Final = (0.2, 0.5, 1.0, 2.0, 4.0)
 
 CHANGED: Final[dict[str, Any]] = {
     "type": "object",
@@ -161,8 +165,21 @@ async def update_workflow(
 )
 async def delete_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, Any]:
     """Delete a workflow for good."""
-    await ctx.http.delete("workflows", workflow_id, operation="delete workflow", resource="Workflow")
+    for wait in _UNPUBLISHING:
+        try:
+            await _delete(ctx, workflow_id)
+            break
+        except ApiError as error:
+            if "still being unpublished" not in error.context.get("errorDetails", ""):
+                raise
+            await asyncio.sleep(wait)
+    else:
+        await _delete(ctx, workflow_id)
     return {"id": workflow_id}
+
+
+async def _delete(ctx: Context, workflow_id: str) -> None:
+    await ctx.http.delete("workflows", workflow_id, operation="delete workflow", resource="Workflow")
 
 
 # ---- on and off

@@ -1,6 +1,7 @@
 """What n8n is sent of a workflow: what is there, with what should change, and nothing that it refuses.
 
-n8n replaces a workflow whole, and refuses what it has itself shown of one: its id, its tags, whether it is active.
+n8n wants all nodes, connections and settings at once, and refuses what it has itself shown of a workflow: its id, its
+tags, whether it is active. What is pinned, and what nodes remember, it keeps by itself as long as nobody speaks of it.
 """
 
 from __future__ import annotations
@@ -14,14 +15,13 @@ from pydantic import Field, WithJsonSchema
 from tools_app.packs.n8n.runs import listed, mapped
 from tools_app.packs.n8n.sizes import words
 
-# What n8n takes of a workflow in every version, and what it takes and shows from version 2 on.
-ALWAYS: Final = ("name", "nodes", "connections", "settings")
-SINCE_2: Final = ("pinData", "nodeGroups")
+# Those that some version takes. Any other is a slip, for which n8n would refuse the whole workflow.
 SETTINGS: Final = frozenset(
     {
         *("timezone", "errorWorkflow", "callerIds", "callerPolicy", "executionTimeout", "executionOrder"),
         *("saveDataErrorExecution", "saveDataSuccessExecution", "saveManualExecutions", "saveExecutionProgress"),
-        *("timeSavedPerExecution", "availableInMCP"),
+        *("timeSavedPerExecution", "timeSavedMode", "availableInMCP", "binaryMode", "redactionPolicy"),
+        *("customTelemetryTags", "credentialResolverId"),
     }
 )
 
@@ -65,22 +65,19 @@ def changed(
 
     With `anew` nodes and settings become exactly what is given; only what leads to secrets and addresses is kept.
     """
-    body = {key: current.get(key) for key in ALWAYS}
-    body |= {key: current[key] for key in SINCE_2 if current.get(key) and "nodeGroups" in current}
-    warnings: list[str] = []
-    for key in ("name", "connections"):
-        if given.get(key) is not None:
-            body[key] = given[key]
-    if given.get("nodes") is not None:
-        body["nodes"] = _merged(listed(current.get("nodes")), given["nodes"], _LEADS if anew else None)
-    if given.get("settings") is not None:
-        kept, warnings = _known(given["settings"])
-        body["settings"] = kept if anew else dict(mapped(current.get("settings"))) | kept
-    body["settings"] = dict(mapped(body["settings"]))
-    body["connections"] = dict(mapped(body["connections"]))
-    if "pinData" in body:
-        names = {node.get("name") for node in body["nodes"]}
-        body["pinData"] = {name: items for name, items in mapped(body["pinData"]).items() if name in names}
+    nodes, settings = given.get("nodes"), given.get("settings")
+    kept, warnings = _known(settings or {})
+    there = {} if anew else mapped(current.get("settings"))
+    body = {
+        "name": given.get("name") or current.get("name"),
+        "nodes": current.get("nodes"),
+        "connections": mapped(current.get("connections")),
+        "settings": {**there, **kept},
+    }
+    if nodes is not None:
+        body["nodes"] = _merged(listed(current.get("nodes")), nodes, _LEADS if anew else None)
+    if given.get("connections") is not None:
+        body["connections"] = given["connections"]
     return body, warnings
 
 

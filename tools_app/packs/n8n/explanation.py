@@ -132,7 +132,7 @@ def _cause(execution: Execution, run: Run | None, error: Mapping[str, Any] | Non
     where = f"the node {words(run.node, _NAME)!r} failed" if run else "no node is marked as failed"
     match execution.n8n_status:
         case "success":
-            continued = [each for each in execution.steps if each.outcome == "error" or swallowed(each) is not None]
+            continued = _continued(execution)
             if not continued:
                 return "It did not fail: n8n calls it a success."
             return (
@@ -151,6 +151,15 @@ def _cause(execution: Execution, run: Run | None, error: Mapping[str, Any] | Non
     return f"{where[0].upper()}{where[1:]}: {message}" if message else f"{where[0].upper()}{where[1:]}."
 
 
+def _continued(execution: Execution) -> list[Run]:
+    """The runs that failed, and whose workflow went on all the same."""
+    return [
+        run
+        for run in execution.steps
+        if run.outcome == "error" or (execution.goes_on_after(run.node) and swallowed(run) is not None)
+    ]
+
+
 def _until(execution: Execution) -> str:
     till = str(execution.told.get("waitTill") or "")
     return "something from outside resumes it" if not till or till.startswith("3000") else till
@@ -162,6 +171,8 @@ def _canceled(execution: Execution, run: Run | None) -> str:
     limit = execution.limit
     if limit and (execution.duration or 0) >= limit * 1000:
         return f"n8n ended it{place}, because it took longer than the {limit:g} s that its workflow is allowed."
+    if mapped(execution.error).get("reason") == "manual":
+        return f"It was canceled{place}: by a person, or over the API."
     return f"It was canceled{place}: by a person, over the API, or by n8n's own time limit."
 
 
@@ -177,8 +188,7 @@ def _calls(execution: Execution, run: Run | None) -> list[str]:
         calls += [_by_node(execution, feeder) for feeder in execution.feeders(run)][:2]
         calls.append(f"get_workflow_node(workflowId: {quoted(execution.workflow_id)}, nodeId: {quoted(run.node)})")
     elif execution.status == "success":
-        odd = [each for each in execution.steps if each.outcome == "error" or swallowed(each) is not None]
-        calls += [_by_node(execution, each) for each in odd[:3]]
+        calls += [_by_node(execution, each) for each in _continued(execution)[:3]]
     elif execution.last_node in execution.runs:
         last = execution.runs[execution.last_node]
         calls += [_by_node(execution, last[telling(execution, execution.last_node)])] if last else []

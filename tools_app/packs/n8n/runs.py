@@ -66,7 +66,7 @@ class Run:
     @property
     def outcome(self) -> Outcome:
         # With `continueOnFail` there are both an error and data.
-        return "error" if self.told.get("executionStatus") in _FAILED or self.error is not None else "success"
+        return "error" if str(self.told.get("executionStatus")) in _FAILED or self.error is not None else "success"
 
     @property
     def error(self) -> Any:
@@ -180,6 +180,11 @@ class Execution:
 
     def type_of(self, node: str) -> str:
         return str(self.nodes.get(node, {}).get("type") or "unknown")
+
+    def goes_on_after(self, node: str) -> bool:
+        """Whether the node is set to pass its errors on as data."""
+        settings = self.nodes.get(node, {})
+        return settings.get("continueOnFail") is True or str(settings.get("onError", "")).startswith("continue")
 
     def outcome(self, node: str) -> Outcome:
         return "error" if any(run.outcome == "error" for run in self.runs[node]) else "success"
