@@ -217,11 +217,11 @@ class N8n:
         if on and "n8n-nodes-base.doesNotExist" in kinds:
             raise self._no("workflow_activate_unknown_node")
         if on and not any("rigger" in kind or kind.endswith("webhook") for kind in kinds - {_MANUAL}):
-            raise self._no("workflow_activate_no_trigger")
+            raise self._no("workflow_activate_no_trigger", **{"tmp 2": workflow["name"], "aMzQyDWqyAyYS5yh": one})
         paths = {_path(node) for node in workflow["nodes"]} - {None}
         for other in self.workflows.values():
             if on and other is not workflow and other["active"] and paths & {_path(node) for node in other["nodes"]}:
-                raise self._no("workflow_activate_conflict")
+                raise self._no("workflow_activate_conflict", Start="Webhook")
         if workflow["active"] and not on and self.line == "2":
             self._unpublishing.add(one)
         workflow["active"] = on
