@@ -41,6 +41,10 @@ test-faults: dev  ## take databases and memory away from running hubs, and give 
 test-api: dev  ## let schemathesis ask a real server all that docs/openapi.json allows, and much that it does not
 	@TOOLHUB_TEST_API_SECONDS=$${SECONDS_EACH:-600} $(BIN)/python -m pytest -q -s tests/api/test_cases.py $(ARGS)
 
+.PHONY: test-real-n8n
+test-real-n8n: dev  ## try the n8n pack on real ones, of both lines: needs npm, a C++ compiler, 4 GB in TOOLHUB_TEST_N8N_HOME
+	@$(BIN)/python -m pytest -q -m real tests/real/n8n $(ARGS)
+
 .PHONY: setup-node
 setup-node:  ## fetch the MCP clients that others wrote, and a Node.js that runs them, into tests/node; needs npm
 	@scripts/node.sh

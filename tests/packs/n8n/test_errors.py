@@ -13,7 +13,6 @@ from django.conf import LazySettings
 from tests.packs.n8n.conftest import Ask
 from tests.packs.n8n.fake import N8n
 from tests.packs.n8n.script import MANUAL
-from tools_app import engine
 from tools_app.errors import ToolError
 from tools_app.mcp_server.results import failed
 
@@ -51,6 +50,11 @@ MISSING = {
     "name": "Workflow name is required, with at most 128 characters",
     "filePath": "File path is required",
     "workflowId": "Workflow ID is required",
+}
+# They need nothing of what n8n says once it has done what it was told to.
+WRITING = {
+    *("create_workflow", "create_workflow_from_file", "delete_workflow", "activate_workflow", "deactivate_workflow"),
+    *("retry_execution", "stop_execution"),
 }
 STACK = re.compile(r'Traceback|File "|\bat .*\(.*:\d+')
 
@@ -149,18 +153,17 @@ def test_what_nobody_foresaw(ask: Ask, monkeypatch: pytest.MonkeyPatch, name: st
         (200, [1, 2], "application/json", ""),
     ],
 )
-def test_nonsense_and_bad_days(
-    ask: Ask, n8n: N8n, name: str, status: int, body: Any, kind: str, words: str
-) -> None:
+def test_nonsense_and_bad_days(ask: Ask, n8n: N8n, name: str, status: int, body: Any, kind: str, words: str) -> None:
     n8n.fail(status, body, kind)
-    try:
-        engine.call_sync(name, TOOLS[name][0], ask.caller, door="code")
-    except ToolError as error:
-        assert words in error.message
-        assert error.code in ("API_ERROR", "UPSTREAM_INVALID_RESPONSE")
-        assert "Sign in" not in on_the_wire(error)
-    else:
-        assert status == 200, "a change was made, and what was said of it could not be read"
+    made = status == 200 and kind == "application/json" and name in WRITING
+    if made:
+        # A change was made, and what was said of it could not be read.
+        assert ask(name, **TOOLS[name][0])
+        return
+    error = ask.error(name, **TOOLS[name][0])
+    assert words in error.message
+    assert error.code in ("API_ERROR", "UPSTREAM_INVALID_RESPONSE")
+    assert "Sign in" not in on_the_wire(error)
 
 
 def test_an_n8n_that_is_not_there(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:

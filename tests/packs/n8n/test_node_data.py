@@ -46,7 +46,11 @@ def test_times_are_dates_whatever_n8n_counts_in() -> None:
 
 def test_a_trigger_has_no_input() -> None:
     assert shown("chain", "Start")["input"] == {
-        **{"items": [], "total": 0, "truncated": False, "nextItemOffset": None, "sources": []}
+        "items": [],
+        "total": 0,
+        "truncated": False,
+        "nextItemOffset": None,
+        "sources": [],
     }
 
 
@@ -81,7 +85,9 @@ def test_what_a_sub_node_was_asked_and_answered(line: str) -> None:
 
 def test_files_are_described_and_not_sent() -> None:
     item = shown("binary", "File")["output"]["items"][0]
-    assert item["binary"] == {"data": {"fileName": "hello.txt", "mimeType": "text/plain", "fileSize": "12 B", "bytes": 12}}
+    assert item["binary"] == {
+        "data": {"fileName": "hello.txt", "mimeType": "text/plain", "fileSize": "12 B", "bytes": 12}
+    }
 
 
 @pytest.mark.parametrize("name", ["error_http", "error_404", "continue", "error_code", "crashed"])

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.packs.n8n.fake import recorded, recorded_executions
-from tools_app.packs.n8n.executions import Execution
 from tools_app.packs.n8n.explanation import explanation
 from tools_app.packs.n8n.node_data import node_data
+from tools_app.packs.n8n.runs import Execution
 from tools_app.packs.n8n.secrecy import error_of, stripped
 from tools_app.packs.n8n.summary import summary
 from tools_app.packs.n8n.workflows import whole
@@ -57,7 +57,9 @@ def test_an_address_loses_its_signature_wherever_it_stands() -> None:
 
 def test_headers_of_a_request_go_and_those_of_a_response_stay() -> None:
     assert stripped({"headers": {"cookie": "x"}, "params": {}, "query": {}, "body": {}}) == {
-        **{"params": {}, "query": {}, "body": {}}
+        "params": {},
+        "query": {},
+        "body": {},
     }
     assert stripped({"headers": {"etag": "x"}, "body": "y", "statusCode": 200})["headers"] == {"etag": "x"}
 

@@ -196,7 +196,9 @@ RUN = st.fixed_dictionaries(
 def executions(draw: st.DrawFn) -> dict[str, Any]:
     names = draw(st.lists(TEXT, max_size=30, unique=True))
     runs = {name: draw(st.lists(RUN | ANYTHING, max_size=2) | ANYTHING) for name in names}
-    node = st.fixed_dictionaries({"name": st.sampled_from(names or ["x"])}, optional={"type": TEXT, "parameters": ANYTHING})
+    node = st.fixed_dictionaries(
+        {"name": st.sampled_from(names or ["x"])}, optional={"type": TEXT, "parameters": ANYTHING}
+    )
     workflow = {"name": draw(TEXT | ANYTHING), "nodes": draw(st.lists(node | ANYTHING, max_size=10))}
     statuses = ["success", "error", "canceled", "crashed", "new", "waiting", "running", "unknown"]
     return {

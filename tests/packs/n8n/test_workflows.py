@@ -22,8 +22,11 @@ class TestOneWorkflow:
         short = ask("get_workflow", id=one)
         del short["_guidance"]
         assert short == {
-            **{"id": one, "name": "toolhub chain: 8 nodes, unicode names", "active": False},
-            **{"nodeCount": 10, "tags": "sales, old"},
+            "id": one,
+            "name": "toolhub chain: 8 nodes, unicode names",
+            "active": False,
+            "nodeCount": 10,
+            "tags": "sales, old",
         }
         full = ask("get_workflow", id=one, raw=True)
         assert full["nodes"][4] == {
@@ -111,7 +114,7 @@ class TestLists:
         assert ask("list_workflows", offset=100)["count"] == 0
 
     def test_only_some(self, ask: Ask, n8n: N8n) -> None:
-        empty = {"nodes": [], "connections": {}, "settings": {}}
+        empty: dict[str, Any] = {"nodes": [], "connections": {}, "settings": {}}
         n8n.add({"name": "Invoices", "active": True, **empty})
         n8n.add({"name": "Other", "tags": [{"name": "a"}, {"name": "b"}], **empty})
         assert [each["name"] for each in ask("list_workflows", active=True)["workflows"]] == ["Invoices"]

@@ -114,7 +114,11 @@ def installed(line: Line) -> tuple[Path, dict[str, str]]:
     if not mark.exists():
         shutil.rmtree(folder / "node_modules", ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
-        package = {"private": True, "dependencies": {"n8n": line.version}, "overrides": {**_OVERRIDES, **line.overrides}}
+        package = {
+            "private": True,
+            "dependencies": {"n8n": line.version},
+            "overrides": {**_OVERRIDES, **line.overrides},
+        }
         (folder / "package.json").write_text(json.dumps(package))
         options = ["--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund", "--no-package-lock"]
         _run(["npm", "install", *options], folder, environment)
@@ -139,6 +143,16 @@ class Server:
     key: str
     version: str
     web: httpx.Client
+
+    def pause(self) -> None:
+        """Between two looks at something that takes its time."""
+        time.sleep(0.2)
+
+    def waiting(self, workflow_id: str) -> list[dict[str, Any]]:
+        """Executions that wait: before n8n 2, only the editor's own list has them."""
+        asked = {"filter": json.dumps({"workflowId": workflow_id}), "limit": "5"}
+        found = self.web.get("/rest/executions", params=asked).json()["data"].get("results") or []
+        return [each for each in found if each["status"] == "waiting"]
 
     @property
     def api(self) -> httpx.Client:

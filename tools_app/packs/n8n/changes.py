@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-
 from tools_app.errors import ApiError
 from tools_app.packs.n8n import WorkflowId, drafts, pack
 from tools_app.packs.n8n.drafts import Connections, Name, Nodes, Settings
@@ -59,9 +58,7 @@ async def create(ctx: Context, body: Mapping[str, Any], warnings: list[str]) -> 
 
 
 async def replace(ctx: Context, workflow_id: str, body: Mapping[str, Any], warnings: list[str]) -> dict[str, Any]:
-    response = await ctx.http.put(
-        "workflows", workflow_id, operation="update workflow", resource="Workflow", json=body
-    )
+    response = await ctx.http.put("workflows", workflow_id, operation="update workflow", resource="Workflow", json=body)
     if response.data is None:
         # The change was made, and what was said of it is lost: it can be looked up.
         return _told(await fetched(ctx, workflow_id), [*warnings, response.warning])

@@ -98,9 +98,7 @@ def _listing_guidance(data: dict[str, Any]) -> dict[str, str]:
 )
 async def list_executions(
     ctx: Context,
-    workflow_id: Annotated[
-        str, Field(max_length=64, alias="workflowId"), "Only those of this workflow"
-    ] = "",
+    workflow_id: Annotated[str, Field(max_length=64, alias="workflowId"), "Only those of this workflow"] = "",
     status: Annotated[
         Literal["success", "error", "waiting", "running", "canceled"] | None,
         "Only those with this status; running ones are listed only when asked for",
@@ -250,7 +248,7 @@ def _node_guidance(execution: Execution, told: Mapping[str, Any], notes: list[st
     output_schema=explanation.OUTPUT,
 )
 async def explain_execution(ctx: Context, execution_id: ExecutionId) -> dict[str, Any]:
-    """Explain why an execution failed: the failing node, its error and input, nodes that gave no items, what to look at.
+    """Explain why an execution failed: failing node, error, input, nodes that gave no items, what to look at next.
 
     At most 1,000 tokens. Also for executions that wait, were canceled, or succeeded with less than expected.
     """

@@ -1,4 +1,4 @@
-"""Why an execution ended as it did, in at most a thousand tokens: what failed, on which input, and where to look next."""
+"""Why an execution ended as it did, in at most a thousand tokens: what failed, on what, and where to look next."""
 
 from __future__ import annotations
 

@@ -108,7 +108,9 @@ async def _read(ctx: Context, file_path: str) -> tuple[dict[str, Any], list[str]
     if not isinstance(told.get("connections"), Mapping):
         raise _wrong("Workflow connections must be an object")
     kept = {"name": told["name"], "nodes": told["nodes"], "connections": dict(told["connections"])}
-    warnings = drafts.ignored(active=told.get("active") is True or None, tags=listed(told.get("tags")), now_active=False)
+    warnings = drafts.ignored(
+        active=told.get("active") is True or None, tags=listed(told.get("tags")), now_active=False
+    )
     if told.get("pinData"):
         warnings.append("pinData: what is pinned in the file was left out.")
     return kept | {"settings": dict(mapped(told.get("settings")))}, warnings
@@ -127,7 +129,7 @@ def _content(root: Path, file_path: str) -> bytes:
         if not path.is_relative_to(base):
             raise missing
         # What is opened is what is looked at; a link put there meanwhile is not followed, and a pipe not waited for.
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise missing
             content = file.read(MOST_BYTES + 1)

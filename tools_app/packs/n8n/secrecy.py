@@ -24,7 +24,7 @@ def stripped(value: Any) -> Any:
     if isinstance(value, list):
         return [stripped(each) for each in value]
     if isinstance(value, Mapping):
-        request = "webhookUrl" in value or _REQUEST <= value.keys()
+        request = "webhookUrl" in value or value.keys() >= _REQUEST
         return {
             key: stripped(each)
             for key, each in value.items()

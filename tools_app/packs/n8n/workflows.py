@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from tools_app.errors import NotFoundError, UpstreamInvalidResponseError
-from tools_app.packs.n8n import WorkflowId, Id, pack
+from tools_app.packs.n8n import Id, WorkflowId, pack
 from tools_app.packs.n8n.runs import MAIN, STICKY_NOTE, listed, mapped
 from tools_app.packs.n8n.sizes import ANSWER, fitted, size, words
 from tools_app.packs.n8n.summary import quoted
@@ -249,9 +249,7 @@ async def get_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, Any]:
 )
 async def get_workflow_node(
     ctx: Context,
-    workflow_id: Annotated[
-        Id, Field(alias="workflowId"), "Id of the workflow", Says("Workflow ID is required")
-    ],
+    workflow_id: Annotated[Id, Field(alias="workflowId"), "Id of the workflow", Says("Workflow ID is required")],
     node_id: Annotated[
         str, Field(min_length=1, max_length=256, alias="nodeId"), "Id or name of the node", Says("Node ID is required")
     ],
@@ -345,7 +343,7 @@ def _graph_guidance(data: dict[str, Any]) -> dict[str, str]:
 async def get_workflow_connections(ctx: Context, workflow_id: WorkflowId) -> dict[str, Any]:
     """Get the graph of a workflow: for each node what leads to it and where it leads."""
     workflow = await fetched(ctx, workflow_id)
-    shown = {
+    shown: dict[str, Any] = {
         "id": str(workflow.get("id", "")),
         "name": words(str(workflow.get("name", "")), 1_000),
         "graph": _graph(workflow),
