@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
+import functools
 import json
 
 import pytest
+from django.test import override_settings
 
+import toolhub.settings
 from toolhub import testing
-from tools_app import sources
 from tools_app.catalog import READER
 from tools_app.offer import Offer
+from tools_app.registry import Registry
 from tools_app.schemas import faults
+from tools_app.sources import python
 from tools_app.tool import NAME, Tool
 
 
+@functools.cache
+def everything() -> Registry:
+    """All that ships: the tests' own settings leave some packs out."""
+    registry = Registry()
+    with override_settings(TOOLHUB_PACKS=toolhub.settings.TOOLHUB_PACKS):
+        python.load(registry)
+    return registry
+
+
 def shipped() -> list[Tool]:
-    return [loaded.tool for loaded in sources.registry()]
+    return [loaded.tool for loaded in everything()]
 
 
 def test_ships_exactly_these_tools() -> None:
-    assert {loaded.tool.name: loaded.pack for loaded in sources.registry()} == {
-        "calculate": "builtin",
-        "echo": "builtin",
-        "read_result": "builtin",
+    packs: dict[str, set[str]] = {}
+    for loaded in everything():
+        packs.setdefault(loaded.pack, set()).add(loaded.tool.name)
+    assert packs == {
+        "builtin": {"calculate", "echo", "read_result"},
+        "n8n": {
+            *("list_workflows", "get_workflow", "get_workflow_connections", "get_workflow_node"),
+            *("create_workflow", "create_workflow_from_file", "update_workflow", "replace_workflow_from_file"),
+            *("delete_workflow", "activate_workflow", "deactivate_workflow"),
+            *("list_executions", "get_execution", "get_execution_by_node", "explain_execution"),
+            *("retry_execution", "stop_execution"),
+        },
     }
-    assert sources.registry().problems == []
+    assert everything().problems == []
 
 
 @pytest.mark.parametrize("tool", shipped(), ids=lambda tool: tool.name)
@@ -64,12 +85,13 @@ class TestEveryTool:
 
 
 def offered() -> list[Offer]:
-    return [offer for offer, _ in sources.registry().offers]
+    return [offer for offer, _ in everything().offers]
 
 
 def test_ships_exactly_these_prompts_and_resources() -> None:
-    assert {(offer.kind, offer.key, pack) for offer, pack in sources.registry().offers} == {
-        ("prompt", "diagnose_failures", "builtin")
+    assert {(offer.kind, offer.key, pack) for offer, pack in everything().offers} == {
+        ("prompt", "diagnose_failures", "builtin"),
+        ("prompt", "fix_workflow", "n8n"),
     }
 
 

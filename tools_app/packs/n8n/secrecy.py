@@ -11,6 +11,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 _NEVER: Final = frozenset({"resumeToken", "resumeUrl", "resumeFormUrl", "defaultHeaders", "runtimeData"})
+# What n8n notes of an error for itself; the node is shown beside it.
+_BOOKKEEPING: Final = frozenset(
+    {"stack", "node", "level", "shouldReport", "tags", "functionality", "extra", "timestamp"}
+)
 _WAITING: Final = re.compile(r"(/(?:webhook|form)-waiting/[^\s?#\"'<>]*)\?[^\s#\"'<>]*")
 _FRAME: Final = re.compile(r"\n\s+at [^\n]+")
 # What a webhook passes on of its request, beside the headers.
@@ -44,7 +48,7 @@ def error_of(told: Any) -> Any:
     kept = {
         key: _request(each) if key == "request" and isinstance(each, Mapping) else error_of(each)
         for key, each in told.items()
-        if key not in _NEVER and key not in ("stack", "node", "level", "shouldReport", "tags", "functionality", "extra")
+        if key not in _NEVER and key not in _BOOKKEEPING
     }
     return {key: each for key, each in kept.items() if each not in (None, "", [], {})}
 
