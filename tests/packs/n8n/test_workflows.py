@@ -61,11 +61,21 @@ class TestOneWorkflow:
         nodes = [code(f"Node {number} " + "ü" * 100, "y" * 300) for number in range(1_000)]
         chain = {node["name"]: to(nodes[number - 1]["name"]) for number, node in enumerate(nodes)}
         one = n8n.add({"name": "n", "nodes": [script, *nodes], "connections": chain, "settings": {}})
-        assert ask("get_workflow_node", workflowId=one, nodeId="Large", raw=True)["truncated"] is True
-        assert ask("get_workflow", id=one, raw=True)["truncated"] is True
         assert ask("get_workflow", id=one)["nodeCount"] == 1_001
-        assert ask("get_workflow_connections", id=one, raw=True)["truncated"] is True
-        assert ask("update_workflow", id=one, name="m", raw=True)["truncated"] is True
+        assert (
+            "2,000,000 characters" in ask("get_workflow_node", workflowId=one, nodeId="Large")["parameters"]["jsCode"]
+        )
+        graph = ask("get_workflow_connections", id=one)
+        assert graph["truncated"] is True
+        assert 50 < len(graph["graph"]) < 1_001
+        # Of what is asked for in full, the hub sends an outline, and keeps the rest to be read.
+        for name, arguments in {
+            "get_workflow": {"id": one},
+            "get_workflow_node": {"workflowId": one, "nodeId": "Large"},
+            "get_workflow_connections": {"id": one},
+            "update_workflow": {"id": one, "name": "m"},
+        }.items():
+            assert "read_result" in str(ask(name, **arguments, raw=True)["_guidance"])
 
     @pytest.mark.parametrize("line", ["2"])
     def test_the_graph_says_where_every_node_leads(self, ask: Ask, n8n: N8n) -> None:

@@ -70,25 +70,13 @@ def whole(workflow: Mapping[str, Any]) -> dict[str, Any]:
     shown |= {"active": workflow.get("active") is True, "nodeCount": len(_nodes(workflow))}
     if pinned := mapped(workflow.get("pinData")):
         shown["pinnedNodes"] = list(pinned)
-    return _fitting(shown)
-
-
-def _fitting(shown: dict[str, Any]) -> dict[str, Any]:
-    """Parameters go first where a workflow has no room: get_workflow_node has them."""
-    if size(shown) <= ANSWER:
-        return shown
-    told = {"truncated": True}
-    for key, part in (("nodes", 0.7), ("connections", 0.15), ("settings", 0.05), ("pinnedNodes", 0.02)):
-        if key in shown:
-            less = fitted(shown[key], int(ANSWER * part))
-            shown[key] = less if isinstance(less, type(shown[key])) else type(shown[key])()
-    texts = {key: words(value, 1_000) for key, value in shown.items() if isinstance(value, str)}
-    return shown | texts | told
+    return shown
 
 
 def brief(workflow: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     """Of a workflow what is asked for, and what has to be said of it in any case."""
-    return {key: workflow[key] for key in (*keys, "truncated", "warnings") if key in workflow}
+    found = {key: workflow[key] for key in (*keys, "warnings") if key in workflow}
+    return {key: words(value, 1_000) if isinstance(value, str) else value for key, value in found.items()}
 
 
 def _nodes(workflow: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -226,12 +214,21 @@ async def get_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, Any]:
     return whole(shown)
 
 
+def _without_looks(node: dict[str, Any]) -> dict[str, Any]:
+    """A node as it works: where it stands on the canvas is of no matter. Long scripts end where room does."""
+    shown = {key: value for key, value in node.items() if key not in ("position", "notesInFlow")}
+    if size(shown) <= ANSWER:
+        return shown
+    less = fitted(shown, ANSWER - 100)
+    return (less if isinstance(less, dict) else {"name": words(str(node.get("name")), 1_000)}) | {"truncated": True}
+
+
 @pack.tool(
     title="Get workflow node",
     category="workflows",
     tags=(*_TAGS, "node"),
     hints=_READS,
-    minimal=lambda node: {key: value for key, value in node.items() if key not in ("position", "notesInFlow")},
+    minimal=_without_looks,
     done="Node retrieved",
     guidance="update_workflow changes it: send all nodes of the workflow, with this one as it should be.",
     examples=[Example("How a node is set up", {"workflowId": "TanEWv6Q7n5v83dy", "nodeId": "HTTP Request"})],
@@ -265,13 +262,7 @@ async def get_workflow_node(
             context={"operation": "get workflow", "resourceType": "Node", "resourceId": node_id},
             next_step=f"It has: {known}." if known else "It has no nodes.",
         )
-    shown = dict(found)
-    if size(shown) > ANSWER:
-        parameters = fitted(shown.get("parameters"), ANSWER - 10_000)
-        rest = fitted({key: value for key, value in shown.items() if key != "parameters"}, 8_000)
-        shown = (rest if isinstance(rest, dict) else {}) | {"name": words(str(found.get("name")), 400)}
-        shown |= {"parameters": parameters if isinstance(parameters, dict) else {}, "truncated": True}
-    return shown
+    return dict(found)
 
 
 # ---- the graph
@@ -319,12 +310,24 @@ def _graph_guidance(data: dict[str, Any]) -> dict[str, str]:
     return {"message": said, "example": f"get_workflow_node(workflowId: {quoted(data['id'])}, nodeId: {node})"}
 
 
+def _only_graph(full: dict[str, Any]) -> dict[str, Any]:
+    shown = {key: value for key, value in full.items() if key != "rawConnections"}
+    if size(shown) <= ANSWER:
+        return shown
+    room, graph = ANSWER - 5_000, []
+    for entry in shown["graph"]:
+        if (room := room - size(entry) - 1) < 0:
+            break
+        graph.append(entry)
+    return shown | {"name": words(shown["name"], 1_000), "graph": graph, "truncated": True}
+
+
 @pack.tool(
     title="Get workflow connections",
     category="workflows",
     tags=(*_TAGS, "graph"),
     hints=_READS,
-    minimal=lambda full: {key: value for key, value in full.items() if key != "rawConnections"},
+    minimal=_only_graph,
     done="Workflow connections retrieved",
     guidance=_graph_guidance,
     examples=[Example("How a workflow's nodes hang together", {"id": "TanEWv6Q7n5v83dy"})],
@@ -333,7 +336,7 @@ def _graph_guidance(data: dict[str, Any]) -> dict[str, str]:
         "properties": {
             "id": {"type": "string"},
             "name": {"type": "string"},
-            "graph": {"type": "array", "items": {}},
+            "graph": {"type": "array"},
             "rawConnections": {"type": "object"},
             "_guidance": {"type": "object"},
         },
@@ -345,12 +348,8 @@ async def get_workflow_connections(ctx: Context, workflow_id: WorkflowId) -> dic
     workflow = await fetched(ctx, workflow_id)
     shown: dict[str, Any] = {
         "id": str(workflow.get("id", "")),
-        "name": words(str(workflow.get("name", "")), 1_000),
+        "name": str(workflow.get("name", "")),
         "graph": _graph(workflow),
         "rawConnections": dict(mapped(workflow.get("connections"))),
     }
-    if size(shown) > ANSWER:
-        graph, raw = fitted(shown["graph"], ANSWER // 2), fitted(shown["rawConnections"], ANSWER // 3)
-        shown |= {"graph": graph if isinstance(graph, list) else []}
-        shown |= {"rawConnections": raw if isinstance(raw, dict) else {}, "truncated": True}
     return shown
