@@ -86,7 +86,7 @@ class N8n:
     def add(self, workflow: Mapping[str, Any]) -> str:
         """Take in a workflow; its id."""
         made = self._made(dict(workflow))
-        self.workflows[made["id"]] |= workflow
+        made |= {key: value for key, value in workflow.items() if key != "id"}
         return str(made["id"])
 
     def fail(self, status: int, body: Any = None, kind: str = "application/json") -> None:

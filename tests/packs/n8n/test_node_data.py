@@ -197,6 +197,16 @@ class TestThroughTheHub:
         assert data["output"]["items"][0] == {"json": {}, "redacted": True}
         assert "redacted" in data["_guidance"]["message"]
 
+    def test_halves_of_characters_do_no_harm(self, ask: Ask, n8n: N8n) -> None:
+        told = large(2)
+        (run,) = told["data"]["resultData"]["runData"]["A node that has a rather long name, 1"]
+        run["data"]["main"][0] = [{"json": {"cut \ud83d": "in the middle \ud83d"}}]
+        run["error"] = {"message": "cut, too \ud83d"}
+        n8n.executions["7"] = told
+        data = ask("get_execution_by_node", id="7", nodeName="A node that has a rather long name, 1")
+        assert data["output"]["items"] == [{"json": {"cut ?": "in the middle ?"}}]
+        assert "cut, too" in ask("explain_execution", id="7")["cause"]
+
     def test_large_executions_take_no_more_room_than_small_ones(self, ask: Ask, n8n: N8n) -> None:
         n8n.executions["7"] = large(20, items=2_500)
         data = ask("get_execution_by_node", id="7", nodeName="A node that has a rather long name, 3", itemLimit=1000)

@@ -22,15 +22,15 @@ _REQUEST: Final = frozenset({"params", "query", "body"})
 
 
 def stripped(value: Any) -> Any:
-    """The same, without what must not be told; the very same objects where there is nothing of that kind."""
+    """The same, without what must not be told."""
     if isinstance(value, str):
-        return without_signatures(value)
+        return _whole(without_signatures(value))
     if isinstance(value, list):
         return [stripped(each) for each in value]
     if isinstance(value, Mapping):
         request = "webhookUrl" in value or value.keys() >= _REQUEST
         return {
-            key: stripped(each)
+            _whole(key): stripped(each)
             for key, each in value.items()
             if key not in _NEVER and not (request and key == "headers") and not (key == "stack" and _is_stack(each))
         }
@@ -40,7 +40,7 @@ def stripped(value: Any) -> Any:
 def error_of(told: Any) -> Any:
     """An error as n8n has it, less the stack, the request's headers and the node with its parameters."""
     if isinstance(told, str):
-        return without_stack(without_signatures(told))
+        return _whole(without_stack(without_signatures(told)))
     if isinstance(told, list):
         return [error_of(each) for each in told]
     if not isinstance(told, Mapping):
@@ -59,6 +59,15 @@ def without_stack(text: str) -> str:
 
 def without_signatures(text: str) -> str:
     return _WAITING.sub(r"\1", text) if "-waiting/" in text else text
+
+
+def _whole(text: str) -> str:
+    """Scripts cut texts in the middle of emoji. JSON has halves of characters, and nobody who reads it does."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="replace").decode()
+    return text
 
 
 def _request(told: Mapping[str, Any]) -> dict[str, Any]:
