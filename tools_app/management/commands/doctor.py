@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from django.core.checks import run_checks
 from django.db import DatabaseError, connection
 from django.db.models.functions import Now
 
-from tools_app import catalog, conf, connections, engine, installation, sources
+from tools_app import accounts, catalog, conf, connections, engine, installation, sources
 from tools_app.catalog import Snapshot
 from tools_app.errors import Refusal
 from tools_app.installation import NotReady, Schema
 from tools_app.management.hub_command import HubCommand
 from tools_app.models import ApiKey, Connection, ErrorLog, Process, revision
+
+# Of an account in the environment: its address and its secret.
+BOTH: Final = 2
 
 
 @dataclass(frozen=True)
@@ -92,9 +95,17 @@ def _of_refusals(snapshot: Snapshot) -> Iterator[Finding]:
     for entry in snapshot.all:
         if entry.refusal is not None and entry.enabled:
             refused.setdefault((entry.pack, entry.refusal), []).append(entry.name)
+    unused = _unused()
     for (pack, refusal), names in refused.items():
         what = f"{len(names)} tools of {pack}" if len(names) > 1 else names[0]
-        yield Finding(False, f"{what}: {refusal.reason}", refusal.next_step)
+        yield Finding(refusal in unused, f"{what}: {refusal.reason}", "" if refusal in unused else refusal.next_step)
+
+
+def _unused() -> set[Refusal]:
+    """Why tools cannot be called whose upstream nobody has begun to set up: nothing is wrong with that."""
+    kinds = connections.kinds(sources.registry()).values()
+    lacking = [(kind, connections.missing(kind)) for kind in kinds]
+    return {accounts.not_configured(kind, missing) for kind, missing in lacking if len(missing) == BOTH}
 
 
 def _of_data() -> Iterator[Finding]:
