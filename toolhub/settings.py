@@ -105,7 +105,7 @@ LOGGING = {"level": LOG_LEVEL, "format": TOOLHUB_LOG_FORMAT, "file": TOOLHUB_LOG
 # --- tools and calls -----------------------------------------------------------------------------------------
 TOOLHUB_NAME = "toolhub"
 TOOLHUB_VERSION = __version__
-TOOLHUB_PACKS = ("tools_app.packs.builtin", "tools_app.packs.n8n")
+TOOLHUB_PACKS: tuple[str, ...] = ("tools_app.packs.builtin", "tools_app.packs.n8n")
 TOOLHUB_TOOLS_DIR = env.path("TOOLHUB_TOOLS_DIR")
 TOOLHUB_FILE_ROOT = env.path("TOOLHUB_FILE_ROOT")
 TOOLHUB_TIMEOUT_MS = env.number("TOOLHUB_TIMEOUT_MS", 30_000, 100, 120_000)
