@@ -34,6 +34,10 @@ class Unreadable(Exception):
     """The body cannot be used. The message goes on from `the answer`."""
 
 
+class TooLarge(Unreadable):
+    """There is more of it than is taken."""
+
+
 class WebPage(Unreadable):
     """It is a page for people, where an interface was asked."""
 
@@ -79,8 +83,8 @@ async def beginning(chunks: AsyncIterator[bytes], encoding: str, most: int) -> b
     return bytes(body)
 
 
-def _too_large(most: int) -> Unreadable:
-    return Unreadable(f"has more than {most / 1024 / 1024:g} MiB")
+def _too_large(most: int) -> TooLarge:
+    return TooLarge(f"has more than {most / 1024 / 1024:g} MiB")
 
 
 # ---- compression

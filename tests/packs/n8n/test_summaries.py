@@ -244,3 +244,23 @@ def test_two_steps_from_an_execution_to_its_error(ask: Ask, n8n: N8n) -> None:
     earlier = ask("get_execution_by_node", id="6", nodeName="Webhook")
     assert earlier["error"] is None
     assert len(earlier["output"]["items"]) == 1
+
+
+@pytest.mark.parametrize("line", ["2", "1"])
+def test_too_much_to_be_read_is_still_summed_up_where_n8n_can_leave_things_out(ask: Ask, n8n: N8n) -> None:
+    told = large(2)
+    run = told["data"]["resultData"]["runData"]["A node that has a rather long name, 0"][0]
+    run |= {"data": {"main": [[{"json": {"page": "x" * 11_000_000}}]]}, "error": {"name": "E", "message": "m"}}
+    n8n.executions["7"] = told
+    too_large = "Failed to fetch execution: the answer of n8n has more than 10 MiB"
+    name = "A node that has a rather long name, 0"
+    assert ask.error("get_execution_by_node", id="7", nodeName=name).message == too_large
+    if n8n.line == "1":
+        assert ask.error("get_execution", id="7").message == too_large
+        return
+    made = ask("get_execution", id="7")
+    assert (made["statistics"]["totalItemsProcessed"], made["statistics"]["failedNodes"]) == (2, 1)
+    assert "too much" in made["_guidance"]["message"]
+    explained = ask("explain_execution", id="7")
+    assert explained["error"]["name"] == "E"
+    assert not any(call.startswith("get_execution_by_node") for call in explained["lookAt"])

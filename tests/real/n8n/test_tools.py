@@ -136,6 +136,25 @@ def test_credentials_and_pinned_data_outlive_an_update(ask: Ask, n8n: Server) ->
     ask("delete_workflow", id=one)
 
 
+def test_nineteen_megabytes_are_summed_up(ask: Ask, n8n: Server, line: str, settled: partial[None]) -> None:
+    big = "return Array.from({length: 6000}, (_, i) => ({json: {i, text: 'x'.repeat(1000)}}));"
+    nodes = [
+        script.webhook("toolhub-big"),
+        script.code("Big", big),
+        script.code("Pass", "return $input.all();"),
+        script.code("Boom", "throw new Error('boom at the end');"),
+    ]
+    links = {"Webhook": script.to("Big"), "Big": script.to("Pass"), "Pass": script.to("Boom")}
+    one = ask("create_workflow", name="big", nodes=nodes, connections=links, settings={})["id"]
+    found = _run_by_webhook(ask, n8n, one, "toolhub-big", settled)
+    if line == "1":
+        assert "more than 10 MiB" in ask.error("get_execution", id=found).message
+        return
+    figures = ask("get_execution", id=found)["statistics"]
+    assert (figures["totalItemsProcessed"], figures["failedNodes"]) == (12_001, 1)
+    assert ask("explain_execution", id=found)["failedNode"]["nodeName"] == "Boom"
+
+
 def test_a_wrong_key_is_said_to_be_one(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("N8N_API_KEY", "wrong")
     error = ask.error("list_workflows")

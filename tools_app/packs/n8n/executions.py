@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from tools_app.errors import ApiError, NotFoundError, UpstreamInvalidResponseError
+from tools_app.http.bodies import TooLarge
 from tools_app.packs.n8n import ExecutionId, explanation, node_data, pack, summary
 from tools_app.packs.n8n.refusals import in_its_words
 from tools_app.packs.n8n.runs import Execution, listed, mapped
@@ -25,20 +26,34 @@ _SHOWN: Final = (
 _SHORT: Final = ("id", "workflowId", "status", "startedAt")
 
 
-async def fetched(ctx: Context, execution_id: str) -> Execution:
+async def fetched(ctx: Context, execution_id: str, *, in_outline: bool = False) -> Execution:
     """An execution with all its data: n8n has no way to ask for less.
+
+    Where an outline will do, one that is too large comes without what is in its items, if n8n can leave that out.
 
     Raises:
         NotFoundError: n8n has no such execution.
     """
     with in_its_words("fetch execution"):
-        told = await ctx.http.get(
-            *("executions", execution_id),
-            operation="fetch execution",
-            resource="Execution",
-            params={"includeData": "true"},
-        )
-        return Execution(_object(told, "fetch execution"))
+        try:
+            return Execution(await _told(ctx, execution_id))
+        except UpstreamInvalidResponseError as error:
+            if not in_outline or not isinstance(error.__cause__, TooLarge):
+                raise
+            try:
+                return Execution(await _told(ctx, execution_id, redactExecutionData="true"), reduced=True)
+            except ApiError:  # n8n 1 knows no such thing
+                raise error from None
+
+
+async def _told(ctx: Context, execution_id: str, **more: str) -> Mapping[str, Any]:
+    told = await ctx.http.get(
+        *("executions", execution_id),
+        operation="fetch execution",
+        resource="Execution",
+        params={"includeData": "true", **more},
+    )
+    return _object(told, "fetch execution")
 
 
 def _object(told: Any, operation: str) -> Mapping[str, Any]:
@@ -150,7 +165,7 @@ async def get_execution(ctx: Context, execution_id: ExecutionId) -> dict[str, An
 
     At most 1,000 tokens. Data of a node: get_execution_by_node. Why it failed: explain_execution.
     """
-    return summary.summary(await fetched(ctx, execution_id))
+    return summary.summary(await fetched(ctx, execution_id, in_outline=True))
 
 
 @pack.tool(
@@ -252,7 +267,7 @@ async def explain_execution(ctx: Context, execution_id: ExecutionId) -> dict[str
 
     At most 1,000 tokens. Also for executions that wait, were canceled, or succeeded with less than expected.
     """
-    return explanation.explanation(await fetched(ctx, execution_id))
+    return explanation.explanation(await fetched(ctx, execution_id, in_outline=True))
 
 
 # ---- running and stopping

@@ -196,6 +196,8 @@ def _calls(execution: Execution, run: Run | None) -> list[str]:
         calls.append(f"explain_execution(id: {quoted(execution.parent)})")
     if earlier := execution.told.get("retryOf"):
         calls.append(f"explain_execution(id: {quoted(str(earlier))})")
+    if execution.reduced:
+        calls = [call for call in calls if not call.startswith("get_execution_by_node")]
     if execution.redacted or execution.too_large or not calls:
         calls.append(f"get_workflow(id: {quoted(execution.workflow_id)}, raw: true)")
     return [call for call in dict.fromkeys(calls) if size(call) <= 260][:5]

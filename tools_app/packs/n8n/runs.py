@@ -70,6 +70,9 @@ class Run:
 
     @property
     def error(self) -> Any:
+        redacted = mapped(self.told.get("redactedError"))
+        if self.told.get("error") is None and redacted:
+            return {"name": str(redacted.get("type") or "Error"), "message": "n8n has redacted what it says"}
         return self.told.get("error")
 
     @property
@@ -121,12 +124,13 @@ class Run:
 
 
 class Execution:
-    """One execution, with its data."""
+    """One execution, with its data. `reduced`: n8n was asked to leave out what is in items, as it was too much."""
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
+    def __init__(self, told: Mapping[str, Any], *, reduced: bool = False) -> None:
         data = mapped(told.get("data"))
         result = mapped(data.get("resultData"))
         self.told = told
+        self.reduced = reduced
         self.workflow = mapped(told.get("workflowData"))
         self.id = str(told.get("id", ""))
         self.n8n_status = str(told.get("status") or "unknown")

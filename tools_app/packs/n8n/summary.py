@@ -100,7 +100,7 @@ def _nodes(execution: Execution) -> list[dict[str, str]]:
 def _guidance(execution: Execution, nodes: list[dict[str, str]]) -> dict[str, str]:
     said = _situation(execution)
     short = next((node["nodeName"] for node in nodes if size(node["nodeName"]) <= _MOST_NAME), None)
-    if short is None:
+    if short is None or execution.reduced:
         example = f"explain_execution(id: {quoted(execution.id)})"
         return {"message": f"{said} explain_execution says what is known.".lstrip(), "example": example}
     example = f"get_execution_by_node(id: {quoted(execution.id)}, nodeName: {quoted(short)})"
@@ -112,6 +112,8 @@ def _situation(execution: Execution) -> str:
     """What the figures alone would not tell."""
     if execution.too_large:
         return "n8n does not show the data of this execution, because there is too much of it: no node is listed."
+    if execution.reduced:
+        return "There is too much of this execution to be read whole: items are counted, and cannot be looked at."
     if execution.redacted:
         return "n8n has redacted the data of this execution: items are counted, and empty."
     match execution.n8n_status:
