@@ -60,7 +60,7 @@ async def collected(chunks: AsyncIterator[bytes], encoding: str, declared: str, 
             if len(body) > most:
                 raise _too_large(most)
             if decoders and len(body) > RATIO_FROM and len(body) > MOST_RATIO * received:
-                raise Unreadable(f"unpacks to more than {MOST_RATIO} times its size")
+                raise TooLarge(f"unpacks to more than {MOST_RATIO} times its size")
         if received > most:
             raise _too_large(most)
     if body and not all(decoder.ended for decoder in decoders):

@@ -42,7 +42,8 @@ async def fetched(ctx: Context, execution_id: str, *, in_outline: bool = False) 
                 raise
             try:
                 return Execution(await _told(ctx, execution_id, redactExecutionData="true"), reduced=True)
-            except ApiError:  # n8n 1 knows no such thing
+            except (ApiError, UpstreamInvalidResponseError):
+                # n8n 1 cannot leave anything out, and even what is left may be too much.
                 raise error from None
 
 
