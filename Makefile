@@ -54,6 +54,10 @@ test-real-web: dev  ## search with the SearXNG at TOOLHUB_TEST_SEARXNG_URL; says
 test-live-web: dev  ## search and read on the Internet; says that it was skipped where there is none
 	@$(BIN)/python -m pytest -q -m live_web tests/packs/websearch/test_world.py $(ARGS)
 
+.PHONY: test-real-n8n
+test-real-n8n: dev  ## try the n8n pack on real ones, of both lines: needs npm, a C++ compiler, 4 GB in TOOLHUB_TEST_N8N_HOME
+	@$(BIN)/python -m pytest -q -m real tests/real/n8n $(ARGS)
+
 .PHONY: setup-node
 setup-node:  ## fetch the MCP clients that others wrote, and a Node.js that runs them, into tests/node; needs npm
 	@scripts/node.sh

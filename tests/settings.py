@@ -38,5 +38,3 @@ INSTALLED_APPS = ["tests.database", *INSTALLED_APPS]
 # Tests of the hub count its tools; those of the other packs bring theirs.
 TOOLHUB_PACKS = ("tools_app.packs.builtin",)
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-# Tests of the hub count its tools; those of the other packs bring theirs.
-TOOLHUB_PACKS = ("tools_app.packs.builtin",)

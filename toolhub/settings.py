@@ -105,8 +105,14 @@ LOGGING = {"level": LOG_LEVEL, "format": TOOLHUB_LOG_FORMAT, "file": TOOLHUB_LOG
 # --- tools and calls -----------------------------------------------------------------------------------------
 TOOLHUB_NAME = "toolhub"
 TOOLHUB_VERSION = __version__
-TOOLHUB_PACKS: tuple[str, ...] = ("tools_app.packs.builtin", "tools_app.packs.redmine", "tools_app.packs.websearch")
+TOOLHUB_PACKS: tuple[str, ...] = (
+    "tools_app.packs.builtin",
+    "tools_app.packs.n8n",
+    "tools_app.packs.redmine",
+    "tools_app.packs.websearch",
+)
 TOOLHUB_TOOLS_DIR = env.path("TOOLHUB_TOOLS_DIR")
+TOOLHUB_FILE_ROOT = env.path("TOOLHUB_FILE_ROOT")
 TOOLHUB_TIMEOUT_MS = env.number("TOOLHUB_TIMEOUT_MS", 30_000, 100, 120_000)
 TOOLHUB_RETRIES = env.number("TOOLHUB_RETRIES", 0, 0, 3)
 TOOLHUB_RETRY_DELAY_MS = env.number("TOOLHUB_RETRY_DELAY_MS", 1_000, 100, 10_000)

@@ -155,6 +155,8 @@ class Context:
     # The name of the account at the upstream that this call uses, and what speaks to it.
     connection: str = ""
     upstream: ApiClient | None = None
+    # The directory below which files may be read for this caller. None: no file may be.
+    files: Path | None = None
 
     @property
     def http(self) -> ApiClient:

@@ -118,7 +118,7 @@ def test_answer_alike_through_every_door(door: str, era: str, home: Home, reques
         assert read.get("cacheScope") == ("private" if era == MODERN else None)
 
         ref = {"type": "ref/resource", "uri": "toolhub://tools/{name}"}
-        found = ask(asking, "completion/complete", ref=ref, argument={"name": "name", "value": "CO"})["result"]
+        found = ask(asking, "completion/complete", ref=ref, argument={"name": "name", "value": "COU"})["result"]
         assert found["completion"] == {"values": ["count"], "total": 1, "hasMore": False}
 
         missing = ask(asking, "resources/read", uri="shelf://books")["error"]

@@ -166,6 +166,15 @@ def test_doctor_finds_a_healthy_hub_healthy(home: Home) -> None:
     assert "its schema is current" in done.stdout
 
 
+def test_doctor_minds_a_pack_only_when_somebody_has_begun_to_set_it_up(home: Home, tmp_path: Path) -> None:
+    assert "ok  17 tools of n8n: not configured: N8N_URL, N8N_API_KEY" in home.run("doctor").stdout
+    begun = Home(tmp_path / "home", {"N8N_URL": "https://n8n.test"})
+    begun.run("synctools")
+    done = begun.run("doctor")
+    assert done.returncode == 1
+    assert "!!  17 tools of n8n: not configured: N8N_API_KEY" in done.stdout
+
+
 def test_doctor_names_what_is_wrong_and_the_cure(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()

@@ -10,6 +10,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from tools_app import accounts, conf, database, json_text, redaction
@@ -155,7 +156,16 @@ class Record:
         return Plan(
             tool=tool,
             arguments=arguments,
-            context=Context(self.call.id, entry.name, self.caller, Deadline(timeout_ms / 1000), adapter, client, kept),
+            context=Context(
+                self.call.id,
+                entry.name,
+                self.caller,
+                Deadline(timeout_ms / 1000),
+                adapter,
+                client,
+                kept,
+                files=_files_for(self.caller),
+            ),
             timeout_ms=timeout_ms,
             retries=policy.retries if retries is None else retries,
             backoff=Backoff(base=delay_ms / 1000),
@@ -344,3 +354,9 @@ def _payload(value: Any) -> str:
     if kept == "none":
         return ""
     return redaction.summary(value, MOST_FULL if kept == "full" else MOST_REDACTED)
+
+
+def _files_for(caller: Caller) -> Path | None:
+    """Whoever comes over HTTP does not see the files of this machine, and must not read them through a tool."""
+    root = conf.value("TOOLHUB_FILE_ROOT")
+    return Path(root) if root and caller.kind == "local" else None

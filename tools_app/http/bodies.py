@@ -34,6 +34,10 @@ class Unreadable(Exception):
     """The body cannot be used. The message goes on from `the answer`."""
 
 
+class TooLarge(Unreadable):
+    """There is more of it than is taken."""
+
+
 class WebPage(Unreadable):
     """It is a page for people, where an interface was asked."""
 
@@ -56,7 +60,7 @@ async def collected(chunks: AsyncIterator[bytes], encoding: str, declared: str, 
             if len(body) > most:
                 raise _too_large(most)
             if decoders and len(body) > RATIO_FROM and len(body) > MOST_RATIO * received:
-                raise Unreadable(f"unpacks to more than {MOST_RATIO} times its size")
+                raise TooLarge(f"unpacks to more than {MOST_RATIO} times its size")
         if received > most:
             raise _too_large(most)
     if body and not all(decoder.ended for decoder in decoders):
@@ -79,8 +83,8 @@ async def beginning(chunks: AsyncIterator[bytes], encoding: str, most: int) -> b
     return bytes(body)
 
 
-def _too_large(most: int) -> Unreadable:
-    return Unreadable(f"has more than {most / 1024 / 1024:g} MiB")
+def _too_large(most: int) -> TooLarge:
+    return TooLarge(f"has more than {most / 1024 / 1024:g} MiB")
 
 
 # ---- compression

@@ -17,6 +17,8 @@ from tools_app.installation import NotReady, Schema
 from tools_app.management.hub_command import HubCommand
 from tools_app.models import ApiKey, Connection, ErrorLog, Process, revision
 
+# Of an account in the environment: its address and its secret.
+
 
 @dataclass(frozen=True)
 class Finding:

@@ -1,0 +1,61 @@
+"""A hub with the n8n pack, and n8n on loopback behind it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.packs.n8n.fake import KEY, N8n
+from tests.support.tools import Hub
+from tools_app import access, engine
+from tools_app.errors import ToolError
+from tools_app.packs.n8n import changes, executions, files, pack, workflows  # noqa: F401 - these declare the tools
+from tools_app.tool import Caller
+
+
+class Ask:
+    """Calls tools through the engine, as somebody at this machine."""
+
+    def __init__(self) -> None:
+        self.caller: Caller = access.caller_of_process()
+        self.text = ""
+        self.message = ""
+
+    def __call__(self, name: str, /, **arguments: Any) -> Any:
+        answer = engine.call_sync(name, arguments, self.caller, door="code").answer
+        self.text = answer.text
+        self.message = answer.value["message"]
+        assert answer.value["success"] is True
+        assert json.loads(answer.text) == answer.value
+        # What is said of every answer of this pack.
+        assert answer.value["data"]["_guidance"]
+        assert len(answer.text.encode()) <= 75_000
+        return answer.value["data"]
+
+    def error(self, name: str, /, **arguments: Any) -> ToolError:
+        with pytest.raises(ToolError) as raised:
+            self(name, **arguments)
+        return raised.value
+
+
+@pytest.fixture(params=["2", "1"])
+def line(request: pytest.FixtureRequest) -> str:
+    """Which line of n8n; a test that is about one of them says so."""
+    return str(request.param)
+
+
+@pytest.fixture
+def n8n(line: str) -> Iterator[N8n]:
+    with N8n(line) as running:
+        yield running
+
+
+@pytest.fixture
+def ask(n8n: N8n, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    monkeypatch.setenv("N8N_URL", n8n.url)
+    monkeypatch.setenv("N8N_API_KEY", KEY)
+    hub.add(*pack.tools)
+    return Ask()

@@ -1,0 +1,117 @@
+"""One conversation with n8n, whichever it is: what it leads to was recorded, and the fake must say the same.
+
+`transcript` has every answer, with what differs from one time to the next replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from tests.packs.n8n.conftest import Ask
+
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+MANUAL: Final = {
+    "id": "a",
+    "name": "Start",
+    "type": "n8n-nodes-base.manualTrigger",
+    "typeVersion": 1,
+    "position": [0, 0],
+    "parameters": {},
+}
+
+
+def webhook(path: str) -> dict[str, Any]:
+    parameters = {"httpMethod": "POST", "path": path, "responseMode": "lastNode", "options": {}}
+    there = {"id": "w", "name": "Webhook", "type": "n8n-nodes-base.webhook", "typeVersion": 2}
+    return {**there, "position": [0, 0], "parameters": parameters, "webhookId": path}
+
+
+def code(name: str, script: str) -> dict[str, Any]:
+    there = {"id": f"c-{name}", "name": name, "type": "n8n-nodes-base.code", "typeVersion": 2}
+    return {**there, "position": [240, 0], "parameters": {"jsCode": script}}
+
+
+def to(node: str) -> dict[str, Any]:
+    return {"main": [[{"node": node, "type": "main", "index": 0}]]}
+
+
+class Script:
+    """The conversation, and what came of it."""
+
+    def __init__(self, ask: Ask, settled: Callable[[str], None] = lambda path: None) -> None:
+        """`settled` waits until a webhook is there: n8n 2 says that it has activated a workflow a moment before."""
+        self._ask = ask
+        self._settled = settled
+        self._names: dict[str, str] = {}
+        self.transcript: list[Any] = []
+
+    def run(self) -> list[Any]:
+        made = self.did("create_workflow", name="script", nodes=[MANUAL], connections={}, settings={})
+        one = made["id"]
+        self._names[one] = "<one>"
+        self.did("get_workflow", id=one)
+        self.did("get_workflow", id=one, raw=True)
+        self.did("update_workflow", id=one, name="script, renamed", settings={"timezone": "UTC"})
+        self.did("update_workflow", id=one, settings={"executionOrder": "v1", "noSuchSetting": 1}, active=True)
+        self.did("get_workflow", id=one, raw=True)
+        self.did("activate_workflow", id=one)
+        nodes = [webhook("toolhub-script"), code("Add", "return $input.all();")]
+        self.did("update_workflow", id=one, nodes=nodes, connections={"Webhook": to("Add")})
+        self.did("get_workflow_connections", id=one, raw=True)
+        self.did("get_workflow_node", workflowId=one, nodeId="Add")
+        self.did("get_workflow_node", workflowId=one, nodeId="Nope")
+        self.did("activate_workflow", id=one)
+        self._settled("toolhub-script")
+        other = self.did("create_workflow", name="script, too", nodes=nodes, connections={}, settings={})["id"]
+        self._names[other] = "<other>"
+        self.did("activate_workflow", id=other)
+        self.did("list_workflows", name="script, too")
+        self.did("list_workflows", name="script", active=True, raw=True)
+        self.did("list_executions", workflowId=one)
+        self.did("list_executions", workflowId=one, status="waiting")
+        self.did("list_executions", cursor="garbage")
+        self.did("deactivate_workflow", id=one)
+        self.did("delete_workflow", id=one)
+        self.did("delete_workflow", id=other)
+        third = self.did("create_workflow", name="script, on", nodes=nodes, connections={}, settings={})["id"]
+        self.did("activate_workflow", id=third)
+        self.did("delete_workflow", id=third)
+        self.did("deactivate_workflow", id=third)
+        self.did("delete_workflow", id=third)
+        for name in ("get_workflow", "activate_workflow", "deactivate_workflow", "delete_workflow"):
+            self.did(name, id=one)
+        self.did("update_workflow", id=one, name="gone")
+        for name in ("get_execution", "explain_execution", "retry_execution", "stop_execution"):
+            self.did(name, id="99999")
+        self.did("get_execution", id="abc")
+        return self.transcript
+
+    def did(self, name: str, /, **arguments: Any) -> Any:
+        from tools_app.errors import ToolError
+
+        shown = {"tool": name, "arguments": arguments}
+        try:
+            answer = self._ask(name, **arguments)
+        except ToolError as error:
+            told = {key: value for key, value in error.as_dict().items() if key not in ("errorId", "retryAfter")}
+            self.transcript.append(self._plain(shown | {"failed": told}))
+            return None
+        self.transcript.append(self._plain(shown | {"answered": answer}))
+        if name == "create_workflow":
+            self._names[str(answer["id"])] = f"<{len(self._names)}>"
+            self.transcript[-1] = self._plain(self.transcript[-1])
+        return answer
+
+    def _plain(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {self._plain(key): self._plain(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self._plain(each) for each in value]
+        if not isinstance(value, str):
+            return value
+        for known, name in self._names.items():
+            value = value.replace(known, name)
+        return _UUID.sub("<uuid>", _TIME.sub("<time>", value))

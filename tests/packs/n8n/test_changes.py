@@ -1,0 +1,198 @@
+"""Changes of workflows and executions: what n8n is sent, what stays, and what callers are told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.packs.n8n.conftest import Ask
+from tests.packs.n8n.fake import N8n
+from tests.packs.n8n.script import MANUAL, code, to, webhook
+
+CREDENTIALS = {"httpBasicAuth": {"id": "c1", "name": "basic"}}
+
+
+def sent(n8n: N8n) -> Any:
+    """The body of the latest change."""
+    return json.loads(next(seen for seen in reversed(n8n.requests) if seen.method in ("POST", "PUT")).body)
+
+
+def made(n8n: N8n) -> str:
+    hook = webhook("there") | {"credentials": CREDENTIALS, "notes": "mind this", "disabled": True}
+    return n8n.add(
+        {
+            "name": "there",
+            "nodes": [hook, code("Add", "return [];")],
+            "connections": {"Webhook": to("Add")},
+            "settings": {"executionOrder": "v1"},
+            "pinData": {"Webhook": [{"json": {}}]},
+        }
+    )
+
+
+class TestCreating:
+    def test_sends_what_n8n_takes_and_says_what_it_does_not(self, ask: Ask, n8n: N8n) -> None:
+        data = ask(
+            "create_workflow",
+            name="New",
+            nodes=[MANUAL, {key: value for key, value in code("Add", "").items() if key != "id"}],
+            connections={"Start": to("Add")},
+            settings={"executionOrder": "v1", "noSuch": 1},
+            active=True,
+            tags=["a"],
+        )
+        assert sent(n8n).keys() == {"name", "nodes", "connections", "settings"}
+        assert sent(n8n)["settings"] == {"executionOrder": "v1"}
+        assert all(node["id"] for node in sent(n8n)["nodes"])
+        assert data["warnings"] == [
+            "settings: n8n does not take noSuch; left out.",
+            "active: n8n does not take it together with a workflow; use activate_workflow.",
+            "tags: n8n does not take them together with a workflow; left out.",
+        ]
+        assert {key: data[key] for key in ("name", "active")} == {"name": "New", "active": False}
+        assert data["_guidance"]["example"] == f"activate_workflow(id: '{data['id']}')"
+
+    def test_without_warnings_there_are_none(self, ask: Ask) -> None:
+        data = ask("create_workflow", name="New", nodes=[], connections={}, settings={}, active=False, raw=True)
+        assert "warnings" not in data
+        assert data["nodes"] == []
+
+    @pytest.mark.parametrize("line", ["2"])
+    def test_nulls_in_parameters_are_sent_as_they_are(self, ask: Ask, n8n: N8n) -> None:
+        node = MANUAL | {"parameters": {"a": None, "b": [None]}}
+        ask("create_workflow", name="New", nodes=[node], connections={}, settings={})
+        assert sent(n8n)["nodes"][0]["parameters"] == {"a": None, "b": [None]}
+
+    @pytest.mark.parametrize("line", ["2"])
+    def test_what_n8n_dislikes_it_says_itself(self, ask: Ask, n8n: N8n) -> None:
+        error = ask.error("create_workflow", name="New", nodes=[MANUAL, MANUAL], connections={}, settings={})
+        assert error.message == "Failed to create workflow"
+        assert "Duplicate node name" in error.context["errorDetails"]
+
+    @pytest.mark.parametrize("line", ["2"])
+    def test_an_answer_that_cannot_be_read_is_no_failure(self, ask: Ask, n8n: N8n) -> None:
+        n8n.fail(200, '{"id": "cut o')
+        data = ask("create_workflow", name="New", nodes=[], connections={}, settings={})
+        assert data["id"] is None
+        assert "could not be read" in data["warnings"][0]
+
+
+class TestUpdating:
+    def test_what_is_not_said_stays(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        data = ask("update_workflow", id=one, name="renamed")
+        assert {key: data[key] for key in data if key != "_guidance"} == {"id": one, "name": "renamed"}
+        body = sent(n8n)
+        assert body.keys() == {"name", "nodes", "connections", "settings"}
+        assert body["nodes"][0]["credentials"] == CREDENTIALS
+        assert body["connections"] == {"Webhook": to("Add")}
+        # What is pinned n8n keeps by itself; before version 2 it would refuse to be told.
+        assert n8n.workflows[one]["pinData"] == {"Webhook": [{"json": {}}]}
+
+    @pytest.mark.parametrize("known_by", ["id", "name"])
+    def test_a_node_keeps_its_credentials(self, ask: Ask, n8n: N8n, known_by: str) -> None:
+        one = made(n8n)
+        node = {key: value for key, value in webhook("elsewhere").items() if key not in {"id", "name"} - {known_by}}
+        node = {"name": "Other name", **node} if known_by == "id" else node
+        ask("update_workflow", id=one, nodes=[node | {"disabled": False}])
+        (hook,) = sent(n8n)["nodes"]
+        assert hook["credentials"] == CREDENTIALS
+        assert hook["notes"] == "mind this"
+        assert (hook["id"], hook["disabled"], hook["parameters"]["path"]) == ("w", False, "elsewhere")
+
+    def test_another_kind_of_node_gets_nothing_of_the_old(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        ask("update_workflow", id=one, nodes=[code("Webhook", "") | {"id": "w"}])
+        assert "credentials" not in sent(n8n)["nodes"][0]
+
+    def test_settings_are_merged(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        data = ask("update_workflow", id=one, settings={"timezone": "UTC", "nope": 1}, raw=True)
+        assert sent(n8n)["settings"].items() >= {"executionOrder": "v1", "timezone": "UTC"}.items()
+        assert data["warnings"] == ["settings: n8n does not take nope; left out."]
+
+    def test_with_nothing_to_change_nothing_is_sent(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        data = ask("update_workflow", id=one, active=True, tags=["x"])
+        assert data["warnings"][0].startswith("active: ")
+        assert data["warnings"][-1] == "There was nothing to change."
+        assert [asked.partition(" ")[0] for asked in n8n.asked()] == ["GET"]
+
+
+class TestSwitching:
+    def test_on_and_off(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        assert ask("activate_workflow", id=one)["active"] is True
+        data = ask("deactivate_workflow", id=one, raw=True)
+        assert (data["active"], data["nodeCount"]) == (False, 2)
+
+    @pytest.mark.parametrize(
+        ("line", "words"),
+        [
+            ("2", "Workflow cannot be activated because it has no trigger node."),
+            ("1", "has no node to start the workflow"),
+        ],
+    )
+    def test_why_not_in_the_words_of_n8n(self, ask: Ask, n8n: N8n, words: str) -> None:
+        one = n8n.add({"name": "x", "nodes": [MANUAL], "connections": {}, "settings": {}})
+        error = ask.error("activate_workflow", id=one)
+        assert error.message.startswith("Failed to activate workflow: ")
+        assert words in error.message
+        assert error.context["statusCode"] == 400
+
+    @pytest.mark.parametrize(("line", "words", "status"), [("2", "conflict", 409), ("1", "already taken", 400)])
+    def test_a_path_that_is_taken(self, ask: Ask, n8n: N8n, words: str, status: int) -> None:
+        one, other = made(n8n), made(n8n)
+        ask("activate_workflow", id=one)
+        error = ask.error("activate_workflow", id=other)
+        assert words in error.message
+        assert error.context["statusCode"] == status
+
+
+class TestDeleting:
+    def test_it_is_gone(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        assert ask("delete_workflow", id=one)["id"] == one
+        assert n8n.workflows == {}
+
+    @pytest.mark.parametrize("line", ["2"])
+    def test_n8n_2_deletes_none_that_is_active_and_takes_a_moment(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        ask("activate_workflow", id=one)
+        error = ask.error("delete_workflow", id=one)
+        assert error.message == "Failed to delete workflow"
+        assert "deactivate_workflow" in error.next_step
+        ask("deactivate_workflow", id=one)
+        assert ask("delete_workflow", id=one)["id"] == one
+        assert n8n.asked().count(f"DELETE /workflows/{one}") == 3
+
+
+class TestExecutions:
+    def test_again(self, ask: Ask, n8n: N8n) -> None:
+        one = n8n.hold("error_code")
+        data = ask("retry_execution", id=one, loadWorkflow=True)
+        assert (data["id"], data["status"], data["retryOf"]) == ("6", "error", one)
+        assert sent(n8n) == {"loadWorkflow": True}
+        assert data["_guidance"]["example"] == "explain_execution(id: '6')"
+        assert "runData" not in ask.text
+
+    def test_one_that_succeeded_is_not_run_again(self, ask: Ask, n8n: N8n) -> None:
+        error = ask.error("retry_execution", id=n8n.hold("chain"))
+        assert error.message == "Failed to retry execution: The execution succeeded, so it cannot be retried."
+
+    @pytest.mark.parametrize("line", ["2"])
+    def test_stopping(self, ask: Ask, n8n: N8n) -> None:
+        one = n8n.hold("running")
+        data = ask("stop_execution", id=one)
+        assert (data["id"], data["status"]) == (one, "canceled")
+        assert ask.error("stop_execution", id=one).message.startswith(
+            "Failed to stop execution: Only running or waiting executions can be stopped"
+        )
+
+    @pytest.mark.parametrize("line", ["1"])
+    def test_n8n_1_cannot_stop_and_says_so(self, ask: Ask, n8n: N8n) -> None:
+        error = ask.error("stop_execution", id=n8n.hold("waiting"))
+        assert error.message == "Failed to stop execution: this n8n is too old to stop executions over its API"
+        assert error.code == "API_ERROR"

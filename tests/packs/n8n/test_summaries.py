@@ -1,0 +1,266 @@
+"""get_execution: what an execution was, in a thousand tokens."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.packs.n8n.conftest import Ask
+from tests.packs.n8n.fake import N8n, recorded, recorded_executions
+from tools_app.packs.n8n import explanation
+from tools_app.packs.n8n.node_data import node_data
+from tools_app.packs.n8n.runs import Execution
+from tools_app.packs.n8n.summary import summary
+
+KEYS = [
+    *("id", "workflowId", "workflowName", "status", "startedAt", "stoppedAt", "duration", "statistics"),
+    *("availableNodes", "availableNodesTotal", "_guidance"),
+]
+STATUSES = {"success", "error", "waiting", "running", "canceled"}
+CALL = re.compile(r"get_execution_by_node\(id: '((?:[^'\\]|\\.)*)', nodeName: '((?:[^'\\]|\\.)*)'\)", re.DOTALL)
+
+
+def tokens(value: Any) -> float:
+    """As the hub reckons them, with the wrapper."""
+    answer = {"success": True, "message": "実行サマリーを取得しました", "data": value}
+    return len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")) / 3
+
+
+def unquoted(text: str) -> str:
+    return re.sub(r"\\(.)", lambda found: {"n": "\n", "r": "\r", "t": "\t"}.get(found[1], found[1]), text)
+
+
+@pytest.mark.parametrize("line", ["2", "1"])
+def test_every_recorded_execution_has_one(line: str) -> None:
+    for name, told in recorded_executions(line).items():
+        made = summary(Execution(told))
+        assert list(made) == KEYS, name
+        assert made["status"] in STATUSES, name
+        assert tokens(made) <= 1_000, name
+        figures = made["statistics"]
+        assert figures["executedNodes"] == figures["successfulNodes"] + figures["failedNodes"], name
+        assert figures["executedNodes"] <= figures["totalNodes"], name
+        assert made["duration"] is None or made["duration"] >= 0, name
+        kinds = {node["nodeType"] for node in made["availableNodes"]}
+        assert "unknown" not in kinds, name
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "figures"),
+    [
+        ("chain", "success", (9, 8, 8, 0, 30)),
+        ("loop", "success", (5, 5, 5, 0, 36)),  # two ways out of the loop, in four runs
+        ("branches", "success", (8, 7, 7, 0, 24)),
+        ("ai", "success", (3, 3, 3, 0, 3)),  # what sub-nodes give counts, too
+        ("error_code", "error", (4, 3, 2, 1, 4)),
+        ("continue", "success", (10, 9, 8, 1, 10)),
+        ("timeout", "canceled", (3, 3, 2, 1, 2)),
+        ("crashed", "error", (4, 3, 2, 1, 2)),
+        ("waiting", "waiting", (3, 2, 2, 0, 2)),
+        ("running", "running", (4, 0, 0, 0, 0)),
+        ("no_data", "success", (0, 0, 0, 0, 0)),
+    ],
+)
+def test_counts_what_n8n_really_tells(name: str, status: str, figures: tuple[int, ...]) -> None:
+    made = summary(Execution(recorded(f"execution_{name}")))
+    assert made["status"] == status
+    assert tuple(made["statistics"].values()) == figures
+
+
+def test_the_recorded_chain_in_full() -> None:
+    made = summary(Execution(recorded("execution_chain")))
+    assert made | {"availableNodes": made["availableNodes"][:2]} == {
+        "id": "1",
+        "workflowId": "TanEWv6Q7n5v83dy",
+        "workflowName": "toolhub chain: 8 nodes, unicode names",
+        "status": "success",
+        "startedAt": "2026-11-18T10:21:52.449Z",
+        "stoppedAt": "2026-11-18T10:21:52.548Z",
+        "duration": 99,
+        "statistics": {
+            "totalNodes": 9,
+            "executedNodes": 8,
+            "successfulNodes": 8,
+            "failedNodes": 0,
+            "totalItemsProcessed": 30,
+        },
+        "availableNodes": [
+            {"nodeName": "Start", "nodeType": "n8n-nodes-base.manualTrigger", "status": "success"},
+            {"nodeName": "Make items", "nodeType": "n8n-nodes-base.code", "status": "success"},
+        ],
+        "availableNodesTotal": 8,
+        "_guidance": {
+            "message": "Use get_execution_by_node tool to fetch detailed data for a specific node",
+            "example": "get_execution_by_node(id: '1', nodeName: 'Start')",
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("running", "still running"),
+        ("waiting", "waits at a node"),
+        ("crashed", "n8n crashed"),
+        ("too_large", "too much of it"),
+        ("redacted", "redacted"),
+        ("canceled", "kept no data"),
+    ],
+)
+def test_says_what_figures_do_not(name: str, words: str) -> None:
+    assert words in summary(Execution(recorded(f"execution_{name}")))["_guidance"]["message"]
+
+
+def test_failed_nodes_come_first_and_the_example_is_one() -> None:
+    made = summary(Execution(recorded("execution_error_code")))
+    assert [node["status"] for node in made["availableNodes"]] == ["error", "success", "success"]
+    assert CALL.fullmatch(made["_guidance"]["example"])
+    assert "nodeName: 'Boom'" in made["_guidance"]["example"]
+
+
+def large(nodes: int, items: int = 1) -> dict[str, Any]:
+    """An execution as large as one likes, of which every seventh node failed."""
+    item = {"json": {"id": 1, "text": "words " * 20, "nested": {"a": [1, 2, 3]}}, "pairedItem": {"item": 0}}
+    names = [f"A node that has a rather long name, {number}" for number in range(nodes)]
+    runs = {
+        name: [
+            {
+                "startTime": 1_794_997_312_000 + number,
+                "executionTime": 1,
+                "executionStatus": "success" if number % 7 else "error",
+                "source": [{"previousNode": names[number - 1]}] if number else [],
+                "data": {"main": [[item] * items]},
+            }
+        ]
+        for number, name in enumerate(names)
+    }
+    workflow = {
+        "name": "Large",
+        "nodes": [{"name": name, "type": "n8n-nodes-base.httpRequest", "parameters": {}} for name in names],
+    }
+    told = {"id": "7", "workflowId": "w", "status": "error", "workflowData": workflow}
+    return told | {"data": {"resultData": {"runData": runs}}}
+
+
+def test_five_hundred_nodes_fit_and_are_counted() -> None:
+    made = summary(Execution(large(500)))
+    assert tokens(made) <= 1_000
+    assert made["availableNodesTotal"] == 500
+    assert 5 <= len(made["availableNodes"]) <= 20
+    assert {node["status"] for node in made["availableNodes"]} == {"error"}
+
+
+def test_saves_nine_tenths_and_more() -> None:
+    told = large(12, items=100)
+    whole = tokens(told)
+    assert whole > 50_000
+    assert 300 <= tokens(summary(Execution(told))) <= whole / 10
+
+
+# ---- whatever n8n may tell
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=8,
+)
+ITEM = st.fixed_dictionaries({"json": st.dictionaries(TEXT, ANYTHING, max_size=3)}) | ANYTHING
+WAYS = st.dictionaries(
+    st.sampled_from(["main", "ai_tool", "ai_languageModel"]),
+    st.lists(st.none() | st.lists(ITEM, max_size=4), max_size=3) | ANYTHING,
+    max_size=2,
+)
+ERROR = st.fixed_dictionaries({"message": TEXT}, optional={"description": TEXT, "stack": TEXT, "context": ANYTHING})
+RUN = st.fixed_dictionaries(
+    {},
+    optional={
+        "startTime": st.integers(-(2**60), 2**60) | ANYTHING,
+        "executionTime": st.integers() | ANYTHING,
+        "executionIndex": ANYTHING,
+        "executionStatus": st.sampled_from(["success", "error", "crashed", "waiting", "?"]) | ANYTHING,
+        "source": st.lists(st.none() | st.fixed_dictionaries({"previousNode": TEXT}) | ANYTHING, max_size=2),
+        "data": WAYS | ANYTHING,
+        "error": ERROR | ANYTHING,
+        "metadata": ANYTHING,
+    },
+)
+
+
+@st.composite
+def executions(draw: st.DrawFn) -> dict[str, Any]:
+    names = draw(st.lists(TEXT, max_size=30, unique=True))
+    runs = {name: draw(st.lists(RUN | ANYTHING, max_size=2) | ANYTHING) for name in names}
+    node = st.fixed_dictionaries(
+        {"name": st.sampled_from(names or ["x"])}, optional={"type": TEXT, "parameters": ANYTHING}
+    )
+    workflow = {"name": draw(TEXT | ANYTHING), "nodes": draw(st.lists(node | ANYTHING, max_size=10))}
+    statuses = ["success", "error", "canceled", "crashed", "new", "waiting", "running", "unknown"]
+    return {
+        "id": draw(st.from_regex(r"[0-9]{1,18}", fullmatch=True)),
+        "workflowId": draw(TEXT | ANYTHING),
+        "status": draw(st.sampled_from(statuses) | TEXT),
+        "startedAt": draw(st.none() | st.just("2026-11-18T10:21:52.449Z")),
+        "stoppedAt": draw(st.none() | st.just("2026-11-18T10:20:00.000Z")),
+        "workflowData": draw(st.just(workflow) | ANYTHING),
+        "data": {"resultData": {"runData": runs, "error": draw(st.none() | ERROR), "lastNodeExecuted": draw(TEXT)}},
+    }
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(executions())
+def test_whatever_n8n_tells_it_fits_and_names_a_node_that_is_there(told: dict[str, Any]) -> None:
+    execution = Execution(told)
+    made, explained = summary(execution), explanation.explanation(execution)
+    assert tokens(made) <= 1_000
+    assert tokens(explained) <= 1_000
+    assert made["status"] in STATUSES
+    assert made["duration"] is None or made["duration"] >= 0
+    assert all(node["nodeName"] in execution.runs for node in made["availableNodes"])
+    if found := CALL.fullmatch(made["_guidance"]["example"]):
+        assert unquoted(found[2]) in execution.runs
+    for run in execution.steps:
+        assert len(json.dumps(node_data(execution, run, 0, 1000), ensure_ascii=False).encode()) <= 75_000
+
+
+@pytest.mark.parametrize("line", ["2"])
+def test_two_steps_from_an_execution_to_its_error(ask: Ask, n8n: N8n) -> None:
+    told = recorded("execution_error_http")
+    failed = told["data"]["resultData"]["runData"]["Call dead port"][0]
+    failed["error"] |= {"message": "connect ETIMEDOUT 192.0.2.1:443"}
+    n8n.executions["6"] = told
+    found = ask("get_execution", id="6")
+    assert ask.message == "実行サマリーを取得しました"
+    node = next(node for node in found["availableNodes"] if node["status"] == "error")
+    data = ask("get_execution_by_node", id="6", nodeName=node["nodeName"])
+    assert ask.message == "ノード実行詳細を取得しました"
+    assert "ETIMEDOUT" in data["error"]["message"]
+    assert data["output"]["items"] == []
+    earlier = ask("get_execution_by_node", id="6", nodeName="Webhook")
+    assert earlier["error"] is None
+    assert len(earlier["output"]["items"]) == 1
+
+
+@pytest.mark.parametrize("line", ["2", "1"])
+def test_too_much_to_be_read_is_still_summed_up_where_n8n_can_leave_things_out(ask: Ask, n8n: N8n) -> None:
+    told = large(2)
+    run = told["data"]["resultData"]["runData"]["A node that has a rather long name, 0"][0]
+    run |= {"data": {"main": [[{"json": {"page": "x" * 11_000_000}}]]}, "error": {"name": "E", "message": "m"}}
+    n8n.executions["7"] = told
+    too_large = "Failed to fetch execution: the answer of n8n has more than 10 MiB"
+    name = "A node that has a rather long name, 0"
+    assert ask.error("get_execution_by_node", id="7", nodeName=name).message == too_large
+    if n8n.line == "1":
+        assert ask.error("get_execution", id="7").message == too_large
+        return
+    made = ask("get_execution", id="7")
+    assert (made["statistics"]["totalItemsProcessed"], made["statistics"]["failedNodes"]) == (2, 1)
+    assert "too much" in made["_guidance"]["message"]
+    explained = ask("explain_execution", id="7")
+    assert explained["error"]["name"] == "E"
+    assert not any(call.startswith("get_execution_by_node") for call in explained["lookAt"])

@@ -1,0 +1,49 @@
+"""The hub before a real n8n: the tools are asked the same as before the fake one, and must say the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from tests.packs.n8n.conftest import Ask
+from tests.real.n8n.server import LINES, Server, running
+from tests.support.tools import Hub
+from tools_app.packs.n8n import changes, executions, files, pack, workflows  # noqa: F401 - these declare the tools
+
+
+@pytest.fixture(scope="module", params=os.environ.get("TOOLHUB_TEST_N8N_LINES", "2 1").split())
+def line(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def n8n(line: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One that has just been started: nobody has used it before."""
+    with running(LINES[line], tmp_path_factory.mktemp(f"n8n-{line}")) as server:
+        yield server
+
+
+@pytest.fixture
+def ask(n8n: Server, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    monkeypatch.setenv("N8N_URL", n8n.url)
+    monkeypatch.setenv("N8N_API_KEY", n8n.key)
+    hub.add(*pack.tools)
+    return Ask()
+
+
+@pytest.fixture
+def settled(n8n: Server) -> partial[None]:
+    return partial(until_it_listens, n8n)
+
+
+def until_it_listens(n8n: Server, path: str) -> None:
+    """n8n 2 says that it has activated a workflow a moment before it answers at its webhooks."""
+    for _ in range(100):
+        # It knows the path, and wants another method.
+        if "Did you mean" in n8n.web.get(f"/webhook/{path}").text:
+            return
+        n8n.pause()
+    raise AssertionError(f"n8n does not listen at {path}")

@@ -1,0 +1,75 @@
+"""n8n: its workflows and executions, in answers that fit an agent. https://docs.n8n.io/api/
+
+Facts about n8n that its documentation leaves out, and that decide how this pack works, stand where they matter.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, Field
+
+from tools_app.accounts import ConnectionKind
+from tools_app.errors import ApiError, NotFoundError, ToolError
+from tools_app.http import Refused
+from tools_app.signatures import Says
+from tools_app.tool import Pack
+
+
+def explained(refused: Refused) -> ToolError | None:
+    """What n8n means where its status code says something else."""
+    asked = refused.asked
+    if refused.status == 409 and asked.operation == "delete workflow":
+        return ApiError(
+            "Failed to delete workflow",
+            context=asked.context(statusCode=409, errorDetails=", ".join(refused.said) or None),
+            next_step="n8n deletes no workflow that is active: deactivate_workflow switches it off.",
+        )
+    if refused.status != 404:
+        return None
+    if asked.operation == "stop execution" and refused.said == ("not found",):
+        # These are the words for a path that does not exist; of an execution it says `Not Found` or a sentence.
+        return ApiError(
+            "Failed to stop execution: this n8n is too old to stop executions over its API",
+            context=asked.context(statusCode=404),
+            next_step="Somebody can stop it in n8n's editor. From version 2 on, n8n can be told to over its API.",
+        )
+    if asked.writes and any("permission" in said for said in refused.said) and asked.resource_id:
+        # n8n 2 says so of workflows that do not exist, and of those that belong to others.
+        return NotFoundError(
+            f"{asked.resource} '{asked.resource_id}' not found",
+            context={"operation": asked.operation, "resourceType": asked.resource, "resourceId": asked.resource_id},
+            next_step="It does not exist, or the n8n account of this connection may not change it.",
+        )
+    return None
+
+
+N8N: Final = ConnectionKind(
+    "n8n",
+    url_variable="N8N_URL",
+    secret_variable="N8N_API_KEY",  # noqa: S106 - the name of a variable
+    header="X-N8N-API-KEY",
+    path="/api/v1",
+    probe="/workflows?limit=1",
+    explain=explained,
+)
+
+pack: Final = Pack(
+    "n8n",
+    version="1.0.0",
+    title="n8n",
+    description="Workflows and executions of n8n: read, explain, change and run them.",
+    connection=N8N,
+)
+
+
+def _id(value: str) -> str:
+    if not (value.isascii() and value.replace("-", "").replace("_", "").isalnum()):
+        raise ValueError("letters, digits, - and _ only")
+    return value
+
+
+# n8n's own are numbers and words of 16 letters; imported workflows have kept what others have given them.
+Id: Any = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_id)]
+WorkflowId = Annotated[Id, "Id of the workflow", Says("Workflow ID is required"), Field(alias="id")]
+ExecutionId = Annotated[Id, "Id of the execution", Says("Execution ID is required"), Field(alias="id")]

@@ -1,0 +1,237 @@
+"""Changes of workflows: creating, updating and deleting them, and switching them on and off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from tools_app.errors import ApiError
+from tools_app.packs.n8n import WorkflowId, drafts, pack
+from tools_app.packs.n8n.drafts import Connections, Name, Nodes, Settings
+from tools_app.packs.n8n.refusals import in_its_words
+from tools_app.packs.n8n.runs import mapped
+from tools_app.packs.n8n.summary import quoted
+from tools_app.packs.n8n.workflows import brief, fetched, whole
+from tools_app.signatures import Says
+from tools_app.tool import Context, Example, Hints
+
+_TAGS: Final = ("n8n", "workflow", "write")
+# n8n 2 goes on with switching a workflow off after it has said that it has, and deletes it only then.
+_UNPUBLISHING: Final = (0.2, 0.5, 1.0, 2.0, 4.0)
+
+CHANGED: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": ["string", "null"]},
+        "name": {"type": "string"},
+        "active": {"type": "boolean"},
+        "warnings": {"type": "array", "items": {"type": "string"}},
+        "_guidance": {"type": "object"},
+    },
+    "required": ["id"],
+}
+
+
+def _after_creating(data: dict[str, Any]) -> dict[str, str]:
+    if not data["id"]:
+        return {"message": "list_workflows shows whether it is there.", "example": "list_workflows(limit: 20)"}
+    return {
+        "message": "It is not active yet: activate_workflow starts its triggers.",
+        "example": f"activate_workflow(id: {quoted(data['id'])})",
+    }
+
+
+def _after_updating(data: dict[str, Any]) -> dict[str, str]:
+    return {
+        "message": "get_workflow shows what it is now; an active workflow works with the change from now on.",
+        "example": f"get_workflow(id: {quoted(str(data['id']))}, raw: true)",
+    }
+
+
+async def create(ctx: Context, body: Mapping[str, Any], warnings: list[str]) -> dict[str, Any]:
+    response = await ctx.http.post("workflows", operation="create workflow", resource="Workflow", json=body)
+    if response.data is None:
+        warnings = [*warnings, response.warning]
+        return {"id": None, "name": body["name"], "active": False, "warnings": warnings}
+    return _told(mapped(response.data), warnings)
+
+
+async def replace(ctx: Context, workflow_id: str, body: Mapping[str, Any], warnings: list[str]) -> dict[str, Any]:
+    response = await ctx.http.put("workflows", workflow_id, operation="update workflow", resource="Workflow", json=body)
+    if response.data is None:
+        # The change was made, and what was said of it is lost: it can be looked up.
+        return _told(await fetched(ctx, workflow_id), [*warnings, response.warning])
+    return _told(mapped(response.data), warnings)
+
+
+def _told(workflow: Mapping[str, Any], warnings: list[str]) -> dict[str, Any]:
+    return whole(workflow) | ({"warnings": warnings} if warnings else {})
+
+
+@pack.tool(
+    title="Create workflow",
+    category="workflows",
+    tags=_TAGS,
+    hints=Hints(destructive=False),
+    minimal=lambda full: brief(full, "id", "name", "active"),
+    done="Workflow created",
+    guidance=_after_creating,
+    examples=[
+        Example(
+            "A workflow of one node",
+            {
+                "name": "Hello",
+                "nodes": [
+                    {
+                        "name": "Start",
+                        "type": "n8n-nodes-base.manualTrigger",
+                        "typeVersion": 1,
+                        "position": [0, 0],
+                        "parameters": {},
+                    }
+                ],
+                "connections": {},
+                "settings": {},
+            },
+        )
+    ],
+    output_schema=CHANGED,
+)
+async def create_workflow(
+    ctx: Context,
+    name: Annotated[Name, "Name of the workflow", Says("Workflow name is required, with at most 128 characters")],
+    nodes: Annotated[Nodes, "Its nodes"],
+    connections: Annotated[Connections, "By source node: {main: [[{node, type: main, index: 0}]]}"],
+    settings: Annotated[Settings, "Its settings; {} will do"],
+    active: Annotated[bool | None, "Not taken here: activate_workflow switches it on"] = None,
+    tags: Annotated[list[str] | None, "Not taken by n8n"] = None,
+) -> dict[str, Any]:
+    """Create a workflow. It is not active until activate_workflow."""
+    body, warnings = drafts.created(name, nodes, connections, settings)
+    return await create(ctx, body, [*warnings, *drafts.ignored(active=active, tags=tags, now_active=False)])
+
+
+@pack.tool(
+    title="Update workflow",
+    category="workflows",
+    tags=_TAGS,
+    hints=Hints(destructive=False, idempotent=True),
+    minimal=lambda full: brief(full, "id", "name"),
+    done="Workflow updated",
+    guidance=_after_updating,
+    examples=[Example("Give it another name", {"id": "TanEWv6Q7n5v83dy", "name": "Invoices, monthly"})],
+    output_schema=CHANGED,
+)
+async def update_workflow(
+    ctx: Context,
+    workflow_id: WorkflowId,
+    name: Annotated[Name | None, "New name"] = None,
+    nodes: Annotated[Nodes | None, "All of its nodes: one that is left out is deleted"] = None,
+    connections: Annotated[Connections | None, "All of its connections"] = None,
+    settings: Annotated[Settings | None, "Settings to change"] = None,
+    active: Annotated[bool | None, "Not taken here: use activate_workflow"] = None,
+    tags: Annotated[list[str] | None, "Not taken by n8n"] = None,
+) -> dict[str, Any]:
+    """Update a workflow: what is left out stays as it is.
+
+    Of a node that is there already, credentials and whatever else is not said stay, too.
+    """
+    current = await fetched(ctx, workflow_id, "update workflow")
+    given = {"name": name, "nodes": nodes, "connections": connections, "settings": settings}
+    warnings = drafts.ignored(active=active, tags=tags, now_active=current.get("active") is True)
+    if all(part is None for part in given.values()):
+        return _told(current, [*warnings, "There was nothing to change."])
+    body, more = drafts.changed(current, given)
+    return await replace(ctx, workflow_id, body, [*more, *warnings])
+
+
+@pack.tool(
+    title="Delete workflow",
+    category="workflows",
+    tags=(*_TAGS, "delete"),
+    hints=Hints(destructive=True, idempotent=True),
+    done="Workflow deleted",
+    guidance="It is gone, and cannot be brought back. list_workflows shows what is left.",
+    examples=[Example("Delete a workflow", {"id": "TanEWv6Q7n5v83dy"})],
+    output_schema={
+        "type": "object",
+        "properties": {"id": {"type": "string"}, "_guidance": {"type": "string"}},
+        "required": ["id"],
+    },
+)
+async def delete_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, Any]:
+    """Delete a workflow for good."""
+    for wait in _UNPUBLISHING:
+        try:
+            await _delete(ctx, workflow_id)
+            break
+        except ApiError as error:
+            if "still being unpublished" not in error.context.get("errorDetails", ""):
+                raise
+            await asyncio.sleep(wait)
+    else:
+        await _delete(ctx, workflow_id)
+    return {"id": workflow_id}
+
+
+async def _delete(ctx: Context, workflow_id: str) -> None:
+    await ctx.http.delete("workflows", workflow_id, operation="delete workflow", resource="Workflow")
+
+
+# ---- on and off
+
+
+def _switched_guidance(data: dict[str, Any]) -> dict[str, str]:
+    if data.get("active"):
+        return {
+            "message": "Its triggers work from now on. A webhook may take a moment until it can be called.",
+            "example": f"list_executions(workflowId: {quoted(str(data['id']))})",
+        }
+    return {
+        "message": "Its triggers have stopped; executions under way go on.",
+        "example": f"activate_workflow(id: {quoted(str(data['id']))})",
+    }
+
+
+async def _switch(ctx: Context, workflow_id: str, verb: str, *, active: bool) -> dict[str, Any]:
+    operation = f"{verb} workflow"
+    with in_its_words(operation):
+        response = await ctx.http.post(
+            "workflows", workflow_id, verb, operation=operation, resource="Workflow", json={}
+        )
+    if response.data is None:
+        return {"id": workflow_id, "active": active, "warnings": [response.warning]}
+    return whole(mapped(response.data))
+
+
+@pack.tool(
+    title="Activate workflow",
+    category="workflows",
+    tags=(*_TAGS, "run"),
+    hints=Hints(destructive=False, idempotent=True),
+    minimal=lambda full: brief(full, "id", "name", "active"),
+    done="Workflow activated",
+    guidance=_switched_guidance,
+    examples=[Example("Switch a workflow on", {"id": "TanEWv6Q7n5v83dy"})],
+    output_schema=CHANGED,
+)
+async def activate_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, Any]:
+    """Activate a workflow: its triggers, webhooks and schedules start to work."""
+    return await _switch(ctx, workflow_id, "activate", active=True)
+
+
+@pack.tool(
+    title="Deactivate workflow",
+    category="workflows",
+    tags=(*_TAGS, "run"),
+    hints=Hints(destructive=False, idempotent=True),
+    minimal=lambda full: brief(full, "id", "name", "active"),
+    done="Workflow deactivated",
+    guidance=_switched_guidance,
+    examples=[Example("Switch a workflow off", {"id": "TanEWv6Q7n5v83dy"})],
+    output_schema=CHANGED,
+)
+async def deactivate_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, Any]:
+    """Deactivate a workflow: its triggers, webhooks and schedules stop."""
+    return await _switch(ctx, workflow_id, "deactivate", active=False)

@@ -1,0 +1,353 @@
+"""Executions: which there were, what happened in them, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from tools_app.errors import ApiError, NotFoundError, UpstreamInvalidResponseError
+from tools_app.http.bodies import TooLarge
+from tools_app.packs.n8n import ExecutionId, explanation, node_data, pack, summary
+from tools_app.packs.n8n.refusals import in_its_words
+from tools_app.packs.n8n.runs import Execution, listed, mapped
+from tools_app.packs.n8n.sizes import words
+from tools_app.packs.n8n.summary import quoted
+from tools_app.signatures import Says
+from tools_app.tool import Context, Example, Hints
+
+_READS: Final = Hints(read_only=True)
+_TAGS: Final = ("n8n", "execution")
+_SHOWN: Final = (
+    *("id", "workflowId", "status", "mode", "startedAt", "stoppedAt"),
+    *("finished", "retryOf", "retrySuccessId", "waitTill"),
+)
+_SHORT: Final = ("id", "workflowId", "status", "startedAt")
+
+
+async def fetched(ctx: Context, execution_id: str, *, in_outline: bool = False) -> Execution:
+    """An execution with all its data: n8n has no way to ask for less.
+
+    Where an outline will do, one that is too large comes without what is in its items, if n8n can leave that out.
+
+    Raises:
+        NotFoundError: n8n has no such execution.
+    """
+    with in_its_words("fetch execution"):
+        try:
+            return Execution(await _told(ctx, execution_id))
+        except UpstreamInvalidResponseError as error:
+            if not in_outline or not isinstance(error.__cause__, TooLarge):
+                raise
+            try:
+                return Execution(await _told(ctx, execution_id, redactExecutionData="true"), reduced=True)
+            except (ApiError, UpstreamInvalidResponseError):
+                # n8n 1 cannot leave anything out, and even what is left may be too much.
+                raise error from None
+
+
+async def _told(ctx: Context, execution_id: str, **more: str) -> Mapping[str, Any]:
+    told = await ctx.http.get(
+        *("executions", execution_id),
+        operation="fetch execution",
+        resource="Execution",
+        params={"includeData": "true", **more},
+    )
+    return _object(told, "fetch execution")
+
+
+def _object(told: Any, operation: str) -> Mapping[str, Any]:
+    if not isinstance(told, Mapping):
+        raise UpstreamInvalidResponseError(
+            f"Failed to {operation}: n8n answered with something else than it should",
+            context={"operation": operation},
+            next_step="An operator should check the base URL of this connection, and the version of n8n behind it.",
+        )
+    return told
+
+
+# ---- lists
+
+
+def _shortened(full: dict[str, Any]) -> dict[str, Any]:
+    short = [{key: each[key] for key in _SHORT if key in each} for each in full["executions"]]
+    return full | {"executions": short}
+
+
+def _listing_guidance(data: dict[str, Any]) -> dict[str, str]:
+    found = data["executions"]
+    if not found:
+        return {
+            "message": "Nothing found. Executions that run, and before n8n 2 those that wait, are in no list unless "
+            "asked for by status; n8n also deletes old ones, and keeps some kinds only if its workflow says so.",
+            "example": "list_executions(status: 'running')",
+        }
+    first = next((each for each in found if each.get("status") in ("error", "crashed")), found[0])
+    failed = first.get("status") in ("error", "crashed")
+    tool = "explain_execution" if failed else "get_execution"
+    why = "explain_execution says why one failed" if failed else "get_execution has the summary of one"
+    more = ", and nextCursor leads to the next page" if data.get("nextCursor") else ""
+    return {"message": f"{why}{more}.", "example": f"{tool}(id: {quoted(str(first['id']))})"}
+
+
+@pack.tool(
+    title="List executions",
+    category="executions",
+    tags=(*_TAGS, "list"),
+    hints=_READS,
+    minimal=_shortened,
+    done="Executions retrieved",
+    guidance=_listing_guidance,
+    examples=[Example("The last five that failed", {"status": "error", "limit": 5})],
+    output_schema={
+        "type": "object",
+        "properties": {
+            "count": {"type": "integer"},
+            "executions": {"type": "array", "items": {"type": "object"}},
+            "nextCursor": {"type": ["string", "null"]},
+            "warnings": {"type": "array", "items": {"type": "string"}},
+            "_guidance": {"type": "object"},
+        },
+        "required": ["count", "executions", "nextCursor"],
+    },
+)
+async def list_executions(
+    ctx: Context,
+    workflow_id: Annotated[str, Field(max_length=64, alias="workflowId"), "Only those of this workflow"] = "",
+    status: Annotated[
+        Literal["success", "error", "waiting", "running", "canceled"] | None,
+        "Only those with this status; running ones are listed only when asked for",
+    ] = None,
+    limit: Annotated[int, Field(ge=1, le=100), "How many at most"] = 20,
+    cursor: Annotated[str, Field(max_length=2048), "The nextCursor of the page before"] = "",
+) -> dict[str, Any]:
+    """List executions of workflows, the newest first."""
+    told = await ctx.http.get(
+        "executions",
+        operation="list executions",
+        params={"workflowId": workflow_id or None, "status": status, "limit": limit, "cursor": cursor or None},
+    )
+    told = _object(told, "list executions")
+    found = [
+        {key: each[key] for key in _SHOWN if key in each} for each in listed(told.get("data")) if "id" in mapped(each)
+    ][:limit]
+    answer = {"count": len(found), "executions": found, "nextCursor": told.get("nextCursor")}
+    if status == "waiting" and not found and not await _lists_waiting(ctx):
+        answer["warnings"] = ["This n8n is older than version 2 and never lists waiting executions, even if there are."]
+    return answer
+
+
+async def _lists_waiting(ctx: Context) -> bool:
+    """Whether this is n8n 2 or later, which can be asked for crashed executions as well; before, that is refused."""
+    try:
+        await ctx.http.get("executions", operation="list executions", params={"status": "crashed", "limit": 1})
+    except ApiError as error:
+        if error.context.get("statusCode") == 400:
+            return False
+        raise
+    return True
+
+
+# ---- one execution
+
+
+@pack.tool(
+    title="Get execution",
+    category="executions",
+    tags=(*_TAGS, "summary"),
+    hints=_READS,
+    done="実行サマリーを取得しました",
+    examples=[Example("What happened in an execution", {"id": "1204"})],
+    output_schema=summary.OUTPUT,
+)
+async def get_execution(ctx: Context, execution_id: ExecutionId) -> dict[str, Any]:
+    """Get execution summary: status, duration, counts, and which nodes ran or failed.
+
+    At most 1,000 tokens. Data of a node: get_execution_by_node. Why it failed: explain_execution.
+    """
+    return summary.summary(await fetched(ctx, execution_id, in_outline=True))
+
+
+@pack.tool(
+    title="Get execution by node",
+    category="executions",
+    tags=(*_TAGS, "node"),
+    hints=_READS,
+    done="ノード実行詳細を取得しました",
+    examples=[Example("What a node was given and what it made of it", {"id": "1204", "nodeName": "HTTP Request"})],
+    output_schema=node_data.OUTPUT,
+)
+async def get_execution_by_node(
+    ctx: Context,
+    execution_id: ExecutionId,
+    node_name: Annotated[
+        str,
+        Field(min_length=1, max_length=256, alias="nodeName"),
+        "Name of the node, as in availableNodes of get_execution",
+        Says("Node name is required, with at most 256 characters"),
+    ],
+    run_index: Annotated[
+        int | None, Field(ge=0, alias="runIndex"), "Which of its runs; without it the last failed one, or the last"
+    ] = None,
+    item_offset: Annotated[int, Field(ge=0, alias="itemOffset"), "How many items to leave out"] = 0,
+    item_limit: Annotated[int, Field(ge=1, le=1000, alias="itemLimit"), "How many items at most"] = 50,
+) -> dict[str, Any]:
+    """Get detailed execution data for a single node: input, output, parameters and error.
+
+    Items come in pages: nextItemOffset leads on.
+    """
+    execution = await fetched(ctx, execution_id)
+    node = node_data.found(execution, node_name)
+    if node is None or not execution.runs[node]:
+        raise _no_node(execution, node_name)
+    runs = execution.runs[node]
+    index = node_data.telling(execution, node) if run_index is None else run_index
+    if index >= len(runs):
+        raise NotFoundError(
+            f"Run {index} of node '{words(node_name, 256)}' not found in execution '{execution_id}'",
+            context={"operation": "fetch execution", "resourceType": "Run", "resourceId": str(index)},
+            next_step=f"It ran {len(runs)} times: runIndex goes from 0 to {len(runs) - 1}.",
+        )
+    told = node_data.node_data(execution, runs[index], item_offset, item_limit)
+    return told | {"_guidance": _node_guidance(execution, told, node_data.notes(execution, runs[index]))}
+
+
+def _no_node(execution: Execution, name: str) -> NotFoundError:
+    known = [words(node, 100) for node in execution.runs][:10]
+    if name in execution.nodes:
+        step = "The workflow has such a node, but it did not run, or n8n has kept nothing of it."
+    else:
+        step = f"Nodes that ran: {', '.join(known)}." if known else "n8n has kept no data of any node."
+    return NotFoundError(
+        f"Node '{words(name, 256)}' not found in execution '{execution.id}'",
+        context={"operation": "fetch execution", "resourceType": "Node", "resourceId": name},
+        next_step=f"{step} get_execution lists what there is.",
+    )
+
+
+def _node_guidance(execution: Execution, told: Mapping[str, Any], notes: list[str]) -> dict[str, str]:
+    said = " ".join(notes)
+    name, index = told["nodeName"], told["runIndex"]
+    call = f"id: {quoted(execution.id)}, nodeName: {quoted(name)}, runIndex: {index}"
+    then = [side["nextItemOffset"] for side in (told["output"], told["input"]) if side["nextItemOffset"] is not None]
+    if then:
+        return {
+            "message": f"{said} There are more items.".lstrip(),
+            "example": f"get_execution_by_node({call}, itemOffset: {then[0]})",
+        }
+    if told["status"] == "error":
+        return {
+            "message": f"{said} This node failed: compare its parameters with its input.".lstrip(),
+            "example": f"explain_execution(id: {quoted(execution.id)})",
+        }
+    sources = told["input"]["sources"]
+    if sources and sources[0]["nodeName"] in execution.runs:
+        return {
+            "message": f"{said} That is all of this run. Its input came from the node in the example.".lstrip(),
+            "example": f"get_execution_by_node(id: {quoted(execution.id)}, "
+            f"nodeName: {quoted(sources[0]['nodeName'])}, runIndex: {sources[0]['run']})",
+        }
+    return {
+        "message": f"{said} That is all of this run.".lstrip(),
+        "example": f"get_execution(id: {quoted(execution.id)})",
+    }
+
+
+@pack.tool(
+    title="Explain execution",
+    category="executions",
+    tags=(*_TAGS, "errors"),
+    hints=_READS,
+    done="Execution explained",
+    examples=[Example("Why an execution failed", {"id": "1204"})],
+    output_schema=explanation.OUTPUT,
+)
+async def explain_execution(ctx: Context, execution_id: ExecutionId) -> dict[str, Any]:
+    """Explain why an execution failed: failing node, error, input, nodes that gave no items, what to look at next.
+
+    At most 1,000 tokens. Also for executions that wait, were canceled, or succeeded with less than expected.
+    """
+    return explanation.explanation(await fetched(ctx, execution_id, in_outline=True))
+
+
+# ---- running and stopping
+
+_BRIEF: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": ["string", "null"]},
+        "workflowId": {"type": ["string", "null"]},
+        "status": {"type": ["string", "null"]},
+        "retryOf": {"type": ["string", "null"]},
+        "warnings": {"type": "array", "items": {"type": "string"}},
+        "_guidance": {"type": "object"},
+    },
+    "required": ["id", "status"],
+}
+
+
+def _look(data: dict[str, Any]) -> dict[str, str]:
+    if not data["id"]:
+        return {"message": "list_executions shows what became of it.", "example": "list_executions(limit: 5)"}
+    tool = "get_execution" if data["status"] in ("success", "running", "waiting") else "explain_execution"
+    return {"message": f"{tool} tells how it went.", "example": f"{tool}(id: {quoted(data['id'])})"}
+
+
+def _brief(told: Any, warning: str) -> dict[str, Any]:
+    told = mapped(told)
+    brief: dict[str, Any] = {
+        key: None if told.get(key) is None else str(told[key]) for key in ("id", "workflowId", "status")
+    }
+    if told.get("retryOf"):
+        brief["retryOf"] = str(told["retryOf"])
+    return brief | ({"warnings": [warning]} if warning else {})
+
+
+@pack.tool(
+    title="Retry execution",
+    category="executions",
+    tags=(*_TAGS, "run"),
+    hints=Hints(destructive=False),
+    timeout=120,
+    done="Execution retried",
+    guidance=_look,
+    examples=[Example("Run it again, with the workflow as it is now", {"id": "1204", "loadWorkflow": True})],
+    output_schema=_BRIEF,
+)
+async def retry_execution(
+    ctx: Context,
+    execution_id: ExecutionId,
+    load_workflow: Annotated[
+        bool, Field(alias="loadWorkflow"), "Take the workflow as it is now, instead of as it was then"
+    ] = False,
+) -> dict[str, Any]:
+    """Run a failed execution again, from the node that failed. Answers when the new one is over, or waits."""
+    with in_its_words("retry execution"):
+        response = await ctx.http.post(
+            *("executions", execution_id, "retry"),
+            operation="retry execution",
+            resource="Execution",
+            json={"loadWorkflow": load_workflow},
+            timeout=125,
+        )
+    return _brief(response.data, response.warning)
+
+
+@pack.tool(
+    title="Stop execution",
+    category="executions",
+    tags=(*_TAGS, "run"),
+    hints=Hints(destructive=True, idempotent=True),
+    done="Execution stopped",
+    guidance=_look,
+    examples=[Example("Stop one that runs or waits", {"id": "1204"})],
+    output_schema=_BRIEF,
+)
+async def stop_execution(ctx: Context, execution_id: ExecutionId) -> dict[str, Any]:
+    """Stop an execution that runs or waits. Needs n8n 2 or later."""
+    with in_its_words("stop execution"):
+        response = await ctx.http.post(
+            *("executions", execution_id, "stop"), operation="stop execution", resource="Execution"
+        )
+    return _brief({"id": execution_id, **mapped(response.data)}, response.warning)

@@ -1,0 +1,218 @@
+"""Why an execution ended as it did, in at most a thousand tokens: what failed, on what, and where to look next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tools_app.packs.n8n.node_data import shown_item, swallowed, telling
+from tools_app.packs.n8n.runs import Execution, Run, mapped
+from tools_app.packs.n8n.secrecy import error_of, without_stack
+from tools_app.packs.n8n.sizes import SUMMARY, fitted, size, words
+from tools_app.packs.n8n.summary import quoted
+
+_MOST_ERROR: Final = 800
+_MOST_ITEM: Final = 500
+_MOST_LISTED: Final = 8
+_NAME: Final = 120
+# In the order in which they help; the rest is in get_execution_by_node.
+_TELLING: Final = ("message", "description", "httpCode", "lineNumber", "name", "messages", "request", "reason")
+
+OUTPUT: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "executionId": {"type": "string"},
+        "workflowId": {"type": "string"},
+        "workflowName": {"type": "string"},
+        "status": {"enum": ["success", "error", "waiting", "running", "canceled"]},
+        "cause": {"type": "string"},
+        "failedNode": {"type": ["object", "null"]},
+        "error": {"type": ["object", "null"]},
+        "input": {"type": ["object", "null"]},
+        "emptyNodes": {"type": "array", "description": "Nodes that ran and gave no item"},
+        "lookAt": {"type": "array", "items": {"type": "string"}},
+        "_guidance": {"type": "object"},
+    },
+    "required": ["executionId", "status", "cause", "failedNode", "error", "input", "emptyNodes", "lookAt"],
+}
+
+
+def explanation(execution: Execution) -> dict[str, Any]:
+    """The failing node, its error and its input, the nodes that gave nothing, and what to look at."""
+    run = _failing(execution)
+    error = _error(execution, run)
+    told: dict[str, Any] = {
+        "executionId": execution.id,
+        "workflowId": words(execution.workflow_id, 100),
+        "workflowName": words(execution.workflow_name, _NAME),
+        "status": execution.status,
+        "cause": words(_cause(execution, run, error), 400),
+        "failedNode": _node(execution, run) if run else None,
+        "error": error,
+        "input": _input(execution, run) if run else None,
+        "emptyNodes": [words(node, _NAME) for node in _empty(execution)],
+        "lookAt": [],
+        "_guidance": _guidance(execution, run),
+    }
+    told["lookAt"] = [words(call, 260) for call in _calls(execution, run)]
+    for key in ("input", "emptyNodes", "lookAt", "error"):
+        # Each of these is short by itself; what all of them together have too much goes in this order.
+        if (over := size(told) - SUMMARY) > 0:
+            told[key] = _less(told[key], max(60, size(told[key]) - over))
+    return told
+
+
+def _less(value: Any, most: int) -> Any:
+    if isinstance(value, list):
+        while value and size(value) > most:
+            value = value[:-1]
+        return value
+    less = fitted(value, most)
+    return less if isinstance(less, dict) else {"…": "too large to be shown here"}
+
+
+def _failing(execution: Execution) -> Run | None:
+    """The run that ended it: n8n names the last node, and has marked those that failed."""
+    failed = [run for run in execution.steps if run.outcome == "error"]
+    if execution.status == "success":
+        # Others went on after these.
+        return next((run for run in reversed(failed) if run.node == execution.last_node), None)
+    return next((run for run in reversed(failed) if run.node == execution.last_node), failed[-1] if failed else None)
+
+
+def _error(execution: Execution, run: Run | None) -> dict[str, Any] | None:
+    told = run.error if run is not None and run.error is not None else execution.error
+    clean = error_of(told)
+    if isinstance(clean, str):
+        clean = {"message": clean}
+    if not isinstance(clean, dict):
+        return None
+    flat = {**clean, **mapped(clean.get("context"))}
+    shown = {key: _page(flat[key]) for key in _TELLING if key in flat}
+    less = fitted(shown, _MOST_ERROR)
+    return less if isinstance(less, dict) else {"message": words(str(clean.get("message")), 300)}
+
+
+def _page(value: Any) -> Any:
+    """Of a web page that an upstream answered with, the beginning does."""
+    return words(value, 200) if isinstance(value, str) and "<html" in value.lower() else value
+
+
+def _node(execution: Execution, run: Run) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "nodeName": words(run.node, 240),
+        "nodeType": words(execution.type_of(run.node), _NAME),
+        "runIndex": run.index,
+    }
+    if execution.nodes.get(run.node, {}).get("retryOnFail"):
+        told["retryOnFail"] = True
+    return told
+
+
+def _input(execution: Execution, run: Run) -> dict[str, Any] | None:
+    given = list(execution.inputs(run))
+    sources = [words(source.node, _NAME) for source in run.sources][:_MOST_LISTED]
+    if not given and not sources:
+        return None
+    index = mapped(mapped(run.error).get("context")).get("itemIndex")
+    at = index if isinstance(index, int) and 0 <= index < len(given) else 0
+    shown: dict[str, Any] = {"from": sources, "items": len(given)}
+    if given:
+        shown |= {"itemIndex": at, "item": fitted(shown_item(*given[at]), _MOST_ITEM)}
+    return shown
+
+
+def _empty(execution: Execution) -> list[str]:
+    empty = [node for node, runs in execution.runs.items() if not any(run.items or run.waits for run in runs)]
+    return [node for node in empty if execution.outcome(node) == "success"][:_MOST_LISTED]
+
+
+def _cause(execution: Execution, run: Run | None, error: Mapping[str, Any] | None) -> str:
+    message = without_stack(str((error or {}).get("message") or "")).strip()
+    where = f"the node {words(run.node, _NAME)!r} failed" if run else "no node is marked as failed"
+    match execution.n8n_status:
+        case "success":
+            continued = _continued(execution)
+            if not continued:
+                return "It did not fail: n8n calls it a success."
+            return (
+                "n8n calls it a success, but errors were passed on as data, because nodes are set to continue: "
+                + ", ".join(dict.fromkeys(words(each.node, _NAME) for each in continued[:_MOST_LISTED]))
+            )
+        case "running" | "new":
+            return "It has not ended yet: n8n tells of errors when it has."
+        case "waiting":
+            node = next((each.node for each in reversed(execution.steps) if each.waits), execution.last_node)
+            return f"It did not fail: it waits at the node {words(node, _NAME)!r} until {_until(execution)}."
+        case "canceled":
+            return _canceled(execution, run)
+        case "crashed":
+            return f"n8n itself crashed, most likely out of memory, while {where.removesuffix(' failed')} ran."
+    return f"{where[0].upper()}{where[1:]}: {message}" if message else f"{where[0].upper()}{where[1:]}."
+
+
+def _continued(execution: Execution) -> list[Run]:
+    """The runs that failed, and whose workflow went on all the same."""
+    return [
+        run
+        for run in execution.steps
+        if run.outcome == "error" or (execution.goes_on_after(run.node) and swallowed(run) is not None)
+    ]
+
+
+def _until(execution: Execution) -> str:
+    till = str(execution.told.get("waitTill") or "")
+    return "something from outside resumes it" if not till or till.startswith("3000") else till
+
+
+def _canceled(execution: Execution, run: Run | None) -> str:
+    at = run.node if run else execution.last_node
+    place = f" while {words(at, _NAME)!r} ran" if run else f" after {words(at, _NAME)!r}" if at else ""
+    limit = execution.limit
+    if limit and (execution.duration or 0) >= limit * 1000:
+        return f"n8n ended it{place}, because it took longer than the {limit:g} s that its workflow is allowed."
+    if mapped(execution.error).get("reason") == "manual":
+        return f"It was canceled{place}: by a person, or over the API."
+    return f"It was canceled{place}: by a person, over the API, or by n8n's own time limit."
+
+
+def _calls(execution: Execution, run: Run | None) -> list[str]:
+    """What to look at next, as calls that can be made as they stand; the most telling first."""
+    calls = []
+    if execution.status == "running" or execution.n8n_status == "new":
+        return [f"get_execution(id: {quoted(execution.id)})"]
+    if run is not None:
+        if run.sub_execution:
+            calls.append(f"explain_execution(id: {quoted(run.sub_execution)})")
+        calls.append(_by_node(execution, run))
+        calls += [_by_node(execution, feeder) for feeder in execution.feeders(run)][:2]
+        calls.append(f"get_workflow_node(workflowId: {quoted(execution.workflow_id)}, nodeId: {quoted(run.node)})")
+    elif execution.status == "success":
+        calls += [_by_node(execution, each) for each in _continued(execution)[:3]]
+    elif execution.last_node in execution.runs:
+        last = execution.runs[execution.last_node]
+        calls += [_by_node(execution, last[telling(execution, execution.last_node)])] if last else []
+    if execution.parent:
+        calls.append(f"explain_execution(id: {quoted(execution.parent)})")
+    if earlier := execution.told.get("retryOf"):
+        calls.append(f"explain_execution(id: {quoted(str(earlier))})")
+    if execution.reduced:
+        calls = [call for call in calls if not call.startswith("get_execution_by_node")]
+    if execution.redacted or execution.too_large or not calls:
+        calls.append(f"get_workflow(id: {quoted(execution.workflow_id)}, raw: true)")
+    return [call for call in dict.fromkeys(calls) if size(call) <= 260][:5]
+
+
+def _by_node(execution: Execution, run: Run) -> str:
+    which = f", runIndex: {run.index}" if len(execution.runs[run.node]) > 1 else ""
+    return f"get_execution_by_node(id: {quoted(execution.id)}, nodeName: {quoted(run.node)}{which})"
+
+
+def _guidance(execution: Execution, run: Run | None) -> dict[str, str]:
+    if run is None:
+        return {"message": "lookAt has the calls that tell more."}
+    return {
+        "message": "Compare the failed node's parameters with its input. update_workflow changes the workflow; "
+        "retry_execution with loadWorkflow: true runs it again as it is then.",
+        "example": f"retry_execution(id: {quoted(execution.id)}, loadWorkflow: true)",
+    }

@@ -1,0 +1,145 @@
+"""Workflows from files of this machine, for whoever calls from it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path, PurePath
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from tools_app.errors import AuthorizationError, ConfigurationError, NotFoundError, ValidationError
+from tools_app.packs.n8n import WorkflowId, drafts, pack
+from tools_app.packs.n8n.changes import CHANGED, create, replace
+from tools_app.packs.n8n.runs import listed, mapped
+from tools_app.packs.n8n.summary import quoted
+from tools_app.packs.n8n.workflows import brief, fetched
+from tools_app.signatures import Says
+from tools_app.tool import Context, Example, Hints
+
+MOST_BYTES: Final = 1024 * 1024
+_TAGS: Final = ("n8n", "workflow", "write", "file")
+
+FilePath = Annotated[
+    str,
+    Field(min_length=1, max_length=1000, alias="filePath"),
+    "JSON file of the workflow, below the directory that operators allow",
+    Says("File path is required"),
+]
+
+
+@pack.tool(
+    title="Create workflow from file",
+    category="workflows",
+    tags=_TAGS,
+    hints=Hints(destructive=False),
+    minimal=lambda full: brief(full, "id", "name", "active"),
+    done="Workflow created",
+    guidance=lambda data: {
+        "message": "It is not active yet: activate_workflow starts its triggers.",
+        "example": f"activate_workflow(id: {quoted(str(data['id']))})",
+    },
+    examples=[Example("Import a workflow", {"filePath": "invoices.json"})],
+    output_schema=CHANGED,
+)
+async def create_workflow_from_file(ctx: Context, file_path: FilePath) -> dict[str, Any]:
+    """Create a workflow from a JSON file, as n8n exports them. Only for callers on the hub's own machine."""
+    told, ignored = await _read(ctx, file_path)
+    body, warnings = drafts.created(told["name"], told["nodes"], told["connections"], told["settings"])
+    return await create(ctx, body, [*warnings, *ignored])
+
+
+@pack.tool(
+    title="Replace workflow from file",
+    category="workflows",
+    tags=_TAGS,
+    hints=Hints(destructive=True, idempotent=True),
+    minimal=lambda full: brief(full, "id", "name"),
+    done="Workflow replaced",
+    guidance=lambda data: {
+        "message": "get_workflow shows what it is now.",
+        "example": f"get_workflow(id: {quoted(str(data['id']))}, raw: true)",
+    },
+    examples=[Example("Put a file in its place", {"id": "TanEWv6Q7n5v83dy", "filePath": "invoices.json"})],
+    output_schema=CHANGED,
+)
+async def replace_workflow_from_file(ctx: Context, workflow_id: WorkflowId, file_path: FilePath) -> dict[str, Any]:
+    """Replace a workflow by what is in a JSON file. Only for callers on the hub's own machine.
+
+    Credentials stay where the file names none.
+    """
+    told, ignored = await _read(ctx, file_path)
+    current = await fetched(ctx, workflow_id, "update workflow")
+    body, warnings = drafts.changed(current, told, anew=True)
+    return await replace(ctx, workflow_id, body, [*warnings, *ignored])
+
+
+async def _read(ctx: Context, file_path: str) -> tuple[dict[str, Any], list[str]]:
+    """What of a file makes a workflow, and warnings about the rest.
+
+    Raises:
+        ToolError: the caller may read no files, or this is none that can be read, or no workflow.
+    """
+    if ctx.files is None:
+        if ctx.caller.kind != "local":
+            raise AuthorizationError(
+                "Permission denied: files can only be read for callers on the hub's own machine",
+                next_step="Send the workflow itself, with create_workflow or update_workflow.",
+            )
+        raise ConfigurationError(
+            "TOOLHUB_FILE_ROOT is not set: there is no directory whose files may be read",
+            next_step="An operator can set it. Or send the workflow itself, with create_workflow or update_workflow.",
+        )
+    content = await asyncio.to_thread(_content, ctx.files, file_path)
+    try:
+        told = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise _wrong("Invalid JSON", error) from error
+    if not isinstance(told, Mapping):
+        raise _wrong("Workflow must be an object")
+    if not isinstance(told.get("name"), str) or not told["name"].strip():
+        raise _wrong("Workflow name is required")
+    if not isinstance(told.get("nodes"), list) or not all(isinstance(node, Mapping) for node in told["nodes"]):
+        raise _wrong("Workflow nodes must be an array of objects")
+    if not isinstance(told.get("connections"), Mapping):
+        raise _wrong("Workflow connections must be an object")
+    kept = {"name": told["name"], "nodes": told["nodes"], "connections": dict(told["connections"])}
+    warnings = drafts.ignored(
+        active=told.get("active") is True or None, tags=listed(told.get("tags")), now_active=False
+    )
+    if told.get("pinData"):
+        warnings.append("pinData: what is pinned in the file was left out.")
+    return kept | {"settings": dict(mapped(told.get("settings")))}, warnings
+
+
+def _content(root: Path, file_path: str) -> bytes:
+    """A regular file below `root`; of any other nobody learns whether it is there."""
+    missing = NotFoundError(
+        f"File not found: {PurePath(file_path).name or '?'}",
+        context={"operation": "read file", "resourceType": "File", "resourceId": PurePath(file_path).name or "?"},
+        next_step="It must be a file below the directory that TOOLHUB_FILE_ROOT names; paths begin there.",
+    )
+    try:
+        base = root.resolve(strict=True)
+        path = (base / file_path).resolve(strict=True)
+        if not path.is_relative_to(base):
+            raise missing
+        # What is opened is what is looked at; a link put there meanwhile is not followed, and a pipe not waited for.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise missing
+            content = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError, RuntimeError) as error:
+        missing.detail = error
+        raise missing from error
+    if len(content) > MOST_BYTES:
+        raise _wrong(f"File is larger than {MOST_BYTES:,} bytes")
+    return content
+
+
+def _wrong(message: str, detail: object = None) -> ValidationError:
+    return ValidationError(message, context={"field": "filePath"}, detail=detail, next_step="Correct the file.")

@@ -1,0 +1,138 @@
+"""What an execution was, in at most a thousand tokens, however large it is: the documents' ExecutionSummary."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tools_app.packs.n8n.runs import Execution
+from tools_app.packs.n8n.sizes import SUMMARY, size, words
+
+MOST_NODES: Final = 20
+_MOST_NAME: Final = 240
+_MOST_TYPE: Final = 120
+
+ADVICE: Final = "Use get_execution_by_node tool to fetch detailed data for a specific node"
+
+OUTPUT: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "workflowId": {"type": "string"},
+        "workflowName": {"type": "string"},
+        "status": {"enum": ["success", "error", "waiting", "running", "canceled"]},
+        "startedAt": {"type": ["string", "null"]},
+        "stoppedAt": {"type": ["string", "null"]},
+        "duration": {"type": ["integer", "null"], "description": "Milliseconds"},
+        "statistics": {
+            "type": "object",
+            "properties": {
+                name: {"type": "integer"}
+                for name in ("totalNodes", "executedNodes", "successfulNodes", "failedNodes", "totalItemsProcessed")
+            },
+        },
+        "availableNodes": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "nodeName": {"type": "string"},
+                    "nodeType": {"type": "string"},
+                    "status": {"enum": ["success", "error"]},
+                },
+            },
+        },
+        "availableNodesTotal": {"type": "integer"},
+        "_guidance": {"type": "object"},
+    },
+    "required": ["id", "workflowId", "workflowName", "status", "statistics", "availableNodes", "_guidance"],
+}
+
+
+def summary(execution: Execution) -> dict[str, Any]:
+    """Failed nodes come first, then the others as they ran; as many as fit, and twenty at most."""
+    executed = len(execution.runs)
+    failed = sum(execution.outcome(node) == "error" for node in execution.runs)
+    told: dict[str, Any] = {
+        "id": execution.id,
+        "workflowId": words(execution.workflow_id, 100),
+        "workflowName": words(execution.workflow_name, _MOST_NAME),
+        "status": execution.status,
+        "startedAt": execution.told.get("startedAt"),
+        "stoppedAt": execution.told.get("stoppedAt"),
+        "duration": execution.duration,
+        "statistics": {
+            "totalNodes": max(len(execution.nodes), executed),
+            "executedNodes": executed,
+            "successfulNodes": executed - failed,
+            "failedNodes": failed,
+            "totalItemsProcessed": sum(run.items for run in execution.steps),
+        },
+        "availableNodes": [],
+        "availableNodesTotal": executed,
+        "_guidance": {},
+    }
+    nodes = _nodes(execution)
+    told["_guidance"] = _guidance(execution, nodes)
+    left = SUMMARY - size(told)
+    for node in nodes:
+        if len(told["availableNodes"]) == MOST_NODES:
+            break
+        if (needed := size(node) + 1) <= left:
+            told["availableNodes"].append(node)
+            left -= needed
+    return told
+
+
+def _nodes(execution: Execution) -> list[dict[str, str]]:
+    begun = list(dict.fromkeys(run.node for run in execution.steps))
+    begun += [node for node in execution.runs if node not in begun]
+    shown = [
+        {
+            "nodeName": node,
+            "nodeType": words(execution.type_of(node), _MOST_TYPE),
+            "status": execution.outcome(node),
+        }
+        for node in begun
+    ]
+    return sorted(shown, key=lambda node: node["status"] == "success")
+
+
+def _guidance(execution: Execution, nodes: list[dict[str, str]]) -> dict[str, str]:
+    said = _situation(execution)
+    short = next((node["nodeName"] for node in nodes if size(node["nodeName"]) <= _MOST_NAME), None)
+    if short is None or execution.reduced:
+        example = f"explain_execution(id: {quoted(execution.id)})"
+        return {"message": f"{said} explain_execution says what is known.".lstrip(), "example": example}
+    example = f"get_execution_by_node(id: {quoted(execution.id)}, nodeName: {quoted(short)})"
+    why = "" if execution.status == "success" else ". explain_execution says why it ended as it did"
+    return {"message": f"{said} {ADVICE}{why}".lstrip(), "example": example}
+
+
+def _situation(execution: Execution) -> str:
+    """What the figures alone would not tell."""
+    if execution.too_large:
+        return "n8n does not show the data of this execution, because there is too much of it: no node is listed."
+    if execution.reduced:
+        return "There is too much of this execution to be read whole: items are counted, and cannot be looked at."
+    if execution.redacted:
+        return "n8n has redacted the data of this execution: items are counted, and empty."
+    match execution.n8n_status:
+        case "crashed":
+            return "n8n crashed while this ran, and has put together what was left: items are not the real ones."
+        case "running":
+            return "It is still running: n8n tells of nodes when it has ended."
+        case "waiting":
+            return "It waits at a node, and goes on later."
+        case "new":
+            return "It has not begun: n8n calls it new."
+        case "success" | "error" | "canceled":
+            return "" if execution.runs else "n8n has kept no data of its nodes."
+        case other:
+            return f"n8n calls its status {words(other, 40)!r}."
+
+
+def quoted(text: str) -> str:
+    """As in the documents' examples, and safe whatever a node is called."""
+    for plain, written in (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
+        text = text.replace(plain, written)
+    return f"'{text}'"
