@@ -41,9 +41,15 @@ def to(node: str) -> dict[str, Any]:
 class Script:
     """The conversation, and what came of it."""
 
-    def __init__(self, ask: Ask, settled: Callable[[str], None] = lambda path: None) -> None:
-        """`settled` waits until a webhook is there: n8n 2 says that it has activated a workflow a moment before."""
+    def __init__(
+        self, ask: Ask, settled: Callable[[str], None] = lambda path: None, rested: Callable[[], None] = lambda: None
+    ) -> None:
+        """`settled` waits until a webhook is there: n8n 2 says that it has activated a workflow a moment before.
+
+        `rested` waits until n8n 2 has switched one off for good: meanwhile it may fail to delete it, with a 500.
+        """
         self._ask = ask
+        self._rested = rested
         self._settled = settled
         self._names: dict[str, str] = {}
         self.transcript: list[Any] = []
@@ -74,12 +80,14 @@ class Script:
         self.did("list_executions", workflowId=one, status="waiting")
         self.did("list_executions", cursor="garbage")
         self.did("deactivate_workflow", id=one)
+        self._rested()
         self.did("delete_workflow", id=one)
         self.did("delete_workflow", id=other)
         third = self.did("create_workflow", name="script, on", nodes=nodes, connections={}, settings={})["id"]
         self.did("activate_workflow", id=third)
         self.did("delete_workflow", id=third)
         self.did("deactivate_workflow", id=third)
+        self._rested()
         self.did("delete_workflow", id=third)
         for name in ("get_workflow", "activate_workflow", "deactivate_workflow", "delete_workflow"):
             self.did(name, id=one)

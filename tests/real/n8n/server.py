@@ -148,6 +148,11 @@ class Server:
         """Between two looks at something that takes its time."""
         time.sleep(0.2)
 
+    def rest(self) -> None:
+        """Until what goes on behind an answer is over."""
+        for _ in range(15):
+            self.pause()
+
     def waiting(self, workflow_id: str) -> list[dict[str, Any]]:
         """Executions that wait: before n8n 2, only the editor's own list has them."""
         asked = {"filter": json.dumps({"workflowId": workflow_id}), "limit": "5"}

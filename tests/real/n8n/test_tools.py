@@ -40,7 +40,7 @@ ADDRESS = re.compile(r"http://[^/\"]+/webhook")
 def test_says_what_it_said_when_the_fake_was_made(
     ask: Ask, n8n: Server, line: str, settled: partial[None], tmp_path: Path
 ) -> None:
-    said = script.Script(ask, settled).run()
+    said = script.Script(ask, settled, n8n.rest).run()
     (tmp_path / "transcript.json").write_text(json.dumps(said, ensure_ascii=False, indent=1))
     expected = json.loads((RECORDED / f"v{line}" / "transcript.json").read_text())
     for now, then in zip(said, expected, strict=True):
