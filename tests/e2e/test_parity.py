@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import httpx
 import pytest
@@ -42,7 +42,9 @@ def words(text: str) -> str:
     return f"# {text}"
 '''
 
-CALLS: list[tuple[str, dict[str, Any]]] = [
+Asked: TypeAlias = tuple[str, dict[str, Any]]
+
+CALLS: list[Asked] = [
     ("echo", {"message": "hi 日本語 😀"}),
     ("calculate", {"operation": "divide", "a": 7, "b": 2}),
     ("words", {"text": "a heading"}),
@@ -66,7 +68,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def calls(home: Home) -> Iterator[tuple[str, dict[str, Any]]]:
+def calls(home: Home) -> Iterator[Asked]:
     for name, arguments in CALLS:
         if "url" in arguments:
             arguments = {"url": arguments["url"].format(web=home.extra["WEB_OF_THE_TEST"])}
@@ -103,31 +105,31 @@ def parsed(text: Any) -> Any:
     return json.loads(text) if text.startswith("{") else re.sub(r"\[untrusted [0-9a-f]{16}", "[untrusted", text)
 
 
-def over_rest(home: Home) -> list[Any]:
+def over_rest(home: Home, asked: list[Asked]) -> list[Any]:
     outcomes: list[Any] = []
-    key = key_in(home.run("addkey", "parity").stdout)
+    key = key_in(home.run("addkey", f"parity of {len(asked)}").stdout)
     with home.serving() as server, httpx.Client(headers={"X-API-Key": key}, trust_env=False) as client:
-        for name, arguments in calls(home):
+        for name, arguments in asked:
             body = client.post(f"{server.url}/v1/tools/call", json={"name": name, "parameters": arguments}).json()
             outcomes.append(parsed(body["result"]) if body["success"] else (body["code"], body["error"]))
     return outcomes
 
 
-def over_stdio(home: Home) -> list[Any]:
+def over_stdio(home: Home, asked: list[Asked]) -> list[Any]:
     with Agent(home) as agent:
         agent.connect()
-        outcomes = [outcome(name, agent.answer(agent.ask_tool(name, **arguments))) for name, arguments in calls(home)]
+        outcomes = [outcome(name, agent.answer(agent.ask_tool(name, **arguments))) for name, arguments in asked]
         agent.leave()
     return outcomes
 
 
-def over_http(home: Home, era: str) -> list[Any]:
+def over_http(home: Home, era: str, asked: list[Asked]) -> list[Any]:
     key = key_in(home.run("addkey", f"parity {era}").stdout)
     with home.serving() as server, HttpAgent(server.url, key, era) as agent:
         agent.connect()
         return [
             outcome(name, answer(agent.send(agent.message("tools/call", {"name": name, "arguments": arguments}))))
-            for name, arguments in calls(home)
+            for name, arguments in asked
         ]
 
 
@@ -141,9 +143,9 @@ def outcome(name: str, answered: dict[str, Any]) -> Any:
     return (result["_meta"]["toolhub/error"]["code"], text) if result["isError"] else parsed(text)
 
 
-def by_command(home: Home) -> list[Any]:
+def by_command(home: Home, asked: list[Asked]) -> list[Any]:
     outcomes: list[Any] = []
-    for name, arguments in calls(home):
+    for name, arguments in asked:
         done = home.run("calltool", name, json.dumps(arguments))
         if done.returncode == 0:
             outcomes.append(parsed(done.stdout.strip()))
@@ -153,10 +155,11 @@ def by_command(home: Home) -> list[Any]:
 
 
 def test_every_door_gives_the_same_answer_and_writes_one_row(home: Home) -> None:
-    rest, command = over_rest(home), by_command(home)
-    assert over_stdio(home) == rest
-    assert over_http(home, LEGACY) == rest
-    assert over_http(home, MODERN) == rest
+    asked = list(calls(home))
+    rest, command = over_rest(home, asked), by_command(home, asked)
+    assert over_stdio(home, asked) == rest
+    assert over_http(home, LEGACY, asked) == rest
+    assert over_http(home, MODERN, asked) == rest
     exits = {"TOOL_NOT_FOUND": 3, "TOOL_DISABLED": 3, "VALIDATION_ERROR": 2}
     for outcome, expected in zip(command, rest, strict=True):
         if isinstance(expected, tuple):
