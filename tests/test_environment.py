@@ -261,11 +261,14 @@ def test_a_hub_with_wrong_settings_does_not_start_and_says_which(start: Start) -
         TOOLHUB_TIMEOUT_MS="99",
         TOOLHUB_CORS_ORIGINS="https://a.example/",
         TOOLHUB_TRUSTED_PROXIES="everybody",
+        TOOLHUB_OAUTH_ISSUER="https://a:hunter2@login.example",
+        WEBSEARCH_SEARXNG_URL="https://a:hunter2@search.example",
     )
     assert done.returncode == 2
     assert done.stdout == ""
     assert sorted(line.split(":")[1].strip() for line in done.stderr.splitlines()) == [
-        *("DATABASE_URL", "LOG_LEVEL", "PORT", "TOOLHUB_CORS_ORIGINS", "TOOLHUB_TIMEOUT_MS", "TOOLHUB_TRUSTED_PROXIES"),
+        *("DATABASE_URL", "LOG_LEVEL", "PORT", "TOOLHUB_CORS_ORIGINS", "TOOLHUB_OAUTH_ISSUER", "TOOLHUB_TIMEOUT_MS"),
+        *("TOOLHUB_TRUSTED_PROXIES", "WEBSEARCH_SEARXNG_URL"),
     ]
     assert all(line.startswith("toolhub: ") for line in done.stderr.splitlines())
     assert "hunter2" not in done.stderr

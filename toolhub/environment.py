@@ -127,7 +127,8 @@ class Environment:
         """An address on the web that can be trusted on the way: https, or this machine."""
         text = self.text(name)
         if text and not _ADDRESS.fullmatch(text):
-            self._fault(name, "an address that begins with https://", text)
+            # It may hold a password: it is not repeated.
+            self.faults.append(f"{name}: expected an address that begins with https://, without a name and password")
             return ""
         return text
 
