@@ -442,7 +442,9 @@ def _connected(entry: Entry, known: Accounts) -> Entry:
 def _refusal(record: ToolRecord, tool: Tool | None, registry: Registry, unset: dict[str, list[str]]) -> Refusal | None:
     """Why the tool cannot be called now; None when it can."""
     if not record.enabled:
-        return Refusal("switched off by an operator", "Ask an operator of this hub to switch it on.")
+        waits = tool is not None and tool.starts_off
+        reason = "switched off: it waits for an operator" if waits else "switched off by an operator"
+        return Refusal(reason, "Ask an operator of this hub to switch it on.")
     if tool is None:
         return _not_loaded(record, registry.problems)
     if tool.pack is not None and tool.pack.requires:

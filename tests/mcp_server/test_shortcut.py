@@ -15,6 +15,7 @@ from tests.support.http_agents import ACCEPT
 from tests.support.tools import Hub
 from tools_app import catalog, database, engine, governance
 from tools_app.content import Image, ResourceLink
+from tools_app.errors import StorageBusyError
 from tools_app.mcp_server import answering
 from tools_app.mcp_server.http import Http
 from tools_app.mcp_server.shortcut import ShortCut
@@ -377,6 +378,20 @@ class TestSlowCalls:
         assert (await site.ask(called("echo", {"message": "hi"}, {}), LEGACY))[0] == 404
 
 
+async def test_a_database_that_cannot_be_read_is_told_as_that(monkeypatch: pytest.MonkeyPatch, alice: Caller) -> None:
+    async def busy() -> None:
+        raise StorageBusyError
+
+    monkeypatch.setattr(catalog, "fresh", busy)
+    short = ShortCut({})
+    plain = short.takes(JSONRPCRequest.model_validate(request("tools/list", {"_meta": META})), alice, modern=True)
+    assert plain is not None
+    _, frame = await short.answer(plain, alice)
+    error = json.loads(frame)["error"]
+    assert (error["code"], error["data"]["code"], error["data"]["retryable"]) == (-32603, "STORAGE_BUSY", True)
+    assert "errorId" not in error["data"]
+
+
 async def test_a_bug_on_the_way_is_answered_with_its_number(
     site: Site, monkeypatch: pytest.MonkeyPatch, alice: Caller
 ) -> None:
@@ -390,7 +405,7 @@ async def test_a_bug_on_the_way_is_answered_with_its_number(
     message = JSONRPCRequest.model_validate(called("echo", {"message": "hi"}))
     plain = short.takes(message, alice, modern=True)
     assert plain is not None
-    status, frame = await short.answer(plain, alice)
-    assert status == 500 or json.loads(frame)["error"]["code"] == -32603
+    _, frame = await short.answer(plain, alice)
+    assert json.loads(frame)["error"]["code"] == -32603
     assert b"errorId" in frame
     assert b"nobody" not in frame

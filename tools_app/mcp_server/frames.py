@@ -113,11 +113,16 @@ def write(message: JSONRPCMessage) -> bytes:
     else:
         # What was left unset stays out: JSON-RPC knows no `"params": null`.
         value = message.model_dump(by_alias=True, exclude_unset=True)
+    return encoded(value) + b"\n"
+
+
+def encoded(value: dict[str, Any]) -> bytes:
+    """A message as JSON, whatever is in it."""
     try:
-        return to_json(value, inf_nan_mode="null") + b"\n"
+        return to_json(value, inf_nan_mode="null")
     except ValueError:
         # Half a character, as careless upstreams send them, or something that is not JSON deep inside.
-        return json.dumps(value, ensure_ascii=False, default=str).encode(errors="replace") + b"\n"
+        return json.dumps(value, ensure_ascii=False, default=str).encode(errors="replace")
 
 
 def _kind_of(value: dict[str, Any]) -> type[JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError]:

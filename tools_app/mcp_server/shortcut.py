@@ -33,7 +33,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
 from tools_app import catalog, engine
-from tools_app.mcp_server import calling
+from tools_app.errors import ToolError
+from tools_app.mcp_server import calling, frames
 from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listings
 from tools_app.tool import Caller, Tool
 
@@ -41,7 +42,6 @@ from tools_app.tool import Caller, Tool
 VERSIONS: Final = frozenset({"2025-06-18", "2025-11-25"})
 REQUEST_CANCELLED: Final = -32800
 MOST_KNOWN: Final = 256
-_OURS: Final = "toolhub/"
 _PROTOCOL: Final = "io.modelcontextprotocol/"
 
 
@@ -53,7 +53,6 @@ class Plain:
     method: str
     name: str
     arguments: dict[str, Any] | None
-    cursor: str | None
     meta: Mapping[str, Any]
     modern: bool
 
@@ -105,17 +104,15 @@ class ShortCut:
             result = await calling.result_of(plain.name, plain.arguments, plain.meta, caller, None)
         except MCPError as error:
             return self._refused(plain, error)
+        except ToolError as error:
+            return self._refused(plain, calling.refusal(error))
         except Exception as bug:
             return self._refused(plain, calling.refusal(await engine.report(bug, door="mcp", where=plain.method)))
         if plain.modern:
             result["_meta"][SERVER_INFO_META_KEY] = self._stamp
         else:
             del result["resultType"]
-        frame = {"jsonrpc": "2.0", "id": plain.id, "result": result}
-        try:
-            return HTTPStatus.OK, to_json(frame, inf_nan_mode="null")
-        except ValueError:
-            return HTTPStatus.OK, json.dumps(frame, ensure_ascii=False, default=str).encode(errors="replace")
+        return HTTPStatus.OK, frames.encoded({"jsonrpc": "2.0", "id": plain.id, "result": result})
 
     # ---- reading
 
@@ -123,15 +120,13 @@ class ShortCut:
         params = message.params or {}
         meta = params.get("_meta", {})
         called = message.method == "tools/call"
-        allowed = {"name", "arguments", "_meta"} if called else {"cursor", "_meta"}
+        allowed = {"name", "arguments", "_meta"} if called else {"_meta"}
         if not isinstance(meta, dict) or not params.keys() <= allowed or not self._meta_fits(meta, modern=modern):
             return None
-        name, arguments, cursor = params.get("name", ""), params.get("arguments"), params.get("cursor")
+        name = params.get("name", "")
         if called and (not isinstance(name, str) or not isinstance(params.get("arguments", {}), dict)):
             return None
-        if cursor is not None or params.keys() & {"cursor"}:
-            return None
-        return Plain(message.id, message.method, name, arguments, cursor, meta, modern)
+        return Plain(message.id, message.method, name, params.get("arguments"), meta, modern)
 
     def _meta_fits(self, meta: dict[str, Any], *, modern: bool) -> bool:
         token = meta.get("progressToken", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +35,8 @@ class FakeWeb:
         self.server = server
         self.changes: dict[str, Any] = {"pace_seconds": 0.0, "timeout": 2.0, "engines": ("duckduckgo",)}
         self.places = Places(*(f"http://{name}.ddg.test:{server.port}/{name}/" for name in ("html", "lite", "api")))
+        # How long it takes for an answer.
+        self.seconds = 0.0
         self._outcomes: dict[str, list[Any]] = {}
         for place in ("html", "lite", "api", "search", "page"):
             server.answer(place, self._answer)
@@ -70,6 +73,7 @@ class FakeWeb:
             await (index(wire) if place == "search" else wire.answer(status="404 Not Found"))
             return
         outcome = outcomes.pop(0) if len(outcomes) > 1 else outcomes[0]
+        await asyncio.sleep(self.seconds)
         if isinstance(outcome, str) and "." not in outcome:
             name, *figures = outcome.split(":")
             await FAULTS[name](replace(wire, figures=figures))

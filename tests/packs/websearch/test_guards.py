@@ -107,6 +107,7 @@ def test_a_hundred_who_ask_the_same_ask_once(ask: Ask, web: FakeWeb, alice: Call
 
 def test_a_failure_is_shared_and_not_kept(ask: Ask, web: FakeWeb, alice: Caller) -> None:
     web.say("html", ("ddg_html_anomaly.html", 202), "ddg_html_last_page.html")
+    web.seconds = 0.3  # while the others come to wait for it
     told = all_of(alice, "web_search", [{"query": "django"}] * 5)
     assert {str(each) for each in told} == {
         "Search provider refused the request (bot challenge). Try again later.",
