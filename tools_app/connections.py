@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tools_app import conf, secrets, sources
-from tools_app.accounts import Account, ConnectionKind, is_sendable
+from tools_app.accounts import Account, ConnectionKind, OptionValue, is_sendable
 from tools_app.errors import ConfigurationError, NotFoundError, shortened
 from tools_app.models import Connection
 from tools_app.models.tools import MAX_TIMEOUT_MS
@@ -17,7 +17,7 @@ from tools_app.tool import NAME
 if TYPE_CHECKING:
     from tools_app.http import ApiClient
 
-_COLUMNS: Final = ("name", "pack", "url", "sealed", "read_only", "allow_http", "timeout_ms", "enabled")
+_COLUMNS: Final = ("name", "pack", "url", "sealed", "read_only", "allow_http", "timeout_ms", "enabled", "options")
 
 
 class Accounts:
@@ -80,8 +80,7 @@ def identified(identifier: str) -> Account:
 def kinds(registry: Registry) -> dict[str, ConnectionKind]:
     """What the packs of this process need, by the names of those that need anything."""
     found = {}
-    for loaded in registry:
-        pack = loaded.tool.pack
+    for pack in (*registry.resting.values(), *(loaded.tool.pack for loaded in registry)):
         if pack is not None and pack.connection is not None:
             found[pack.name] = pack.connection
     return found
@@ -103,6 +102,7 @@ def from_environment(pack: str, kind: ConnectionKind) -> Account | None:
         fault = f"{kind.url_variable}: {fault}"
     elif not is_sendable(secret):
         fault = f"{kind.secret_variable} holds characters that no header can carry"
+    options, unreadable = _options_of_environment(kind)
     return Account(
         name=ENVIRONMENT,
         pack=pack,
@@ -111,8 +111,23 @@ def from_environment(pack: str, kind: ConnectionKind) -> Account | None:
         secret=secret,
         read_only=conf.is_on(kind.read_only_variable),
         allow_http=allow_http,
-        fault=fault,
+        options=options,
+        fault=fault or unreadable,
     )
+
+
+def _options_of_environment(kind: ConnectionKind) -> tuple[tuple[tuple[str, OptionValue], ...], str]:
+    """Every option, and what is wrong with the first that cannot be read."""
+    decided: dict[str, OptionValue] = {}
+    fault = ""
+    for option in kind.options:
+        variable = kind.option_variable(option)
+        if text := conf.own(variable):
+            try:
+                decided[option.name] = option.read(text)
+            except ValueError as error:
+                fault = fault or f"{variable}: {error}"
+    return kind.settled(decided), fault
 
 
 def fault(connection: Connection, kind: ConnectionKind | None) -> str:
@@ -159,6 +174,7 @@ def _stored(row: dict[str, Any], kind: ConnectionKind) -> Account:
         allow_http=row["allow_http"],
         timeout_ms=row["timeout_ms"],
         enabled=row["enabled"],
+        options=kind.settled(row["options"]),
         fault=fault,
     )
 

@@ -15,7 +15,8 @@ from tests.support.packs.desk import DESK, add_note, list_notes
 from tests.support.packs.desk import pack as desk_pack
 from tests.support.tools import Hub
 from toolhub import testing
-from tools_app import catalog, engine, governance, offers, toolregistry
+from tools_app import catalog, engine, governance, listed, offers, toolregistry
+from tools_app.context import Context
 from tools_app.errors import (
     AuthorizationError,
     ConfigurationError,
@@ -25,7 +26,9 @@ from tools_app.errors import (
 )
 from tools_app.mcp_server.listing import Listings
 from tools_app.models import Call, Connection
-from tools_app.tool import Context, DefinitionError, Hints, Pack, ToolParameter
+from tools_app.pack import Pack
+from tools_app.parameters import ToolParameter
+from tools_app.tool import DefinitionError, Hints
 
 LATEST = "2026-07-28"
 
@@ -250,7 +253,7 @@ class TestDoors:
     def test_only_those_whose_choice_changes_are_told(self, notes: Hub) -> None:
         def digests() -> list[str]:
             snapshot = catalog.current()
-            return [snapshot.seen_by(caller(*mine)).digest for mine in (("ann",), ("ann", "bob"), ("carol",))]
+            return [listed.digest(snapshot.seen_by(caller(*mine))) for mine in (("ann",), ("ann", "bob"), ("carol",))]
 
         before = digests()
         governance.change_connection("bob", enabled=False, actor="test")

@@ -162,7 +162,7 @@ def test_a_key_is_given_connections_when_it_is_made(chief: Client) -> None:
     )
     key = ApiKey.objects.get()
     assert key.connection_names == ["main"]
-    assert "Through main" in made.text
+    assert "Its connections to upstreams: main." in made.text
     assert "Connections main" in page(chief, f"/admin/tools_app/apikey/{key.pk}/change/").text
 
 

@@ -15,7 +15,6 @@ from django.apps import apps
 
 from tools_app import sources
 from tools_app.registry import Origin, Registry
-from tools_app.sources import python
 
 TOOL = '''
 from typing import Annotated
@@ -116,7 +115,7 @@ def load(settings: Any, site: Path) -> Load:
         settings.TOOLHUB_TOOLS_DIR = directory
         importlib.invalidate_caches()
         registry = Registry()
-        python.load(registry)
+        sources.load(registry)
         return registry
 
     return loaded

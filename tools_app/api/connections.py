@@ -11,18 +11,19 @@ from ninja import Query
 from pydantic import ConfigDict, Field, SecretStr
 
 from tools_app import access, connections, database, governance, probes, sources
-from tools_app.accounts import MOST_SECRET, MOST_URL, SENDABLE, Account, ConnectionKind
+from tools_app.accounts import MOST_OPTION, MOST_SECRET, MOST_URL, SENDABLE, Account, ConnectionKind, OptionValue
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import Body, Reason, without_default
 from tools_app.api.errors import failures
 from tools_app.api.queries import Removal
 from tools_app.api.routing import StrictRouter
+from tools_app.context import Caller
 from tools_app.errors import ConflictError, NotFoundError
 from tools_app.models import Connection
 from tools_app.models.tools import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS
 from tools_app.reach import ENVIRONMENT
-from tools_app.tool import NAME, Caller
+from tools_app.tool import NAME
 
 router = StrictRouter(tags=["connections"])
 
@@ -41,6 +42,13 @@ Secret = Annotated[
         description="What proves who we are at the upstream. It can be set, and never be read",
         json_schema_extra=_written_only,
     ),
+]
+Options = Annotated[
+    dict[
+        Annotated[str, Field(min_length=1, max_length=64)],
+        bool | int | float | Annotated[str, Field(max_length=MOST_OPTION)] | None,
+    ],
+    Field(max_length=50, description="By name, as the pack declares them; null: its default. Others stay as they are"),
 ]
 TimeLimit = Annotated[int, Field(ge=MIN_TIMEOUT_MS, le=MAX_TIMEOUT_MS)]
 
@@ -63,6 +71,7 @@ class ConnectionItem(Shown):
     allow_http: bool
     timeout_ms: int | None
     enabled: bool
+    options: dict[str, OptionValue] = Field(description="What its pack lets you decide for it, all of it")
     fault: str | None = Field(description="Why nothing can be sent through it")
     health: ConnectionHealth | None = Field(description="null: it was not tested since it was set up")
     keys: int | None = Field(
@@ -86,6 +95,7 @@ class ConnectionChange(Body):
     )
     timeout_ms: TimeLimit | None = Field(default=None, description="Of each request; null: that of the call")
     enabled: bool = True
+    options: Options = Field(default={}, json_schema_extra=without_default)
     reason: Reason = ""
 
     def decided(self) -> dict[str, Any]:
@@ -234,6 +244,7 @@ def _of_environment(account: Account) -> dict[str, Any]:
         "allowHttp": account.allow_http,
         "timeoutMs": None,
         "enabled": True,
+        "options": dict(account.options),
         "fault": account.fault or None,
         "health": None,
         "keys": None,
@@ -254,6 +265,7 @@ def _stored(row: Any, kind: ConnectionKind | None) -> dict[str, Any]:
         "allowHttp": row.allow_http,
         "timeoutMs": row.timeout_ms,
         "enabled": row.enabled,
+        "options": dict(kind.settled(row.options)) if kind is not None else row.options,
         "fault": connections.fault(row, kind) or None,
         "health": health if row.healthy is not None else None,
         "keys": row.number_of_keys,

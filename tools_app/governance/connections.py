@@ -15,19 +15,20 @@ from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 
 from tools_app import connections, secrets, sources
-from tools_app.accounts import MOST_SECRET, is_sendable
+from tools_app.accounts import MOST_SECRET, OptionValue, is_sendable
 from tools_app.errors import ConfigurationError, ConflictError, NotFoundError, Problem, ValidationError, shortened
-from tools_app.models import Connection, IdempotencyKey, StoredAnswer
+from tools_app.models import Approval, Connection, IdempotencyKey, StoredAnswer
 from tools_app.models.audit import note
 from tools_app.reach import ENVIRONMENT
 
 # What can be decided about a connection, beside its name, its pack and its secret.
-CONNECTION: Final = ("url", "read_only", "allow_http", "timeout_ms", "enabled")
+CONNECTION: Final = ("url", "read_only", "allow_http", "timeout_ms", "enabled", "options")
 # What was found out about the old one says nothing about the new one.
 _WHERE: Final = {"url", "allow_http", "secret"}
 # Everything that is stored encrypted.
 SEALED: Final[tuple[tuple[type[Model], str], ...]] = (
     (Connection, "sealed"),
+    (Approval, "arguments"),
     (IdempotencyKey, "reply"),
     (StoredAnswer, "content"),
 )
@@ -172,12 +173,14 @@ def _decide(connection: Connection, secret: str, given: Mapping[str, Any]) -> di
     for part, value in given.items():
         if part not in CONNECTION:
             raise ValidationError(f"{part!r} is no part of a connection; known are {', '.join(CONNECTION)}")
+        if part == "options":
+            value = _options(connection, value)
         setattr(connection, part, value.strip() if isinstance(value, str) else value)
     _check(connection, before, new=new)
     changes = {
         part: [None if new else was, getattr(connection, part)]
         for part, was in before.items()
-        if (getattr(connection, part) is not None if new else getattr(connection, part) != was)
+        if (getattr(connection, part) not in (None, {}) if new else getattr(connection, part) != was)
     }
     if secret:
         connection.sealed = _sealed(secret)
@@ -187,6 +190,33 @@ def _decide(connection: Connection, secret: str, given: Mapping[str, Any]) -> di
     elif _origin(connection.url) != _origin(before["url"]):
         raise _wrong("secret", "Give the secret again: it would be sent to another place than it was set for")
     return {"pack": [None, connection.pack], **changes} if new else changes
+
+
+def _options(connection: Connection, given: Mapping[str, Any]) -> dict[str, OptionValue]:
+    """What was decided of the options that its pack declares. None gives one its default back; others stay.
+
+    Raises:
+        ValidationError
+    """
+    kind = connections.kinds(sources.registry()).get(connection.pack)
+    declared = {option.name: option for option in kind.options} if kind is not None else {}
+    decided = {name: value for name, value in connection.options.items() if name in declared or kind is None}
+    problems = []
+    for name, value in given.items():
+        path = f"/options/{shortened(name)}"
+        if name not in declared:
+            known = ", ".join(sorted(declared)) or "none"
+            problems.append(Problem(path, f"{shortened(name)!r} is no option of this connection; known are: {known}"))
+        elif value is None:
+            decided.pop(name, None)
+        else:
+            try:
+                decided[name] = declared[name].taken(value)
+            except ValueError as error:
+                problems.append(Problem(path, f"Invalid value for option {name}: {error}", str(error)))
+    if problems:
+        raise ValidationError(problems=problems)
+    return decided
 
 
 def _check(connection: Connection, before: Mapping[str, Any], *, new: bool) -> None:

@@ -35,6 +35,12 @@ class Connection(models.Model):
         help_text="Of each request. Empty: only that of the call.",
     )
     enabled = models.BooleanField(default=True, db_default=True, help_text="Off: every call through it is refused.")
+    options = models.JSONField(
+        default=dict,
+        blank=True,
+        db_default=models.Value({}, models.JSONField()),
+        help_text="Those that its pack declares.",
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     updated_at = models.DateTimeField(auto_now=True, db_default=Now())
     checked_at = models.DateTimeField(null=True, blank=True, editable=False)

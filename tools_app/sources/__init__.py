@@ -1,15 +1,23 @@
-"""Where tools come from. `registry()` is what this process has loaded; it loads once, at first use."""
+"""Where tools come from. `registry()` is what this process has loaded; it loads once, at first use.
+
+A process that has been told to `spare` itself leaves packs that need an account resting, until there is one.
+"""
 
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
+from tools_app import conf
 from tools_app.registry import Registry
 from tools_app.sources import python
+from tools_app.sources.directory import Directory
 
 _lock = threading.RLock()
 _registry: Registry | None = None
 _being_filled: Registry | None = None
+_sparing = False
+_directory = Directory(None)
 
 
 def registry() -> Registry:
@@ -22,15 +30,50 @@ def registry() -> Registry:
             if _registry is None:
                 _being_filled = Registry()
                 try:
-                    python.load(_being_filled)
+                    load(_being_filled)
                     _registry = _being_filled
                 finally:
                     _being_filled = None
     return _registry
 
 
+def load(registry: Registry) -> None:
+    """Fill a registry from everywhere."""
+    global _directory
+    folder = conf.value("TOOLHUB_TOOLS_DIR")
+    python.load(registry, sparing=_sparing)
+    _directory = Directory(Path(folder) if folder is not None else None)
+    _directory.load(registry)
+
+
+def look() -> bool:
+    """Take up what has changed in the tools directory. False: nothing has."""
+    return _directory.look(registry())
+
+
+def spare() -> None:
+    """Load no more than there is use for, in this process; said before the first use."""
+    global _sparing
+    _sparing = True
+
+
+def wake(pack: str) -> None:
+    """Load a pack that rests."""
+    with _lock:
+        python.wake(pack, registry())
+
+
+def whole() -> Registry:
+    """All tools that this process can have, for whoever compares them with what is remembered."""
+    with _lock:
+        found = registry()
+        for pack in found.resting:
+            python.wake(pack, found)
+        return found
+
+
 def forget() -> None:
     """Load anew at the next use. For tests."""
-    global _registry
+    global _registry, _sparing
     with _lock:
-        _registry = None
+        _registry, _sparing = None, False

@@ -1,4 +1,4 @@
-"""Tools written in Python: shipped packs, plugins, `tools.py` of Django apps, files in the tools directory.
+"""Tools written in Python and installed: shipped packs, plugins, `tools.py` of Django apps.
 
 A file that breaks, or a tool whose name is taken, disables only itself and is reported with its place. What comes
 first wins: shipped packs cannot be replaced by accident.
@@ -11,48 +11,65 @@ import importlib.util
 import inspect
 import logging
 import pkgutil
-import stat
-import sys
 import traceback
-from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 from types import ModuleType
 from typing import Final
 
 from django.apps import apps
 
-from tools_app import conf
+from tools_app import conf, dependencies
 from tools_app.errors import shortened
 from tools_app.offer import Offer
+from tools_app.pack import Pack
+from tools_app.places import shown_path
 from tools_app.redaction import redacted_text
 from tools_app.registry import LoadProblem, Origin, Registry
-from tools_app.tool import NAME, DefinitionError, Pack, Tool, shown_path
+from tools_app.tool import NAME, DefinitionError, Tool
 
 log = logging.getLogger("tools_app.sources")
 
 ENTRY_POINTS: Final = "toolhub.packs"
 FILE_MODULES: Final = "toolhub_tools"
 # What a file may do to us when it is imported. sys.exit() at its end must not end the hub.
-_BREAKAGES: Final = (Exception, SystemExit)
+BREAKAGES: Final = (Exception, SystemExit)
 
 
-def load(registry: Registry) -> None:
-    """Fill a registry from every Python source, in the order of precedence."""
+def load(registry: Registry, *, sparing: bool = False) -> None:
+    """Fill a registry from all that is installed, in the order of precedence.
+
+    `sparing` lets those shipped packs rest which need an account and declare their tools in modules of their own.
+    """
     for name in conf.value("TOOLHUB_PACKS"):
-        _take_package(name, Origin.SHIPPED, registry)
+        if sparing and (pack := _can_rest(name, registry)) is not None:
+            registry.rest(pack, name)
+        else:
+            _take_package(name, Origin.SHIPPED, registry)
     for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: (entry.name, entry.value)):
         _take_entry(entry, registry)
     for app in apps.get_app_configs():
         name = f"{app.name}.tools"
         if app.name != "tools_app" and _file_of(name):
             _take_package(name, Origin.APP, registry)
-    for module in _files(registry):
-        _take(module, Origin.FILE, registry)
-    _look_for_tools_of_offers(registry)
+
+
+def wake(pack: str, registry: Registry) -> None:
+    """Load a pack that rests, as if it had been loaded with the others."""
+    if module := registry.woken(pack):
+        _take_package(module, Origin.SHIPPED, registry)
+        report_loose_ends(registry)
 
 
 # ---- finding and importing
+
+
+def _can_rest(name: str, registry: Registry) -> Pack | None:
+    """The pack of a package whose other modules hold its tools, where those are of no use without an account."""
+    module = _imported(name, registry)
+    if module is None or not hasattr(module, "__path__"):
+        return None
+    packs = [thing for thing in vars(module).values() if isinstance(thing, Pack)]
+    return packs[0] if len(packs) == 1 and packs[0].connection is not None and not packs[0].tools else None
 
 
 def _take_package(name: str, origin: Origin, registry: Registry) -> None:
@@ -60,7 +77,7 @@ def _take_package(name: str, origin: Origin, registry: Registry) -> None:
     module = _imported(name, registry)
     if module is None:
         return
-    _take(module, origin, registry)
+    take(module, origin, registry)
     for found in pkgutil.iter_modules(getattr(module, "__path__", ()), f"{name}."):
         if not found.name.rpartition(".")[2].startswith("_"):
             _take_package(found.name, origin, registry)
@@ -69,9 +86,9 @@ def _take_package(name: str, origin: Origin, registry: Registry) -> None:
 def _imported(name: str, registry: Registry) -> ModuleType | None:
     try:
         return importlib.import_module(name)
-    except _BREAKAGES as error:
+    except BREAKAGES as error:
         path = _file_of(name)
-        _report(error, path, shown_path(path, name) or name, registry)
+        report(error, path, shown_path(path, name) or name, registry)
         return None
 
 
@@ -79,7 +96,7 @@ def _file_of(name: str) -> str:
     """The file of a module; empty where there is no such module."""
     try:
         spec = importlib.util.find_spec(name)
-    except _BREAKAGES:
+    except BREAKAGES:
         return ""
     return spec.origin or name if spec else ""
 
@@ -89,10 +106,10 @@ def _take_entry(entry: EntryPoint, registry: Registry) -> None:
         found = entry.load()
         if not isinstance(found, Pack | ModuleType):
             raise DefinitionError(f"must name a module or a Pack, not {type(found).__name__}")
-    except _BREAKAGES as error:
+    except BREAKAGES as error:
         path = _file_of(entry.module)
         place = shown_path(path, entry.module) or entry.module
-        _report(error, path, place, registry, about=f"entry point {entry.name} = {entry.value}: ")
+        report(error, path, place, registry, about=f"entry point {entry.name} = {entry.value}: ")
         return
     if isinstance(found, Pack):
         _take_pack(found, Origin.PLUGIN, registry)
@@ -100,52 +117,10 @@ def _take_entry(entry: EntryPoint, registry: Registry) -> None:
         _take_package(found.__name__, Origin.PLUGIN, registry)
 
 
-def _files(registry: Registry) -> Iterator[ModuleType]:
-    directory = conf.value("TOOLHUB_TOOLS_DIR")
-    if directory is None:
-        return
-    folder = Path(directory)
-    try:
-        if _open_to_all(folder, registry):
-            return
-        paths = sorted(path for path in folder.iterdir() if path.suffix == ".py" and not path.name.startswith("_"))
-    except OSError as error:
-        registry.report(LoadProblem(str(folder), f"TOOLHUB_TOOLS_DIR cannot be read ({error.strerror})"))
-        return
-    for path in paths:
-        if not _open_to_all(path, registry) and (module := _executed(path, registry)):
-            yield module
-
-
-def _open_to_all(path: Path, registry: Registry) -> bool:
-    """Whoever can write these files can do anything that the hub can."""
-    if not path.stat().st_mode & stat.S_IWOTH:
-        return False
-    reason = "can be written by everybody on this machine and is therefore not loaded; run `chmod o-w` on it"
-    registry.report(LoadProblem(str(path), reason))
-    return True
-
-
-def _executed(path: Path, registry: Registry) -> ModuleType | None:
-    name = f"{FILE_MODULES}.{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        return None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except _BREAKAGES as error:
-        sys.modules.pop(name, None)
-        _report(error, str(path), str(path), registry)
-        return None
-    return module
-
-
 # ---- registering what was found
 
 
-def _take(module: ModuleType, origin: Origin, registry: Registry) -> None:
+def take(module: ModuleType, origin: Origin, registry: Registry) -> None:
     """Register what a module declares: its packs, bare tools and Tool classes."""
     packs: list[Pack] = []
     bare: list[Tool | Offer] = []
@@ -157,8 +132,8 @@ def _take(module: ModuleType, origin: Origin, registry: Registry) -> None:
                 bare.append(thing)
             elif _declares(module, thing) and not _is_taken(thing, registry):
                 bare.append(thing())
-        except _BREAKAGES as error:
-            _report(error, "", f"{module.__name__}.{name}", registry)
+        except BREAKAGES as error:
+            report(error, "", f"{module.__name__}.{name}", registry)
     for pack in packs:
         _take_pack(pack, origin, registry)
     for one in bare:
@@ -194,7 +169,7 @@ def _pack_name(module: ModuleType) -> str:
 
 def _take_pack(pack: Pack, origin: Origin, registry: Registry) -> None:
     for error in pack.broken:
-        _report(error, "", pack.name, registry)
+        report(error, "", pack.name, registry)
     for tool in pack.tools:
         _add(tool, origin, registry, pack.name)
     for offer in pack.offers:
@@ -205,32 +180,62 @@ def _add(tool: Tool, origin: Origin, registry: Registry, pack: str) -> None:
     known = registry.get(tool.name)
     if known is not None and known.tool is tool:
         return  # several modules may hold the same pack or tool
+    if origin is Origin.SHIPPED:
+        _make_way(tool, registry)
     try:
         registry.add(tool, origin, pack=pack)
     except DefinitionError as error:
-        _report(error, "", tool.name, registry, tool=tool.name)
+        report(error, "", tool.name, registry, tool=tool.name)
+
+
+def _make_way(tool: Tool, registry: Registry) -> None:
+    """What ships comes first, also where it comes later because its pack has been resting."""
+    for name in (tool.name, *tool.aliases):
+        taken = registry.get(name)
+        if taken is not None and taken.origin is not Origin.SHIPPED:
+            registry.remove(taken.tool.name)
+            there = f" at {tool.place}" if tool.place else ""
+            reason = f'Tool "{name}" is already registered{there}'
+            report(DefinitionError(reason, taken.tool.place), "", name, registry, tool=taken.tool.name)
 
 
 def _offer(offer: Offer, registry: Registry, pack: str) -> None:
     try:
         registry.offer(offer, pack=pack)
     except DefinitionError as error:
-        _report(error, "", offer.key, registry)
+        report(error, "", offer.key, registry)
 
 
-def _look_for_tools_of_offers(registry: Registry) -> None:
-    """A prompt that names a tool which is not there would be offered to nobody, and nobody would know why."""
+def report_loose_ends(registry: Registry) -> None:
+    """Say of what was loaded what is only seen when all is there.
+
+    A prompt that names a tool which is not there would be offered to nobody, and nobody would know why. Tools that need
+    each other can never be called.
+    """
+    if registry.resting:
+        return  # What is missing may be among theirs.
     for offer, _ in registry.offers:
         if missing := [name for name in offer.tools if name not in registry]:
             reason = f"{offer.kind} {offer.key} needs tools that are not there: {', '.join(missing)}"
-            _report(DefinitionError(reason, offer.place), "", offer.key, registry)
+            report(DefinitionError(reason, offer.place), "", offer.key, registry)
+    needs = {loaded.tool.folded_name: loaded.tool.required for loaded in registry}
+    for names in dependencies.cycles(needs):
+        if (loaded := registry.get(names[0])) is not None:
+            report(DefinitionError(dependencies.circle(names), loaded.tool.place), "", names[0], registry)
 
 
 # ---- telling what went wrong
 
 
-def _report(
-    error: BaseException, path: str, place: str, registry: Registry, *, tool: str = "", about: str = ""
+def report(
+    error: BaseException,
+    path: str,
+    place: str,
+    registry: Registry,
+    *,
+    tool: str = "",
+    about: str = "",
+    after: str = "",
 ) -> None:
     """Remember and log what could not be loaded. `path` is the file, `place` how people are shown where it is."""
     ours = isinstance(error, DefinitionError)
@@ -238,9 +243,8 @@ def _report(
         place = error.place or place
     elif line := _line_in(error, path):
         place = f"{place}:{line}"
-    problem = LoadProblem(place, about + _reason(error), tool)
-    if problem not in registry.problems:
-        registry.report(problem)
+    problem = LoadProblem(place, about + _reason(error) + after, tool)
+    if registry.report(problem):
         log.error("cannot load %s", problem, exc_info=None if ours else error)
 
 

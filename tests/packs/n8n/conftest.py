@@ -11,9 +11,9 @@ import pytest
 from tests.packs.n8n.fake import KEY, N8n
 from tests.support.tools import Hub
 from tools_app import access, engine
+from tools_app.context import Caller
 from tools_app.errors import ToolError
 from tools_app.packs.n8n import changes, executions, files, pack, workflows  # noqa: F401 - these declare the tools
-from tools_app.tool import Caller
 
 
 class Ask:

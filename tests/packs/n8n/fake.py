@@ -59,6 +59,8 @@ class N8n:
         self.delay = 0.0
         # What the next requests are answered, whatever they are.
         self.failing: tuple[int, bytes, str] | None = None
+        # What the next deletions end with, and whether they were made all the same.
+        self.failing_deletes: list[tuple[int, bool]] = []
         self._refusals = recorded("refusals", line)
         # n8n 2 takes a moment to switch one off after it has said that it has.
         self._unpublishing: set[str] = set()
@@ -206,6 +208,11 @@ class N8n:
 
     def _delete(self, one: str) -> dict[str, Any]:
         workflow = self._workflow(one, "workflow_delete_again")
+        if self.failing_deletes:
+            status, done = self.failing_deletes.pop(0)
+            if done:
+                del self.workflows[one]
+            raise Refuses(status, {"message": "Internal server error"})
         if workflow["active"] and self.line == "2":
             raise self._no("workflow_delete_active")
         if one in self._unpublishing:

@@ -168,6 +168,25 @@ class TestDeleting:
         assert ask("delete_workflow", id=one)["id"] == one
         assert n8n.asked().count(f"DELETE /workflows/{one}") == 3
 
+    def test_a_failure_of_n8n_is_looked_into(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        n8n.failing_deletes = [(500, False), (409, False)]
+        assert ask("delete_workflow", id=one)["id"] == one
+        assert n8n.asked().count(f"DELETE /workflows/{one}") == 3
+        other = made(n8n)
+        n8n.failing_deletes = [(500, True)]
+        assert ask("delete_workflow", id=other)["id"] == other
+        assert n8n.asked().count(f"DELETE /workflows/{other}") == 1
+
+    def test_what_does_not_pass_is_told_at_once(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        n8n.failing_deletes = [(403, False)]
+        assert ask.error("delete_workflow", id=one).context["statusCode"] == 403
+        ask("activate_workflow", id=one)
+        n8n.failing_deletes = [(500, False)]
+        assert ask.error("delete_workflow", id=one).context["statusCode"] == 500
+        assert n8n.asked().count(f"DELETE /workflows/{one}") == 2
+
 
 class TestExecutions:
     def test_again(self, ask: Ask, n8n: N8n) -> None:

@@ -12,11 +12,11 @@ from tests.packs.redmine.office import TOOLS, read
 from tests.support.redmine import FakeRedmine
 from tests.support.tools import Hub
 from tools_app import catalog, engine, governance
+from tools_app.context import Caller
 from tools_app.errors import AuthorizationError, ToolDisabledError, ToolError
 from tools_app.mcp_server import results
 from tools_app.models import Call
 from tools_app.reach import Reach
-from tools_app.tool import Caller
 
 ALL = frozenset({"tools:list", "tools:read", "tools:execute"})
 ANN = {"login": "ann", "firstname": "Ann", "lastname": "Lee", "mail": "ann@example.org", "password": "Quite-long-1"}
@@ -111,10 +111,23 @@ class TestOperators:
         with pytest.raises(AuthorizationError, match="user administration is off for the connection environment"):
             called("create_user", caller("admin:*"), **ANN)
         monkeypatch.setenv("REDMINE_USER_ADMINISTRATION", "environment")
+        catalog.forget()
         with pytest.raises(AuthorizationError, match=r"requires scope admin:\*"):
             called("create_user", **ANN)
         assert [seen for seen in redmine.requests if seen.method != "GET"] == []
         assert called("create_user", caller("admin:*"), **ANN).answer.value["response"]["status"] == "success"
+
+    def test_allow_it_by_an_option_of_each_connection(self, tracker: Hub, redmine: FakeRedmine) -> None:
+        for name in ("hr", "desk"):
+            governance.create_connection(name, "redmine", url=redmine.url, secret="key-of-admin", actor="t")
+        by = caller("admin:*", connections=frozenset({"hr", "desk"}))
+        with pytest.raises(AuthorizationError, match="user administration is off for the connection hr"):
+            called("create_user", by, connection="hr", **ANN)
+        governance.change_connection("hr", options={"user_administration": True}, actor="t")
+        made = called("create_user", by, connection="hr", **ANN)
+        assert made.answer.value["response"]["status"] == "success"
+        with pytest.raises(AuthorizationError, match="is off for the connection desk"):
+            called("create_user", by, connection="desk", **ANN)
 
     def test_never_see_a_password_or_a_key(
         self, tracker: Hub, redmine: FakeRedmine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

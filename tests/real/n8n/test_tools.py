@@ -29,7 +29,7 @@ HOOKED = (
     *("error_code", "error_stop", "branches", "empty", "long", "binary", "continue_last"),
     *("timeout", "waiting"),
 )
-BY_HAND = ("chain", "loop")
+BY_HAND = ("chain", "loop", "wide")
 VARYING = {
     *("id", "executionId", "workflowId", "startedAt", "stoppedAt", "duration"),
     *("executionTime", "startTime", "endTime", "_guidance", "lookAt"),

@@ -5,15 +5,17 @@ Facts about n8n that its documentation leaves out, and that decide how this pack
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
 from tools_app.accounts import ConnectionKind
 from tools_app.errors import ApiError, NotFoundError, ToolError
-from tools_app.http import Refused
+from tools_app.pack import Pack
 from tools_app.signatures import Says
-from tools_app.tool import Pack
+
+if TYPE_CHECKING:
+    from tools_app.http import Refused
 
 
 def explained(refused: Refused) -> ToolError | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from tools_app.errors import ApiError
+from tools_app.context import Context
+from tools_app.errors import ApiError, NotFoundError, ToolError
+from tools_app.examples import Example
 from tools_app.packs.n8n import WorkflowId, drafts, pack
 from tools_app.packs.n8n.drafts import Connections, Name, Nodes, Settings
 from tools_app.packs.n8n.refusals import in_its_words
@@ -14,11 +16,13 @@ from tools_app.packs.n8n.runs import mapped
 from tools_app.packs.n8n.summary import quoted
 from tools_app.packs.n8n.workflows import brief, fetched, whole
 from tools_app.signatures import Says
-from tools_app.tool import Context, Example, Hints
+from tools_app.tool import Hints
 
 _TAGS: Final = ("n8n", "workflow", "write")
-# n8n 2 goes on with switching a workflow off after it has said that it has, and deletes it only then.
+# n8n 2 goes on with switching a workflow off after it has said that it has. Until then it refuses to delete it, or
+# fails to. In seconds:
 _UNPUBLISHING: Final = (0.2, 0.5, 1.0, 2.0, 4.0)
+_PASSING: Final = frozenset({409, 500})
 
 CHANGED: Final[dict[str, Any]] = {
     "type": "object",
@@ -162,21 +166,31 @@ async def update_workflow(
 )
 async def delete_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, Any]:
     """Delete a workflow for good."""
-    for wait in _UNPUBLISHING:
+    for wait in (*_UNPUBLISHING, None):
         try:
-            await _delete(ctx, workflow_id)
+            await ctx.http.delete("workflows", workflow_id, operation="delete workflow", resource="Workflow")
             break
         except ApiError as error:
-            if "still being unpublished" not in error.context.get("errorDetails", ""):
+            if error.context.get("statusCode") not in _PASSING:
                 raise
-            await asyncio.sleep(wait)
-    else:
-        await _delete(ctx, workflow_id)
+            found = await _found(ctx, workflow_id)
+            if found == "gone":
+                break
+            if found != "off" or wait is None:
+                raise
+        await asyncio.sleep(wait)
     return {"id": workflow_id}
 
 
-async def _delete(ctx: Context, workflow_id: str) -> None:
-    await ctx.http.delete("workflows", workflow_id, operation="delete workflow", resource="Workflow")
+async def _found(ctx: Context, workflow_id: str) -> Literal["gone", "off", "on or unknown"]:
+    """How a workflow is that n8n would not delete. What is off it will, whatever reason it gave."""
+    try:
+        found = await ctx.http.get("workflows", workflow_id, operation="get workflow", resource="Workflow")
+    except NotFoundError:
+        return "gone"
+    except ToolError:
+        return "on or unknown"
+    return "off" if mapped(found).get("active") is False else "on or unknown"
 
 
 # ---- on and off

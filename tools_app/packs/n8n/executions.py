@@ -7,7 +7,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from tools_app.context import Context
 from tools_app.errors import ApiError, NotFoundError, UpstreamInvalidResponseError
+from tools_app.examples import Example
 from tools_app.http.bodies import TooLarge
 from tools_app.packs.n8n import ExecutionId, explanation, node_data, pack, summary
 from tools_app.packs.n8n.refusals import in_its_words
@@ -15,7 +17,7 @@ from tools_app.packs.n8n.runs import Execution, listed, mapped
 from tools_app.packs.n8n.sizes import words
 from tools_app.packs.n8n.summary import quoted
 from tools_app.signatures import Says
-from tools_app.tool import Context, Example, Hints
+from tools_app.tool import Hints
 
 _READS: Final = Hints(read_only=True)
 _TAGS: Final = ("n8n", "execution")

@@ -10,6 +10,8 @@ from tools_app.packs.n8n.sizes import SUMMARY, size, words
 MOST_NODES: Final = 20
 _MOST_NAME: Final = 240
 _MOST_TYPE: Final = 120
+# Room to say how many there are.
+_TOTAL: Final = 40
 
 ADVICE: Final = "Use get_execution_by_node tool to fetch detailed data for a specific node"
 
@@ -20,9 +22,9 @@ OUTPUT: Final[dict[str, Any]] = {
         "workflowId": {"type": "string"},
         "workflowName": {"type": "string"},
         "status": {"enum": ["success", "error", "waiting", "running", "canceled"]},
-        "startedAt": {"type": ["string", "null"]},
-        "stoppedAt": {"type": ["string", "null"]},
-        "duration": {"type": ["integer", "null"], "description": "Milliseconds"},
+        "startedAt": {"type": "string"},
+        "stoppedAt": {"type": "string"},
+        "duration": {"type": "integer", "description": "Milliseconds"},
         "statistics": {
             "type": "object",
             "properties": {
@@ -41,7 +43,7 @@ OUTPUT: Final[dict[str, Any]] = {
                 },
             },
         },
-        "availableNodesTotal": {"type": "integer"},
+        "availableNodesTotal": {"type": "integer", "description": "Where more ran than are listed"},
         "_guidance": {"type": "object"},
     },
     "required": ["id", "workflowId", "workflowName", "status", "statistics", "availableNodes", "_guidance"],
@@ -49,7 +51,10 @@ OUTPUT: Final[dict[str, Any]] = {
 
 
 def summary(execution: Execution) -> dict[str, Any]:
-    """Failed nodes come first, then the others as they ran; as many as fit, and twenty at most."""
+    """Failed nodes come first, then the others as they ran; as many as fit, and twenty at most.
+
+    What n8n does not know is left out, as in the documents: most executions are small, and every word counts.
+    """
     executed = len(execution.runs)
     failed = sum(execution.outcome(node) == "error" for node in execution.runs)
     told: dict[str, Any] = {
@@ -57,9 +62,7 @@ def summary(execution: Execution) -> dict[str, Any]:
         "workflowId": words(execution.workflow_id, 100),
         "workflowName": words(execution.workflow_name, _MOST_NAME),
         "status": execution.status,
-        "startedAt": execution.told.get("startedAt"),
-        "stoppedAt": execution.told.get("stoppedAt"),
-        "duration": execution.duration,
+        **_times(execution),
         "statistics": {
             "totalNodes": max(len(execution.nodes), executed),
             "executedNodes": executed,
@@ -68,19 +71,26 @@ def summary(execution: Execution) -> dict[str, Any]:
             "totalItemsProcessed": sum(run.items for run in execution.steps),
         },
         "availableNodes": [],
-        "availableNodesTotal": executed,
         "_guidance": {},
     }
     nodes = _nodes(execution)
     told["_guidance"] = _guidance(execution, nodes)
-    left = SUMMARY - size(told)
+    left = SUMMARY - size(told) - _TOTAL
     for node in nodes:
         if len(told["availableNodes"]) == MOST_NODES:
             break
         if (needed := size(node) + 1) <= left:
             told["availableNodes"].append(node)
             left -= needed
+    if len(told["availableNodes"]) < executed:
+        told["availableNodesTotal"] = executed
     return told
+
+
+def _times(execution: Execution) -> dict[str, Any]:
+    told = {name: execution.told.get(name) for name in ("startedAt", "stoppedAt")}
+    known: dict[str, Any] = {name: value for name, value in told.items() if isinstance(value, str)}
+    return known | ({"duration": execution.duration} if execution.duration is not None else {})
 
 
 def _nodes(execution: Execution) -> list[dict[str, str]]:
@@ -104,7 +114,7 @@ def _guidance(execution: Execution, nodes: list[dict[str, str]]) -> dict[str, st
         example = f"explain_execution(id: {quoted(execution.id)})"
         return {"message": f"{said} explain_execution says what is known.".lstrip(), "example": example}
     example = f"get_execution_by_node(id: {quoted(execution.id)}, nodeName: {quoted(short)})"
-    why = "" if execution.status == "success" else ". explain_execution says why it ended as it did"
+    why = "" if execution.status == "success" else "; explain_execution says why"
     return {"message": f"{said} {ADVICE}{why}".lstrip(), "example": example}
 
 

@@ -7,13 +7,15 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from tools_app.context import Context
 from tools_app.errors import NotFoundError, UpstreamInvalidResponseError
+from tools_app.examples import Example
 from tools_app.packs.n8n import Id, WorkflowId, pack
 from tools_app.packs.n8n.runs import MAIN, STICKY_NOTE, listed, mapped
 from tools_app.packs.n8n.sizes import ANSWER, fitted, size, words
 from tools_app.packs.n8n.summary import quoted
 from tools_app.signatures import Says
-from tools_app.tool import Context, Example, Hints
+from tools_app.tool import Hints
 
 _READS: Final = Hints(read_only=True)
 _TAGS: Final = ("n8n", "workflow")

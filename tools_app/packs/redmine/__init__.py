@@ -15,11 +15,15 @@ https://www.redmine.org/projects/redmine/wiki/Rest_api
 
 from __future__ import annotations
 
-from tools_app.accounts import ConnectionKind
+from tools_app.accounts import ConnectionKind, ConnectionOption
+from tools_app.pack import Pack, TextForm
 from tools_app.packs.redmine.refusals import explained
 from tools_app.packs.redmine.xml import document
-from tools_app.tool import Pack, TextForm
 
+USER_ADMINISTRATION = ConnectionOption(
+    "user_administration",
+    "Whether users of this Redmine may be created, changed and deleted, by administrators of the hub.",
+)
 REDMINE = ConnectionKind(
     "Redmine",
     url_variable="REDMINE_HOST",
@@ -29,6 +33,7 @@ REDMINE = ConnectionKind(
     probe="/users/current.json",
     suffix=".json",
     explain=explained,
+    options=(USER_ADMINISTRATION,),
 )
 
 pack = Pack(

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tools_app.context import Context
 from tools_app.errors import ApiError, ToolError, UpstreamInvalidResponseError
 from tools_app.packs.redmine.lookups import remembered
 from tools_app.packs.redmine.shapes import shown
 from tools_app.schemas import Schema
-from tools_app.tool import Context
 
 # For so long an account is what it was.
 _TRUSTED_SECONDS: Final = 300.0

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
+from tools_app.signatures import OrNumber
+
 _FILTERED_DATE: Final = re.compile(r"(>=|<=|><)?([^|]+)(?:\|([^|]+))?")
 _DATES: Final = "a date, or one behind >= or <=, or two as ><2026-01-01|2026-01-31"
 
@@ -54,7 +56,8 @@ def _positive(given: str) -> str:
 
 
 Id = Annotated[int, Field(ge=1, lt=2**31)]
-Name = Annotated[str, Field(min_length=1, max_length=255, pattern=r"\S"), AfterValidator(_positive)]
+# An id, as a number or in digits, or a name.
+Name = Annotated[str, Field(min_length=1, max_length=255, pattern=r"\S"), OrNumber(), AfterValidator(_positive)]
 Day = Annotated[
     str,
     Field(json_schema_extra={"format": "date"}),

@@ -6,7 +6,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tools_app.context import Context
 from tools_app.errors import InvalidArgumentsError, Problem
+from tools_app.examples import Example
 from tools_app.packs.redmine import account, lookups, pack, shapes, writing
 from tools_app.packs.redmine.arguments import (
     CustomValues,
@@ -20,7 +22,7 @@ from tools_app.packs.redmine.arguments import (
     Offset,
     given,
 )
-from tools_app.tool import Context, Example, Hints, Tool
+from tools_app.tool import Hints, Tool
 
 ISSUE: Final = writing.Noun("issue", "issues", "Issue", shapes.ISSUE, include="journals,watchers,allowed_statuses")
 _TAGS: Final = ("redmine", "issues")

@@ -6,11 +6,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from tools_app.context import Context
 from tools_app.errors import ApiError
+from tools_app.examples import Example
 from tools_app.packs.redmine import account, lookups, pack, shapes
 from tools_app.packs.redmine.arguments import Id, Name
 from tools_app.schemas import Schema
-from tools_app.tool import Context, Example, Hints
+from tools_app.tool import Hints
 
 _TAGS: Final = ("redmine", "lists")
 _READS: Final = Hints(read_only=True)

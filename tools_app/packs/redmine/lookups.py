@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tools_app.context import Context
 from tools_app.errors import InvalidArgumentsError, Problem, ToolError, shortened
-from tools_app.tool import Context
 
 _SECONDS: Final = 60.0
 _MOST_KEPT: Final = 500

@@ -6,10 +6,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from tools_app.context import Context
 from tools_app.errors import InvalidArgumentsError, Problem
+from tools_app.examples import Example
 from tools_app.packs.redmine import account, lookups, pack, shapes, writing
 from tools_app.packs.redmine.arguments import Id, Limit, Name, Offset, ProjectInclude, given
-from tools_app.tool import Context, Example, Hints
+from tools_app.tool import Hints
 
 _STATUSES: Final = {1: "active", 5: "closed", 9: "archived", 10: "scheduled for deletion"}
 _TAGS: Final = ("redmine", "projects")

@@ -6,9 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from tools_app.context import Context
+from tools_app.examples import Example
 from tools_app.packs.redmine import account, lookups, pack, shapes
 from tools_app.packs.redmine.arguments import Limit, Name, Offset, given
-from tools_app.tool import Context, Example, Hints
+from tools_app.tool import Hints
 
 
 @pack.tool(

@@ -1,23 +1,22 @@
 """Users. https://www.redmine.org/projects/redmine/wiki/Rest_Users
 
-Changing users is off. `REDMINE_USER_ADMINISTRATION` names the connections through which it is allowed, and then only
-administrators of the hub may do it.
+Changing users is off. An option of the connection allows it, and then only administrators of the hub may do it.
 """
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from tools_app.context import Context
 from tools_app.errors import AuthorizationError, InvalidArgumentsError, Problem
-from tools_app.packs.redmine import account, pack, shapes, writing
+from tools_app.examples import Example
+from tools_app.packs.redmine import USER_ADMINISTRATION, account, pack, shapes, writing
 from tools_app.packs.redmine.arguments import Id, Limit, Offset, UserInclude, given
 from tools_app.reach import ENVIRONMENT
-from tools_app.tool import Context, Example, Hints
+from tools_app.tool import Hints
 
-VARIABLE: Final = "REDMINE_USER_ADMINISTRATION"
 _STATUSES: Final = {0: "anonymous", 1: "active", 2: "registered", 3: "locked"}
 _TAGS: Final = ("redmine", "users")
 _WRITES: Final = (*_TAGS, "write", "admin")
@@ -197,11 +196,12 @@ async def delete_user(ctx: Context, id: _User) -> dict[str, Any]:
 
 def _check_allowed(ctx: Context) -> None:
     """Raises: AuthorizationError: users may not be changed through this connection, or not by this caller."""
-    connection = ctx.connection or ENVIRONMENT
-    if connection not in {name.strip() for name in os.environ.get(VARIABLE, "").split(",")}:
+    if not ctx.options.get(USER_ADMINISTRATION.name):
+        connection = ctx.connection or ENVIRONMENT
+        where = "in the environment of the hub" if connection == ENVIRONMENT else "at the connection, in the admin"
         raise AuthorizationError(
             f"Permission denied: user administration is off for the connection {connection}",
-            next_step=f"An operator can allow it by naming the connection in {VARIABLE}.",
+            next_step=f"An administrator of this hub can switch its option {USER_ADMINISTRATION.name} on, {where}.",
         )
     # The local process is whoever runs the hub on this machine.
     if ctx.caller.kind != "local" and not ctx.caller.may("admin:*"):

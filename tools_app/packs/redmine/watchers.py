@@ -6,10 +6,12 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from tools_app.context import Context
 from tools_app.errors import ToolError, UpstreamValidationError
+from tools_app.examples import Example
 from tools_app.packs.redmine import account, pack, shapes, writing
 from tools_app.packs.redmine.arguments import Id
-from tools_app.tool import Context, Example, Hints
+from tools_app.tool import Hints
 
 _TAGS: Final = ("redmine", "issues", "write")
 _Issue = Annotated[Id, Field(description="The number of the issue.")]

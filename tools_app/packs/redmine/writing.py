@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from tools_app.context import Context
 from tools_app.errors import ToolError, UpstreamValidationError, shortened
 from tools_app.packs.redmine import account
 from tools_app.packs.redmine.shapes import shown
 from tools_app.schemas import Schema
-from tools_app.tool import Context
 
 # What Redmine never shows again.
 _UNSEEN: Final = frozenset(

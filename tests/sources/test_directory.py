@@ -1,0 +1,297 @@
+"""The tools directory while the hub runs: what is changed, added or removed, and what an editor does in between."""
+
+from __future__ import annotations
+
+import gc
+import linecache
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools_app.registry import Origin, Registry
+from tools_app.sources.directory import Directory
+from tools_app.tool import Tool, tool
+
+TOOL = '''
+from toolhub import tool
+
+@tool
+def {name}() -> str:
+    """Say {words}."""
+    return "{words}"
+'''
+RESOURCE = '''
+from toolhub import resource
+
+@resource("notes://{words}")
+def note() -> str:
+    """A note."""
+    return "{words}"
+'''
+
+
+class Folder:
+    """A tools directory, and a process that looks at it when it is told to."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.registry = Registry()
+        self.directory = Directory(path)
+        self._clock = 1_700_000_000
+
+    def write(self, file: str, text: str = TOOL, **names: str) -> Path:
+        path = self.path / file
+        for key, value in names.items():
+            text = text.replace("{" + key + "}", value)
+        path.write_text(text)
+        path.chmod(0o644)
+        # Every write has a time of its own, however coarse those of this file system are.
+        self._clock += 1
+        os.utime(path, (self._clock, self._clock))
+        return path
+
+    def load(self) -> None:
+        self.directory.load(self.registry)
+
+    def look(self) -> bool:
+        """Twice: a change counts once it has stood still."""
+        return self.directory.look(self.registry) | self.directory.look(self.registry)
+
+    @property
+    def names(self) -> list[str]:
+        return [loaded.tool.name for loaded in self.registry]
+
+    @property
+    def problems(self) -> list[str]:
+        return [str(problem).removeprefix(f"{self.path}/") for problem in self.registry.problems]
+
+    def tool(self, name: str) -> Tool:
+        loaded = self.registry.get(name)
+        assert loaded is not None
+        return loaded.tool
+
+    def says(self, name: str) -> str:
+        answer: str = self.tool(name).run(None, {})  # type: ignore[arg-type]
+        return answer
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    before = set(sys.modules)
+    path = tmp_path / "tools"
+    path.mkdir(mode=0o755)
+    yield Folder(path)
+    for name in set(sys.modules) - before:
+        if name.startswith("toolhub_tools."):
+            del sys.modules[name]
+
+
+def test_a_changed_file_is_taken_up(folder: Folder) -> None:
+    folder.write("a.py", name="greet", words="hello")
+    folder.load()
+    assert not folder.look()
+    folder.write("a.py", name="greet", words="howdy")
+    assert folder.look()
+    assert folder.says("greet") == "howdy"
+    assert folder.tool("greet").description == "Say howdy."
+    assert sys.modules["toolhub_tools.a"].greet is folder.tool("greet")
+    assert not folder.look()
+
+
+def test_two_edits_of_one_size_within_a_second_are_told_apart(folder: Folder) -> None:
+    path = folder.write("a.py", name="greet", words="hello")
+    folder.load()
+    moment = path.stat().st_mtime_ns
+    path.write_text(path.read_text().replace("hello", "howdy"))
+    os.utime(path, ns=(moment + 1, moment + 1))
+    folder.look()
+    assert folder.says("greet") == "howdy"
+
+
+def test_files_come_and_go(folder: Folder) -> None:
+    first = folder.write("a.py", name="first", words="1")
+    folder.load()
+    folder.write("b.py", name="second", words="2")
+    folder.look()
+    assert folder.names == ["first", "second"]
+    first.unlink()
+    folder.look()
+    assert folder.names == ["second"]
+    assert "toolhub_tools.a" not in sys.modules
+
+
+def test_a_file_that_is_still_being_written_changes_nothing(folder: Folder) -> None:
+    path = folder.write("a.py", name="greet", words="hello")
+    folder.load()
+    for part in ("", "from toolhub imp", "from toolhub import tool\n\n@tool\ndef greet() -> str:\n"):
+        folder.write("a.py", part)
+        assert not folder.directory.look(folder.registry)
+    path.unlink()  # Some editors put a new file in the place of the old one.
+    assert not folder.directory.look(folder.registry)
+    folder.write("a.py", name="greet", words="howdy")
+    assert not folder.directory.look(folder.registry)
+    assert folder.says("greet") == "hello"
+    assert folder.problems == []
+    assert folder.directory.look(folder.registry)
+    assert folder.says("greet") == "howdy"
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        ("x = 1\ndef greet(:\n", "a.py:2: SyntaxError: invalid syntax"),
+        ("\n\n1/0\n", "a.py:3: ZeroDivisionError: division by zero"),
+        ("raise SystemExit(1)\n", "a.py:1: SystemExit: 1"),
+        ("x = '\0'\n", "a.py: SyntaxError: source code string cannot contain null bytes"),
+    ],
+    ids=["syntax", "error", "exit", "null"],
+)
+def test_an_edit_that_fails_keeps_what_was_loaded(
+    folder: Folder, caplog: pytest.LogCaptureFixture, broken: str, told: str
+) -> None:
+    folder.write("a.py", name="greet", words="hello")
+    folder.write("b.py", name="other", words="2")
+    folder.load()
+    folder.write("a.py", broken)
+    folder.write("b.py", name="other", words="3")
+    folder.look()
+    assert (folder.says("greet"), folder.says("other")) == ("hello", "3")
+    (problem,) = folder.problems
+    assert problem.startswith(told)
+    assert problem.endswith("(what was loaded of it before stays in use)")
+    assert sum(record.name == "tools_app.sources" for record in caplog.records) == 1
+    folder.write("b.py", name="other", words="4")
+    folder.look()
+    assert sum(record.name == "tools_app.sources" for record in caplog.records) == 1, "what is no news is not repeated"
+    folder.write("a.py", name="greet", words="mended")
+    folder.look()
+    assert folder.says("greet") == "mended"
+    assert folder.problems == []
+
+
+def test_a_file_that_was_broken_from_the_start_comes_when_it_is_mended(folder: Folder) -> None:
+    folder.write("a.py", "1/0")
+    folder.load()
+    assert folder.names == []
+    assert folder.problems == ["a.py:1: ZeroDivisionError: division by zero"]
+    folder.write("a.py", name="greet", words="hello")
+    folder.look()
+    assert (folder.names, folder.problems) == (["greet"], [])
+
+
+def test_a_tool_that_cannot_be_used_is_told_and_the_others_of_its_file_come(folder: Folder) -> None:
+    folder.write(
+        "a.py", TOOL + "\nfrom toolhub import Pack\npack = Pack('p')\n@pack.tool\ndef bad(x): ...\n", name="greet"
+    )
+    folder.load()
+    assert folder.names == ["greet"]
+    assert "parameter 'x' has no annotation" in folder.problems[0]
+
+
+def test_who_comes_first_is_the_same_as_after_a_fresh_start(folder: Folder) -> None:
+    folder.write("b.py", name="greet", words="of b")
+    folder.load()
+    folder.write("a.py", name="greet", words="of a")
+    folder.look()
+    assert folder.says("greet") == "of a"
+    assert folder.problems == [f'b.py:4: Tool "greet" is already registered at {folder.path}/a.py:4']
+    (folder.path / "a.py").unlink()
+    folder.look()
+    assert folder.says("greet") == "of b"
+    assert folder.problems == []
+
+
+def test_what_did_not_come_from_the_directory_stays(folder: Folder) -> None:
+    @tool
+    def mine() -> str:
+        """Mine."""
+        return "mine"
+
+    folder.registry.add(mine)
+    folder.write("a.py", name="greet", words="hello")
+    folder.load()
+    folder.write("a.py", name="mine", words="yours")
+    folder.look()
+    assert folder.tool("mine") is mine
+    assert [(loaded.tool.name, loaded.origin) for loaded in folder.registry] == [("mine", Origin.CODE)]
+    assert 'Tool "mine" is already registered' in folder.problems[0]
+
+
+def test_prompts_and_resources_follow_their_file(folder: Folder) -> None:
+    folder.write("a.py", RESOURCE, words="one")
+    folder.load()
+    folder.write("a.py", RESOURCE, words="two")
+    folder.look()
+    assert [offer.key for offer, _ in folder.registry.offers] == ["notes://two"]
+    (folder.path / "a.py").unlink()
+    folder.look()
+    assert folder.registry.offers == []
+
+
+def test_tests_beside_tools_are_no_tools(folder: Folder) -> None:
+    for name in ("test_a.py", "conftest.py", "_shared.py", ".#a.py", "notes.txt"):
+        folder.write(name, "1/0")
+    folder.write("testing.py", name="greet", words="hello")
+    folder.load()
+    assert (folder.names, folder.problems) == (["greet"], [])
+
+
+def test_a_file_that_everybody_may_write_is_not_loaded_again(folder: Folder) -> None:
+    path = folder.write("a.py", name="greet", words="hello")
+    folder.load()
+    folder.write("a.py", name="greet", words="howdy").chmod(0o666)
+    folder.look()
+    assert folder.says("greet") == "hello"
+    assert "can be written by everybody" in folder.problems[0]
+    path.chmod(0o644)
+    folder.look()
+    assert folder.says("greet") == "howdy"
+
+
+def test_a_directory_that_is_gone_keeps_its_tools(folder: Folder) -> None:
+    folder.write("a.py", name="greet", words="hello")
+    folder.load()
+    elsewhere = folder.path.rename(folder.path.with_name("elsewhere"))
+    folder.look()
+    assert folder.names == ["greet"]
+    assert "cannot be read (No such file or directory)" in folder.problems[0]
+    elsewhere.rename(folder.path)
+    folder.look()
+    assert (folder.names, folder.problems) == (["greet"], [])
+
+
+def test_files_and_directories_have_limits(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.write("a.py", "# " + "x" * 1_100_000)
+    folder.load()
+    assert "is larger than 1,024 KiB" in folder.problems[0]
+    for number in range(1_001):
+        (folder.path / f"b{number}.py").write_text("")
+    folder.look()
+    assert any("holds 1,002 files; at most 1,000 are loaded" in problem for problem in folder.problems)
+
+
+def test_places_are_those_of_the_new_text(folder: Folder) -> None:
+    path = folder.write("a.py", name="greet", words="hello")
+    folder.load()
+    linecache.getlines(str(path))
+    folder.write("a.py", "\n\n\n" + TOOL, name="greet", words="hello")
+    folder.look()
+    assert folder.tool("greet").place == f"{path}:7"
+
+
+def test_many_changes_leave_nothing_behind(folder: Folder) -> None:
+    def change(times: int) -> int:
+        for _ in range(times):
+            folder.write("a.py", TOOL + RESOURCE, name="greet", words=f"n{folder._clock}")
+            folder.look()
+        gc.collect()
+        return len(gc.get_objects())
+
+    folder.load()
+    before = change(20)
+    after = change(200)
+    assert folder.says("greet") == f"n{folder._clock - 1}"
+    assert after - before < 100, f"{after - before} objects more"
