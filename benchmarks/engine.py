@@ -111,7 +111,7 @@ def prepared() -> None:
 
 def calls(name: str) -> Once:
     from tools_app import engine
-    from tools_app.tool import Caller
+    from tools_app.context import Caller
 
     caller = Caller("key", "key:1", "benchmark", frozenset({"tools:execute"}))
     options = engine.Options(timeout_ms=120_000)

@@ -16,9 +16,9 @@ from django.utils import timezone
 
 from tests.support.tools import Hub, eventually
 from tools_app import access, governance, secrets
+from tools_app.context import Caller
 from tools_app.errors import AuthenticationError, AuthorizationError
 from tools_app.models import ApiKey
-from tools_app.tool import Caller
 
 
 def caller_of(key: str | None) -> Caller:

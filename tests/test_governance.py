@@ -155,7 +155,24 @@ def test_errors_are_not_resolved_without_their_audit_entry(db: None, monkeypatch
         raise OperationalError("disk full")
 
     group("1")
-    monkeypatch.setattr("tools_app.governance.note_all", fail)
+    monkeypatch.setattr("tools_app.governance.errors.note_all", fail)
     with pytest.raises(OperationalError):
         governance.resolve_errors(["1"], actor="test")
     assert ErrorGroup.objects.get().resolved_at is None
+
+
+@pytest.mark.django_db
+def test_a_stopped_key_is_called_stopped_until_it_goes_on():
+    key, _ = governance.create_key("reporting", actor="test")
+
+    def state():
+        return ApiKey.objects.with_stops().get(pk=key.pk).state(timezone.now())
+
+    assert state() == "works"
+    governance.stop("key", "reporting", actor="test")
+    assert state() == "stopped"
+    governance.resume("key", "reporting", actor="test")
+    assert state() == "works"
+    governance.stop("key", "reporting", actor="test")
+    governance.revoke_key(key, actor="test")
+    assert state() == "revoked"

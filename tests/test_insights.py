@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+import time_machine
 from django.db import connection
 from django.db.models import OuterRef
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone as django_timezone
 
-from tools_app import insights
-from tools_app.insights import Hour, by_hour, percentile
-from tools_app.models import CallHour, ErrorGroup, ToolRecord
+from tools_app import insights, retention
+from tools_app.insights import Bucket, by_hour, percentile
+from tools_app.models import CallHour, CallSum, ErrorGroup, ToolRecord
 from tools_app.models.figures import DURATIONS
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -24,8 +27,8 @@ def hour(start: datetime = NOON, **given: Any) -> None:
     CallHour.objects.create(hour=start, **values | given)
 
 
-def hours_with(*counts: int) -> list[Hour]:
-    return [Hour(NOON, durations=counts + (0,) * (len(DURATIONS) + 1 - len(counts)))]
+def hours_with(*counts: int) -> list[Bucket]:
+    return [Bucket(NOON, durations=counts + (0,) * (len(DURATIONS) + 1 - len(counts)))]
 
 
 def test_a_day_is_the_hour_that_runs_and_the_23_before_it() -> None:
@@ -108,8 +111,8 @@ def test_a_percentile_is_the_bound_that_enough_calls_kept(
 
 
 def test_a_percentile_is_taken_over_all_hours() -> None:
-    assert percentile([*hours_with(3), *hours_with(0, 0, 2), Hour(NOON)], 0.5) == 10
-    assert percentile([*hours_with(3), *hours_with(0, 0, 4), Hour(NOON)], 0.5) == 100
+    assert percentile([*hours_with(3), *hours_with(0, 0, 2), Bucket(NOON)], 0.5) == 10
+    assert percentile([*hours_with(3), *hours_with(0, 0, 4), Bucket(NOON)], 0.5) == 100
     assert percentile([], 0.5) is None
 
 
@@ -134,3 +137,143 @@ def test_open_error_groups_are_those_that_nobody_called_resolved(db: None) -> No
             resolved_at=resolved_at,
         )  # fmt: skip
     assert insights.open_error_groups() == 2
+
+
+def test_tools_are_told_apart_in_one_query(db: None) -> None:
+    hour(calls=8, within_10=8)
+    hour(calls=2, status="failed", within_250=2)
+    hour(NOON - timedelta(hours=1), calls=5, within_50=5, tool_name="calculate")
+    hour(NOON - timedelta(hours=2), calls=99)
+    hour(calls=99, tool_name="other")
+    with CaptureQueriesContext(connection) as captured:
+        found = insights.by_tool(NOON - timedelta(hours=1), NOON + timedelta(hours=1), ["echo", "calculate", "idle"])
+    assert len(captured) == 1
+    assert {name: (one.calls, one.errors, percentile([one], 0.95)) for name, one in found.items()} == {
+        "echo": (10, 2, 250),
+        "calculate": (5, 0, 50),
+    }
+
+
+def test_the_column_says_what_the_percentile_says(db: None) -> None:
+    cases: dict[str, dict[str, Any]] = {
+        "quick": {"within_10": 95, "slower": 5},
+        "slow": {"within_10": 94, "within_250": 1, "slower": 5},
+        "slower": {"within_10": 1, "slower": 1},
+        "untimed": {"calls": 3},
+        "idle": {},
+    }
+    for name, counts in cases.items():
+        ToolRecord.objects.create(name=name, source="file")
+        if counts:
+            hour(tool_name=name, **counts)
+    hour(tool_name="idle", status="refused", within_10=50)
+    hour(NOON - timedelta(hours=3), tool_name="idle", within_10=1)
+    column = insights.percentile_of(OuterRef("name"), NOON, 95)
+    found = dict(ToolRecord.objects.annotate(p95=column).values_list("name", "p95"))
+    assert found == {"quick": 10, "slow": 250, "slower": 10_001, "untimed": None, "idle": None}
+    there = insights.by_tool(NOON, NOON + timedelta(hours=1), ["quick", "slow", "slower"])
+    told = {name: percentile([one], 0.95) for name, one in there.items()}
+    assert told == {"quick": 10, "slow": 250, "slower": math.inf}
+
+
+# ---- periods
+
+
+def period(key: str) -> insights.Period:
+    return insights.period(key, NOON + timedelta(minutes=17))
+
+
+def test_an_hour_is_twelve_parts_up_to_the_one_that_runs() -> None:
+    hour = period("1h")
+    assert (hour.since, hour.until) == (NOON - timedelta(minutes=40), NOON + timedelta(minutes=20))
+    assert {end - begin for begin, end in zip(hour.cuts, hour.cuts[1:], strict=False)} == {timedelta(minutes=5)}
+
+
+def test_days_begin_at_midnight_where_people_are() -> None:
+    with django_timezone.override("Asia/Tokyo"):
+        week, month = period("7d"), period("30d")
+    assert week.since == datetime(2026, 4, 27, 15, tzinfo=UTC)
+    assert week.until == month.until == datetime(2026, 5, 4, 15, tzinfo=UTC)
+    assert (len(week.cuts), len(month.cuts)) == (29, 31)
+    assert month.since == datetime(2026, 4, 4, 15, tzinfo=UTC)
+
+
+def test_a_day_on_which_clocks_are_set_has_another_length() -> None:
+    with django_timezone.override("Europe/Berlin"):
+        cuts = insights.period("7d", datetime(2026, 3, 29, 12, tzinfo=UTC)).cuts
+    assert [cut.hour for cut in cuts[-5:]] == [23, 4, 10, 16, 22]
+    assert (cuts[-5].day, cuts[-1].day) == (28, 29)
+
+
+def test_whole_hours_are_counted_where_midnight_is_at_half_past() -> None:
+    with django_timezone.override("Asia/Kolkata"):
+        assert period("30d").since == datetime(2026, 4, 4, 18, tzinfo=UTC)
+
+
+def test_moments_are_what_an_hour_is_read_from(db: None) -> None:
+    moment("echo", NOON, calls=3)
+    moment("echo", NOON, status="failed", calls=1, within_10=1)
+    moment("calculate", NOON + timedelta(minutes=15), calls=5)
+    moment("echo", NOON - timedelta(minutes=45), calls=100)
+    hour(calls=1_000)
+    found = insights.over(period("1h"))
+    assert [(one.calls, one.errors) for one in found] == [*[(0, 0)] * 8, (4, 1), (0, 0), (0, 0), (5, 0)]
+    assert sum(one.calls for one in insights.over(period("1h"), tool="echo")) == 4
+    assert {name: tool.calls for name, tool in insights.tools(period("1h")).items()} == {"echo": 4, "calculate": 5}
+
+
+@pytest.fixture
+def month(db: None) -> Iterator[datetime]:
+    """Calls of two tools in every sixth hour of forty days."""
+    now = NOON + timedelta(minutes=17)
+    for number in range(40 * 4):
+        start = NOON - timedelta(hours=6 * number)
+        hour(start, calls=number + 1, within_50=number + 1)
+        hour(start, tool_name="calculate", status="failed", code="API_ERROR", calls=2, slower=2)
+    with time_machine.travel(now, tick=False):
+        yield now
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu", "America/New_York"])
+def test_days_that_are_added_up_show_the_same_as_their_hours(month: datetime, zone: str) -> None:
+    with django_timezone.override(zone):
+        periods = [insights.period(key, month) for key in ("24h", "7d", "30d")]
+        before = [(insights.over(chosen), insights.tools(chosen)) for chosen in periods]
+        for buckets, tools in before:
+            assert sum(one.calls for one in buckets) == sum(tool.calls for tool in tools.values()) > 0
+        retention.fold(month)
+        assert [(insights.over(chosen), insights.tools(chosen)) for chosen in periods] == before
+
+
+def test_what_is_added_up_is_read_instead_of_the_hours(month: datetime) -> None:
+    before = insights.over(period("30d"))
+    retention.fold(month)
+    CallHour.objects.filter(hour__lt=NOON.replace(hour=0)).delete()
+    assert insights.over(period("30d")) == before
+
+
+def test_a_period_costs_no_more_queries_however_long_it_is(month: datetime) -> None:
+    retention.fold(month)
+    for key, most in (("1h", 2), ("24h", 6), ("7d", 6), ("30d", 6)):
+        chosen = insights.period(key, month)
+        with CaptureQueriesContext(connection) as captured:
+            insights.over(chosen)
+            insights.tools(chosen)
+        assert len(captured) <= most
+
+
+def test_calls_of_tools_that_there_are_not_are_nobodys(db: None) -> None:
+    hour(tool_name="", status="refused", code="TOOL_NOT_FOUND", calls=7)
+    assert insights.tools(period("24h")) == {}
+    assert sum(one.calls for one in insights.over(period("24h"))) == 7
+
+
+def test_the_rate_of_errors_is_of_the_calls_that_were_let_in() -> None:
+    assert insights.Figures(calls=110, refused=10, errors=5).error_rate == 0.05
+    assert insights.Figures(calls=10, refused=10).error_rate == 0
+    assert insights.Figures(calls=10, succeeded=4, errors=3, refused=2).others == 1
+
+
+def moment(tool: str, start: datetime, **given: Any) -> None:
+    values: dict[str, Any] = {"span": CallSum.Span.MOMENT, "status": "succeeded", "calls": 1}
+    CallSum.objects.create(start=start, tool_name=tool, **values | given)

@@ -21,21 +21,39 @@ NOBODY = {
     *(
         f"tools_app.{verb}_{model}"
         for verb in ALL
-        for model in ("chore", "idempotencykey", "keyconnection", "keytoolset", "revision", "storedanswer")
+        for model in (
+            "chore",
+            "errorhour",
+            "errornote",
+            "idempotencykey",
+            "keyconnection",
+            "keytoolset",
+            "revision",
+            "storedanswer",
+            "toolcheck",
+        )
     ),
     *(f"tools_app.{verb}_tooltag" for verb in ALL),
     *(
         f"tools_app.{verb}_{model}"
         for verb in ("add", "change", "delete")
-        for model in ("auditentry", "call", "callhour", "definition", "errorlog", "process", "tag")
+        for model in ("agent", "auditentry", "call", "callhour", "callsum", "errorlog", "process", "tag")
     ),
+    *("tools_app.add_definition", "tools_app.delete_definition"),
+    *("tools_app.add_approval", "tools_app.delete_approval"),
     *("tools_app.add_errorgroup", "tools_app.delete_errorgroup"),
+    *("tools_app.add_stop", "tools_app.delete_stop"),
     *("tools_app.add_toolrecord", "tools_app.delete_toolrecord"),
     "tools_app.delete_apikey",
     *(f"auth.{verb}_permission" for verb in ALL),
     *(f"admin.{verb}_logentry" for verb in ALL),
     *(f"contenttypes.{verb}_contenttype" for verb in ALL),
     *(f"sessions.{verb}_session" for verb in ALL),
+    *(
+        f"axes.{verb}_{model}"
+        for verb in ALL
+        for model in ("accessattempt", "accessattemptexpiration", "accessfailurelog", "accesslog")
+    ),
 }
 
 

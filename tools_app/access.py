@@ -17,10 +17,10 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from tools_app import catalog, database, engine, issuer, secrets
-from tools_app.errors import AuthenticationError, AuthorizationError, StorageBusyError, shortened
-from tools_app.models import ApiKey
+from tools_app.context import Caller
+from tools_app.errors import AuthenticationError, AuthorizationError, StoppedError, StorageBusyError, shortened
+from tools_app.models import ApiKey, Stop
 from tools_app.reach import EVERYWHERE, Reach
-from tools_app.tool import Caller
 
 MOST_REMEMBERED: Final = 10_000
 LOCAL_SCOPES: Final = frozenset({"tools:list", "tools:read", "tools:execute"})
@@ -44,7 +44,7 @@ class _Known:
 
     caller: Caller
     key_id: int
-    expires_at: datetime | None
+    ends: datetime | None
 
 
 _revision = -1
@@ -75,6 +75,7 @@ async def caller_of_key(presented: str | None, at: str = "") -> Caller:
         AuthenticationError: there is none, or it is not a usable one; which of these is not told.
         AuthorizationError: a token allows nothing here.
         CircuitOpenError: tokens cannot be checked now.
+        StoppedError: an operator has stopped the key.
         StorageBusyError: the database cannot be read.
     """
     global _revision
@@ -84,7 +85,8 @@ async def caller_of_key(presented: str | None, at: str = "") -> Caller:
         return _caller_of_token(await issuer.claims(presented, at))
     if not secrets.well_formed(presented):
         raise AuthenticationError(_REFUSED)
-    revision = (await catalog.fresh()).revision
+    snapshot = await catalog.fresh()
+    revision = snapshot.revision
     if revision != _revision:
         # Keys count into the revision: whatever was remembered may be wrong now.
         _known.clear()
@@ -95,8 +97,10 @@ async def caller_of_key(presented: str | None, at: str = "") -> Caller:
         known = await database.run(_look_up, secrets.key_hashes(presented))
         if len(_known) < MOST_REMEMBERED and revision == _revision:
             _known[hashed] = known
-    if known.expires_at is not None and known.expires_at <= timezone.now():
+    if known.ends is not None and known.ends <= timezone.now():
         raise AuthenticationError(_REFUSED)
+    if (stop := snapshot.stops.get((Stop.Kind.KEY, known.caller.name))) is not None:
+        raise StoppedError.because(stop.words)
     engine.note_use(known.key_id)
     return known.caller
 
@@ -138,17 +142,18 @@ def require(caller: Caller, scope: str) -> None:
 def _look_up(hashes: list[str]) -> _Known:
     try:
         # In one question, so that it takes no longer to refuse a key that was one once than one that never was.
-        key = ApiKey.objects.usable(timezone.now()).filter(hash__in=hashes).first()
+        key = ApiKey.objects.known_by(hashes, timezone.now()).first()
         if key is None:
             raise AuthenticationError(_REFUSED)
-        reach = _reach(key)
+        reach = reach_of_key(key)
     except DatabaseError as error:
         raise StorageBusyError(detail=error) from error
-    caller = Caller("key", f"key:{key.pk}", key.name, frozenset(key.scopes), reach, key.rate)
-    return _Known(caller, key.pk, key.expires_at)
+    caller = Caller("key", f"key:{key.pk}", key.name, frozenset(key.scopes), reach, key.rate, key.asks)
+    return _Known(caller, key.pk, key.ends(hashes))
 
 
-def _reach(key: ApiKey) -> Reach:
+def reach_of_key(key: ApiKey) -> Reach:
+    """What a key may use. Its toolsets and connections are best fetched with it."""
     toolsets = frozenset(toolset.name for toolset in key.toolsets.all())
     through = frozenset(key.connection_names)
     return Reach(toolsets or None, writes=key.may_write, destroys=key.may_destroy, connections=through)

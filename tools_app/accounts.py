@@ -7,8 +7,9 @@ use is part of its `Reach`.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
@@ -23,12 +24,76 @@ if TYPE_CHECKING:
 PARAMETER: Final = "connection"
 MOST_URL: Final = 500
 MOST_SECRET: Final = 4_000
+MOST_OPTION: Final = 500
 ASK: Final = "Ask an administrator of this hub: the connections are in the admin."
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 # What a header may carry. Anything else in a secret is a slip of the hand, and would break the request.
 SENDABLE: Final = "^[!-~]([ -~]*[!-~])?$"
 _SENDABLE: Final = re.compile(SENDABLE)
+_OPTION: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+
+
+OptionValue = bool | str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionOption:
+    """Something that is decided for each connection of a kind. Its default says what type its values have.
+
+    Options are no place for secrets: whoever may see a connection sees them, and so does the audit trail.
+    """
+
+    name: str
+    help: str
+    default: OptionValue = False
+
+    def __post_init__(self) -> None:
+        if not _OPTION.fullmatch(self.name) or not self.help:
+            raise ValueError("an option of a connection needs a name like user_administration, and a help text")
+
+    @property
+    def title(self) -> str:
+        return self.name.replace("_", " ").capitalize()
+
+    def taken(self, value: object) -> OptionValue:
+        """A value that somebody gave it.
+
+        Raises:
+            ValueError: it is none that the option can have; the message says which it can.
+        """
+        if isinstance(self.default, bool):
+            if isinstance(value, bool):
+                return value
+            raise ValueError("expected true or false")
+        if isinstance(self.default, str):
+            if isinstance(value, str) and len(value) <= MOST_OPTION and (value.isprintable() or not value):
+                return value.strip()
+            raise ValueError(f"expected a line of text, of at most {MOST_OPTION} characters")
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            if isinstance(self.default, float):
+                return float(value)
+            if value == int(value):
+                return int(value)
+        raise ValueError("expected a whole number" if isinstance(self.default, int) else "expected a number")
+
+    def read(self, text: str) -> OptionValue:
+        """What an environment variable says.
+
+        Raises:
+            ValueError
+        """
+        if isinstance(self.default, bool):
+            # It may name the connections for which it is on; this is the one that an environment can speak for.
+            words = {word.strip().lower() for word in text.split(",")}
+            return not words.isdisjoint({"1", "true", "yes", "on", ENVIRONMENT})
+        if isinstance(self.default, str):
+            return self.taken(text)
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        return self.taken(number)
 
 
 class ClientOptions(TypedDict, total=False):
@@ -46,7 +111,7 @@ class ConnectionKind:
     Every request carries the secret in `header`, behind `prefix`. `path` is where the interface begins, below the
     address that people know; an address that has it already is right, too. `suffix` ends every path. `probe` is what
     the hub asks for (GET, answered with JSON) to find out whether address and secret are right. `explain` may turn a
-    refusal of the upstream into an error that knows it better.
+    refusal of the upstream into an error that knows it better. `options` are what else is decided for each connection.
     """
 
     title: str
@@ -58,6 +123,7 @@ class ConnectionKind:
     probe: str = "/"
     suffix: str = ""
     explain: Callable[[Any], ToolError | None] | None = None
+    options: tuple[ConnectionOption, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.title or not _TOKEN.fullmatch(self.header):
@@ -88,7 +154,15 @@ class ConnectionKind:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        return self.url_variable, self.secret_variable, self.allow_http_variable, self.read_only_variable
+        own = (self.option_variable(option) for option in self.options)
+        return self.url_variable, self.secret_variable, self.allow_http_variable, self.read_only_variable, *own
+
+    def option_variable(self, option: ConnectionOption) -> str:
+        return f"{self._stem}_{option.name.upper()}"
+
+    def settled(self, decided: Mapping[str, object]) -> tuple[tuple[str, OptionValue], ...]:
+        """Every option with its value: what was decided, where that still fits, else its default."""
+        return tuple((option.name, _or_default(option, decided)) for option in self.options)
 
     @property
     def allow_http_variable(self) -> str:
@@ -117,8 +191,12 @@ class Account:
     allow_http: bool = False
     timeout_ms: int | None = None
     enabled: bool = True
+    # As pairs, so that accounts can be told apart by all they are.
+    options: tuple[tuple[str, OptionValue], ...] = ()
     # Why nothing can be sent through it, whatever it would be.
     fault: str = ""
+    # How callers are told that an operator has stopped it.
+    stopped: str = ""
 
     @property
     def upstream(self) -> str:
@@ -128,11 +206,13 @@ class Account:
     @property
     def mark(self) -> str:
         """Differs when what is reached through it may be something else."""
-        seen = [self.pack, self.name, self.base]
+        seen = [self.pack, self.name, self.base, repr(self.options)]
         return hashlib.sha256("\n".join(seen).encode() + b"\n" + (self.sealed or self.secret.encode())).hexdigest()
 
     def obstacle(self, *, writes: bool) -> str:
         """Why a tool cannot use it; empty when it can."""
+        if self.stopped:
+            return self.stopped
         if not self.enabled:
             return f"the connection {self.name} is switched off"
         if self.fault:
@@ -140,6 +220,13 @@ class Account:
         if writes and self.read_only:
             return f"the connection {self.name} is read-only"
         return ""
+
+
+def _or_default(option: ConnectionOption, decided: Mapping[str, object]) -> OptionValue:
+    try:
+        return option.taken(decided.get(option.name, option.default))
+    except ValueError:
+        return option.default
 
 
 def chosen(mine: Sequence[Account], named: object) -> Account | None:
@@ -177,7 +264,7 @@ def refusal(kind: ConnectionKind, mine: Sequence[Account], *, writes: bool) -> R
         )
     if not all(obstacles):
         return None
-    return Refusal("; ".join(obstacles), ASK)
+    return Refusal("; ".join(obstacles), ASK, stopped=all(account.stopped for account in mine))
 
 
 def not_configured(kind: ConnectionKind, missing: Sequence[str]) -> Refusal:

@@ -7,10 +7,9 @@ read before every use, so a tool that was switched off anywhere, in any way, is 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -18,16 +17,19 @@ from typing import Any, Final
 
 from django.db import DatabaseError, InterfaceError, connection
 
-from tools_app import accounts, conf, connections, database, sources
+from tools_app import accounts, conf, connections, database, dependencies, obstacles, sources
 from tools_app.accounts import Account, ConnectionKind
 from tools_app.connections import Accounts
+from tools_app.context import Caller
 from tools_app.errors import AuthorizationError, Refusal, StorageBusyError
-from tools_app.models import ToolRecord, Toolset, ToolTag, revision
+from tools_app.models import Stop, ToolRecord, Toolset, ToolTag, revision
+from tools_app.obstacles import Obstacles, Stops
+from tools_app.pack import Pack
 from tools_app.policies import Rate
-from tools_app.reach import Choice, Reach
-from tools_app.registry import Loaded, LoadProblem, Registry
+from tools_app.reach import EVERYWHERE, Choice, Mode, Reach
+from tools_app.registry import Loaded, Origin, Registry
 from tools_app.schemas import Schema
-from tools_app.tool import Caller, Hints, Pack, Tool, folded
+from tools_app.tool import Hints, Tool, folded
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,15 @@ class Entry:
     refusal: Refusal | None
     # The accounts at its upstream: all of them, or the caller's.
     accounts: tuple[Account, ...] = ()
+    # Whether an operator has to approve every call.
+    ask: bool = False
+    # What the caller's toolset calls it, where that is something else.
+    alias: str = ""
+
+    @property
+    def shown_name(self) -> str:
+        """What the caller knows it by. It is called by this name and by its own, and journaled under its own."""
+        return self.alias or self.name
 
     @property
     def folded_name(self) -> str:
@@ -59,6 +70,10 @@ class Entry:
     @property
     def callable(self) -> bool:
         return self.refusal is None
+
+    @property
+    def is_finder(self) -> bool:
+        return self.name in FINDERS and self.pack == "finding"
 
     @property
     def definition_hash(self) -> str:
@@ -153,6 +168,8 @@ def effective_policy(record: ToolRecord, tool: Tool | None) -> Policy:
 
 
 READER: Final = "read_result"
+# With these, agents find and call tools that their list does not show.
+FINDERS: Final = frozenset({"search_tools", "describe_tool", "call_tool", "call_writing_tool"})
 ORIGINS: Final = ("operator", "tool", "pack", "settings")
 
 
@@ -185,12 +202,21 @@ class Snapshot:
     entries: Mapping[str, Entry] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     toolsets: Mapping[str, Choice] = field(default_factory=dict)
+    stops: Stops = field(default_factory=dict)
+    # Whose view it is.
+    reach: Reach = EVERYWHERE
     _views: dict[Reach, Snapshot] = field(default_factory=dict)
 
     def seen_by(self, caller: Caller) -> Snapshot:
         """What there is for this caller. What it may see and not use says so; for whoever sees the same, the same."""
-        reach = caller.reach
-        if reach.everything and (reach.connections is None or not self.has_accounts):
+        return self._view(caller.reach)
+
+    def within(self, toolset: str) -> Snapshot:
+        """What there is for a caller who has this toolset and no other."""
+        return self._view(Reach(frozenset({toolset})))
+
+    def _view(self, reach: Reach) -> Snapshot:
+        if reach.everything and not reach.mode and (reach.connections is None or not self.has_accounts):
             return self
         view = self._views.get(reach)
         if view is None:
@@ -201,7 +227,7 @@ class Snapshot:
 
     def _within(self, reach: Reach) -> Snapshot:
         # A toolset that is gone holds nothing.
-        choices = [self.toolsets[name] for name in reach.toolsets or () if name in self.toolsets]
+        choices = [self.toolsets[name] for name in sorted(reach.toolsets or ()) if name in self.toolsets]
         entries = {
             key: _limited(entry, reach)
             for key, entry in self.entries.items()
@@ -210,8 +236,13 @@ class Snapshot:
         if entries and (reader := self.entries.get(READER)) is not None and reader.pack == "builtin":
             # With any tool comes the one that reads what is too large of its answers.
             entries[READER] = _limited(reader, reach)
+        if entries and any(mode_of(choice, reach) != Mode.DIRECT for choice in choices):
+            # And those that find what is not listed.
+            finders = (self.entries[name] for name in FINDERS if name in self.entries)
+            entries |= {entry.folded_name: _limited(entry, reach) for entry in finders if entry.is_finder}
         names = {name: key for name, key in self.names.items() if key in entries}
-        return Snapshot(self.revision, self.generation, entries, names, self.toolsets)
+        _rename(entries, names, choices)
+        return Snapshot(self.revision, self.generation, entries, names, self.toolsets, self.stops, reach)
 
     def find(self, name: str) -> Entry | None:
         """By name or alias; `a-b` finds `a_b`."""
@@ -236,6 +267,20 @@ class Snapshot:
     def callable(self) -> tuple[Entry, ...]:
         return tuple(entry for entry in self.all if entry.callable)
 
+    def stopped(self, pack: str) -> Refusal | None:
+        """Why nothing of a pack may be called, where an operator has stopped it, or the hub."""
+        return obstacles.refusal(self.stops, pack)
+
+    def needing(self, names: Collection[str]) -> dict[str, list[str]]:
+        """Which tools cannot be called without these: for each of them the names of those that need it."""
+        wanted = {self.names.get(folded(name), "") for name in names}
+        found: dict[str, list[str]] = {}
+        for entry in self.all:
+            for name in entry.tool.required if entry.tool else ():
+                if (key := self.names.get(name, "")) in wanted and key in self.entries:
+                    found.setdefault(self.entries[key].name, []).append(entry.name)
+        return found
+
     def accounts_of(self, pack: str) -> tuple[Account, ...]:
         """The accounts at the upstream of a pack's tools."""
         return next((entry.accounts for entry in self.entries.values() if entry.pack == pack and entry.accounts), ())
@@ -244,15 +289,6 @@ class Snapshot:
     def has_accounts(self) -> bool:
         """Whether it can make a difference which connections a caller may use."""
         return any(entry.accounts for entry in self.entries.values())
-
-    @cached_property
-    def digest(self) -> str:
-        """Differs exactly when agents see something else."""
-        seen = hashlib.sha256()
-        for entry in self.callable:
-            shown = (entry.name, entry.title, entry.tags, entry.definition_hash, *entry.choices)
-            seen.update(f"{shown}\n".encode())
-        return seen.hexdigest()
 
 
 def _limited(entry: Entry, reach: Reach) -> Entry:
@@ -263,6 +299,34 @@ def _limited(entry: Entry, reach: Reach) -> Entry:
         return entry
     error = AuthorizationError.beyond(entry.name, kind)
     return replace(entry, refusal=Refusal(error.message, error.next_step))
+
+
+def _rename(entries: dict[str, Entry], names: dict[str, str], choices: Iterable[Choice]) -> None:
+    """Let tools be called as the toolsets say that hold them; of several, the first by name that says so.
+
+    No tool takes the name of another: tools may come later than what an operator decided.
+    """
+    for choice in choices:
+        for key, override in choice.overrides.items():
+            entry = entries.get(key)
+            if entry is None or not choice.holds(entry):
+                continue
+            if override.description and entry.description == _said_by(entry):
+                entry = replace(entry, description=override.description)
+            alias = folded(override.name)
+            if alias and not entry.alias and names.get(alias, key) == key:
+                entry = replace(entry, alias=override.name)
+                names[alias] = key
+            entries[key] = entry
+
+
+def _said_by(entry: Entry) -> str:
+    return entry.tool.description if entry.tool else entry.description
+
+
+def mode_of(choice: Choice | None, reach: Reach) -> Mode:
+    """How a caller is shown the tools of one of its toolsets; or all tools, where it has none."""
+    return Mode(reach.mode or (choice.mode if choice is not None else "") or conf.value("TOOLHUB_LIST_MODE"))
 
 
 def _through(entry: Entry, reach: Reach) -> Entry:
@@ -380,36 +444,52 @@ def _is_true(snapshot: Snapshot, number: int, registry: Registry) -> bool:
 
 
 def _build(number: int, registry: Registry) -> Snapshot:
+    known = Accounts()
+    _wake(registry, known)
     generation = registry.generation
     tags: dict[int, list[str]] = {}
     for tool_id, name in ToolTag.objects.order_by("tag__name").values_list("tool_id", "tag__name"):
         tags.setdefault(tool_id, []).append(name)
     entries: dict[str, Entry] = {}
     names: dict[str, str] = {}
-    unset: dict[str, list[str]] = {}
-    known = Accounts()
+    stops = obstacles.stops()
+    hindered = Obstacles(registry, stops)
     for record in ToolRecord.objects.present():
         loaded = registry.get(record.name)
-        if loaded is not None and loaded.tool.folded_name != record.folded_name:
-            loaded = None  # The name is an alias of another tool now.
-        entry = _entry(record, loaded, registry, tuple(tags.get(record.pk, ())), unset)
-        entries[record.folded_name] = _connected(entry, known)
+        if loaded is not None and not _is_of(record, loaded):
+            loaded = None
+        entry = _entry(record, loaded, tuple(tags.get(record.pk, ())), hindered)
+        entries[record.folded_name] = _connected(entry, known, stops)
         names[record.folded_name] = record.folded_name
     for key, entry in entries.items():
         for alias in entry.tool.aliases if entry.tool else ():
             names.setdefault(folded(alias), key)
+    _refuse_dependent(entries, names)
     toolsets = {toolset.name: toolset.choice() for toolset in Toolset.objects.all()}
-    return Snapshot(number, generation, entries, names, toolsets)
+    return Snapshot(number, generation, entries, names, toolsets, stops)
 
 
-def _entry(
-    record: ToolRecord, loaded: Loaded | None, registry: Registry, tags: tuple[str, ...], unset: dict[str, list[str]]
-) -> Entry:
+def _wake(registry: Registry, known: Accounts) -> None:
+    """Load what rests and can be used now: somebody may have set up an account since."""
+    for name, pack in registry.resting.items():
+        if pack.connection is not None and known.of(name, pack.connection):
+            sources.wake(name)
+
+
+def _is_of(record: ToolRecord, loaded: Loaded) -> bool:
+    """Whether this is the tool about which the record says what operators decided, and not merely one of its name."""
+    if loaded.tool.folded_name != record.folded_name:
+        return False  # The name is an alias of another tool now.
+    # While a shipped pack rests, nothing else may stand in for its tools.
+    return record.source != Origin.SHIPPED or loaded.origin is Origin.SHIPPED
+
+
+def _entry(record: ToolRecord, loaded: Loaded | None, tags: tuple[str, ...], hindered: Obstacles) -> Entry:
     tool = loaded.tool if loaded else None
     return Entry(
         name=record.name,
         title=tool.title if tool else record.title,
-        description=tool.description if tool else record.description,
+        description=tool.described if tool else record.description,
         version=tool.effective_version if tool else record.version,
         category=tool.category if tool else record.category,
         tags=tags,
@@ -421,17 +501,20 @@ def _entry(
         updated_at=record.updated_at,
         policy=effective_policy(record, tool),
         tool=tool,
-        refusal=_refusal(record, tool, registry, unset),
+        refusal=hindered.of(record, loaded),
+        ask=record.ask,
     )
 
 
-def _connected(entry: Entry, known: Accounts) -> Entry:
+def _connected(entry: Entry, known: Accounts, stops: Stops) -> Entry:
     """With the accounts that there are, for tools that need one."""
     pack = entry.tool.pack if entry.tool else None
     if pack is None or pack.connection is None:
         return entry
     kind = pack.connection
     found, refusal = known.of(pack.name, kind), entry.refusal
+    if stops:
+        found = tuple(_as_stopped(account, stops) for account in found)
     if refusal is None and not found:
         refusal = accounts.not_configured(kind, connections.missing(kind))
     elif refusal is None:
@@ -439,25 +522,42 @@ def _connected(entry: Entry, known: Accounts) -> Entry:
     return replace(entry, accounts=found, refusal=refusal)
 
 
-def _refusal(record: ToolRecord, tool: Tool | None, registry: Registry, unset: dict[str, list[str]]) -> Refusal | None:
-    """Why the tool cannot be called now; None when it can."""
-    if not record.enabled:
-        waits = tool is not None and tool.starts_off
-        reason = "switched off: it waits for an operator" if waits else "switched off by an operator"
-        return Refusal(reason, "Ask an operator of this hub to switch it on.")
-    if tool is None:
-        return _not_loaded(record, registry.problems)
-    if tool.pack is not None and tool.pack.requires:
-        if tool.pack.name not in unset:
-            unset[tool.pack.name] = conf.unset(tool.pack.requires)
-        if missing := unset[tool.pack.name]:
-            return Refusal(f"not configured: {', '.join(missing)}", f"Ask an operator to set {', '.join(missing)}.")
+def _as_stopped(account: Account, stops: Stops) -> Account:
+    stop = stops.get((Stop.Kind.CONNECTION, connections.identifier(account)))
+    return replace(account, stopped=stop.words) if stop is not None else account
+
+
+def _refuse_dependent(entries: dict[str, Entry], names: Mapping[str, str]) -> None:
+    """Refuse the tools that need one which cannot be called, and those that need these, and so on."""
+    needs = {key: entry.tool.required for key, entry in entries.items() if entry.tool and entry.tool.needs}
+    users: dict[str, list[str]] = {}
+    for key, needed in needs.items():
+        for name in needed:
+            users.setdefault(names.get(name, name), []).append(key)
+    graph = {key: [names.get(name, name) for name in needed] for key, needed in needs.items()}
+    for circle in dependencies.cycles(graph):
+        endless = Refusal(dependencies.circle(circle), "Ask an operator: one of these tools must need less.")
+        for key in circle:
+            entries[key] = replace(entries[key], refusal=entries[key].refusal or endless)
+    waiting = list(needs)
+    while waiting:
+        key = waiting.pop()
+        if entries[key].refusal is None and (unmet := _unmet(entries[key], entries, names)) is not None:
+            entries[key] = replace(entries[key], refusal=unmet)
+            waiting += users.get(key, ())
+
+
+def _unmet(entry: Entry, entries: Mapping[str, Entry], names: Mapping[str, str]) -> Refusal | None:
+    """What keeps a tool from being called of the tools that it needs."""
+    for need in entry.tool.needs if entry.tool else ():
+        other = entries.get(names.get(folded(need.name), ""))
+        if need.optional:
+            continue
+        if other is None:
+            return Refusal(f"it needs {need}, which is not there", "Ask an operator to add that tool.")
+        if not need.accepts(other.version):
+            reason = f"it needs {need}, and {other.name} is of version {other.version}"
+            return Refusal(reason, f"Ask an operator for another version of {other.name}.")
+        if other.refusal is not None:
+            return Refusal(f"it needs {other.name}: {other.refusal.reason}", other.refusal.next_step)
     return None
-
-
-def _not_loaded(record: ToolRecord, problems: Iterable[LoadProblem]) -> Refusal:
-    if any(problem.keeps_out(record.name, record.place) for problem in problems):
-        return Refusal("it could not be loaded", "Ask an operator to run `toolhub doctor`, which says why.")
-    return Refusal(
-        "this process does not have it", "Ask an operator to restart the hub, or to run `toolhub synctools`."
-    )

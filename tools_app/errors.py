@@ -4,6 +4,10 @@
     ├── ToolNotFoundError             TOOL_NOT_FOUND             404  the caller named a tool that is not there
     ├── AnswerNotFoundError           ANSWER_NOT_FOUND           404  the answer is not kept, or somebody else's
     ├── ToolDisabledError             TOOL_DISABLED              403  it is there, and may not be called now
+    │   └── StoppedError              STOPPED                    403  an operator has stopped what it needs
+    ├── ApprovalRequiredError         APPROVAL_REQUIRED          403  an operator has to approve the call first
+    ├── ApprovalRefusedError          APPROVAL_REFUSED           403  … and has said no
+    ├── ApprovalInvalidError          APPROVAL_INVALID           409  … for another call, or not any more
     ├── ValidationError               VALIDATION_ERROR           400  something sent is not what was asked for
     │   └── InvalidArgumentsError                                     … the arguments of a tool
     ├── AuthenticationError           AUTHENTICATION_ERROR       401  nobody we know
@@ -19,6 +23,7 @@
     ├── InputRequiredError            INPUT_REQUIRED             409  the tool has a question, and nobody to ask
     ├── ToolTimeoutError              TIMEOUT                    408  the deadline passed
     ├── ToolExecutionError            TOOL_EXECUTION_ERROR       500  a tool broke in a way nobody foresaw
+    ├── ContractBrokenError           CONTRACT_BROKEN            500  a tool does not answer its own example
     ├── NotFoundError                 NOT_FOUND                  404  the upstream has no such thing
     ├── UpstreamValidationError       UPSTREAM_VALIDATION        422  the upstream did not like the values
     ├── UpstreamError
@@ -36,7 +41,7 @@ body) goes to the error log under `error_id` and never leaves. This module impor
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -164,6 +169,14 @@ class ToolNotFoundError(ToolError):
     def named(cls, name: str) -> ToolNotFoundError:
         return cls(f"Tool not found: {shortened(name)}")
 
+    @classmethod
+    def through(cls, tool: str, name: str, similar: Sequence[str]) -> ToolNotFoundError:
+        """For whoever named it in the arguments of another tool."""
+        meant = f"Did you mean {' or '.join(similar)}? " if similar else ""
+        context = {"through": tool, "similar": list(similar)}
+        next_step = f"{meant}Find tools with search_tools."
+        return cls(f"Tool not found: {shortened(name)}", context=context, next_step=next_step)
+
 
 class AnswerNotFoundError(ToolError):
     """No answer is kept under that handle for this caller: there never was one, it has gone, or it is another's."""
@@ -191,6 +204,60 @@ class ToolDisabledError(ToolError):
     @classmethod
     def named(cls, name: str, why: str, next_step: str) -> ToolDisabledError:
         return cls(f"Tool is disabled: {name}", context={"reason": why}, next_step=next_step)
+
+
+class StoppedError(ToolDisabledError):
+    """An operator has stopped the hub, a pack, a connection or a key; the message says since when and why."""
+
+    code = "STOPPED"
+    default_next_step = "Do not repeat the call: ask an operator of this hub, who can resume what is stopped."
+
+    @classmethod
+    def because(cls, words: str) -> StoppedError:
+        return cls(words[:1].upper() + words[1:])
+
+
+class ApprovalRequiredError(ToolError):
+    """The call waits for an operator. Nothing is held open for it: once it is approved, the caller repeats it."""
+
+    code = "APPROVAL_REQUIRED"
+    status = 403
+    required_context = frozenset({"approvalId", "expiresAt"})
+    allowed_context = required_context
+
+    @classmethod
+    def of(cls, tool: str, approval_id: str, expires_at: str) -> ApprovalRequiredError:
+        return cls(
+            f"Approval required: an operator has to approve this call of {tool}",
+            context={"approvalId": approval_id, "expiresAt": expires_at},
+            next_step=f"Ask an operator of this hub to approve {approval_id} (Approvals in the admin) before "
+            f"{expires_at}. Then repeat exactly this call, with approval id {approval_id} if you can send it.",
+        )
+
+
+class ApprovalRefusedError(ToolError):
+    """An operator has refused the call, and said why."""
+
+    code = "APPROVAL_REFUSED"
+    status = 403
+    default_next_step = "Do not repeat this call: do without it, or ask the operators of this hub."
+
+    @classmethod
+    def of(cls, tool: str, approval_id: str, reason: str) -> ApprovalRefusedError:
+        context = {"approvalId": approval_id, "reason": reason or "no reason was given"}
+        return cls(f"Refused by an operator: this call of {tool}", context=context)
+
+
+class ApprovalInvalidError(ToolError):
+    """The approval that the call came with is not for it, or not any more."""
+
+    code = "APPROVAL_INVALID"
+    status = 409
+    default_next_step = "Make the call without an approval id: it will ask for a new approval."
+
+    @classmethod
+    def because(cls, why: str) -> ApprovalInvalidError:
+        return cls(f"The approval does not hold: {why}")
 
 
 class ValidationError(ToolError):
@@ -435,6 +502,23 @@ class ToolExecutionError(ToolError):
         return cls(f"Tool execution failed: {name}{cause}", detail=detail)
 
 
+class ContractBrokenError(ToolError):
+    """A tool does not answer one of its examples as its author wrote. Nobody called it: `checktools` looked."""
+
+    code = "CONTRACT_BROKEN"
+    status = 500
+    log_level = logging.ERROR
+
+    @classmethod
+    def of(cls, tool: str, example: str, faults: Iterable[str]) -> ContractBrokenError:
+        return cls(
+            f"{tool} no longer answers its example {shortened(example, 80)!r}",
+            detail="\n".join(faults),
+            context={"operation": shortened(example, 80)},
+            next_step="Mend the tool, or the example where the upstream has changed for good.",
+        )
+
+
 class UpstreamError(ToolError):
     """What an upstream did to a call."""
 
@@ -527,6 +611,14 @@ class Refusal:
     next_step: str = ""
     # Whether nothing is wrong: nobody has begun to set it up.
     unused: bool = False
+    # Whether an operator has stopped what it needs.
+    stopped: bool = False
+
+    def error(self, tool: str) -> ToolDisabledError:
+        """What a call of the tool is told."""
+        if self.stopped:
+            return StoppedError.because(self.reason)
+        return ToolDisabledError.named(tool, self.reason, self.next_step)
 
 
 def all_errors() -> list[type[ToolError]]:

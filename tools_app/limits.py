@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from tools_app import conf
+from tools_app.context import Caller
 from tools_app.errors import RateLimitError
 from tools_app.policies import Buckets, Rate
-from tools_app.tool import Caller
 
 MOST_REMEMBERED: Final = 10_000
 ANONYMOUS_SECONDS: Final = 60

@@ -46,6 +46,7 @@ _NAMES: Final = {number: name for name, number in LEVELS.items()}
 # SQL with its values, headers, addresses with what people put into them.
 _OTHERS: Final[Mapping[str, tuple[int, int, int]]] = {
     "asyncio": (logging.WARNING, logging.WARNING, logging.DEBUG),
+    "axes": (logging.WARNING, logging.INFO, logging.INFO),
     "django.db.backends": (logging.WARNING, logging.WARNING, logging.WARNING),
     "django.server": (logging.ERROR, logging.INFO, logging.INFO),
     "django.template": (logging.INFO, logging.INFO, logging.INFO),

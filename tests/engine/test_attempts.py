@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.tools import Hub, Programmable, blocking_tool, eventually
 from tools_app import engine, governance
+from tools_app.context import Caller
 from tools_app.errors import (
     CircuitOpenError,
     OverloadedError,
@@ -21,8 +22,9 @@ from tools_app.errors import (
     ValidationError,
 )
 from tools_app.models import Call
+from tools_app.pack import Pack
 from tools_app.policies import Rate
-from tools_app.tool import Caller, Hints, Pack
+from tools_app.tool import Hints
 
 QUICK = {"retry_delay_ms": 100}
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from tests.support.tools import Hub, Programmable, blocking_tool, eventually
 from tools_app import engine, governance
+from tools_app.context import Caller
 from tools_app.errors import (
     ApiError,
     AuthorizationError,
@@ -32,7 +33,7 @@ from tools_app.errors import (
 )
 from tools_app.models import Call, ErrorGroup, ErrorLog
 from tools_app.questions import NOBODY
-from tools_app.tool import Caller, Hints, Tool, tool
+from tools_app.tool import Hints, Tool, tool
 
 
 def call(name: str, arguments: Any, caller: Caller, **options: Any) -> engine.Result:

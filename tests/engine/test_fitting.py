@@ -19,11 +19,12 @@ from tests.support.tools import Hub, Programmable
 from tools_app import catalog, engine, governance
 from tools_app.answers import tokens_of
 from tools_app.content import EmbeddedResource, Image
+from tools_app.context import Caller
 from tools_app.engine import Options, Result, shelf
 from tools_app.errors import AnswerNotFoundError, InvalidArgumentsError, ToolNotFoundError, ValidationError
 from tools_app.models import Call, ErrorLog, StoredAnswer, Toolset
 from tools_app.reach import Reach
-from tools_app.tool import Caller, DefinitionError, tool
+from tools_app.tool import DefinitionError, tool
 
 LARGE = {"total": 4_000, "items": [{"id": number, "name": f"canary {number}"} for number in range(4_000)]}
 

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from tests.support.tools import Hub, Programmable, eventually
 from tools_app import engine, secrets
+from tools_app.context import Caller
 from tools_app.engine import Options, Result
 from tools_app.errors import (
     ApiError,
@@ -27,7 +28,7 @@ from tools_app.errors import (
     restored,
 )
 from tools_app.models import Call, IdempotencyKey
-from tools_app.tool import Caller, Hints
+from tools_app.tool import Hints
 
 KEY = "order-17"
 

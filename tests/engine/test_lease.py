@@ -11,9 +11,10 @@ from django.db import transaction
 
 from tests.support.tools import Hub, Programmable, eventually
 from tools_app import database, engine
-from tools_app.engine.lease import BUSY_LEASE, IDLE_LEASE, INTERRUPTED, Lease, interrupt_orphans
-from tools_app.models import Call, CallHour, Process
-from tools_app.tool import Caller, Hints
+from tools_app.context import Caller
+from tools_app.engine.lease import BUSY_LEASE, IDLE_LEASE, INTERRUPTED, Lease, forget_the_dead, interrupt_orphans
+from tools_app.models import Agent, Call, CallHour, Process
+from tools_app.tool import Hints
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -93,10 +94,14 @@ def test_a_lease_from_a_clock_that_was_set_back_is_none(lease: Lease) -> None:
 
 
 def test_processes_long_gone_are_forgotten(lease: Lease) -> None:
+    Agent.objects.create(id="a", process_id=lease.process_id, since=datetime.now(UTC), seen_at=datetime.now(UTC))
+    expire(lease, minutes=1)
+    forget_the_dead()
+    assert Agent.objects.count() == Process.objects.count() == 1
     expire(lease, hours=1)
-    started(1, "another")
-    interrupt_orphans("mine")
+    forget_the_dead()
     assert not Process.objects.exists()
+    assert not Agent.objects.exists()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,16 @@ from typing import Any
 
 from django.db import connection
 
-from tools_app.models import Call, CallHour, ErrorGroup, ErrorLog, IdempotencyKey, StoredAnswer
+from tools_app.models import (
+    Approval,
+    Call,
+    CallHour,
+    CallSum,
+    ErrorGroup,
+    ErrorLog,
+    IdempotencyKey,
+    StoredAnswer,
+)
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -59,6 +68,20 @@ def hour(at: datetime = NOW, **changes: Any) -> CallHour:
     return CallHour.objects.create(hour=at, **values | changes)
 
 
+def call_sum(at: datetime = NOW, **changes: Any) -> CallSum:
+    values: dict[str, Any] = {
+        "tool_name": "echo",
+        "status": Call.Status.SUCCEEDED,
+        "span": CallSum.Span.DAY,
+        "calls": 1,
+    }
+    return CallSum.objects.create(start=at, **values | changes)
+
+
+def moment_of_calls(at: datetime = NOW) -> CallSum:
+    return call_sum(at, span=CallSum.Span.MOMENT)
+
+
 def idempotency_key(at: datetime = NOW, **changes: Any) -> IdempotencyKey:
     values: dict[str, Any] = {"caller_id": "key:1", "request_hash": "b" * 64, "call_id": "c" * 32}
     return IdempotencyKey.objects.create(key_hash=f"{next(_numbers):064x}", created_at=at, **values | changes)
@@ -69,6 +92,14 @@ def stored_answer(at: datetime = NOW, **changes: Any) -> StoredAnswer:
     values: dict[str, Any] = {"caller_id": "key:1", "tool_name": "echo", "digest": "d" * 64, "is_text": False}
     return StoredAnswer.objects.create(
         id=f"{next(_numbers):032x}", content=b"hidden", size=6, created_at=at, expires_at=at, **values | changes
+    )
+
+
+def approval(at: datetime = NOW, **changes: Any) -> Approval:
+    """One that held until then."""
+    values: dict[str, Any] = {"caller_kind": "key", "caller_id": "key:1", "caller_name": "alice", "tool_name": "echo"}
+    return Approval.objects.create(
+        id=f"{next(_numbers):032x}", arguments=b"hidden", door="rest", asked_at=at, expires_at=at, **values | changes
     )
 
 

@@ -14,10 +14,20 @@ from django.db import DatabaseError, connection
 from django.db.models import Sum
 from django.utils import timezone
 
-from tests.retention.rows import NOW, call, error, group, hour, idempotency_key, many_calls, stored_answer
+from tests.retention.rows import NOW, approval, call, error, group, hour, idempotency_key, many_calls, stored_answer
 from tools_app import governance, retention
 from tools_app.errors import ValidationError
-from tools_app.models import ApiKey, AuditEntry, Call, CallHour, ErrorGroup, ErrorLog, IdempotencyKey, StoredAnswer
+from tools_app.models import (
+    ApiKey,
+    Approval,
+    AuditEntry,
+    Call,
+    CallHour,
+    ErrorGroup,
+    ErrorLog,
+    IdempotencyKey,
+    StoredAnswer,
+)
 from tools_app.retention import Forgotten
 from tools_app.retention.pace import MOST
 from tools_app.retention.pruning import UNDER_WAY
@@ -33,7 +43,11 @@ def key() -> ApiKey:
 def journal() -> str:
     """Everything that is recorded of calls."""
     rows = [*Call.objects.all(), *ErrorLog.objects.all(), *ErrorGroup.objects.all(), *CallHour.objects.all()]
-    return str(serializers.serialize("json", [*rows, *IdempotencyKey.objects.all(), *StoredAnswer.objects.all()]))
+    return str(
+        serializers.serialize(
+            "json", [*rows, *IdempotencyKey.objects.all(), *StoredAnswer.objects.all(), *Approval.objects.all()]
+        )
+    )
 
 
 def test_nothing_personal_is_left_and_every_number(key: ApiKey) -> None:
@@ -44,13 +58,16 @@ def test_nothing_personal_is_left_and_every_number(key: ApiKey) -> None:
     hour(caller_id=who, calls=3, total_ms=30, within_10=3)
     idempotency_key(caller_id=who)
     stored_answer(caller_id=who)
+    approval(caller_id=who)
     other = call(caller_id="key:99", caller_name="bob", error="bob's")
     error(call_id=other.pk, caller_name="bob", message="bob's", detail="bob's")
     hour(caller_id="key:99", caller_name="bob", calls=5)
     before = journal()
-    assert retention.remembered(who) == Forgotten(calls=1, errors=1, hours=1, idempotency_keys=1, stored_answers=1)
+    assert retention.remembered(who) == Forgotten(
+        calls=1, errors=1, hours=1, idempotency_keys=1, stored_answers=1, approvals=1
+    )
 
-    assert retention.forget(who, actor="user:root", reason="asked to") == Forgotten(1, 1, 1, 1, 1)
+    assert retention.forget(who, actor="user:root", reason="asked to") == Forgotten(1, 1, 1, 1, 1, 1)
 
     after = journal()
     assert "alice" in before
@@ -64,7 +81,7 @@ def test_nothing_personal_is_left_and_every_number(key: ApiKey) -> None:
     assert (nobody.calls, nobody.total_ms, nobody.within_10, nobody.caller_name) == (3, 30, 3, "forgotten")
     assert after.count("bob's") == before.count("bob's") == 3
     assert CallHour.objects.get(caller_id="key:99").calls == 5
-    assert retention.remembered(who) == Forgotten(0, 0, 0, 0, 0)
+    assert retention.remembered(who) == Forgotten(0, 0, 0, 0, 0, 0)
 
 
 def test_leaves_one_entry_that_names_nobody_but_by_id(key: ApiKey) -> None:
@@ -75,7 +92,14 @@ def test_leaves_one_entry_that_names_nobody_but_by_id(key: ApiKey) -> None:
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.subject, entry.actor) == ("caller.forget", f"key:{key.pk}", "command:root")
     assert entry.reason == "asked to"
-    assert entry.changes == {"calls": 1, "errors": 0, "hours": 1, "idempotency_keys": 0, "stored_answers": 0}
+    assert entry.changes == {
+        "calls": 1,
+        "errors": 0,
+        "hours": 1,
+        "idempotency_keys": 0,
+        "stored_answers": 0,
+        "approvals": 0,
+    }
 
 
 def test_the_audit_trail_stays(key: ApiKey) -> None:
@@ -177,7 +201,7 @@ def test_forgets_many() -> None:
         hour(NOW - timedelta(hours=number), caller_id="local:carl", caller_name="carl")
     for number in range(MOST + 1):
         error(call_id=f"many {number}", caller_name="carl")
-    assert retention.forget("local:carl", actor="test") == Forgotten(2 * MOST + 1, MOST + 1, MOST + 1, 0, 0)
+    assert retention.forget("local:carl", actor="test") == Forgotten(2 * MOST + 1, MOST + 1, MOST + 1, 0, 0, 0)
     assert "carl" not in journal()
     assert CallHour.objects.aggregate(calls=Sum("calls")) == {"calls": MOST + 1}
 
@@ -218,5 +242,5 @@ def test_comes_to_an_end_while_the_caller_goes_on_calling() -> None:
     call(caller_id="local:carl")
     hour(caller_id="local:carl")
     with connection.execute_wrapper(calls_again):
-        assert retention.forget("local:carl", actor="test") == Forgotten(1, 0, 1, 0, 0)
+        assert retention.forget("local:carl", actor="test") == Forgotten(1, 0, 1, 0, 0, 0)
     assert CallHour.objects.filter(caller_id="forgotten").count() == 1

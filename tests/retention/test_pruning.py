@@ -12,13 +12,25 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from tests.retention.rows import NOW, call, error, group, hour, idempotency_key, many_calls, stored_answer
+from tests.retention.rows import (
+    NOW,
+    approval,
+    call,
+    call_sum,
+    error,
+    group,
+    hour,
+    idempotency_key,
+    many_calls,
+    moment_of_calls,
+    stored_answer,
+)
 from tests.support.tools import Hub, eventually
 from tools_app import engine, retention
+from tools_app.context import Caller
 from tools_app.models import AuditEntry, Call, Chore, ErrorGroup, ErrorLog
 from tools_app.retention.pace import MOST, Pace
 from tools_app.retention.pruning import UNDER_WAY, _expired
-from tools_app.tool import Caller
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -41,9 +53,12 @@ LIMITS = pytest.mark.parametrize(
         ("errors", error, 90 * DAY),
         ("error groups", group, 90 * DAY),
         ("hours of calls", hour, 730 * DAY),
+        ("sums of calls", call_sum, 730 * DAY),
+        ("moments of calls", moment_of_calls, 2 * DAY),
         ("audit entries", audit_entry, 400 * DAY),
         ("idempotency keys", idempotency_key, DAY),
         ("stored answers", stored_answer, timedelta()),
+        ("approvals", approval, 14 * DAY),
     ],
 )
 
@@ -68,6 +83,7 @@ def test_deletes_what_is_older_than_its_limit(kind: str, make: Callable[[datetim
         ("TOOLHUB_KEEP_CALLS_DAYS", "errors", error),
         ("TOOLHUB_KEEP_CALLS_DAYS", "error groups", group),
         ("TOOLHUB_KEEP_FIGURES_DAYS", "hours of calls", hour),
+        ("TOOLHUB_KEEP_FIGURES_DAYS", "sums of calls", call_sum),
         ("TOOLHUB_KEEP_AUDIT_DAYS", "audit entries", audit_entry),
         ("TOOLHUB_KEEP_PAYLOADS_DAYS", "payloads", call),
     ],
@@ -168,7 +184,7 @@ def test_finds_rows_by_their_indexes() -> None:
         plan = rows.values_list("pk")[:10].explain()
         assert "USING" in plan, (kind, plan)
         assert "TEMP B-TREE" not in plan, (kind, plan)
-        if kind != "error groups":  # They are few.
+        if kind not in ("error groups", "notes on errors"):  # They are few.
             assert "SCAN" not in plan, (kind, plan)
 
 

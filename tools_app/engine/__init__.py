@@ -8,14 +8,19 @@ Both raise a `ToolError` for whatever goes wrong, and nothing else.
 
 from __future__ import annotations
 
+from tools_app.engine.approvals import arguments_of
+from tools_app.engine.attendance import Presence
 from tools_app.engine.calls import Options, Result
 from tools_app.engine.guards import in_words as limits_in_words
 from tools_app.engine.process import (
     adopt_running_loop,
+    arrived,
     call,
     call_sync,
     close,
     end_within,
+    file_sync,
+    left,
     note_refusal,
     note_use,
     report,
@@ -25,12 +30,17 @@ from tools_app.engine.process import (
 
 __all__ = [
     "Options",
+    "Presence",
     "Result",
     "adopt_running_loop",
+    "arguments_of",
+    "arrived",
     "call",
     "call_sync",
     "close",
     "end_within",
+    "file_sync",
+    "left",
     "limits_in_words",
     "note_refusal",
     "note_use",

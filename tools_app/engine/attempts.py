@@ -8,16 +8,18 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tools_app import conf, redaction
 from tools_app.accounts import Account
+from tools_app.context import Context
 from tools_app.engine.guards import Guards, Place
 from tools_app.engine.workers import Workers
 from tools_app.errors import ToolError, ToolExecutionError, ToolTimeoutError
 from tools_app.policies import Backoff
 from tools_app.questions import Asked
-from tools_app.tool import Context, Tool
+from tools_app.tool import Tool
 
 if TYPE_CHECKING:
     from tools_app.http import ApiClient
@@ -43,7 +45,8 @@ class Plan:
     def through(self, account: Account, client: ApiClient) -> Plan:
         """The same, with an account at the upstream."""
         own = client.for_call(self.context.call_id, self.context.remaining)
-        context = replace(self.context, connection=account.name, upstream=own)
+        options = MappingProxyType(dict(account.options))
+        context = replace(self.context, connection=account.name, upstream=own, options=options)
         return replace(self, context=context, upstream=account.upstream)
 
     def again_after(self, error: ToolError, attempt: int) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, cast
@@ -12,11 +12,13 @@ from typing import Any, Final, cast
 from tools_app import catalog, conf, json_text, logs
 from tools_app.answers import bytes_of
 from tools_app.catalog import READER, Entry, Snapshot
-from tools_app.engine import answers, replies
+from tools_app.context import Caller
+from tools_app.engine import answers, approvals, replies
 from tools_app.engine.answers import Answer
 from tools_app.engine.attempts import Attempts, Plan
 from tools_app.engine.cache import Cache
 from tools_app.engine.clients import Clients
+from tools_app.engine.finding import Finding
 from tools_app.engine.fitting import Fitting, Reading, Shelf
 from tools_app.engine.guards import Guards
 from tools_app.engine.journal import Journal
@@ -25,10 +27,10 @@ from tools_app.engine.workers import Workers
 from tools_app.errors import (
     AuthorizationError,
     InternalError,
+    InvalidArgumentsError,
     Problem,
     ShuttingDownError,
     StorageBusyError,
-    ToolDisabledError,
     ToolError,
     ToolNotFoundError,
     ToolTimeoutError,
@@ -38,7 +40,7 @@ from tools_app.models.idempotency import REPLAYED_FOR
 from tools_app.models.tools import POLICY
 from tools_app.policies import Rate
 from tools_app.questions import NOBODY, Asked, Client
-from tools_app.tool import Caller, Tool
+from tools_app.tool import Tool
 
 log = logging.getLogger("tools_app.calls")
 
@@ -58,6 +60,8 @@ class Options:
     idempotency_key: str | None = None
     # How large the answer may be; never more than the tool's policy allows.
     answer_tokens: int | None = None
+    # What an operator has approved, by the id that an earlier call was told.
+    approval: str | None = None
 
     def check(self) -> None:
         """Raises: ValidationError, naming every option that is out of bounds."""
@@ -72,6 +76,8 @@ class Options:
             raise ValidationError(problems=problems)
         if self.idempotency_key is not None:
             replies.check(self.idempotency_key)
+        if self.approval is not None:
+            approvals.check(self.approval)
 
 
 # By their names in the documents.
@@ -94,6 +100,8 @@ class Result:
     duration_ms: int
     answered_by: str = ""
     dry_run: bool = False
+    # The tool through which it was called, where that was not done directly.
+    via: str = ""
 
 
 class Calls:
@@ -172,7 +180,10 @@ class Calls:
         if self.journal.trouble:
             raise StorageBusyError(detail=self.journal.trouble)
         caller = one.caller
-        entry = _allowed(offered or _found(await catalog.fresh(), name, caller), caller)
+        snapshot = await catalog.fresh()
+        entry = _allowed(offered or _found(snapshot, name, caller), caller)
+        if offered is None and entry.tool is not None and entry.tool.forwards:
+            entry, arguments = await _forwarded(one, entry, arguments, snapshot.seen_by(caller))
         tool = one.resolved(entry)
         options.check()
         given = one.given(tool, arguments)
@@ -188,14 +199,18 @@ class Calls:
         )
         if account is not None:
             plan = plan.through(account, await self.clients.of(account))
+            one.upstream = plan.context.upstream
         if options.dry_run:
-            return _result(one, entry, answers.own(self._outlook(entry, plan, given)))
+            return _result(one, entry, answers.own(self._outlook(entry, plan, given, caller)))
         self.guards.count(caller.id, entry.name, _rate(entry, caller))
         log.info("Tool invoked", extra={"tool": tool.name, "caller": str(caller), "door": one.call.door})
         if options.idempotency_key is not None and (said := await one.earlier(options.idempotency_key, given)):
             answer = one.replayed(said)
         else:
-            answer = await (self._cached(one, entry, plan, given) if cached else self._run(one, plan, given))
+            running = self._cached(one, entry, plan, given) if cached else self._run(one, plan, given)
+            if approvals.needed(entry, caller):
+                running = _approved(one, given, options.approval, running)
+            answer = await running
             if offered is None:
                 # What is cached is whole: each caller gets an outline of its own.
                 answer = await self._fitted(one, tool, answer, tokens, options)
@@ -257,7 +272,7 @@ class Calls:
             one.from_cache()
         return answer
 
-    def _outlook(self, entry: Entry, plan: Plan, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _outlook(self, entry: Entry, plan: Plan, given: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         """What a call would meet: everything that has been decided about it, and nothing that was asked of anybody."""
         tool = plan.tool
         return {
@@ -268,6 +283,7 @@ class Calls:
             "timeoutMs": plan.timeout_ms,
             "retries": plan.retries if tool.hints.repeatable else 0,
             "policy": entry.policy.as_dict(),
+            "approvalRequired": approvals.needed(entry, caller),
             "connection": plan.context.connection or None,
             "upstream": self.guards.state(plan.upstream) if plan.upstream else None,
         }
@@ -280,14 +296,48 @@ def _found(snapshot: Snapshot, name: str, caller: Caller) -> Entry:
     return entry
 
 
+async def _forwarded(one: Record, through: Entry, arguments: object, seen: Snapshot) -> tuple[Entry, Mapping[str, Any]]:
+    """The tool that a call of `through` is meant for, and what it is to be given."""
+    tool = one.resolved(through)
+    asked = tool.checked(one.given(tool, arguments))
+    entry = seen.find(asked.name)
+    if entry is None:
+        raise await Finding(one.caller).none_named(asked.name, through.name)
+    if entry.tool is not None and entry.tool.forwards:
+        message = f"{entry.name} cannot be called through another tool: call it directly"
+        raise InvalidArgumentsError(problems=[Problem("/name", message, "another tool")])
+    one.forwarded(entry, through)
+    _allowed(entry, one.caller)
+    if tool.hints.read_only and not entry.hints.read_only:
+        message = f"{entry.shown_name} changes something: call it with call_writing_tool"
+        raise InvalidArgumentsError(problems=[Problem("/name", message, "a tool that only reads")])
+    return entry, asked.arguments
+
+
 def _allowed(entry: Entry, caller: Caller) -> Entry:
     if not caller.may(EXECUTE):
         raise AuthorizationError.lacking(EXECUTE)
     if kind := caller.reach.lacks(entry.hints):
         raise AuthorizationError.beyond(entry.name, kind)
     if entry.refusal is not None:
-        raise ToolDisabledError.named(entry.name, entry.refusal.reason, entry.refusal.next_step)
+        raise entry.refusal.error(entry.name)
     return entry
+
+
+async def _approved(
+    one: Record, given: Mapping[str, Any], approval_id: str | None, running: Coroutine[Any, Any, Answer]
+) -> Answer:
+    """Run what an operator has approved, once. What did nothing is not counted as that."""
+    try:
+        approval = await approvals.taken(approvals.Request(one.call, given), approval_id)
+        try:
+            return await running
+        except BaseException as error:
+            if one.attempts == 0 or isinstance(error, Asked):
+                await asyncio.shield(approvals.give_back(approval))
+            raise
+    finally:
+        running.close()
 
 
 def _rate(entry: Entry, caller: Caller) -> Rate | None:
@@ -299,5 +349,5 @@ def _rate(entry: Entry, caller: Caller) -> Rate | None:
 
 def _result(one: Record, entry: Entry, answer: Answer) -> Result:
     return Result(
-        one.call_id, entry, answer, one.call.started_at, one.duration_ms, one.call.answered_by, dry_run=one.dry
+        one.call_id, entry, answer, one.call.started_at, one.duration_ms, one.call.answered_by, one.dry, one.call.via
     )

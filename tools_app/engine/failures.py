@@ -13,7 +13,7 @@ from tools_app import redaction
 from tools_app.engine.rows import Failure
 from tools_app.errors import ToolError
 from tools_app.models import Call, ErrorGroup, ErrorLog
-from tools_app.tool import shown_path
+from tools_app.places import shown_path
 
 MOST_DETAIL: Final = 64 * 1024
 _OURS: Final = (str(Path(__file__).parent), str(Path(__file__).parent.parent / "tool.py"))

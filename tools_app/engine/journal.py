@@ -13,6 +13,7 @@ import time
 from typing import Final
 
 from tools_app.engine import rows
+from tools_app.engine.attendance import Attendance
 from tools_app.engine.refusals import Refusals
 from tools_app.engine.writer import PATIENCE, Entry, Writer
 from tools_app.errors import StorageBusyError
@@ -35,6 +36,11 @@ class Journal:
     @property
     def process_id(self) -> str:
         return self._writer.lease.process_id
+
+    @property
+    def attendance(self) -> Attendance:
+        """Which agents are connected to this process."""
+        return self._writer.attendance
 
     @property
     def trouble(self) -> str:

@@ -100,9 +100,13 @@ def interrupt_orphans(own_id: str) -> tuple[int, bool]:
             call.status, call.code, call.error, call.finished_at = Call.Status.INTERRUPTED, INTERRUPTED, WORDS, now
         marked = Call.objects.filter(pk__in=[call.pk for call in orphans])
         marked.update(status=Call.Status.INTERRUPTED, code=INTERRUPTED, error=WORDS, finished_at=now)
-        rows.add_to_hours((call, 1) for call in orphans)
-        Process.objects.filter(lease_until__lt=Now() - Value(LONGEST_LEASE)).delete()
+        rows.add_to_figures((call, 1) for call in orphans)
         return len(orphans), open_calls.exists()
+
+
+def forget_the_dead() -> None:
+    """Processes whose lease ran out long ago, and the agents that were connected to them."""
+    Process.objects.filter(lease_until__lt=Now() - Value(LONGEST_LEASE)).delete()
 
 
 def _kind() -> str:

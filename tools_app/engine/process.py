@@ -17,13 +17,14 @@ from typing import Any, Final
 from django.db import transaction
 
 from tools_app.catalog import Entry
+from tools_app.context import Caller
+from tools_app.engine.attendance import Presence
 from tools_app.engine.calls import Calls, Options, Result
 from tools_app.engine.failures import failure
 from tools_app.engine.writer import Entry as JournalEntry
 from tools_app.errors import InternalError, ToolError
 from tools_app.models import Call
 from tools_app.questions import NOBODY, Client
-from tools_app.tool import Caller
 
 log = logging.getLogger("tools_app.engine")
 
@@ -132,6 +133,16 @@ def note_refusal(error: ToolError, *, door: str) -> None:
     _started()[1].journal.counted(refused)
 
 
+def arrived(presence: Presence) -> Presence:
+    """An agent is connected to this process, until it has `left`."""
+    return _started()[1].journal.attendance.arrived(presence)
+
+
+def left(presence: Presence) -> None:
+    if _calls is not None:
+        _calls.journal.attendance.left(presence)
+
+
 def trouble() -> str:
     """Why calls cannot be written down now, for operators; empty when they can."""
     return _calls.journal.trouble if _calls is not None else ""
@@ -159,6 +170,14 @@ async def close(seconds: float = DRAIN_SECONDS) -> None:
     if thread is not None:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(2)
+
+
+def file_sync(error: ToolError, *, tool: str, door: str) -> None:
+    """Write down something about a tool that no call was told of. For code without an event loop."""
+    loop, calls = _started()
+    about = Call(id="", tool_name=tool, door=door, started_at=datetime.now(UTC))
+    filed = JournalEntry(failure=failure(error, secrets.token_hex(16), about))
+    asyncio.run_coroutine_threadsafe(calls.journal.write(filed), loop).result()
 
 
 async def _report(calls: Calls, bug: BaseException, door: str, caller: Caller | None, where: str) -> InternalError:

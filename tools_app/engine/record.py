@@ -11,16 +11,18 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tools_app import accounts, conf, database, json_text, redaction
 from tools_app.accounts import PARAMETER, Account
 from tools_app.catalog import Entry
+from tools_app.context import Answers, Caller, Context
 from tools_app.deadline import Deadline
 from tools_app.engine import answers, replies
 from tools_app.engine.answers import Answer
 from tools_app.engine.attempts import Plan
 from tools_app.engine.failures import failure, storable
+from tools_app.engine.finding import Finding
 from tools_app.engine.journal import Journal
 from tools_app.engine.replies import Said
 from tools_app.engine.rows import Failure, Reply
@@ -32,6 +34,7 @@ from tools_app.errors import (
     InvalidArgumentsError,
     Problem,
     ShuttingDownError,
+    StoppedError,
     StorageBusyError,
     ToolDisabledError,
     ToolError,
@@ -42,7 +45,10 @@ from tools_app.errors import (
 from tools_app.models import Call, IdempotencyKey
 from tools_app.policies import Backoff
 from tools_app.questions import Client
-from tools_app.tool import Answers, Caller, Context, Tool
+from tools_app.tool import Tool
+
+if TYPE_CHECKING:
+    from tools_app.http import ApiClient
 
 log = logging.getLogger("tools_app.calls")
 
@@ -60,6 +66,8 @@ class Record:
         self.quiet = quiet
         self.attempts = 0
         self.account: Account | None = None
+        # What asks the upstream for this call, and counts how long that takes.
+        self.upstream: ApiClient | None = None
         self._journal = journal
         self._begun = time.monotonic()
         self._began = False
@@ -101,6 +109,12 @@ class Record:
         self._writes, self._repeatable = tool.hints.writes, tool.hints.repeatable
         return tool
 
+    def forwarded(self, entry: Entry, through: Entry) -> None:
+        """It is a call of another tool, from now on: as if nothing had been known of it yet."""
+        self.call.tool_name, self.call.via = entry.name, through.name
+        self.call.tool_version = self.call.definition_hash = self.call.arguments = ""
+        self.call.argument_bytes = 0
+
     def given(self, tool: Tool, arguments: object) -> dict[str, Any]:
         """The arguments completed by defaults."""
         if arguments is None:
@@ -131,6 +145,8 @@ class Record:
         account = accounts.chosen(mine, named)
         if account is None:
             raise InvalidArgumentsError(problems=[accounts.not_chosen(named), *tool.checker.problems(given)])
+        if account.stopped:
+            raise StoppedError.because(account.stopped)
         if why := account.obstacle(writes=tool.hints.writes):
             raise ToolDisabledError.named(entry.name, why, accounts.ASK)
         self.account = account
@@ -164,6 +180,7 @@ class Record:
                 adapter,
                 client,
                 kept,
+                Finding(self.caller),
                 files=_files_for(self.caller),
             ),
             timeout_ms=timeout_ms,
@@ -205,6 +222,8 @@ class Record:
             if not won:
                 self._began, self._claim = False, None
                 raise IdempotencyInProgressError
+        if self.attempts == 0:
+            self.call.queued_ms = self._so_far()
         self.attempts += 1
         self.call.attempts = self.attempts
 
@@ -317,7 +336,13 @@ class Record:
     def _stop(self, status: Call.Status) -> None:
         self.call.status = status
         self.call.finished_at = datetime.now(UTC)
-        self.call.duration_ms = round((time.monotonic() - self._begun) * 1000)
+        self.call.duration_ms = self._so_far()
+        if self.upstream is not None and self.upstream.seconds:
+            self.call.upstream_ms = round(self.upstream.seconds * 1000)
+
+    def _so_far(self) -> int:
+        """Milliseconds since it was received."""
+        return round((time.monotonic() - self._begun) * 1000)
 
     async def _end(
         self,

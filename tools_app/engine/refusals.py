@@ -1,7 +1,7 @@
 """Refused calls, so recorded that nobody can fill the disk by being refused.
 
 The first refusals of a caller for one tool and reason are rows of their own. Those beyond that, and all that cost the
-hub nothing to repeat – no key, too many calls – are counted in one row a minute.
+hub nothing to repeat – no key, too many calls, something stopped – are counted in one row a minute.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tools_app.models import Call
 MINUTE: Final = 60.0
 ROWS_A_MINUTE: Final = 10
 MOST_KINDS: Final = 10_000
-COUNTED_AT_ONCE: Final = frozenset({"AUTHENTICATION_ERROR", "RATE_LIMIT_EXCEEDED"})
+COUNTED_AT_ONCE: Final = frozenset({"AUTHENTICATION_ERROR", "RATE_LIMIT_EXCEEDED", "STOPPED"})
 
 
 @dataclass(slots=True)

@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import F, Model, Q
+from django.db.models import F, Model, Q, QuerySet
 from django.utils import timezone
 
-from tools_app.models import ApiKey, Call, CallHour, ErrorGroup, ErrorLog, IdempotencyKey
-from tools_app.models.figures import DURATIONS
+from tools_app.models import Agent, ApiKey, Call, CallHour, CallSum, ErrorGroup, ErrorHour, ErrorLog, IdempotencyKey
+from tools_app.models.figures import DAY, DURATIONS, FOLDED, HOUR, MOMENT, SUMS, beginning
 
 Columns = tuple[tuple[str, Callable[[Any, Any], Any]], ...]
 
@@ -64,31 +64,45 @@ def insert_failures(failures: Sequence[Failure]) -> None:
             failure.group.first_seen_at = found.first_seen_at
             groups[failure.group.fingerprint] = failure.group
     _many(_UPSERT_GROUP, [_row(groups[key], _GROUP_COLUMNS) for key in sorted(groups)])
+    # The times of one batch are seconds apart: it belongs to the hour of the last one.
+    hours = {key: beginning(group.last_seen_at, HOUR) for key, group in sorted(groups.items())}
+    _many(_ADD_TO_ERROR_HOUR, [[key, _moment(hour), groups[key].count] for key, hour in hours.items()])
     _many(_INSERT_ERROR, [_row(failure.error, _ERROR_COLUMNS) for failure in failures])
 
 
-def add_to_hours(calls: Iterable[tuple[Call, int]]) -> None:
-    """Count calls that have ended, each so many times, in their hours."""
+def upsert_agents(agents: Iterable[Agent]) -> None:
+    _many(_UPSERT_AGENT, [_row(agent, _AGENT_COLUMNS) for agent in agents])
+
+
+def delete_agents(agent_ids: list[str]) -> None:
+    if agent_ids:
+        Agent.objects.filter(pk__in=agent_ids).delete()
+
+
+def add_to_figures(calls: Iterable[tuple[Call, int]]) -> None:
+    """Count calls that have ended, each so many times, in their hours and in their moments."""
     hours: dict[tuple[Any, ...], list[int]] = {}
+    moments: dict[tuple[Any, ...], list[int]] = {}
     for call, number in calls:
-        key = (
-            _hour(call),
-            # What is not there has no name: whoever asks for a thousand of them gets one row.
-            "" if call.code == "TOOL_NOT_FOUND" and call.status == Call.Status.REFUSED else call.tool_name,
-            call.caller_id,
-            call.status,
-            call.code,
-            call.caller_name,
-        )
-        sums = hours.setdefault(key, [0] * (4 + len(DURATIONS) + 1))
+        ended = call.finished_at or call.started_at
+        # What is not there has no name: whoever asks for a thousand of them gets one row.
+        tool = "" if call.code == "TOOL_NOT_FOUND" and call.status == Call.Status.REFUSED else call.tool_name
+        hour = (beginning(ended, HOUR), tool, call.caller_id, call.status, call.code, call.caller_name)
+        moment = (beginning(ended, MOMENT), tool, call.status)
         took = call.duration_ms or 0
-        sums[0] += number
-        sums[1] += number if call.answered_by == Call.Origin.CACHE else 0
-        sums[2] += took * number
-        sums[3] += call.result_bytes * number
-        sums[4 + sum(took > bound for bound in DURATIONS)] += number
-    prepare = CallHour._meta.get_field("hour").get_db_prep_save
-    _many(_ADD_TO_HOUR, [[prepare(key[0], connection), *key[1:], *hours[key]] for key in sorted(hours)])
+        length = 4 + sum(took > bound for bound in DURATIONS)
+        for sums in (hours.setdefault(hour, [0] * len(SUMS)), moments.setdefault(moment, [0] * len(SUMS))):
+            sums[0] += number
+            sums[1] += number if call.answered_by == Call.Origin.CACHE else 0
+            sums[2] += took * number
+            sums[3] += call.result_bytes * number
+            sums[length] += number
+    _many(_ADD_TO_HOUR, [[_moment(key[0]), *key[1:], *hours[key]] for key in sorted(hours)])
+    _many(
+        _ADD_TO_MOMENT,
+        [[CallSum.Span.MOMENT.value, _moment(key[0]), *key[1:], *moments[key]] for key in sorted(moments)],
+    )
+    _unfold(key[0] for key in hours)
 
 
 def take_back(calls: Iterable[Call]) -> None:
@@ -96,15 +110,26 @@ def take_back(calls: Iterable[Call]) -> None:
     long = [call.pk for call in calls if call.finished_at and call.finished_at - call.started_at > SHORTEST_LAPSE]
     if not long:
         return
+    taken = []
     for call in Call.objects.filter(pk__in=long, status=Call.Status.INTERRUPTED, finished_at__isnull=False):
-        CallHour.objects.filter(
-            hour=_hour(call),
-            tool_name=call.tool_name,
-            caller_id=call.caller_id,
-            status=call.status,
-            code=call.code,
-            calls__gt=0,
-        ).update(calls=F("calls") - 1, within_10=F("within_10") - 1)
+        ended = call.finished_at or call.started_at
+        rows: Sequence[QuerySet[Any]] = (
+            CallHour.objects.filter(hour=beginning(ended, HOUR), caller_id=call.caller_id, code=call.code),
+            CallSum.objects.filter(start=beginning(ended, MOMENT), span=CallSum.Span.MOMENT),
+        )
+        for counted in rows:
+            counted.filter(tool_name=call.tool_name, status=call.status, calls__gt=0).update(
+                calls=F("calls") - 1, within_10=F("within_10") - 1
+            )
+        taken.append(ended)
+    _unfold(taken)
+
+
+def _unfold(moments: Iterable[datetime]) -> None:
+    """Days that are over may have been added up, and are not what they were: they will be added up anew."""
+    today = beginning(timezone.now(), DAY)
+    for day in {beginning(moment, DAY) for moment in moments} - {today}:
+        CallSum.objects.filter(span__in=FOLDED, start__gte=day, start__lt=day + DAY).delete()
 
 
 def claim(key: IdempotencyKey) -> bool:
@@ -138,10 +163,6 @@ def finished(call_ids: list[str]) -> set[str]:
     return set(rows.values_list("pk", flat=True))
 
 
-def _hour(call: Call) -> datetime:
-    return (call.finished_at or call.started_at).replace(minute=0, second=0, microsecond=0)
-
-
 def _owner(key: IdempotencyKey) -> str | None:
     whose = IdempotencyKey.objects.filter(caller_id=key.caller_id, key_hash=key.key_hash)
     return whose.values_list("call_id", flat=True).first()
@@ -151,6 +172,10 @@ def _many(statement: str, rows: list[list[Any]]) -> None:
     if rows:
         with connection.cursor() as cursor:
             cursor.executemany(statement, rows)
+
+
+def _moment(moment: datetime) -> Any:
+    return _PREPARE_MOMENT(moment, connection)
 
 
 def _columns(model: type[Model]) -> Columns:
@@ -182,6 +207,15 @@ def _insert(model: type[Model], columns: Columns) -> str:
     return f"INSERT INTO {model._meta.db_table} ({names}) VALUES ({', '.join(['%s'] * len(columns))})"  # noqa: S608
 
 
+def _add(table: str, columns: Sequence[str], keys: Sequence[str], changes: dict[str, str]) -> str:
+    """The statement that adds sums to a row, which it makes where there is none."""
+    columns = (*columns, *SUMS)
+    insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join(['%s'] * len(columns))})"  # noqa: S608
+    return insert + _on_conflict(
+        ", ".join(keys), changes | {name: f"{table}.{name} + excluded.{name}" for name in SUMS}
+    )
+
+
 def _on_conflict(keys: str, changes: dict[str, str]) -> str:
     return f" ON CONFLICT ({keys}) DO UPDATE SET {', '.join(f'{name} = {value}' for name, value in changes.items())}"
 
@@ -209,24 +243,21 @@ _UPSERT_GROUP: Final = _insert(ErrorGroup, _GROUP_COLUMNS) + _on_conflict(
         "resolved_by": "''",
     },
 )
+_ERROR_HOURS: Final = ErrorHour._meta.db_table
+_ADD_TO_ERROR_HOUR: Final = (
+    f"INSERT INTO {_ERROR_HOURS} (group_id, hour, count) VALUES (%s, %s, %s)"  # noqa: S608
+    + _on_conflict("group_id, hour", {"count": f"{_ERROR_HOURS}.count + excluded.count"})
+)
+_AGENT_COLUMNS: Final = _columns(Agent)
+_UPSERT_AGENT: Final = _insert(Agent, _AGENT_COLUMNS) + _on_conflict(
+    "id", {name: f"excluded.{name}" for name in ("seen_at", "called_at", "calls")}
+)
 _HOURS: Final = CallHour._meta.db_table
 _HOUR_KEY: Final = ("hour", "tool_name", "caller_id", "status", "code")
-_HOUR_SUMS: Final = (
-    *("calls", "from_cache", "total_ms", "result_bytes"),
-    *(f"within_{bound}" for bound in DURATIONS),
-    "slower",
-)
-_HOUR_COLUMNS: Final = (*_HOUR_KEY, "caller_name", *_HOUR_SUMS)
-_ADD_TO_HOUR: Final = (
-    f"INSERT INTO {_HOURS} ({', '.join(_HOUR_COLUMNS)}) VALUES ({', '.join(['%s'] * len(_HOUR_COLUMNS))})"  # noqa: S608
-    + _on_conflict(
-        ", ".join(_HOUR_KEY),
-        {
-            "caller_name": "excluded.caller_name",
-            **{name: f"{_HOURS}.{name} + excluded.{name}" for name in _HOUR_SUMS},
-        },
-    )
-)
+_ADD_TO_HOUR: Final = _add(_HOURS, (*_HOUR_KEY, "caller_name"), _HOUR_KEY, {"caller_name": "excluded.caller_name"})
+_MOMENT_KEY: Final = ("span", "start", "tool_name", "status")
+_ADD_TO_MOMENT: Final = _add(CallSum._meta.db_table, _MOMENT_KEY, _MOMENT_KEY, {})
+_PREPARE_MOMENT: Final = CallHour._meta.get_field("hour").get_db_prep_save
 _KEYS: Final = IdempotencyKey._meta.db_table
 _WHOSE: Final = "caller_id = %s AND key_hash = %s AND call_id = %s"
 _REPLY: Final = f"UPDATE {_KEYS} SET reply = %s WHERE {_WHOSE}"  # noqa: S608

@@ -16,9 +16,9 @@ from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models import QuerySet, Sum
 
 from tools_app import conf, secrets
+from tools_app.context import Caller
 from tools_app.errors import AnswerNotFoundError, StorageBusyError
 from tools_app.models import Chore, StoredAnswer
-from tools_app.tool import Caller
 
 # Larger answers compress well enough at once; the caller waits for this.
 _QUICKLY: Final = 1

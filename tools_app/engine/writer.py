@@ -20,7 +20,8 @@ from typing import Final
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, connections, transaction
 
 from tools_app.engine import rows
-from tools_app.engine.lease import Lease, interrupt_orphans
+from tools_app.engine.attendance import ARRIVALS_SECONDS, Attendance
+from tools_app.engine.lease import Lease, forget_the_dead, interrupt_orphans
 from tools_app.engine.refusals import Refusals
 from tools_app.engine.rows import Failure, Reply
 from tools_app.errors import StorageBusyError
@@ -71,10 +72,11 @@ class Writer:
         self.trouble = ""
         now = time.monotonic()
         self.lease = Lease(now)
+        self.attendance = Attendance()
         self._entries = entries
         self._refusals = refusals
         self._unwritten: deque[Entry] = deque(maxlen=MOST_UNWRITTEN)
-        self._next_orphans = self._next_refusals = self._next_probe = now + QUIET_START
+        self._next_orphans = self._next_refusals = self._next_agents = self._next_probe = now + QUIET_START
 
     def run(self) -> None:
         """Write until the end comes through the queue."""
@@ -136,7 +138,7 @@ class Writer:
             if renew:
                 self.lease.renew()
             rows.insert_failures([entry.failure for entry in won if entry.failure is not None])
-            rows.add_to_hours((entry.call, 1) for entry in won if entry.call is not None and not entry.begins)
+            rows.add_to_figures((entry.call, 1) for entry in won if entry.call is not None and not entry.begins)
         if renew:
             self.lease.renewed(time.monotonic())
         self.lease.open.difference_update(entry.call.id for entry in lost if entry.call is not None)
@@ -226,6 +228,9 @@ class Writer:
             if last:
                 self.lease.give_back()
             else:
+                if now >= self._next_agents:
+                    self._next_agents = now + ARRIVALS_SECONDS
+                    self._write_agents()
                 self._keep_watch(now)
         except Exception as error:
             _close_connection()
@@ -252,6 +257,7 @@ class Writer:
         _ready_connection()
         with transaction.atomic():
             self.lease.renew()
+            forget_the_dead()
         self.lease.renewed(time.monotonic())
         self._recovered()
 
@@ -268,8 +274,22 @@ class Writer:
         _ready_connection()
         with transaction.atomic():
             rows.upsert_calls(call for call, _ in changed)
-            rows.add_to_hours(changed)
+            rows.add_to_figures(changed)
         self._refusals.written(changed)
+
+    def _write_agents(self) -> None:
+        """Who is connected now, together with the lease: where that has run out, they are gone as well."""
+        if not (news := self.attendance.news()):
+            return
+        gone = [presence for presence in news if presence.left]
+        there = [(one, one.row(self.lease.process_id)) for one in news if not one.left]
+        _ready_connection()
+        with transaction.atomic():
+            self.lease.renew()
+            rows.upsert_agents(row for _, row in there)
+            rows.delete_agents([presence.id for presence in gone])
+        self.lease.renewed(time.monotonic())
+        self.attendance.told(there, gone)
 
     def _troubled(self, error: Exception) -> None:
         if not self.trouble:

@@ -1,34 +1,44 @@
 """What ToolHub remembers."""
 
 from tools_app.models.answers import StoredAnswer
+from tools_app.models.approvals import Approval
 from tools_app.models.audit import AuditEntry
-from tools_app.models.calls import Call, ErrorGroup, ErrorLog
+from tools_app.models.calls import Call, ErrorGroup, ErrorHour, ErrorLog, ErrorNote
+from tools_app.models.checks import ToolCheck
 from tools_app.models.connections import Connection
-from tools_app.models.figures import CallHour
+from tools_app.models.figures import CallHour, CallSum
 from tools_app.models.idempotency import IdempotencyKey
 from tools_app.models.keys import ApiKey, KeyConnection, KeyToolset
-from tools_app.models.processes import Chore, Process
+from tools_app.models.processes import Agent, Chore, Process
 from tools_app.models.revision import Revision
+from tools_app.models.stops import Stop
 from tools_app.models.tools import Definition, Tag, ToolRecord, ToolTag
 from tools_app.models.toolsets import Toolset
 
 __all__ = [
+    "Agent",
     "ApiKey",
+    "Approval",
     "AuditEntry",
     "Call",
     "CallHour",
+    "CallSum",
     "Chore",
     "Connection",
     "Definition",
     "ErrorGroup",
+    "ErrorHour",
     "ErrorLog",
+    "ErrorNote",
     "IdempotencyKey",
     "KeyConnection",
     "KeyToolset",
     "Process",
     "Revision",
+    "Stop",
     "StoredAnswer",
     "Tag",
+    "ToolCheck",
     "ToolRecord",
     "ToolTag",
     "Toolset",

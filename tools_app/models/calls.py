@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from django.db import models
+
+# Calls that took as long can be found among millions of quick ones.
+SLOW_MS: Final = 1_000
 
 
 class Call(models.Model):
@@ -43,6 +46,14 @@ class Call(models.Model):
     connection = models.CharField(
         max_length=64, blank=True, default="", db_default="", help_text="The account at the upstream that it used."
     )
+    via = models.CharField(
+        "came by",
+        max_length=64,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The tool through which it was called, where that was not done directly.",
+    )
     status = models.CharField(max_length=12, choices=Status.choices)
     code = models.CharField(max_length=40, blank=True)
     error = models.CharField(max_length=1000, blank=True)
@@ -63,6 +74,12 @@ class Call(models.Model):
     started_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True, blank=True)
     duration_ms = models.PositiveIntegerField("duration (ms)", null=True, blank=True)
+    queued_ms = models.PositiveIntegerField(
+        "until it ran (ms)", null=True, blank=True, help_text="Checks and waiting, before the tool was run first."
+    )
+    upstream_ms = models.PositiveIntegerField(
+        "at the upstream (ms)", null=True, blank=True, help_text="What its requests to the upstream took, added up."
+    )
 
     class Meta:
         ordering: ClassVar = ["-started_at"]
@@ -75,6 +92,9 @@ class Call(models.Model):
             models.Index(
                 fields=["connection", "-started_at"], name="call_by_connection", condition=~models.Q(connection="")
             ),
+            # Of few calls, so that the others cost nothing more to write.
+            models.Index(fields=["code", "-started_at"], name="call_by_code", condition=~models.Q(code="")),
+            models.Index(fields=["-started_at"], name="call_slow", condition=models.Q(duration_ms__gte=SLOW_MS)),
         ]
 
     def __str__(self) -> str:
@@ -109,6 +129,44 @@ class ErrorGroup(models.Model):
 
     def __str__(self) -> str:
         return f"{self.code} {self.tool_name}".strip()
+
+
+class ErrorHour(models.Model):
+    """How often a kind of failure happened within one hour. Written with the failures; it outlives them."""
+
+    group = models.ForeignKey(
+        ErrorGroup, on_delete=models.CASCADE, related_name="hours", db_constraint=False, db_index=False
+    )
+    hour = models.DateTimeField(db_index=True)
+    count = models.PositiveIntegerField()
+
+    class Meta:
+        ordering: ClassVar = ["-hour"]
+        verbose_name = "hour of errors"
+        verbose_name_plural = "hours of errors"
+        constraints: ClassVar = [models.UniqueConstraint(fields=["group", "hour"], name="hour_of_errors_once")]
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%d %H:00} {self.group_id}"
+
+
+class ErrorNote(models.Model):
+    """What somebody has to say about a kind of failure to whoever looks at it next."""
+
+    MOST_CHARACTERS: ClassVar[int] = 2_000
+
+    group = models.ForeignKey(ErrorGroup, on_delete=models.CASCADE, related_name="notes", db_constraint=False)
+    at = models.DateTimeField()
+    author = models.CharField(max_length=150)
+    text = models.CharField(max_length=MOST_CHARACTERS)
+
+    class Meta:
+        ordering: ClassVar = ["-at", "-pk"]
+        verbose_name = "note on an error"
+        verbose_name_plural = "notes on errors"
+
+    def __str__(self) -> str:
+        return f"{self.author}: {self.text[:40]}"
 
 
 class ErrorLog(models.Model):

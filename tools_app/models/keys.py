@@ -9,8 +9,10 @@ from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy
 
 from tools_app.models.connections import Connection
+from tools_app.models.stops import Stop
 from tools_app.models.tools import MAX_RATE_CALLS, MAX_RATE_SECONDS
 from tools_app.models.toolsets import Toolset
 from tools_app.policies import Rate
@@ -30,11 +32,35 @@ class KeyQuerySet(models.QuerySet["ApiKey"]):
     def usable(self, now: datetime) -> Self:
         return self.filter(revoked_at=None).exclude(expires_at__lte=now)
 
+    def with_stops(self) -> Self:
+        """Each with whether an operator has stopped it."""
+        stops = Stop.objects.filter(kind=Stop.Kind.KEY, name=models.OuterRef("name"))
+        return self.annotate(stopped=models.Exists(stops))
+
+    def known_by(self, hashes: list[str], now: datetime) -> Self:
+        """The usable one with any of these hashes, also while it is only the one before the last rotation."""
+        before = models.Q(previous_hash__in=hashes, previous_until__gt=now) & ~models.Q(previous_hash="")
+        return self.usable(now).filter(models.Q(hash__in=hashes) | before)
+
+
+class Asks(models.TextChoices):
+    """Which calls of a key an operator has to approve, whatever the tools' own policies say."""
+
+    NOTHING = "", gettext_lazy("none")
+    DESTROYS = "destroys", gettext_lazy("those of tools that destroy")
+    WRITES = "writes", gettext_lazy("those of tools that write")
+
 
 class ApiKey(models.Model):
     name = models.CharField(max_length=100, unique=True, help_text="Who or what uses this key.")
     prefix = models.CharField(max_length=12, unique=True, editable=False, help_text="The start of the key.")
     hash = models.CharField(max_length=64, unique=True, editable=False)
+    previous_prefix = models.CharField(max_length=12, blank=True, default="", db_default="", editable=False)
+    previous_hash = models.CharField(max_length=64, blank=True, default="", db_default="", editable=False)
+    previous_until = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="Until then the key before the last rotation works as well."
+    )
+    rotated_at = models.DateTimeField(null=True, blank=True, editable=False)
     scopes = models.JSONField(default=default_scopes)
     toolsets = models.ManyToManyField(
         Toolset,
@@ -57,6 +83,15 @@ class ApiKey(models.Model):
     )
     may_destroy = models.BooleanField(
         "may use tools that destroy", default=True, db_default=True, help_text="Off: only tools that say they do not."
+    )
+    asks = models.CharField(
+        "calls to approve",
+        max_length=8,
+        blank=True,
+        choices=Asks.choices,
+        default=Asks.NOTHING,
+        db_default=Asks.NOTHING,
+        help_text="Each of these waits until an operator approves it.",
     )
     rate_calls = models.PositiveIntegerField(
         "rate limit: requests",
@@ -83,6 +118,9 @@ class ApiKey(models.Model):
     class Meta:
         ordering: ClassVar = ["name"]
         verbose_name = "API key"
+        indexes: ClassVar = [
+            models.Index(fields=["previous_hash"], name="key_before", condition=~models.Q(previous_hash=""))
+        ]
         constraints: ClassVar = [
             models.CheckConstraint(condition=~models.Q(name=""), name="key_has_a_name"),
             models.CheckConstraint(
@@ -109,13 +147,26 @@ class ApiKey(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    # What `with_stops` has found out.
+    stopped = False
+
     def state(self, now: datetime) -> str:
         if self.revoked_at is not None:
             return "revoked"
-        return "works" if self.usable(now) else "expired"
+        if not self.usable(now):
+            return "expired"
+        return "stopped" if self.stopped else "works"
 
     def usable(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+    def ends(self, hashes: list[str]) -> datetime | None:
+        """When whoever comes with one of these hashes is refused; None: not by itself."""
+        ends = [self.expires_at] if self.hash in hashes else [self.expires_at, self.previous_until]
+        return min((moment for moment in ends if moment is not None), default=None)
+
+    def previous_works(self, now: datetime) -> bool:
+        return self.usable(now) and self.previous_until is not None and now < self.previous_until
 
     @property
     def connection_names(self) -> list[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from django.db import models
+from django.db.models.functions import Now
 
 
 class Process(models.Model):
@@ -25,6 +26,48 @@ class Process(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.host}:{self.pid}"
+
+
+class AgentQuerySet(models.QuerySet["Agent"]):
+    def connected(self) -> Self:
+        """Those of processes that are alive. What a process left behind that died is gone some minutes later."""
+        return self.filter(process__lease_until__gte=Now())
+
+
+class Agent(models.Model):
+    """A client of MCP that is connected to a process now. Written by that process, and gone with it."""
+
+    class Door(models.TextChoices):
+        STDIO = "stdio"
+        HTTP = "http", "HTTP"
+
+    class Era(models.TextChoices):
+        HANDSHAKE = "handshake"
+        MODERN = "modern"
+
+    id = models.CharField(primary_key=True, max_length=32)
+    process = models.ForeignKey(Process, on_delete=models.CASCADE, related_name="agents", db_constraint=False)
+    door = models.CharField(max_length=8, choices=Door.choices)
+    client = models.CharField(max_length=100, blank=True, help_text="What it calls itself.")
+    version = models.CharField(max_length=64, blank=True)
+    protocol = models.CharField(max_length=32, blank=True, help_text="The revision of MCP that it speaks.")
+    era = models.CharField(max_length=9, choices=Era.choices)
+    toolset = models.CharField(max_length=200, blank=True, help_text="Those it is limited to; none: every tool.")
+    caller_kind = models.CharField(max_length=8)
+    caller_id = models.CharField(max_length=64)
+    caller_name = models.CharField("caller", max_length=150)
+    since = models.DateTimeField()
+    seen_at = models.DateTimeField(help_text="When it asked for something last.")
+    called_at = models.DateTimeField("last call", null=True, blank=True)
+    calls = models.PositiveBigIntegerField(default=0)
+
+    objects = AgentQuerySet.as_manager()
+
+    class Meta:
+        ordering: ClassVar = ["-since", "-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.client or self.caller_name} {self.version}".strip()
 
 
 class Chore(models.Model):

@@ -17,21 +17,22 @@ WATCHED: Final[dict[str, tuple[str, ...]]] = {
     "tools_app_toolrecord": (
         "name", "title", "description", "version", "category", "author", "enabled", "definition_id", "retired_at",
         "timeout_ms", "retries", "retry_delay_ms", "rate_calls", "rate_seconds", "cache_seconds",
-        "answer_tokens",
+        "answer_tokens", "ask",
     ),
     "tools_app_tag": ("name",),
     "tools_app_tooltag": ("tool_id", "tag_id"),
-    "tools_app_definition": ("body", "approved_at"),
+    "tools_app_definition": ("body", "approved_at", "refused_at"),
     "tools_app_apikey": (
-        "name", "hash", "scopes", "expires_at", "revoked_at", "may_write", "may_destroy", "rate_calls", "rate_seconds",
-        "uses_environment",
+        "name", "hash", "previous_hash", "previous_until", "scopes", "expires_at", "revoked_at", "may_write",
+        "may_destroy", "asks", "rate_calls", "rate_seconds", "uses_environment",
     ),
-    "tools_app_toolset": ("name", "packs", "categories", "tags", "names", "read_only"),
+    "tools_app_toolset": ("name", "packs", "categories", "tags", "names", "read_only", "mode", "overrides"),
     "tools_app_keytoolset": ("key_id", "toolset_id"),
     "tools_app_connection": (
-        "name", "pack", "url", "sealed", "read_only", "allow_http", "timeout_ms", "enabled",
+        "name", "pack", "url", "sealed", "read_only", "allow_http", "timeout_ms", "enabled", "options",
     ),
     "tools_app_keyconnection": ("key_id", "connection_id"),
+    "tools_app_stop": ("kind", "name", "reason", "since"),
 }  # fmt: skip
 
 

@@ -87,6 +87,9 @@ class ToolRecord(models.Model):
     tags = models.ManyToManyField(Tag, through="ToolTag", related_name="tools", blank=True)
     enabled = models.BooleanField(default=True, db_default=True, help_text="Off: every call is refused from the next.")
     read_only = models.BooleanField(default=False, db_default=False, help_text="The tool says it changes nothing.")
+    ask = models.BooleanField(
+        "ask first", default=False, db_default=False, help_text="On: every call waits until an operator approves it."
+    )
     timeout_ms = _policy_field("timeout_ms", "time limit (ms)", "After so many milliseconds a call ends.")
     retries = _policy_field(
         "retries", "retries", "How often a call is tried again, when that can help and does no harm."
@@ -147,8 +150,14 @@ class ToolTag(models.Model):
         return f"{self.tool_id}:{self.tag_id}"
 
 
+class DefinitionQuerySet(models.QuerySet["Definition"]):
+    def open(self) -> Self:
+        """Those that no operator has approved, of tools that are this very version now."""
+        return self.filter(approved_at=None, current_for__retired_at=None, current_for__isnull=False)
+
+
 class Definition(models.Model):
-    """One version of what a tool is: as an agent saw it then. Never changed, never deleted."""
+    """One version of what a tool is: as an agent saw it then. Only what was decided about it changes."""
 
     tool = models.ForeignKey(ToolRecord, on_delete=models.CASCADE, related_name="definitions")
     hash = models.CharField(max_length=64)
@@ -157,10 +166,31 @@ class Definition(models.Model):
     first_seen_at = models.DateTimeField(db_default=Now())
     approved_at = models.DateTimeField(null=True, blank=True)
     approved_by = models.CharField(max_length=150, blank=True)
+    refused_at = models.DateTimeField(null=True, blank=True)
+    refused_by = models.CharField(max_length=150, blank=True, default="", db_default="")
+    reason = models.CharField(
+        max_length=500, blank=True, default="", db_default="", help_text="Why it was approved or refused."
+    )
+    findings = models.JSONField(
+        default=list, blank=True, help_text="What in its words might mislead an agent, as of the last look."
+    )
+
+    objects = DefinitionQuerySet.as_manager()
 
     class Meta:
         ordering: ClassVar = ["-first_seen_at", "-pk"]
         constraints: ClassVar = [models.UniqueConstraint(fields=["tool", "hash"], name="definition_once_per_tool")]
 
     def __str__(self) -> str:
-        return f"{self.tool_id} {self.version} {self.hash[:8]}"
+        return f"{self.tool.name} {self.version}"
+
+    @property
+    def state(self) -> str:
+        if self.approved_at is not None:
+            return "approved"
+        return "waiting" if self.refused_at is None else "refused"
+
+    def approved_before(self) -> Definition | None:
+        """The version of the tool that was approved last before this one."""
+        others = Definition.objects.filter(tool=self.tool_id, approved_at__isnull=False).exclude(pk=self.pk)
+        return others.order_by("-approved_at", "-pk").first()

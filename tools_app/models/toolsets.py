@@ -8,7 +8,7 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models.functions import Now
 
-from tools_app.reach import Choice
+from tools_app.reach import Choice, Mode, Override
 from tools_app.tool import NAME, folded
 
 LIKE_A_TOOL: Final = RegexValidator(
@@ -28,6 +28,21 @@ class Toolset(models.Model):
     read_only = models.BooleanField(
         default=False, db_default=False, help_text="Of all these, only tools that say they change nothing."
     )
+    mode = models.CharField(
+        max_length=8,
+        blank=True,
+        default="",
+        db_default="",
+        choices=[(mode.value, mode.value) for mode in Mode],
+        help_text="How agents are shown these tools: all in a list (direct), by searching (search), or by searching "
+        "where the list is long (auto). Empty: as the settings say.",
+    )
+    overrides = models.JSONField(
+        default=dict,
+        blank=True,
+        db_default=models.Value({}, models.JSONField()),
+        help_text='Other names and descriptions here: {"get_issue": {"name": "ticket", "description": "…"}}.',
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     updated_at = models.DateTimeField(auto_now=True, db_default=Now())
 
@@ -45,4 +60,6 @@ class Toolset(models.Model):
             tags=frozenset(self.tags),
             names=frozenset(map(folded, self.names)),
             read_only=self.read_only,
+            mode=self.mode,
+            overrides={folded(name): Override(**override) for name, override in self.overrides.items()},
         )

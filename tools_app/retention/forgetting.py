@@ -13,8 +13,9 @@ from django.db.models import Exists, F, OuterRef, QuerySet
 from django.utils import timezone
 
 from tools_app.errors import ValidationError
-from tools_app.models import ApiKey, Call, CallHour, ErrorGroup, ErrorLog, IdempotencyKey, StoredAnswer
+from tools_app.models import ApiKey, Approval, Call, CallHour, ErrorGroup, ErrorLog, IdempotencyKey, StoredAnswer
 from tools_app.models.audit import note
+from tools_app.models.figures import SUMS
 from tools_app.retention.pace import Pace
 from tools_app.retention.pruning import UNDER_WAY
 
@@ -30,6 +31,7 @@ class Forgotten:
     hours: int
     idempotency_keys: int
     stored_answers: int
+    approvals: int
 
 
 def identified(caller: str) -> str:
@@ -63,6 +65,7 @@ def remembered(caller_id: str) -> Forgotten:
         hours=CallHour.objects.filter(caller_id=caller_id).count(),
         idempotency_keys=IdempotencyKey.objects.filter(caller_id=caller_id).count(),
         stored_answers=StoredAnswer.objects.filter(caller_id=caller_id).count(),
+        approvals=Approval.objects.filter(caller_id=caller_id).count(),
     )
 
 
@@ -80,6 +83,7 @@ def forget(caller: str, *, actor: str, reason: str = "") -> Forgotten:
     now = timezone.now()
     calls_so_far = Call.objects.filter(caller_id=caller_id, started_at__lte=now)
     keys_so_far = IdempotencyKey.objects.filter(caller_id=caller_id, created_at__lte=now)
+    approvals_so_far = Approval.objects.filter(caller_id=caller_id, asked_at__lte=now)
     answers_so_far = StoredAnswer.objects.filter(caller_id=caller_id, created_at__lte=now)
     hours_so_far = list(CallHour.objects.filter(caller_id=caller_id).order_by(*_HOUR).values_list("pk", flat=True))
     running = calls_so_far.filter(status=Call.Status.STARTED, started_at__gte=now - UNDER_WAY)
@@ -116,10 +120,11 @@ def forget(caller: str, *, actor: str, reason: str = "") -> Forgotten:
 
     pace.repeat(forget_errors)
     idempotency_keys = pace.repeat(lambda most: _delete(keys_so_far, most))
+    approvals = pace.repeat(lambda most: _delete(approvals_so_far, most))
     stored_answers = pace.repeat(lambda most: _delete(answers_so_far, most))
     # Last: where calls have had their time, only these still say what the caller was called.
     hours = pace.repeat(lambda most: _forget_hours(_taken(hours_so_far, most)))
-    return Forgotten(calls, errors, hours, idempotency_keys, stored_answers)
+    return Forgotten(calls, errors, hours, idempotency_keys, stored_answers, approvals)
 
 
 def _own_name(caller_id: str) -> str | None:
@@ -186,16 +191,13 @@ def _forget_hours(keys: Sequence[int]) -> int:
 
 
 # The rows that bear the id of a caller.
-_KNOWING: Final = (Call.objects, IdempotencyKey.objects, StoredAnswer.objects, CallHour.objects)
+_KNOWING: Final = (Call.objects, IdempotencyKey.objects, StoredAnswer.objects, Approval.objects, CallHour.objects)
 # Of one caller, an hour is known by these.
 _HOUR: Final = ("hour", "tool_name", "status", "code")
-_SUMS: Final = [
-    field.attname for field in CallHour._meta.concrete_fields if field.get_internal_type() == "PositiveBigIntegerField"
-]
 _TABLE: Final = CallHour._meta.db_table
 _ADD_TO_NOBODY: Final = (
-    f"INSERT INTO {_TABLE} (caller_id, caller_name, {', '.join((*_HOUR, *_SUMS))}) "  # noqa: S608 – our own names
-    f"SELECT %s, %s, {', '.join((*_HOUR, *_SUMS))} FROM {_TABLE} WHERE id IN ({{}}) "
+    f"INSERT INTO {_TABLE} (caller_id, caller_name, {', '.join((*_HOUR, *SUMS))}) "  # noqa: S608 – our own names
+    f"SELECT %s, %s, {', '.join((*_HOUR, *SUMS))} FROM {_TABLE} WHERE id IN ({{}}) "
     "ON CONFLICT (hour, tool_name, caller_id, status, code) DO UPDATE SET "
-    + ", ".join(f"{name} = {_TABLE}.{name} + excluded.{name}" for name in _SUMS)
+    + ", ".join(f"{name} = {_TABLE}.{name} + excluded.{name}" for name in SUMS)
 )

@@ -1,4 +1,4 @@
-"""Prunes now and then, in one of the processes that run for long."""
+"""Adds up days that are over, and prunes, now and then, in one of the processes that run for long."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from django.db import DatabaseError, InterfaceError, connections
 from django.utils import timezone
 
 from tools_app.models import Chore
+from tools_app.retention.folding import fold
 from tools_app.retention.pace import Pace
 from tools_app.retention.pruning import LONG_AGO, prune
 
@@ -80,7 +81,9 @@ class Keeper:
         now = timezone.now()
         if not claim(now):
             return True
-        pruned = prune(now, Pace(RUN_SECONDS, self._stop))
+        pace = Pace(RUN_SECONDS, self._stop)
+        fold(now, pace)
+        pruned = prune(now, pace)
         if any(pruned.counts.values()):
             log.info("deleted what is old: %s", pruned)
         if not pruned.finished:

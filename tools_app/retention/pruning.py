@@ -12,7 +12,21 @@ from django.db import models, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from tools_app import conf
-from tools_app.models import AuditEntry, Call, CallHour, Chore, ErrorGroup, ErrorLog, IdempotencyKey, StoredAnswer
+from tools_app.models import (
+    Approval,
+    AuditEntry,
+    Call,
+    CallHour,
+    CallSum,
+    Chore,
+    ErrorGroup,
+    ErrorHour,
+    ErrorLog,
+    ErrorNote,
+    IdempotencyKey,
+    StoredAnswer,
+)
+from tools_app.models.figures import FOLDED
 from tools_app.models.idempotency import REPLAYED_FOR
 from tools_app.retention.pace import Pace
 
@@ -20,6 +34,8 @@ from tools_app.retention.pace import Pace
 UNDER_WAY: Final = timedelta(minutes=10)
 # Also the name of the chore: every call before its time has been emptied. To look at them all again would take long.
 PAYLOADS: Final = "payloads"
+# No page looks further back by the minute.
+MOMENTS: Final = timedelta(days=2)
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -64,16 +80,30 @@ def _expired(now: datetime) -> dict[str, QuerySet[Any]]:
         ).order_by("started_at"),
         "idempotency keys": IdempotencyKey.objects.filter(created_at__lt=now - REPLAYED_FOR).order_by("created_at"),
         "stored answers": StoredAnswer.objects.filter(expires_at__lt=now).order_by("expires_at"),
+        "approvals": Approval.objects.filter(expires_at__lt=now - _decided_kept()).order_by("expires_at"),
         "calls": Call.objects.filter(started_at__lt=oldest_call).exclude(under_way).order_by("started_at"),
         "errors": ErrorLog.objects.filter(created_at__lt=oldest_error).order_by("created_at"),
         "error groups": ErrorGroup.objects.filter(closed, ~Exists(remaining)).order_by("last_seen_at"),
+        "hours of errors": ErrorHour.objects.filter(hour__lt=now - _days("CALLS")).order_by("hour"),
+        "notes on errors": ErrorNote.objects.filter(~Exists(ErrorGroup.objects.filter(pk=OuterRef("group")))).order_by(
+            "pk"
+        ),
         "hours of calls": CallHour.objects.filter(hour__lt=now - _days("FIGURES")).order_by("hour"),
+        "sums of calls": CallSum.objects.filter(span__in=FOLDED, start__lt=now - _days("FIGURES")).order_by(
+            "span", "start"
+        ),
+        "moments of calls": CallSum.objects.filter(span=CallSum.Span.MOMENT, start__lt=now - MOMENTS).order_by("start"),
         "audit entries": AuditEntry.objects.filter(at__lt=now - _days("AUDIT")).order_by("at"),
     }
 
 
 def _days(what: str) -> timedelta:
     return timedelta(days=conf.value(f"TOOLHUB_KEEP_{what}_DAYS"))
+
+
+def _decided_kept() -> timedelta:
+    """They hold arguments, and go with those of the journal; where none are kept, as soon as they have expired."""
+    return timedelta() if conf.value("TOOLHUB_PAYLOADS") == "none" else _days("PAYLOADS")
 
 
 def _oldest_kept(model: type[models.Model], moment: str, now: datetime) -> datetime:

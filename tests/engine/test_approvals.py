@@ -1,0 +1,363 @@
+"""Calls that an operator has to approve: asked for once, decided by a person, made once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from tests.support.tools import Hub, Programmable
+from tools_app import engine, governance, sources
+from tools_app.context import Caller
+from tools_app.engine import Options, Result
+from tools_app.engine import approvals as waiting
+from tools_app.errors import (
+    ApprovalInvalidError,
+    ApprovalRefusedError,
+    ApprovalRequiredError,
+    AuthorizationError,
+    ConflictError,
+    InvalidArgumentsError,
+    OverloadedError,
+    RateLimitError,
+    ToolError,
+    ValidationError,
+)
+from tools_app.models import Approval, AuditEntry, Call
+from tools_app.tool import Hints
+
+OPERATOR = "user:olivia"
+
+
+@pytest.fixture
+def asking(hub: Hub) -> Programmable:
+    """A tool that writes, and of which every call is asked for."""
+    made = Programmable("asking", hints=Hints(read_only=False, idempotent=False))
+    hub.add(made.tool)
+    governance.set_ask("asking", True, actor="test")
+    return made
+
+
+def call(caller: Caller, approval: str | None = None, name: str = "asking", **arguments: Any) -> Result:
+    return engine.call_sync(name, arguments, caller, door="code", options=Options(approval=approval))
+
+
+def asked(caller: Caller, **arguments: Any) -> str:
+    """What a call that is not approved is told to wait for."""
+    with pytest.raises(ApprovalRequiredError) as told:
+        call(caller, **arguments)
+    return str(told.value.context["approvalId"])
+
+
+# ---- asking
+
+
+def test_a_call_that_is_not_approved_asks_and_does_nothing(asking: Programmable, alice: Caller) -> None:
+    with pytest.raises(ApprovalRequiredError) as told:
+        call(alice, value=4, text="secret text")
+    approval = Approval.objects.get()
+    assert asking.calls == []
+    assert told.value.context["approvalId"] == approval.pk
+    assert told.value.next_step.count(approval.pk) == 2
+    assert not told.value.retryable
+    assert (approval.tool_name, approval.caller_id, approval.state) == ("asking", "key:1", "pending")
+    assert approval.expires_at - approval.asked_at == timedelta(minutes=15)
+    assert b"secret text" not in bytes(approval.arguments)
+    assert waiting.arguments_of(approval) == {"value": 4, "text": "secret text"}
+    row = Call.objects.get()
+    assert (row.status, row.code, row.attempts) == ("refused", "APPROVAL_REQUIRED", 0)
+
+
+def test_the_same_call_asks_for_the_same(asking: Programmable, alice: Caller) -> None:
+    first = asked(alice, value=4)
+    assert asked(alice, value=4, text="") == first
+    assert asked(alice, value=5) != first
+    assert asked(replace(alice, id="key:2"), value=4) != first
+    assert Approval.objects.count() == 3
+
+
+def test_of_many_at_once_one_asks(asking: Programmable, alice: Caller) -> None:
+    async def story() -> list[Any]:
+        calls = (engine.call("asking", {"value": 4}, alice, door="code") for _ in range(20))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    told = asyncio.run(story())
+    assert {type(one) for one in told} == {ApprovalRequiredError}
+    assert Approval.objects.count() == 1
+
+
+def test_a_caller_can_leave_only_so_much_waiting(asking: Programmable, alice: Caller) -> None:
+    for value in range(waiting.MOST_WAITING):
+        asked(alice, value=value)
+    with pytest.raises(RateLimitError) as told:
+        call(alice, value=-1)
+    assert told.value.retry_after is not None
+    asked(alice, value=0)
+    asked(replace(alice, id="key:2"), value=-1)
+
+
+def test_what_nobody_would_read_cannot_be_asked_for(asking: Programmable, alice: Caller) -> None:
+    with pytest.raises(ValidationError, match="too large for an operator"):
+        call(alice, text="x" * waiting.MOST_BYTES)
+    assert not Approval.objects.exists()
+
+
+def test_what_is_wrong_anyway_is_not_asked_for(asking: Programmable, alice: Caller) -> None:
+    with pytest.raises(InvalidArgumentsError):
+        call(alice, value="four")
+    assert not Approval.objects.exists()
+
+
+def test_a_dry_run_says_that_the_call_would_be_asked_for(asking: Programmable, alice: Caller) -> None:
+    def outlook(name: str) -> Any:
+        done = engine.call_sync(name, {}, alice, door="code", options=Options(dry_run=True))
+        return done.answer.value["approvalRequired"]
+
+    assert outlook("asking") is True
+    governance.set_ask("asking", False, actor="test")
+    assert outlook("asking") is False
+    assert not Approval.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("asks", "hints", "waits"),
+    [
+        ("writes", Hints(read_only=True), False),
+        ("writes", Hints(destructive=False), True),
+        ("destroys", Hints(destructive=False), False),
+        ("destroys", Hints(), True),
+        ("", Hints(), False),
+    ],
+)
+def test_a_key_can_be_made_to_ask(hub: Hub, alice: Caller, asks: str, hints: Hints, waits: bool) -> None:
+    hub.add(Programmable("plain", hints=hints).tool)
+    caller = replace(alice, asks=asks)
+    if waits:
+        with pytest.raises(ApprovalRequiredError):
+            call(caller, name="plain")
+    else:
+        call(caller, name="plain")
+
+
+# ---- what was approved
+
+
+@pytest.mark.parametrize("with_id", [True, False])
+def test_what_was_approved_runs_once(asking: Programmable, alice: Caller, with_id: bool) -> None:
+    approval_id = asked(alice, value=4)
+    governance.approve_call(approval_id, actor=OPERATOR, reason="go ahead")
+    done = call(alice, approval_id if with_id else None, value=4)
+    approval = Approval.objects.get(pk=approval_id)
+    assert (approval.state, approval.call_id) == ("used", done.call_id)
+    assert len(asking.calls) == 1
+    with pytest.raises(ApprovalInvalidError, match="it has been used"):
+        call(alice, approval_id, value=4)
+    assert asked(alice, value=4) != approval_id
+    assert len(asking.calls) == 1
+
+
+def test_of_many_at_once_one_runs(asking: Programmable, alice: Caller) -> None:
+    approval_id = asked(alice, value=4)
+    governance.approve_call(approval_id, actor=OPERATOR)
+
+    async def story() -> list[Any]:
+        options = Options(approval=approval_id)
+        calls = (engine.call("asking", {"value": 4}, alice, door="code", options=options) for _ in range(20))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    told = asyncio.run(story())
+    assert len(asking.calls) == 1
+    assert [type(one) for one in told].count(Result) == 1
+    assert {type(one) for one in told} == {Result, ApprovalInvalidError}
+
+
+def test_it_is_bound_to_caller_tool_and_arguments(hub: Hub, asking: Programmable, alice: Caller) -> None:
+    hub.add(Programmable("other").tool)
+    governance.set_ask("other", True, actor="test")
+    approval_id = asked(alice, value=4)
+    governance.approve_call(approval_id, actor=OPERATOR)
+
+    def told(caller: Caller, given: str, name: str = "asking", **arguments: Any) -> str:
+        with pytest.raises(ApprovalInvalidError) as error:
+            call(caller, given, name, **arguments)
+        return error.value.message
+
+    assert "no" in told(replace(alice, id="key:2"), approval_id, value=4)
+    assert told(replace(alice, id="key:2"), approval_id, value=4) == told(alice, "0" * 32, value=4)
+    assert "another tool" in told(alice, approval_id, "other", value=4)
+    assert "other arguments" in told(alice, approval_id, value=5)
+    assert asking.calls == []
+    call(alice, approval_id, value=4)
+
+
+def test_it_is_bound_to_the_tool_as_it_was(hub: Hub, asking: Programmable, alice: Caller) -> None:
+    approval_id = asked(alice, value=4)
+    governance.approve_call(approval_id, actor=OPERATOR)
+    changed = Programmable("asking", hints=Hints(read_only=False), version="2.0.0")
+    sources.registry().remove("asking")
+    hub.add(changed.tool)
+    with pytest.raises(ApprovalInvalidError, match="the tool has changed since"):
+        call(alice, approval_id, value=4)
+    assert asked(alice, value=4) != approval_id
+
+
+@pytest.mark.parametrize("given", ["", "x", "A" * 32, "0" * 33, 7, ["0" * 32]])
+def test_what_can_be_no_id_is_refused(asking: Programmable, alice: Caller, given: Any) -> None:
+    with pytest.raises(ApprovalInvalidError):
+        call(alice, given)
+    assert not Approval.objects.exists()
+
+
+def test_a_call_that_did_nothing_does_not_use_it_up(asking: Programmable, alice: Caller, settings: Any) -> None:
+    settings.TOOLHUB_UPSTREAM_RUNNING, settings.TOOLHUB_UPSTREAM_WAITING = 1, 0
+    approval_id = asked(alice)
+    governance.approve_call(approval_id, actor=OPERATOR)
+    governance.approve_call(asked(alice, value=1), actor=OPERATOR)
+
+    async def story() -> None:
+        running, release = asyncio.Event(), asyncio.Event()
+
+        async def hold() -> str:
+            running.set()
+            await release.wait()
+            return "done"
+
+        asking.outcomes = [hold]
+        first = asyncio.create_task(engine.call("asking", {"value": 1}, alice, door="code"))
+        await running.wait()
+        with pytest.raises(OverloadedError):
+            await engine.call("asking", {}, alice, door="code", options=Options(approval=approval_id))
+        release.set()
+        await first
+        await engine.call("asking", {}, alice, door="code", options=Options(approval=approval_id))
+
+    async def on_one_loop() -> None:
+        engine.adopt_running_loop()
+        try:
+            await story()
+        finally:
+            await engine.close(5)
+
+    asyncio.run(engine.close(2))
+    asyncio.run(on_one_loop())
+    assert Approval.objects.get(pk=approval_id).state == "used"
+    assert len(asking.calls) == 2
+
+
+def test_one_that_failed_has_used_it_up(asking: Programmable, alice: Caller) -> None:
+    asking.outcomes = [ValueError("half done")]
+    approval_id = asked(alice)
+    governance.approve_call(approval_id, actor=OPERATOR)
+    with pytest.raises(ToolError):
+        call(alice, approval_id)
+    with pytest.raises(ApprovalInvalidError):
+        call(alice, approval_id)
+    assert len(asking.calls) == 1
+
+
+def test_an_idempotency_key_gets_the_answer_of_the_one_run(asking: Programmable, alice: Caller) -> None:
+    def keyed(approval: str | None) -> Result:
+        options = Options(approval=approval, idempotency_key="order-17")
+        return engine.call_sync("asking", {"value": 4}, alice, door="code", options=options)
+
+    with pytest.raises(ApprovalRequiredError) as told:
+        keyed(None)
+    approval_id = told.value.context["approvalId"]
+    governance.approve_call(approval_id, actor=OPERATOR)
+    first, second = keyed(approval_id), keyed(approval_id)
+    assert (second.call_id, second.answered_by) == (first.call_id, "replay")
+    assert len(asking.calls) == 1
+
+
+# ---- what was refused, or forgotten
+
+
+def test_what_was_refused_says_why_and_is_not_asked_again(asking: Programmable, alice: Caller) -> None:
+    approval_id = asked(alice)
+    governance.refuse_call(approval_id, actor=OPERATOR, reason="not on a Friday")
+    for given in (approval_id, None):
+        with pytest.raises(ApprovalRefusedError) as told:
+            call(alice, given)
+        assert told.value.context == {"approvalId": approval_id, "reason": "not on a Friday"}
+    assert Approval.objects.count() == 1
+
+
+@pytest.mark.parametrize("state", ["pending", "approved", "refused"])
+def test_everything_expires_closed(asking: Programmable, alice: Caller, state: str) -> None:
+    approval_id = asked(alice)
+    Approval.objects.update(state=state, expires_at=timezone.now())
+    with pytest.raises((ApprovalInvalidError, ApprovalRefusedError)):
+        call(alice, approval_id)
+    assert asked(alice) != approval_id
+    assert asking.calls == []
+
+
+def test_a_decision_gives_the_time_anew(asking: Programmable, alice: Caller, settings: Any) -> None:
+    settings.TOOLHUB_APPROVAL_SECONDS = 60
+    approval_id = asked(alice)
+    soon = timezone.now() + timedelta(seconds=2)
+    Approval.objects.update(expires_at=soon)
+    assert governance.approve_call(approval_id, actor=OPERATOR).expires_at > soon + timedelta(seconds=50)
+
+
+# ---- deciding
+
+
+def test_decisions_are_on_record(asking: Programmable, alice: Caller) -> None:
+    approval_id = asked(alice)
+    governance.approve_call(approval_id, actor=OPERATOR, reason=" fine ")
+    entry = AuditEntry.objects.get(subject=f"approval:{approval_id}")
+    assert (entry.action, entry.actor, entry.reason) == ("call.approve", OPERATOR, "fine")
+    assert entry.changes == {
+        "tool": [None, "asking"],
+        "caller": [None, "key:alice"],
+        "state": ["pending", "approved"],
+    }
+
+
+def test_a_call_is_decided_once(asking: Programmable, alice: Caller) -> None:
+    approval_id = asked(alice)
+    governance.approve_call(approval_id, actor=OPERATOR)
+    for decide in (governance.approve_call, governance.refuse_call):
+        with pytest.raises(ConflictError, match="approved"):
+            decide(approval_id, actor=OPERATOR)
+    late = asked(alice, value=1)
+    Approval.objects.filter(pk=late).update(expires_at=timezone.now())
+    with pytest.raises(ConflictError, match="expired"):
+        governance.approve_call(late, actor=OPERATOR)
+
+
+def test_people_may_approve_their_own_and_programs_may_not(
+    asking: Programmable, alice: Caller, django_user_model: Any
+) -> None:
+    owner = django_user_model.objects.create_user("olivia")
+    key, _ = governance.create_key("alice", actor="test", owner=owner)
+    mine = replace(alice, id=f"key:{key.pk}")
+    approval_id = asked(mine)
+    with pytest.raises(AuthorizationError, match="its own calls"):
+        governance.approve_call(approval_id, actor="key:alice")
+    governance.approve_call(approval_id, actor=OPERATOR)
+    assert AuditEntry.objects.get(action="call.approve").changes["own"] == [None, True]
+    governance.refuse_call(asked(mine, value=1), actor="key:alice")
+
+
+def test_a_reason_has_an_end(asking: Programmable, alice: Caller) -> None:
+    approval_id = asked(alice)
+    with pytest.raises(ValidationError):
+        governance.refuse_call(approval_id, actor=OPERATOR, reason="x" * 501)
+    assert Approval.objects.get().state == "pending"
+
+
+def test_it_asks_from_the_very_next_call(hub: Hub, programmable: Programmable, alice: Caller) -> None:
+    call(alice, name="programmable")
+    assert governance.set_ask("programmable", True, actor="test")
+    assert not governance.set_ask("programmable", True, actor="test")
+    with pytest.raises(ApprovalRequiredError):
+        call(alice, name="programmable")
+    assert list(AuditEntry.objects.filter(action="tool.ask").values_list("changes", flat=True)) == [
+        {"ask": [False, True]}
+    ]

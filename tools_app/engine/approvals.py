@@ -1,0 +1,237 @@
+"""Calls that an operator has to approve: asked for here, and taken here for the one run that was approved.
+
+Nothing waits. A call that is not approved yet is refused, with the id of what was asked for; when the caller repeats
+it, it finds what has been decided. It is bound to the caller, the tool as it was, and the arguments: whoever repeats
+exactly that call needs no id, since most agents have no place to put one. All functions but two are for threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import secrets as random
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, ParamSpec, TypeVar
+
+from django.db import DatabaseError, InterfaceError, transaction
+from django.db.models import QuerySet
+
+from tools_app import conf, database, json_text, secrets
+from tools_app.catalog import Entry
+from tools_app.context import Caller
+from tools_app.engine.writer import PATIENCE
+from tools_app.errors import (
+    ApprovalInvalidError,
+    ApprovalRefusedError,
+    ApprovalRequiredError,
+    Problem,
+    RateLimitError,
+    StorageBusyError,
+    ValidationError,
+)
+from tools_app.models import Approval, Call, Chore
+from tools_app.models.keys import Asks
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+log = logging.getLogger("tools_app.calls")
+
+# What a caller that nobody answers can leave behind, and all of them together.
+MOST_WAITING: Final = 20
+MOST_WAITING_IN_ALL: Final = 1_000
+# What is larger, nobody reads before saying yes.
+MOST_BYTES: Final = 256 * 1024
+UNKNOWN: Final = "there is none of that id for this caller"
+_ID: Final = re.compile("[0-9a-f]{32}")
+# Whoever holds this row asks; one at a time, so that the same call is asked for once.
+_CHORE: Final = "approvals"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A call, as far as an approval is bound to it."""
+
+    call: Call
+    arguments: Mapping[str, Any]
+
+    @property
+    def hash(self) -> str:
+        call = self.call
+        return json_text.digest([call.tool_name, call.definition_hash, call.connection, self.arguments])
+
+
+def needed(entry: Entry, caller: Caller) -> bool:
+    """Whether an operator has to approve what this caller does with the tool. Nobody is asked for that."""
+    if entry.ask:
+        return True
+    if not caller.asks:
+        return False
+    return entry.hints.writes if caller.asks == Asks.WRITES else entry.hints.destroys
+
+
+def check(approval_id: object) -> None:
+    """Raises: ApprovalInvalidError, for what can be the id of none."""
+    if not isinstance(approval_id, str) or not _ID.fullmatch(approval_id):
+        raise ApprovalInvalidError.because(UNKNOWN)
+
+
+async def taken(request: Request, approval_id: str | None) -> Approval:
+    """The approval of this call, which nobody else can take any more. For coroutines.
+
+    Raises:
+        ApprovalRequiredError: nobody has decided yet.
+        ApprovalRefusedError: somebody has, against it.
+        ApprovalInvalidError: that of this id is not for this call, or has been used, or has expired.
+        RateLimitError: too much waits already.
+        StorageBusyError, ValidationError
+    """
+    return await _in_time(_take, request, approval_id)
+
+
+async def give_back(approval: Approval) -> None:
+    """After a call that did nothing: what was approved may still be done. For coroutines."""
+    try:
+        await _in_time(_give_back, approval)
+    except StorageBusyError:
+        log.warning("approval %s counts as used, although its call did nothing", approval.pk)
+
+
+def arguments_of(approval: Approval) -> Any:
+    """What the call would be given; None where the encryption key is gone."""
+    plain = secrets.decrypted(bytes(approval.arguments))
+    return None if plain is None else json.loads(zlib.decompress(plain))
+
+
+async def _in_time(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await database.run(work, *args, **kwargs)
+    except (TimeoutError, DatabaseError, InterfaceError) as error:
+        raise StorageBusyError(detail=error) from error
+
+
+def _take(request: Request, approval_id: str | None) -> Approval:
+    if approval_id is not None:
+        approval = Approval.objects.filter(pk=approval_id, caller_id=request.call.caller_id).first()
+        _check_fits(approval, request)
+    else:
+        approval = _live(request).first()
+    if approval is not None:
+        if _won(approval, request.call):
+            return approval
+        if approval_id is not None:
+            # Between the two looks it may have been used, decided or given back.
+            approval.refresh_from_db()
+            _check_holds(approval)
+            raise _told(approval)
+    # What another call has taken meanwhile is not this one's: it is asked for anew.
+    raise _told(_asked(request))
+
+
+def _won(approval: Approval, call: Call) -> bool:
+    """Whether it was approved and is now this call's: of all who try, one wins."""
+    rows = Approval.objects.filter(pk=approval.pk, state=Approval.State.APPROVED, expires_at__gt=_now())
+    won = bool(rows.update(state=Approval.State.USED, call_id=call.id))
+    if won:
+        approval.state, approval.call_id = Approval.State.USED, call.id
+    return won
+
+
+def _give_back(approval: Approval) -> None:
+    rows = Approval.objects.filter(pk=approval.pk, state=Approval.State.USED, call_id=approval.call_id)
+    rows.update(state=Approval.State.APPROVED, call_id="")
+
+
+def _check_fits(approval: Approval | None, request: Request) -> None:
+    """Raises: ApprovalInvalidError."""
+    if approval is None:
+        raise ApprovalInvalidError.because(UNKNOWN)
+    if approval.tool_name != request.call.tool_name:
+        raise ApprovalInvalidError.because("it is for a call of another tool")
+    if approval.definition_hash != request.call.definition_hash:
+        raise ApprovalInvalidError.because("the tool has changed since")
+    if approval.request_hash != request.hash:
+        raise ApprovalInvalidError.because("it is for a call with other arguments")
+    _check_holds(approval)
+
+
+def _check_holds(approval: Approval) -> None:
+    """Raises: ApprovalInvalidError."""
+    state = approval.state_at(_now())
+    if state == Approval.State.USED:
+        raise ApprovalInvalidError.because("it has been used: it was for one call")
+    if state == Approval.EXPIRED:
+        raise ApprovalInvalidError.because("it has expired")
+
+
+def _told(approval: Approval) -> ApprovalRequiredError | ApprovalRefusedError:
+    if approval.state == Approval.State.REFUSED:
+        return ApprovalRefusedError.of(approval.tool_name, approval.pk, approval.reason)
+    until = f"{approval.expires_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return ApprovalRequiredError.of(approval.tool_name, approval.pk, until)
+
+
+def _asked(request: Request) -> Approval:
+    """What was asked for this call before, or is asked for now."""
+    sealed = _sealed(request.arguments)
+    Chore.objects.get_or_create(name=_CHORE, defaults={"done_at": _now()})
+    with transaction.atomic():
+        Chore.objects.select_for_update().get(name=_CHORE)
+        now = _now()
+        if (same := _live(request).first()) is not None:
+            return same
+        _check_room(Approval.objects.waiting(now), request.call)
+        call = request.call
+        return Approval.objects.create(
+            id=random.token_hex(16),
+            tool_name=call.tool_name,
+            definition_hash=call.definition_hash,
+            connection=call.connection,
+            request_hash=request.hash,
+            arguments=sealed,
+            door=call.door,
+            caller_kind=call.caller_kind,
+            caller_id=call.caller_id,
+            caller_name=call.caller_name,
+            asked_at=now,
+            expires_at=now + timedelta(seconds=conf.value("TOOLHUB_APPROVAL_SECONDS")),
+        )
+
+
+def _live(request: Request) -> QuerySet[Approval]:
+    """What was asked for exactly this call and still counts. What was refused does, too: nobody is asked again."""
+    rows = Approval.objects.filter(caller_id=request.call.caller_id, request_hash=request.hash, expires_at__gt=_now())
+    return rows.exclude(state=Approval.State.USED)
+
+
+def _check_room(waiting: QuerySet[Approval], call: Call) -> None:
+    """Raises: RateLimitError."""
+    own = waiting.filter(caller_id=call.caller_id)
+    if own.count() < MOST_WAITING and waiting.count() < MOST_WAITING_IN_ALL:
+        return
+    oldest = waiting.order_by("expires_at").first()
+    seconds = (oldest.expires_at - _now()).total_seconds() if oldest is not None else 0
+    raise RateLimitError(
+        "Too many calls wait for an operator already",
+        retry_after=max(1, round(seconds)),
+        next_step="Wait until an operator of this hub has decided about those.",
+    )
+
+
+def _sealed(arguments: Mapping[str, Any]) -> bytes:
+    """Raises: ValidationError."""
+    text = json.dumps(arguments, separators=(",", ":"), default=str).encode()
+    if len(text) > MOST_BYTES:
+        message = f"The arguments are too large for an operator to approve: at most {MOST_BYTES // 1024} KiB"
+        raise ValidationError(problems=[Problem("", message)])
+    return secrets.encrypted(zlib.compress(text))
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

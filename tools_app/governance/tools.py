@@ -1,0 +1,126 @@
+"""Changes of tools: their switch, and how they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from django.db import transaction
+from django.utils import timezone
+
+from tools_app.catalog import Snapshot
+from tools_app.errors import ToolNotFoundError, ValidationError
+from tools_app.models import ToolRecord
+from tools_app.models.audit import note
+from tools_app.models.tools import POLICY
+from tools_app.tool import folded
+
+
+def set_enabled(names: Iterable[str], enabled: bool, *, actor: str, reason: str = "") -> list[str]:
+    """Switch tools on or off. Returns the names that changed; those that were so already are left alone.
+
+    Raises:
+        ToolNotFoundError: one of the names is unknown; nothing is changed then.
+    """
+    wanted = {folded(name): name for name in names}
+    with transaction.atomic():
+        records = {
+            record.folded_name: record
+            for record in ToolRecord.objects.select_for_update().filter(folded_name__in=wanted).order_by("pk")
+        }
+        for key, name in wanted.items():
+            if key not in records:
+                raise ToolNotFoundError.named(name)
+        changed = [record for record in records.values() if record.enabled != enabled]
+        now = timezone.now()
+        for record in changed:
+            ToolRecord.objects.filter(pk=record.pk).update(enabled=enabled, updated_at=now)
+            note(
+                "tool.enable" if enabled else "tool.disable",
+                record.name,
+                actor=actor,
+                reason=reason,
+                changes={"enabled": [not enabled, enabled]},
+            )
+    return sorted(record.name for record in changed)
+
+
+def consequences(names: Collection[str], seen: Snapshot) -> list[str]:
+    """What else cannot be called once these tools are switched off, in words, for somebody who sees these."""
+    needing = seen.needing(names)
+    return [f"{', '.join(users)} cannot be called without {name}" for name, users in sorted(needing.items())]
+
+
+def set_policy(name: str, policy: Mapping[str, int | None], *, actor: str, reason: str = "") -> list[str]:
+    """Decide how a tool is called; None lets the tool, its pack and the settings decide again.
+
+    Returns what really changed. `policy` holds any of the names in `models.tools.POLICY`.
+
+    Raises:
+        ToolNotFoundError, ValidationError
+    """
+    for part, value in policy.items():
+        if part not in POLICY:
+            raise ValidationError(f"{part!r} is no policy; known are {', '.join(POLICY)}")
+        low, high = POLICY[part]
+        if value is not None and not low <= value <= high:
+            raise ValidationError(f"{part} must be between {low} and {high}")
+    with transaction.atomic():
+        record = ToolRecord.objects.select_for_update().filter(folded_name=folded(name)).first()
+        if record is None:
+            raise ToolNotFoundError.named(name)
+        changes = {
+            part: [getattr(record, part), value] for part, value in policy.items() if getattr(record, part) != value
+        }
+        if not changes:
+            return []
+        decided = {part: after for part, (_, after) in changes.items()}
+        if (decided.get("rate_calls", record.rate_calls) is None) != (
+            decided.get("rate_seconds", record.rate_seconds) is None
+        ):
+            raise ValidationError("A rate limit needs both rate_calls and rate_seconds")
+        if decided.get("cache_seconds") and not record.read_only:
+            raise ValidationError(f"{record.name} says that it writes: its answers cannot be cached")
+        note("tool.policy", record.name, actor=actor, reason=reason, changes=changes)
+        ToolRecord.objects.filter(pk=record.pk).update(**decided, updated_at=timezone.now())
+    return sorted(changes)
+
+
+def set_ask(name: str, ask: bool, *, actor: str, reason: str = "") -> bool:
+    """Decide whether an operator has to approve every call of a tool. False: it was so already.
+
+    Raises:
+        ToolNotFoundError
+    """
+    with transaction.atomic():
+        record = ToolRecord.objects.select_for_update().filter(folded_name=folded(name)).first()
+        if record is None:
+            raise ToolNotFoundError.named(name)
+        if record.ask == ask:
+            return False
+        ToolRecord.objects.filter(pk=record.pk).update(ask=ask, updated_at=timezone.now())
+        note("tool.ask", record.name, actor=actor, reason=reason, changes={"ask": [record.ask, ask]})
+    return True
+
+
+def change_tool(
+    name: str,
+    *,
+    enabled: bool | None,
+    policy: Mapping[str, int | None],
+    ask: bool | None = None,
+    actor: str,
+    reason: str = "",
+) -> None:
+    """Switch a tool, set its policy, and whether its calls are asked for: all of it, or nothing.
+
+    None leaves `enabled` and `ask` as they are.
+
+    Raises:
+        ToolNotFoundError, ValidationError
+    """
+    with transaction.atomic():
+        if enabled is not None:
+            set_enabled([name], enabled, actor=actor, reason=reason)
+        if ask is not None:
+            set_ask(name, ask, actor=actor, reason=reason)
+        set_policy(name, policy, actor=actor, reason=reason)

@@ -1,0 +1,66 @@
+"""Calls that wait for an operator, or have been decided by one."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar, Final
+
+from django.db import models
+
+MOST_REASON: Final = 500
+
+
+class ApprovalQuerySet(models.QuerySet["Approval"]):
+    def waiting(self, now: datetime) -> ApprovalQuerySet:
+        """Those that an operator can still decide."""
+        return self.filter(state=Approval.State.PENDING, expires_at__gt=now)
+
+
+class Approval(models.Model):
+    """One call that may be made once: by this caller, of this tool as it was, with these arguments."""
+
+    class State(models.TextChoices):
+        PENDING = "pending"
+        APPROVED = "approved"
+        REFUSED = "refused"
+        USED = "used"
+
+    EXPIRED: ClassVar = "expired"
+
+    id = models.CharField(primary_key=True, max_length=32, help_text="Random, and of use to its caller only.")
+    tool_name = models.CharField("tool", max_length=64)
+    definition_hash = models.CharField(max_length=64, help_text="The tool as it was when the call was asked for.")
+    connection = models.CharField(max_length=64, blank=True)
+    request_hash = models.CharField(max_length=64, help_text="Of the tool, its definition, connection and arguments.")
+    arguments = models.BinaryField(help_text="Compressed and encrypted.")
+    door = models.CharField(max_length=8)
+    caller_kind = models.CharField(max_length=8)
+    caller_id = models.CharField(max_length=64)
+    caller_name = models.CharField("caller", max_length=150)
+    state = models.CharField(max_length=8, choices=State.choices, default=State.PENDING, db_default=State.PENDING)
+    asked_at = models.DateTimeField()
+    expires_at = models.DateTimeField(help_text="When it ends, decided or not; a decision gives it its time anew.")
+    decided_at = models.DateTimeField(null=True, blank=True)
+    decided_by = models.CharField(max_length=150, blank=True)
+    reason = models.CharField(max_length=MOST_REASON, blank=True, help_text="A caller that is refused is told it.")
+    call_id = models.CharField("call", max_length=32, blank=True, help_text="The one call that was made with it.")
+
+    objects = ApprovalQuerySet.as_manager()
+
+    class Meta:
+        ordering: ClassVar = ["-asked_at"]
+        indexes: ClassVar = [
+            models.Index(fields=["-asked_at"], name="approval_newest"),
+            models.Index(fields=["state", "expires_at"], name="approval_waiting"),
+            models.Index(fields=["caller_id", "request_hash"], name="approval_of_request"),
+            models.Index(fields=["expires_at"], name="approval_oldest"),
+            models.Index(fields=["call_id"], name="approval_of_call", condition=~models.Q(call_id="")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool_name} for {self.caller_kind}:{self.caller_name}"
+
+    def state_at(self, now: datetime) -> str:
+        """Nobody writes down that time has passed."""
+        lapses = self.state in (self.State.PENDING, self.State.APPROVED)
+        return self.EXPIRED if lapses and self.expires_at <= now else str(self.state)
