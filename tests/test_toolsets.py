@@ -14,11 +14,12 @@ from django.db.models import ProtectedError
 from tests.support.agents import LEGACY, MODERN
 from tests.support.tools import Hub, Programmable
 from tools_app import access, catalog, engine, governance
+from tools_app.context import Caller
 from tools_app.errors import AuthorizationError, NotFoundError, ToolDisabledError, ToolNotFoundError, ValidationError
 from tools_app.mcp_server.listing import Listings
 from tools_app.models import ApiKey, AuditEntry, Tag, ToolRecord, Toolset, ToolTag
 from tools_app.reach import Reach
-from tools_app.tool import Caller, Hints
+from tools_app.tool import Hints
 
 WRITES = Hints(read_only=False, destructive=False)
 DESTROYS = Hints(read_only=False, destructive=True)

@@ -12,8 +12,9 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from tools_app.pack import Pack
 from tools_app.schemas import Schema
-from tools_app.tool import DefinitionError, FunctionTool, Hints, Pack
+from tools_app.tool import DefinitionError, FunctionTool, Hints
 
 READS: Final = Hints(read_only=True)
 READS_WITHIN: Final = Hints(read_only=True, open_world=False)

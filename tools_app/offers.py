@@ -109,12 +109,14 @@ def entry(offer: Offer, seen: Snapshot, runner: FunctionTool | None = None) -> E
         updated_at=now,
         policy=effective_policy(ToolRecord(), tool),
         tool=tool,
-        refusal=None,
+        refusal=seen.stopped(pack),
         accounts=accounts if len(accounts) == 1 else (),
     )
 
 
 def _is_there(offer: Offer, pack: str, seen: Snapshot, reach: Reach) -> bool:
+    if seen.stopped(pack) is not None:
+        return False
     if offer.pack is not None and conf.unset(list(offer.pack.requires)):
         return False
     if offer.pack is not None and offer.pack.connection is not None and not seen.accounts_of(pack):

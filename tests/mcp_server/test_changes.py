@@ -17,11 +17,11 @@ from mcp_types import NotificationParams, SubscriptionFilter, SubscriptionsListe
 
 from tests.support.tools import Hub
 from tools_app import catalog, database, governance
+from tools_app.context import Caller
 from tools_app.errors import AuthenticationError, StorageBusyError
 from tools_app.mcp_server.changes import Changes, always
 from tools_app.models import ToolRecord
 from tools_app.reach import Reach
-from tools_app.tool import Caller
 
 pytestmark = pytest.mark.anyio
 

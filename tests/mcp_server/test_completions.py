@@ -14,12 +14,13 @@ from tests.mcp_server.test_prompts import offer
 from tests.mcp_server.test_server import connected, era
 from tests.support.tools import Hub, Programmable, eventually
 from tools_app import database, governance
+from tools_app.context import Caller, Context
 from tools_app.models import Call, ErrorLog
 from tools_app.offer import Completes
 from tools_app.prompt import prompt
 from tools_app.reach import Reach
 from tools_app.resource import resource
-from tools_app.tool import Caller, Context, DefinitionError
+from tools_app.tool import DefinitionError
 
 pytestmark = pytest.mark.anyio
 __all__ = ["era"]  # a fixture

@@ -25,12 +25,13 @@ from pydantic import BaseModel, Field
 from tests.mcp_server.test_server import connected, era
 from tests.support.tools import Hub, Programmable
 from tools_app import content, database, governance, sources
+from tools_app.context import Caller, Context
 from tools_app.errors import NotFoundError
 from tools_app.models import Call, ErrorLog
+from tools_app.pack import Pack
 from tools_app.prompt import Included, Message, Prompt, prompt
 from tools_app.reach import Reach
 from tools_app.resource import resource
-from tools_app.tool import Caller, Context, Pack
 
 pytestmark = pytest.mark.anyio
 __all__ = ["era"]  # a fixture

@@ -26,12 +26,13 @@ from tests.mcp_server.test_server import connected, era
 from tests.support.tools import Hub, Programmable
 from tools_app import database, governance
 from tools_app.content import EmbeddedResource
+from tools_app.context import Caller
 from tools_app.errors import NotFoundError, UpstreamUnavailableError
 from tools_app.mcp_server.listing import Listing
 from tools_app.models import Call, ErrorLog
+from tools_app.pack import Pack
 from tools_app.reach import Reach
 from tools_app.resource import resource
-from tools_app.tool import Caller, Pack
 
 # Its client finds it wrong to speak as the older era does.
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]

@@ -15,12 +15,13 @@ from tests.support.http_agents import ACCEPT
 from tests.support.tools import Hub
 from tools_app import catalog, database, engine, governance
 from tools_app.content import Image, ResourceLink
+from tools_app.context import Caller, Context
 from tools_app.errors import StorageBusyError
 from tools_app.mcp_server import answering
 from tools_app.mcp_server.http import Http
 from tools_app.mcp_server.shortcut import ShortCut
 from tools_app.models import Call
-from tools_app.tool import Caller, Context, Hints, SchemaTool, tool
+from tools_app.tool import Hints, SchemaTool, tool
 
 pytestmark = pytest.mark.anyio
 READ = Hints(read_only=True)

@@ -33,11 +33,11 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
-from tools_app import catalog, conf, offers, resource
+from tools_app import catalog, conf, listed, offers, resource
 from tools_app.catalog import Snapshot
+from tools_app.context import Caller
 from tools_app.errors import StorageBusyError, ToolError
 from tools_app.mcp_server.connections import connection_of
-from tools_app.tool import Caller
 
 log = logging.getLogger("tools_app.mcp")
 
@@ -254,7 +254,7 @@ async def _state(snapshot: Snapshot, caller: Caller, wanted: Iterable[ServerEven
     for event in wanted:
         match event:
             case ToolsListChanged():
-                state[event] = seen.digest
+                state[event] = listed.digest(seen)
             case PromptsListChanged():
                 state[event] = offers.of(seen, caller.reach).prompts_digest
             case ResourcesListChanged():

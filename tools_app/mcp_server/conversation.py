@@ -25,10 +25,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from tools_app import conf, hygiene, json_text, redaction, secrets
+from tools_app.context import Caller
 from tools_app.errors import InputRequiredError
 from tools_app.mcp_server.connections import connection_of
 from tools_app.questions import LEVELS, Asked, Question, Unfit
-from tools_app.tool import Caller
 
 log = logging.getLogger("tools_app.mcp")
 

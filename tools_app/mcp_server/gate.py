@@ -16,10 +16,10 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from tools_app import access, catalog, limits
-from tools_app.errors import AuthenticationError, NotFoundError, shortened
+from tools_app.context import Caller
+from tools_app.errors import AuthenticationError, NotFoundError, StoppedError, shortened
 from tools_app.limits import Standing
 from tools_app.mcp_server.refusals import Refused
-from tools_app.tool import Caller
 
 log = logging.getLogger("tools_app.mcp")
 
@@ -62,13 +62,14 @@ async def admit(request: Request) -> tuple[Visitor, Caller]:
     """Who sends a request. It is counted.
 
     Raises:
-        AuthenticationError, AuthorizationError, CircuitOpenError, NotFoundError, RateLimitError, StorageBusyError
+        AuthenticationError, AuthorizationError, CircuitOpenError, NotFoundError, RateLimitError, StoppedError,
+        StorageBusyError
     """
     at = place(request.scope)
     try:
         key = access.presented(request.headers.get("x-api-key"), request.headers.get("authorization"))
         caller = await access.caller_of_key(key, at)
-    except AuthenticationError:
+    except (AuthenticationError, StoppedError):
         _check(limits.count_stranger(request.client.host if request.client else ""))
         raise
     _check(limits.count_caller(caller))

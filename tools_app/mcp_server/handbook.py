@@ -24,11 +24,13 @@ def overview(seen: Snapshot) -> str:
     by_category = sorted(seen.callable, key=lambda entry: (entry.category == "", entry.category, entry.name))
     for category, entries in groupby(by_category, key=lambda entry: entry.category):
         lines += [f"## {_line(category) or 'Other'}", ""]
-        lines += [f"- `{entry.name}` – {_line(_first(entry.description), _GLANCE)}" for entry in entries]
+        lines += [f"- `{entry.shown_name}` – {_line(_first(entry.description), _GLANCE)}" for entry in entries]
         lines.append("")
     if others := [entry for entry in seen.all if not entry.callable]:
         lines += ["## Not now", ""]
-        lines += [f"- `{entry.name}` – {_line(entry.refusal.reason)}" for entry in others if entry.refusal is not None]
+        lines += [
+            f"- `{entry.shown_name}` – {_line(entry.refusal.reason)}" for entry in others if entry.refusal is not None
+        ]
         lines.append("")
     return _finished(lines)
 
@@ -36,7 +38,12 @@ def overview(seen: Snapshot) -> str:
 def page(entry: Entry) -> str:
     """All about one tool."""
     tool = entry.tool
-    lines = [f"# {_line(entry.title or entry.name)}", "", f"`{entry.name}`, version {_line(entry.version)}", ""]
+    lines = [
+        f"# {_line(entry.title or entry.shown_name)}",
+        "",
+        f"`{entry.shown_name}`, version {_line(entry.version)}",
+        "",
+    ]
     if entry.refusal is not None:
         lines += [f"**It cannot be called now: {_line(entry.refusal.reason)}.** {_line(entry.refusal.next_step)}", ""]
     lines += [entry.description, ""]
@@ -60,7 +67,7 @@ def page(entry: Entry) -> str:
 
 def calls(entry: Entry, latest: Iterable[Call]) -> str:
     """How a caller's latest calls of a tool ended."""
-    lines = [f"# Your latest calls of `{entry.name}`", ""]
+    lines = [f"# Your latest calls of `{entry.shown_name}`", ""]
     rows = [
         f"| {_moment(one.started_at)} | {one.status} | {one.code} | {_cell(one.error)} | `toolhub://calls/{one.id}` |"
         for one in latest
@@ -81,6 +88,7 @@ def call(one: Call) -> str:
         "errorId": f"{one.error_id} (operators find the cause under it)" if one.error_id else "",
         "Began": _moment(one.started_at),
         "Took": f"{one.duration_ms:,} ms" if one.duration_ms is not None else "",
+        "Called through": one.via,
         "Attempts": str(one.attempts),
         "Answered by": one.get_answered_by_display() if one.answered_by else "",
         "Refused": f"{one.count} times within a minute" if one.count > 1 else "",

@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from tools_app import engine
 from tools_app.asgi import whole_body
-from tools_app.errors import AuthenticationError, StorageBusyError, ToolError, shortened
+from tools_app.errors import AuthenticationError, StoppedError, StorageBusyError, ToolError, shortened
 from tools_app.mcp_server import frames, gate
 from tools_app.mcp_server.frames import Unreadable
 from tools_app.mcp_server.gate import Visitor
@@ -146,7 +146,7 @@ async def _refused(error: Exception, scope: Scope) -> Refused:
             return Refused.unreadable(error)
         case ToolError():
             log.log(error.log_level, "%s: %s %s", where, error.code, error.message)
-            if isinstance(error, AuthenticationError):
+            if isinstance(error, AuthenticationError | StoppedError):
                 engine.note_refusal(error, door=DOOR)
             return Refused.by(error, gate.place(scope))
     return Refused.by(await engine.report(error, door=DOOR, where=where), gate.place(scope))

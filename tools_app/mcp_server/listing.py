@@ -17,9 +17,8 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION, M
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from tools_app.answers import with_outline
 from tools_app.catalog import Entry, Snapshot
-from tools_app.tool import Tool
+from tools_app.listed import WireTool, as_listed, listed
 
 log = logging.getLogger("tools_app.mcp")
 
@@ -30,7 +29,6 @@ PAGE: Final = 1000
 LIST_TTL_MS: Final = 1000
 LIST_SCOPE: Final = "private"
 
-WireTool = dict[str, Any]
 _Key = tuple[object, ...]
 
 
@@ -87,7 +85,7 @@ class _Era:
             if self._moment != (seen.revision, seen.generation):
                 self._moment = (seen.revision, seen.generation)
                 self._earlier, self._known = self._known, {}
-            wires = map(self._wire, seen.callable)
+            wires = map(self._wire, listed(seen))
             listing = self._listings[seen] = Listing(wire for wire in wires if wire is not None)
         return listing
 
@@ -99,15 +97,9 @@ class _Era:
         return self._known[key]
 
 
-def listed_output(tool: Tool) -> dict[str, Any] | None:
-    """The output schema that clients are shown. Those of the handshake era know only objects."""
-    schema = tool.output_schema
-    return schema if schema is not None and schema.get("type") == "object" else None
-
-
 def _key(entry: Entry) -> _Key:
     """Two entries with the same key look the same on the wire."""
-    shown = entry.name, entry.definition_hash, entry.title, entry.description, entry.category, entry.tags
+    shown = entry.shown_name, entry.definition_hash, entry.title, entry.description, entry.category, entry.tags
     return *shown, entry.choices
 
 
@@ -117,34 +109,13 @@ def _checked(entry: Entry, *, modern: bool) -> WireTool | None:
     if tool is None:
         return None
     version = LATEST_MODERN_VERSION if modern else LATEST_HANDSHAKE_VERSION
-    alone = {"tools": [_wire(entry, tool)], "resultType": "complete", "ttlMs": 0, "cacheScope": LIST_SCOPE}
+    alone = {"tools": [as_listed(entry, tool)], "resultType": "complete", "ttlMs": 0, "cacheScope": LIST_SCOPE}
     try:
         checked: WireTool = methods.serialize_server_result("tools/list", version, alone)["tools"][0]
     except ValidationError as error:
         log.error("tool %r is left out of the list for clients: %s", entry.name, error)  # noqa: TRY400
         return None
     return checked
-
-
-def _wire(entry: Entry, tool: Tool) -> WireTool:
-    wire: WireTool = {
-        "name": entry.name,
-        "description": entry.description,
-        "inputSchema": entry.input_schema,
-        "annotations": tool.hints.as_dict(),
-        "_meta": {
-            "toolhub/version": entry.version,
-            "toolhub/category": entry.category,
-            "toolhub/tags": list(entry.tags),
-        },
-    }
-    if entry.title:
-        wire["title"] = entry.title
-    if tool.picture is not None:
-        wire["icons"] = [tool.picture.as_dict()]
-    if (output := listed_output(tool)) is not None:
-        wire["outputSchema"] = with_outline(output)
-    return wire
 
 
 def _cursor(name: str) -> str:

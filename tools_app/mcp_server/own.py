@@ -12,11 +12,11 @@ from django.db import DatabaseError
 
 from tools_app import database
 from tools_app.catalog import Snapshot
+from tools_app.context import Caller
 from tools_app.errors import StorageBusyError
 from tools_app.mcp_server import handbook
 from tools_app.models import Call
 from tools_app.resource import OWN_SCHEME
-from tools_app.tool import Caller
 from tools_app.uris import UriTemplate
 
 MIME_TYPE: Final = "text/markdown"
@@ -111,7 +111,7 @@ async def _call(_: Snapshot, caller: Caller, values: Values) -> str | None:
 
 
 async def _names(seen: Snapshot, _: Caller) -> list[str]:
-    return [entry.name for entry in seen.all]
+    return [entry.shown_name for entry in seen.all]
 
 
 async def _ids(_: Snapshot, caller: Caller) -> list[str]:

@@ -10,7 +10,7 @@ from pydantic_core import to_jsonable_python
 
 from tools_app.engine import Result
 from tools_app.errors import ToolError
-from tools_app.mcp_server.listing import listed_output
+from tools_app.listed import listed_output
 
 WireResult = dict[str, Any]
 
@@ -27,7 +27,7 @@ def succeeded(result: Result) -> WireResult:
     answer = result.answer
     wire = _wire(answer.content or [_text(answer.text)], failed=False, meta=meta)
     tool = result.entry.tool
-    if answer.structured is not None and tool is not None and listed_output(tool) is not None:
+    if answer.structured is not None and tool is not None and not result.via and listed_output(tool) is not None:
         wire["structuredContent"] = answer.structured
     return wire
 

@@ -24,6 +24,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from tools_app import access, catalog, conf, engine
+from tools_app.context import Caller
 from tools_app.errors import ToolError
 from tools_app.icons import icon
 from tools_app.mcp_server import beyond, calling
@@ -32,7 +33,6 @@ from tools_app.mcp_server.changes import Changes
 from tools_app.mcp_server.conversation import Conversation, set_level
 from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listings
 from tools_app.questions import Asked
-from tools_app.tool import Caller
 
 RequestContext = ServerRequestContext[Any, Any]
 
@@ -40,6 +40,7 @@ PICTURES: Final = Path(__file__).resolve().parent.parent / "static" / "tools_app
 DISCOVER_TTL_MS: Final = 60_000
 INSTRUCTIONS: Final = (
     "Tools can be switched on and off while you work: when the list of tools changes, list them again. "
+    "Where search_tools is listed, it finds tools that the list does not show. "
     "A failed call says first what went wrong, and after that what to do next."
 )
 

@@ -28,10 +28,12 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERS
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
-from tools_app.mcp_server import answering, shortcut
+from tools_app import engine
+from tools_app.context import Caller
+from tools_app.mcp_server import answering, presence, shortcut
 from tools_app.mcp_server.refusals import Refused
 from tools_app.mcp_server.shortcut import ShortCut
-from tools_app.tool import Caller
+from tools_app.models import Agent
 
 log = logging.getLogger("tools_app.mcp")
 
@@ -50,6 +52,8 @@ class _Session:
     ids: set[str] = field(default_factory=set)
     # Whether its client has said that it is ready.
     ready: bool = False
+    # Who it is, as operators see it; known when the session is open.
+    agent: engine.Presence | None = None
     # Those that go past the SDK, by the id of their request.
     work: dict[str, answering.Work] = field(default_factory=dict)
 
@@ -127,12 +131,14 @@ class Sessions:
         if session_id is None:
             if not isinstance(message, JSONRPCRequest) or message.method != "initialize":
                 raise Refused.because(HTTPStatus.BAD_REQUEST, "There is no session yet: begin with initialize")
-            await self._open(owner, message, scope, receive, send)
+            await self._open(owner, message, caller, scope, receive, send)
             return
         session = self._sessions.get(session_id)
         if session is None or session.owner != owner:
             raise Refused.because(HTTPStatus.NOT_FOUND, UNKNOWN)
         session.follow(message)
+        if session.agent is not None:
+            presence.follow(session.agent, message)
         plain = self._short.takes(message, caller, modern=False) if session.takes_short_cuts(scope) else None
         if plain is not None:
             with session.busy(plain.id):
@@ -147,7 +153,9 @@ class Sessions:
         if session.transport.is_terminated:
             await self._end(session)
 
-    async def _open(self, owner: str, message: JSONRPCMessage, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _open(
+        self, owner: str, message: JSONRPCRequest, caller: Caller, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         await self._make_room(owner)
         transport = StreamableHTTPServerTransport(secrets.token_hex(16), idle_timeout=self._idle_seconds)
         session = self._sessions[str(transport.mcp_session_id)] = _Session(
@@ -166,6 +174,10 @@ class Sessions:
         finally:
             if not opened:
                 await self._end(session)
+        if session.id in self._sessions:
+            client = (message.params or {}).get("clientInfo")
+            made = presence.introduced(Agent.Door.HTTP, caller, client, session.version, modern=False)
+            session.agent = engine.arrived(made)
 
     async def _pass_on(
         self, session: _Session, message: JSONRPCMessage | None, scope: Scope, receive: Receive, send: Send
@@ -203,6 +215,8 @@ class Sessions:
 
     async def _end(self, session: _Session) -> None:
         self._sessions.pop(session.id, None)
+        if session.agent is not None:
+            engine.left(session.agent)
         if not session.transport.is_terminated:
             with anyio.CancelScope(shield=True):
                 await session.transport.terminate()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from typing import Final
+from typing import Any, Final
 
 import anyio
 from mcp_types import (
+    CLIENT_INFO_META_KEY,
     PROTOCOL_VERSION_META_KEY,
     JSONRPCMessage,
     JSONRPCNotification,
@@ -19,12 +20,13 @@ from mcp_types import (
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from tools_app import engine
-from tools_app.mcp_server import server
+from tools_app.context import Caller
+from tools_app.mcp_server import presence, server
 from tools_app.mcp_server.changes import Changes, always
 from tools_app.mcp_server.opening import Opening
 from tools_app.mcp_server.pipes import Pipes
 from tools_app.mcp_server.shortcut import VERSIONS, Plain, ShortCut
-from tools_app.tool import Caller
+from tools_app.models import Agent
 
 # With the times in `pipes` and `server` less than the two seconds after which clients kill.
 CLOSE_SECONDS: Final = 0.5
@@ -34,6 +36,7 @@ MOST_LISTENING: Final = 16
 
 # An agent waits for the start: nothing that can be done later may stand in its way.
 LATER_SECONDS: Final = 60.0
+SOON_SECONDS: Final = 0.5
 
 
 async def serve(readable: int, writable: int, caller: Caller, opening: Opening | None = None) -> None:
@@ -49,7 +52,7 @@ async def serve(readable: int, writable: int, caller: Caller, opening: Opening |
         loop.add_signal_handler(number, pipes.stop)
     if opening is not None:
         served.middleware.insert(0, opening.guard)
-    beside = [asyncio.create_task(_tell(changes, opening)), asyncio.create_task(_keep())]
+    beside = [asyncio.create_task(_tell(changes, opening)), asyncio.create_task(_watch()), asyncio.create_task(_keep())]
     try:
         await served.run(pipes, pipes, served.create_initialization_options())
     finally:
@@ -73,10 +76,14 @@ class Aside:
         self._ready = False
         # The id of the request that will settle which era it is, and that era if it succeeds.
         self._settling: tuple[RequestId, str] | None = None
+        self._client: Any = None
+        self._agent: engine.Presence | None = None
         self._work: dict[RequestId, asyncio.Task[None]] = {}
         self._forgotten: set[RequestId] = set()
 
     def takes(self, message: JSONRPCMessage) -> bool:
+        if self._agent is not None:
+            presence.follow(self._agent, message)
         if not self._ready:
             self._notice(message)
             return False
@@ -101,6 +108,10 @@ class Aside:
         modern = self._settling[1] == LATEST_MODERN_VERSION
         self._version = LATEST_MODERN_VERSION if modern else message.result.get("protocolVersion", "")
         self._ready, self._settling = modern, None
+        if self._agent is not None:
+            engine.left(self._agent)
+        made = presence.introduced(Agent.Door.STDIO, self._caller, self._client, self._version, modern=modern)
+        self._agent = engine.arrived(made)
 
     def close(self) -> None:
         for work in self._work.values():
@@ -111,8 +122,10 @@ class Aside:
             meta = (message.params or {}).get("_meta") or {}
             if message.method == "initialize":
                 self._settling = message.id, ""
+                self._client = (message.params or {}).get("clientInfo")
             elif isinstance(meta, dict) and meta.get(PROTOCOL_VERSION_META_KEY) == LATEST_MODERN_VERSION:
                 self._settling = message.id, LATEST_MODERN_VERSION
+                self._client = meta.get(CLIENT_INFO_META_KEY)
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/initialized":
             self._ready = self._version in VERSIONS
 
@@ -141,6 +154,20 @@ async def _tell(changes: Changes, opening: Opening | None) -> None:
     if opening is not None:
         await opening.look()
     await changes.tell()
+
+
+async def _watch() -> None:
+    """Take up what changes in the tools directory, until cancelled."""
+    await asyncio.sleep(SOON_SECONDS)
+    from tools_app.watcher import Watcher
+
+    watcher = Watcher()
+    watcher.start()
+    try:
+        await asyncio.Event().wait()
+    finally:
+        # The thread is not waited for: it may be executing a file.
+        watcher.stop(0)
 
 
 async def _keep() -> None:

@@ -21,12 +21,13 @@ from starlette.types import Receive, Send
 
 from tools_app import catalog, conf
 from tools_app.catalog import NOTHING, Snapshot
+from tools_app.context import Caller
 from tools_app.mcp_server import answering, server
 from tools_app.mcp_server.changes import Asked, Changes, RequestContext
 from tools_app.mcp_server.gate import Visitor
+from tools_app.mcp_server.presence import Passing
 from tools_app.mcp_server.sessions import Sessions
 from tools_app.mcp_server.shortcut import Plain, ShortCut
-from tools_app.tool import Caller
 
 _CALLER: Final = "toolhub.caller"
 _VISITOR: Final = "toolhub.visitor"
@@ -46,6 +47,7 @@ class Transport:
         self._short = ShortCut(self._server.server_info_stamp)
         self._sessions = Sessions(self._server, self._short, most_sessions, conf.value("TOOLHUB_MCP_IDLE_SECONDS"))
         self._loop = asyncio.get_running_loop()
+        self._passing = Passing()
         self._started: asyncio.Future[None] = self._loop.create_future()
         self._closing = asyncio.Event()
         # The tasks of sessions belong to one that lasts, not to that of a request.
@@ -73,18 +75,39 @@ class Transport:
         """Raises: Refused, when it names a session that it cannot have."""
         scope = request.scope
         scope[_VISITOR], scope[_CALLER] = visitor, caller
-        if is_modern(request):
+        modern = is_modern(request)
+        if self.has_sessions and not modern:
+            owner = f"{caller.id} {visitor.toolset or ''}"
+            await self._sessions.serve(owner, message, caller, scope, receive, send)
+            return
+        agent = self._passing.seen(caller, message, modern=modern)
+        if agent is not None:
+            agent.busy += 1
+        try:
+            await self._answer_alone(message, request, caller, receive, send, modern=modern)
+        finally:
+            if agent is not None:
+                agent.busy -= 1
+
+    async def _answer_alone(
+        self,
+        message: JSONRPCMessage | None,
+        request: Request,
+        caller: Caller,
+        receive: Receive,
+        send: Send,
+        *,
+        modern: bool,
+    ) -> None:
+        """Answer a request that has no session."""
+        if modern:
             plain = self._short.takes(message, caller, modern=True)
             if plain is not None and _headers_say(plain, request) and not self._short.wants_headers(plain, caller):
                 work = asyncio.create_task(self._short.answer(plain, caller))
                 await answering.respond(work, receive, send, {}, leaves=True)
                 return
-        if self.has_sessions and not is_modern(request):
-            owner = f"{caller.id} {visitor.toolset or ''}"
-            await self._sessions.serve(owner, message, caller, scope, receive, send)
-        else:
-            _seen.set((await catalog.fresh()).seen_by(caller))
-            await self._alone.handle_request(scope, receive, send)
+        _seen.set((await catalog.fresh()).seen_by(caller))
+        await self._alone.handle_request(request.scope, receive, send)
 
     def _leave(self) -> None:
         self.leaving.set()

@@ -6,9 +6,11 @@ import math
 from typing import Annotated, Final, Literal
 
 from tools_app.errors import InvalidArgumentsError, Problem
+from tools_app.examples import Example
+from tools_app.pack import Pack
 from tools_app.packs.builtin import reading
 from tools_app.signatures import Number
-from tools_app.tool import Example, Hints, Pack
+from tools_app.tool import Hints
 
 pack = Pack(
     "builtin", version="1.0.0", title="Built in", description="Tools to try the hub with, and to read large answers."

@@ -9,7 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from tools_app import answers
 from tools_app.answers.filters import MOST_CONDITIONS, MOST_FIELDS, Operator
 from tools_app.answers.pointers import MOST_CHARACTERS
-from tools_app.tool import Context, Example, Hints, Pack
+from tools_app.context import Context
+from tools_app.examples import Example
+from tools_app.pack import Pack
+from tools_app.tool import Hints
 
 _EXAMPLE = "0f8fad5bd9cb469fa165708677289500"
 
@@ -52,7 +55,7 @@ def add_to(pack: Pack) -> None:
         tags=("builtin", "answers"),
         hints=Hints(read_only=True, open_world=False),
         examples=[
-            Example("Read on in a list", {"id": _EXAMPLE, "pointer": "/items", "offset": 100}),
+            Example("Read on in a list", {"id": _EXAMPLE, "pointer": "/items", "offset": 100}, shown_only=True),
             Example(
                 "Find what failed",
                 {
@@ -61,6 +64,7 @@ def add_to(pack: Pack) -> None:
                     "where": [{"field": "status", "op": "eq", "value": "failed"}],
                     "fields": ["id", "message"],
                 },
+                shown_only=True,
             ),
         ],
     )(read_result)

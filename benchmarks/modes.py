@@ -1,0 +1,209 @@
+"""What tools cost an agent's context: listed, searched for, and searched for with small answers.
+
+    python benchmarks/modes.py
+
+A scripted agent does twelve tasks on hubs of 10, 100 and 1,000 tools, through the engine. Counted are the bytes, by
+three, of all that its model is sent: the list of tools with every turn, the question, and every call and answer of the
+conversation so far, again with every turn, as clients do. That is a lower bound: what clients add (their own prompt,
+the names of roles, the thinking of the model) is left out, and so is what caching of prompts saves. The script knows
+which tool it wants, and takes it as soon as it is among those it is shown; models hesitate, and go wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "benchmarks")]
+
+# The question, the tool that answers it, and what it is given.
+TASKS: Sequence[tuple[str, str, Mapping[str, Any]]] = (
+    ("How is the weather in Kyoto?", "get_weather", {"city": "Kyoto"}),
+    ("Translate this sentence into French", "translate_text", {"text": "Good morning", "language": "fr"}),
+    ("Which orders are open?", "list_orders", {"status": "open"}),
+    ("Show order 17", "get_order", {"id": 17}),
+    ("Make a note that the printer is broken", "create_note", {"text": "The printer is broken"}),
+    ("What did we note about the printer?", "search_notes", {"query": "printer"}),
+    ("How much is 3 times 7?", "multiply_numbers", {"a": 3, "b": 7}),
+    ("Which rows does the log of today have?", "read_log", {"day": "2026-01-31"}),
+    ("How is the weather in Oslo?", "get_weather", {"city": "Oslo"}),
+    ("Show order 18", "get_order", {"id": 18}),
+    ("Translate this sentence into Japanese", "translate_text", {"text": "Good night", "language": "ja"}),
+    ("Which rows did the log of yesterday have?", "read_log", {"day": "2026-01-30"}),
+)
+SIZES = (10, 100, 1_000)
+BUDGET = 1_000
+
+
+def own_tools() -> Iterator[Any]:
+    """The tools of the tasks, with answers of the usual sizes: most are short, a log is long."""
+    from tools_app.tool import Hints, tool
+
+    reads = {"category": "work", "hints": Hints(read_only=True, open_world=False)}
+
+    @tool(tags=("weather",), **reads)
+    def get_weather(city: str, days: int = 1) -> dict[str, Any]:
+        """Tell the weather of a city today, or in the days to come."""
+        return {"city": city, "degrees": 21.5, "sky": "clear", "wind": "3 m/s", "days": days}
+
+    @tool(tags=("language",), **reads)
+    def translate_text(text: str, language: str) -> dict[str, Any]:
+        """Translate a text into another language."""
+        return {"language": language, "text": text}
+
+    @tool(tags=("orders",), **reads)
+    def list_orders(status: str = "", customer: str = "", limit: int = 20) -> list[dict[str, Any]]:
+        """List orders, the newest first."""
+        return [{"id": n, "customer": f"Customer {n}", "total": n * 10, "status": status} for n in range(limit)]
+
+    @tool(tags=("orders",), **reads)
+    def get_order(id: int) -> dict[str, Any]:
+        """Show an order with its lines."""
+        return {"id": id, "lines": [{"article": f"Article {n}", "pieces": n, "price": n * 3} for n in range(10)]}
+
+    @tool(tags=("notes",), category="work", hints=Hints(destructive=False, open_world=False))
+    def create_note(text: str) -> dict[str, Any]:
+        """Write a note down."""
+        return {"id": 1, "text": text}
+
+    @tool(tags=("notes",), **reads)
+    def search_notes(query: str, limit: int = 10) -> list[dict[str, Any]]:
+        """Search notes by words."""
+        return [{"id": n, "text": f"{query}: note {n}"} for n in range(limit)]
+
+    @tool(tags=("math",), **reads)
+    def multiply_numbers(a: float, b: float) -> dict[str, Any]:
+        """Multiply two numbers."""
+        return {"product": a * b}
+
+    @tool(tags=("log",), **reads)
+    def read_log(day: str) -> list[dict[str, Any]]:
+        """Read the rows of the log of a day."""
+        return [{"at": f"{day}T00:00:{n % 60:02}Z", "level": "info", "text": f"Request {n} served"} for n in range(400)]
+
+    yield from (get_weather, translate_text, list_orders, get_order)
+    yield from (create_note, search_notes, multiply_numbers, read_log)
+
+
+@dataclass
+class Conversation:
+    """What a model is sent: the list with every turn, and all that was said so far."""
+
+    listed: int
+    said: int = 0
+    sent: int = 0
+    calls: int = 0
+    missed: list[str] = field(default_factory=list)
+
+    def turn(self) -> None:
+        self.sent += self.listed + self.said
+
+    def add(self, value: Any) -> None:
+        from tools_app.answers.budget import size_of
+
+        self.said += size_of(value) if not isinstance(value, str) else len(value.encode())
+
+
+class Agent:
+    def __init__(self, mode: str) -> None:
+        from tools_app import access
+        from tools_app.reach import Reach
+
+        self.searches = mode != "direct"
+        self.tokens = BUDGET if mode == "budgeted" else None
+        self.caller = access.caller_of_process(Reach(mode="search" if self.searches else "direct"))
+
+    async def works(self, tasks: Sequence[tuple[str, str, Mapping[str, Any]]]) -> Conversation:
+        from tools_app import catalog, listed
+
+        seen = (await catalog.fresh()).seen_by(self.caller)
+        wires = [listed.as_listed(entry, entry.tool) for entry in listed.listed(seen) if entry.tool is not None]
+        talk = Conversation(len(json.dumps(wires, ensure_ascii=False, separators=(",", ":")).encode()))
+        for question, name, arguments in tasks:
+            talk.add(question)
+            if self.searches:
+                await self._find(talk, question, name)
+                writes = seen.find(name).hints.writes  # type: ignore[union-attr]
+                through = "call_writing_tool" if writes else "call_tool"
+                await self._call(talk, through, {"name": name, "arguments": dict(arguments)})
+            else:
+                await self._call(talk, name, dict(arguments))
+            talk.turn()  # in which the model answers the person
+        return talk
+
+    async def _find(self, talk: Conversation, question: str, name: str) -> None:
+        for offset in (0, 5):
+            answer = await self._call(talk, "search_tools", {"query": question, **({"offset": 5} if offset else {})})
+            if any(tool["name"] == name for tool in answer["tools"]):
+                return
+        talk.missed.append(question)
+
+    async def _call(self, talk: Conversation, name: str, arguments: dict[str, Any]) -> Any:
+        from tools_app import engine
+
+        talk.turn()
+        talk.add({"name": name, "arguments": arguments})
+        done = await engine.call(
+            name, arguments, self.caller, door="mcp", options=engine.Options(answer_tokens=self.tokens)
+        )
+        talk.add(done.answer.text)
+        talk.calls += 1
+        return done.answer.value
+
+
+async def _measured(size: int) -> None:
+    from tools_app import catalog, engine, listed
+    from tools_app.answers.budget import tokens_of
+
+    engine.adopt_running_loop()
+    whole = listed.cost_of_list(await catalog.fresh())
+    for mode in ("direct", "search", "budgeted"):
+        agent = Agent(mode)
+        apart = [await agent.works([task]) for task in TASKS]
+        together = await agent.works(TASKS)
+        first = tokens_of(apart[0].listed)
+        each = tokens_of(sum(one.sent for one in apart))
+        print(
+            f"{size:>6}{whole:>9,}{mode:>10}{first:>9,}{each:>12,}{tokens_of(together.sent):>14,}"
+            f"{together.calls:>7}{len(together.missed):>8}"
+        )
+    await engine.close(2)
+
+
+def main() -> None:
+    os.environ.update(DJANGO_SETTINGS_MODULE="toolhub.settings", LOG_LEVEL="error")
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["TOOLHUB_HOME"] = home
+        import django
+
+        django.setup()
+        from search import others, shipped
+
+        from tools_app import catalog, installation, sources, sync
+        from tools_app.registry import Registry
+
+        installation.require_ready(lambda line: None)
+        finders = [one for one in shipped() if one.pack and one.pack.name in ("builtin", "finding")]
+        print(f"{'tools':>6}{'whole':>9}{'mode':>10}{'list':>9}{'apart':>12}{'together':>14}{'calls':>7}{'missed':>8}")
+        for size in SIZES:
+            registry = Registry()
+            own = list(own_tools())
+            for one in (*finders, *own, *others(size - len(own))):
+                registry.add(one)
+            sources._registry = registry
+            sync.sync(registry)
+            catalog.forget()
+            asyncio.run(_measured(size))
+        print("tokens (bytes / 3); apart: each task in a conversation of its own, together: all in one")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""How well and how fast tools are found: questions of people, over the shipped tools and a thousand others.
+
+    python benchmarks/search.py [--tools N] [--missed]
+
+The questions (`search_questions.json`) say what somebody wants done, not what a tool is called. Half of them are
+Japanese. Nothing was changed for the sake of those that are held out, though their score was seen. The other tools are
+made up, of trades that the shipped ones have nothing to do with, in words that theirs share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+QUESTIONS = CHECKOUT / "benchmarks" / "search_questions.json"
+sys.path.insert(0, str(CHECKOUT))
+
+_TRADES: Mapping[str, Sequence[str]] = {
+    "mailbox": ("message", "folder", "attachment", "signature", "filter rule", "draft"),
+    "calendar": ("meeting", "reminder", "room", "invitation", "holiday", "availability"),
+    "crm": ("lead", "contact", "deal", "campaign", "account owner", "sales stage"),
+    "billing": ("invoice", "refund", "subscription", "tax rate", "payment method", "credit memo"),
+    "warehouse": ("shipment", "stock level", "supplier", "purchase order", "pallet", "barcode"),
+    "code": ("repository", "branch", "pull request", "commit", "deployment", "release tag"),
+    "cloud": ("virtual machine", "bucket", "firewall rule", "dns zone", "load balancer", "snapshot"),
+    "chat": ("channel", "thread", "emoji", "pinned post", "presence", "direct message"),
+    "hr": ("candidate", "vacation request", "payslip", "contract", "training", "review cycle"),
+    "maps": ("route", "address", "geofence", "travel distance", "place", "traffic report"),
+    "media": ("photo", "album", "playlist", "video caption", "podcast episode", "thumbnail"),
+    "iot": ("sensor", "thermostat", "alarm", "firmware", "light", "energy meter"),
+    "finance": ("exchange rate", "stock quote", "budget", "ledger account", "expense claim", "forecast"),
+    "docs": ("spreadsheet", "slide", "form response", "template", "pdf", "signature request"),
+    "monitoring": ("metric", "dashboard", "alert rule", "uptime check", "log stream", "incident"),
+    "shop": ("product", "cart", "coupon", "customer review", "gift card", "size chart"),
+    "health": ("appointment", "prescription", "lab sample", "patient chart", "vaccine", "referral"),
+    "travel": ("flight", "hotel booking", "boarding pass", "visa", "itinerary", "car rental"),
+}
+_VERBS: Mapping[str, str] = {
+    "list": "List every {thing} of {trade}, the newest first, with its status and owner.",
+    "get": "Get one {thing} of {trade} with all its details and history.",
+    "create": "Create a {thing} in {trade} and tell its id.",
+    "update": "Update a {thing} in {trade}: what is left out stays as it is.",
+    "delete": "Delete a {thing} of {trade} for good.",
+    "search": "Search {trade} for a {thing} by words, date or user.",
+    "archive": "Archive a {thing} of {trade}, so that nobody sees it any more.",
+    "share": "Share a {thing} of {trade} with a user or a group.",
+    "export": "Export a {thing} of {trade} as a file.",
+    "count": "Count how often a {thing} of {trade} was used, by day and project.",
+}
+
+
+def questions() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(QUESTIONS.read_text())
+    return found
+
+
+def shipped() -> list[Any]:
+    from django.test import override_settings
+
+    import toolhub.settings
+    from tools_app.registry import Registry
+    from tools_app.sources import python
+
+    registry = Registry()
+    with override_settings(TOOLHUB_PACKS=toolhub.settings.TOOLHUB_PACKS):
+        python.load(registry)
+    return [loaded.tool for loaded in registry]
+
+
+def others(number: int) -> Iterator[Any]:
+    """So many tools that do something else."""
+    from tools_app.tool import Hints, tool
+
+    async def run(id: str, limit: int = 20, status: str = "", user: str = "") -> None: ...
+
+    made = 0
+    turn = 0
+    while made < number:
+        for verb, says in _VERBS.items():
+            for trade, things in _TRADES.items():
+                for thing in things:
+                    if made == number:
+                        return
+                    suffix = f"_{turn}" if turn else ""
+                    yield tool(
+                        name=f"{verb}_{trade}_{thing.replace(' ', '_')}{suffix}",
+                        title=f"{verb.capitalize()} {thing}",
+                        category=trade,
+                        tags=(trade, verb),
+                        description=says.format(thing=thing, trade=trade),
+                        hints=Hints(read_only=verb in ("list", "get", "search", "count")),
+                    )(run)
+                    made += 1
+        turn += 1
+
+
+def snapshot(tools: Sequence[Any]) -> Any:
+    """These tools as a hub would have them, without one."""
+    from tools_app.catalog import Entry, Policy, Snapshot
+
+    policy = Policy(1000, 0, 1000, None, 0, 25_000, {})
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    entries = {
+        one.folded_name: Entry(
+            name=one.name,
+            title=one.title,
+            description=one.description,
+            version=one.effective_version,
+            category=one.category,
+            tags=tuple(one.tags),
+            author=one.author,
+            source="benchmark",
+            pack=one.pack.name if one.pack else "",
+            enabled=True,
+            registered_at=now,
+            updated_at=now,
+            policy=policy,
+            tool=one,
+            refusal=None,
+        )
+        for one in tools
+    }
+    return Snapshot(1, 1, entries, {key: key for key in entries})
+
+
+def judged(index: Any, asked: Sequence[Mapping[str, Any]]) -> list[int]:
+    """At which place each question found a tool that answers it; 0 where none of the first hundred does."""
+    places = []
+    for question in asked:
+        names = [entry.name for entry, _ in index.found(question["question"])[:100]]
+        fitting = [names.index(name) + 1 for name in question["tools"] if name in names]
+        places.append(min(fitting, default=0))
+    return places
+
+
+def share(places: Sequence[int], within: int) -> float:
+    return sum(0 < place <= within for place in places) / len(places)
+
+
+def _timed(function: Callable[[], Any]) -> tuple[float, Any]:
+    begun = time.process_time()
+    value = function()
+    return (time.process_time() - begun) * 1000, value
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tools", type=int, default=10_000, help="for the times")
+    parser.add_argument("--missed", action="store_true", help="show what was not among the first five")
+    options = parser.parse_args()
+    os.environ["DJANGO_SETTINGS_MODULE"] = "toolhub.settings"
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["TOOLHUB_HOME"] = home
+        import django
+
+        django.setup()
+        _measure(options.tools, missed=options.missed)
+
+
+def _measure(most: int, *, missed: bool) -> None:
+    from tools_app.search.index import Index
+
+    own, asked = shipped(), questions()
+    print(f"{'tools':>7}{'questions':>24}{'':>6}{'hit@1':>8}{'hit@5':>8}")
+    for number in (len(own), 100, 1_000):
+        index = Index(snapshot([*own, *others(number - len(own))]).all, {})
+        for language in ("en", "ja"):
+            for held in (False, True):
+                part = [one for one in asked if (one["language"], one["heldOut"]) == (language, held)]
+                places = judged(index, part)
+                kind = f"{language}, held out" if held else language
+                print(f"{number:>7}{kind:>24}{len(part):>6}{share(places, 1):>8.0%}{share(places, 5):>8.0%}")
+                if missed and number == 1_000:
+                    for question, place in zip(part, places, strict=True):
+                        if not 0 < place <= 5:
+                            names = [entry.name for entry, _ in index.found(question["question"])[:5]]
+                            print(f"        {place:>3} {question['question']} → {', '.join(names)}")
+    print("  (together)", end="")
+    places = judged(index, asked)
+    print(f"  {len(asked)} questions over 1,000 tools: hit@1 {share(places, 1):.0%}, hit@5 {share(places, 5):.0%}")
+    tools = [*own, *others(most - len(own))]
+    seen = snapshot(tools)
+    for entry in seen.all:  # which a hub has done when it registered them
+        entry.definition_hash  # noqa: B018
+    first, index = _timed(lambda: Index(seen.all, {}))
+    again, _ = _timed(lambda: Index(snapshot(tools).all, index.documents))
+    for one in asked:  # the first question about a term finds out how rare it is
+        index.found(one["question"])
+    gc.collect()
+    gc.freeze()  # as a hub does that serves
+    times = sorted(_timed(lambda text=one["question"]: index.found(text))[0] for one in asked for _ in range(5))
+    p95 = times[int(len(times) * 0.95)]
+    print(f"{most:,} tools: index {first:.0f} ms, again {again:.0f} ms ", end="")
+    print(f"of CPU; a search {statistics.median(times):.1f} ms (median), {p95:.1f} ms (p95), {times[-1]:.1f} ms (most)")
+
+
+if __name__ == "__main__":
+    main()

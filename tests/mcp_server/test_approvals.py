@@ -1,0 +1,63 @@
+"""Approvals and stops, as agents meet them in both eras."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp_types import CallToolResult, TextContent
+
+from tests.mcp_server.test_server import ERAS, connected
+from tests.support.tools import Hub, Programmable
+from tools_app import database, governance
+from tools_app.context import Caller
+from tools_app.models import Approval
+from tools_app.tool import Hints
+
+pytestmark = pytest.mark.anyio
+
+
+def texts(result: CallToolResult) -> list[str]:
+    return [block.text for block in result.content if isinstance(block, TextContent)]
+
+
+def error(result: CallToolResult) -> dict[str, Any]:
+    assert result.is_error
+    assert result.meta is not None
+    told: dict[str, Any] = result.meta["toolhub/error"]
+    return told
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("with_id", [True, False])
+async def test_an_agent_asks_and_repeats_the_call(hub: Hub, alice: Caller, era: str, with_id: bool) -> None:
+    asking = Programmable("asking", hints=Hints(read_only=False))
+    await database.run(lambda: hub.add(asking.tool))
+    await database.run(lambda: governance.set_ask("asking", True, actor="test"))
+    async with connected(era, alice) as agent:
+        refused = await agent.call_tool("asking", {"value": 1})
+        told = error(refused)
+        assert (told["code"], told["retryable"]) == ("APPROVAL_REQUIRED", False)
+        approval_id = told["context"]["approvalId"]
+        assert approval_id in texts(refused)[1], "a model reads the text, and nothing else"
+        await database.run(lambda: governance.approve_call(approval_id, actor="user:olivia"))
+        meta: Any = {"toolhub/approval": approval_id} if with_id else None
+        done = await agent.call_tool("asking", {"value": 1}, meta=meta)
+        assert not done.is_error
+        assert (await database.run(Approval.objects.get)).state == "used"
+        again = error(await agent.call_tool("asking", {"value": 1}, meta=meta))
+        assert again["code"] == ("APPROVAL_INVALID" if with_id else "APPROVAL_REQUIRED")
+    assert len(asking.calls) == 1
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_agent_sees_the_tools_of_a_stopped_hub_vanish(hub: Hub, alice: Caller, era: str) -> None:
+    async with connected(era, alice) as agent:
+        before = [tool.name for tool in (await agent.list_tools()).tools]
+        await database.run(lambda: governance.stop("hub", actor="user:olivia", reason="fire"))
+        assert (await agent.list_tools()).tools == []
+        told = error(await agent.call_tool("echo", {"message": "hi"}))
+        assert told["code"] == "STOPPED"
+        assert told["error"].endswith("UTC: fire")
+        await database.run(lambda: governance.resume("hub", actor="user:olivia"))
+        assert [tool.name for tool in (await agent.list_tools()).tools] == before

@@ -1,0 +1,134 @@
+"""The ranked search: what is found, how well, and how fast an index is made again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools_app import search
+from tools_app.catalog import Snapshot
+from tools_app.search import words
+from tools_app.search.index import Index
+from tools_app.tool import tool
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> Iterator[Any]:
+    """The questions of the benchmark, and how they are judged."""
+    sys.path.insert(0, str(BENCHMARKS))
+    sys.modules.pop("search", None)
+    try:
+        import search as benchmark  # type: ignore[import-not-found, unused-ignore]
+
+        yield benchmark
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+        sys.modules.pop("search", None)
+
+
+def made(name: str, description: str = "Do it.", **declared: Any) -> Any:
+    def run(project_id: str = "") -> None: ...
+
+    return tool(name=name, description=description, **declared)(run)
+
+
+@pytest.fixture
+def index(benchmark: Any) -> Index:
+    tools = [
+        made("get_execution", "Show a run.", tags=("n8n",)),
+        made("create_issue", "Open a ticket in a project.", aliases=("file_bug",)),
+        made("issue", "Something else."),
+        made("tagged", tags=("create issue",)),
+        made("weather", "天気予報を調べる", tags=("天気",)),
+    ]
+    return Index(benchmark.snapshot(tools).all, {})
+
+
+def names(index: Index, query: str) -> list[str]:
+    return [entry.name for entry, _ in index.found(query)]
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("get_execution", ["get", "execut"]),
+        ("getExecutionByNode2", ["get", "execut", "node2"]),
+        ("HTTPServer executions executing executed", ["http", "serv", "execut", "execut", "execut"]),
+        ("entries entry", ["entry", "entry"]),
+        ("status issues the running", ["status", "issu", "run"]),
+        ("検索する", ["検索", "索す", "する"]),
+        ("\uff25xecute ﾜｰｸ", ["execut", "ワー", "ーク"]),
+        ("", []),
+    ],
+)
+def test_cuts_text_into_what_is_compared(text: str, terms: list[str]) -> None:
+    assert words.terms(text) == terms
+
+
+def test_who_names_a_tool_gets_it_first_and_then_those_with_such_a_tag(index: Index) -> None:
+    assert names(index, "Create-Issue")[:2] == ["create_issue", "tagged"]
+    assert names(index, "file bug")[0] == "create_issue"
+    assert names(index, "issue")[0] == "issue"
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("exection", "get_execution"),
+        ("executi", "get_execution"),
+        ("実行", "get_execution"),
+        ("予報", "weather"),
+        ("天気", "weather"),
+        ("add a bug", "create_issue"),
+    ],
+)
+def test_finds_what_is_meant(index: Index, query: str, first: str) -> None:
+    assert names(index, query)[0] == first
+
+
+@pytest.mark.parametrize("query", ["", "the", "?!%_\\", "\x00", "zzzz", "\ud800", "あ"])
+def test_finds_nothing_where_nothing_is_asked(index: Index, query: str) -> None:
+    assert index.found(query) == []
+
+
+def test_scores_keep_the_order_and_stay_between_0_and_1(index: Index) -> None:
+    for query in ("create issue", "project", "execution run"):
+        scores = [score for _, score in index.found(query)]
+        assert scores == sorted(scores, reverse=True)
+        assert all(0 < score <= 1 for score in scores)
+
+
+def test_a_score_tells_nothing_of_what_somebody_else_sees(benchmark: Any) -> None:
+    mine = [made("find_page", "Find a page."), made("drop_page", "Drop a page.")]
+    alone = Index(benchmark.snapshot(mine).all, {})
+    whole = Index(benchmark.snapshot([*mine, *benchmark.others(50)]).all, {})
+    again = Index(benchmark.snapshot(mine).all, whole.documents)
+    assert [score for _, score in again.found("find page")] == [score for _, score in alone.found("find page")]
+
+
+def test_an_index_is_made_once_for_all_who_see_the_same(benchmark: Any) -> None:
+    seen: Snapshot = benchmark.snapshot([made("find_page")])
+    first = search.index_of(seen)
+    assert search.index_of(seen) is first
+    later = search.index_of(benchmark.snapshot([made("find_page")]))
+    (one,), (other,) = first.documents.values(), later.documents.values()
+    assert one is other, "what is known of a tool is used again"
+
+
+def test_people_find_what_they_need(benchmark: Any) -> None:
+    """At least nine of ten questions, among a thousand tools; benchmarks/search.py says more."""
+    asked = json.loads(benchmark.QUESTIONS.read_text())
+    own = benchmark.shipped()
+    index = Index(benchmark.snapshot([*own, *benchmark.others(1_000 - len(own))]).all, {})
+    for language in ("en", "ja"):
+        part = [one for one in asked if one["language"] == language]
+        assert len(part) >= 40
+        assert benchmark.share(benchmark.judged(index, part), 5) >= 0.9, language
+    assert {name for one in asked for name in one["tools"]} <= {one.name for one in own}

@@ -1,0 +1,318 @@
+"""Search mode: agents are listed a few tools, find the others, and call them as if they had been listed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.mcp_server.test_server import connected, texts
+from tests.support.tools import Hub, Programmable
+from tools_app import access, catalog, database, engine, governance, listed
+from tools_app.catalog import FINDERS
+from tools_app.context import Caller
+from tools_app.errors import InvalidArgumentsError, ToolDisabledError, ToolError, ToolNotFoundError, ValidationError
+from tools_app.mcp_server.listing import Listings
+from tools_app.models import Approval, AuditEntry, Call
+from tools_app.reach import Reach
+from tools_app.tool import Hints
+
+MODERN = "2026-07-28"
+BY_SEARCHING = ["call_tool", "call_writing_tool", "describe_tool", "read_result", "search_tools"]
+
+
+@pytest.fixture
+def finding(settings: Any, transactional_db: None, request: pytest.FixtureRequest) -> Hub:
+    """A hub that has the tools which find others, and some to be found."""
+    settings.TOOLHUB_PACKS = ("tools_app.packs.builtin", "tools_app.packs.finding")
+    hub: Hub = request.getfixturevalue("hub")
+    hub.add(
+        Programmable("find_page", category="pages/wiki", tags=("wiki",)).tool,
+        Programmable("write_page", category="pages", tags=("wiki",), hints=Hints(destructive=False)).tool,
+    )
+    return hub
+
+
+def local(*toolsets: str, **reach: Any) -> Caller:
+    return access.caller_of_process(Reach(frozenset(toolsets) if toolsets else None, **reach))
+
+
+def shown(caller: Caller) -> list[str]:
+    page = Listings().of(catalog.current().seen_by(caller), MODERN).page(None)
+    return [tool["name"] for tool in page["tools"]]
+
+
+def call(tool: str, caller: Caller | None = None, /, **arguments: Any) -> Any:
+    return asyncio.run(engine.call(tool, arguments, caller or local(), door="mcp"))
+
+
+def refused(tool: str, caller: Caller | None = None, /, **arguments: Any) -> ToolError:
+    with pytest.raises(ToolError) as caught:
+        call(tool, caller, **arguments)
+    return caught.value
+
+
+# ---- what is listed
+
+
+def test_lists_everything_but_the_finders_unless_told_otherwise(finding: Hub) -> None:
+    assert shown(local()) == ["calculate", "echo", "find_page", "read_result", "write_page"]
+
+
+def test_lists_the_finders_alone_in_search_mode(finding: Hub, settings: Any) -> None:
+    assert shown(local(mode="search")) == BY_SEARCHING
+    settings.TOOLHUB_LIST_MODE = "search"
+    catalog.forget()
+    assert shown(local()) == BY_SEARCHING
+    assert "echo" in shown(local(mode="direct"))
+
+
+def test_what_is_not_listed_can_be_called_by_its_name(finding: Hub) -> None:
+    assert call("echo", local(mode="search"), message="hi").answer.value == {"message": "hi"}
+
+
+def test_auto_searches_where_the_list_is_long(finding: Hub, settings: Any) -> None:
+    cost = listed.cost_of_list(catalog.current())
+    settings.TOOLHUB_LIST_TOKENS = cost
+    assert "echo" in shown(local(mode="auto"))
+    catalog.forget()
+    settings.TOOLHUB_LIST_TOKENS = cost // 2
+    assert shown(local(mode="auto")) == BY_SEARCHING
+
+
+def test_each_toolset_is_shown_in_its_own_way(finding: Hub) -> None:
+    governance.create_toolset("pages", actor="test", tags=["wiki"], mode="search")
+    governance.create_toolset("sums", actor="test", names=["calculate"])
+    assert shown(local("pages")) == BY_SEARCHING
+    assert shown(local("sums")) == ["calculate", "read_result"]
+    assert shown(local("pages", "sums")) == sorted(["calculate", *BY_SEARCHING])
+    assert catalog.current().seen_by(local("sums")).find("search_tools") is None
+
+
+def test_lists_everything_where_nothing_could_find_it(finding: Hub) -> None:
+    governance.set_enabled(["search_tools"], False, actor="test")
+    assert shown(local(mode="search")) == ["calculate", "echo", "find_page", "read_result", "write_page"]
+
+
+def test_who_may_not_write_is_not_listed_what_writes(finding: Hub) -> None:
+    assert "call_writing_tool" not in shown(local(mode="search", writes=False, destroys=False))
+
+
+def test_agents_are_told_when_the_mode_changes(finding: Hub) -> None:
+    governance.create_toolset("pages", actor="test", tags=["wiki"])
+    before = listed.digest(catalog.current().seen_by(local("pages")))
+    governance.change_toolset("pages", actor="test", mode="search")
+    assert listed.digest(catalog.current().seen_by(local("pages"))) != before
+    governance.set_enabled(["echo"], False, actor="test")
+    told = listed.digest(catalog.current().seen_by(local("pages")))
+    governance.set_enabled(["find_page"], False, actor="test")
+    assert listed.digest(catalog.current().seen_by(local("pages"))) == told, "what is not listed changes no list"
+
+
+# ---- finding
+
+
+def test_finds_what_can_be_called_and_says_how(finding: Hub) -> None:
+    told = call("search_tools", query="wiki page").answer.value
+    assert [(tool["name"], tool["effect"]) for tool in told["tools"][:2]] == [
+        ("find_page", "reads"), ("write_page", "writes"),
+    ]  # fmt: skip
+    assert (told["total"], told["hasMore"]) == (len(told["tools"]), False)
+    assert call("search_tools", query="add numbers").answer.value["tools"][0]["parameters"] == (
+        'operation*: "add" | "subtract" | "multiply" | "divide", a*: number, b*: number'
+    )
+    assert call("search_tools", query="page", category="pages/wiki").answer.value["total"] == 1
+    page = call("search_tools", query="wiki page", limit=1, offset=1).answer.value
+    assert ([tool["name"] for tool in page["tools"]], page["hasMore"]) == (["write_page"], True)
+    nothing = call("search_tools", query="zzzzzz").answer.value
+    assert (nothing["tools"], nothing["categories"]) == ([], ["pages", "pages/wiki", "utility"])
+
+
+def test_finds_only_what_exists_for_the_caller(finding: Hub) -> None:
+    governance.create_toolset("pages", actor="test", names=["find_page"], mode="search")
+    told = call("search_tools", local("pages"), query="page echo calculate").answer.value
+    assert {tool["name"] for tool in told["tools"]} <= {"find_page", "read_result"}
+    assert isinstance(refused("describe_tool", local("pages"), name="echo"), ToolNotFoundError)
+    nobody = Caller("key", "key:9", "nobody", frozenset({"tools:execute"}))
+    assert refused("search_tools", nobody, query="echo").code == "AUTHORIZATION_ERROR"
+
+
+def test_describes_a_tool_in_full(finding: Hub) -> None:
+    told = call("describe_tool", name="calculate").answer.value
+    entry = finding.entry("calculate")
+    assert told["inputSchema"] == entry.input_schema
+    assert (told["effect"], told["callWith"]) == ("reads", "call_tool")
+    assert call("describe_tool", name="write-page").answer.value["callWith"] == "call_writing_tool"
+
+
+# ---- calling
+
+
+def test_a_call_through_another_tool_is_one_call_of_the_tool_that_is_named(finding: Hub) -> None:
+    done = call("call_tool", name="echo", arguments={"message": "hi"})
+    assert done.answer.value == {"message": "hi"}
+    rows = list(Call.objects.values_list("tool_name", "via", "status"))
+    assert rows == [("echo", "call_tool", "succeeded")]
+
+
+def test_what_writes_is_called_by_the_tool_that_writes(finding: Hub) -> None:
+    error = refused("call_tool", name="write_page")
+    assert isinstance(error, InvalidArgumentsError)
+    assert (error.message, error.details[0].path) == (
+        "write_page changes something: call it with call_writing_tool", "/name",
+    )  # fmt: skip
+    assert call("call_writing_tool", name="write_page").answer.value == {"value": 0}
+    assert call("call_writing_tool", name="find_page").answer.value == {"value": 0}
+    hints = {name: finding.entry(name).hints for name in FINDERS}
+    assert [name for name, said in sorted(hints.items()) if said.writes] == ["call_writing_tool"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("calculate", {"operation": "power", "a": "1"}),
+        ("find_page", {"no_such": 1}),
+    ],
+)
+def test_errors_are_those_of_a_call_of_ones_own(finding: Hub, name: str, arguments: dict[str, Any]) -> None:
+    assert refused("call_tool", name=name, arguments=arguments).as_dict() == refused(name, **arguments).as_dict()
+
+
+def test_what_is_switched_off_is_refused_in_the_same_words(finding: Hub) -> None:
+    governance.set_enabled(["find_page"], False, actor="test")
+    error = refused("call_tool", name="find_page")
+    assert isinstance(error, ToolDisabledError)
+    assert error.as_dict() == refused("find_page").as_dict()
+    assert set(Call.objects.values_list("tool_name", "via")) == {("find_page", "call_tool"), ("find_page", "")}
+
+
+def test_permissions_are_those_of_a_call_of_ones_own(finding: Hub) -> None:
+    reader = local(writes=False, destroys=False)
+    assert refused("call_tool", reader, name="write_page").as_dict() == refused("write_page", reader).as_dict()
+    assert refused("call_writing_tool", reader, name="find_page").code == "AUTHORIZATION_ERROR"
+
+
+def test_a_name_that_is_none_is_answered_with_names_that_are(finding: Hub) -> None:
+    error = refused("call_tool", name="find_pages")
+    assert (error.code, error.message) == ("TOOL_NOT_FOUND", "Tool not found: find_pages")
+    assert error.context["similar"][0] == "find_page"
+    assert "find_page" in error.next_step
+
+
+def test_what_an_operator_has_to_approve_asks_for_the_tool_that_is_named(finding: Hub) -> None:
+    governance.set_ask("write_page", True, actor="test")
+    through, direct = refused("call_writing_tool", name="write_page"), refused("write_page")
+    assert through.as_dict() == direct.as_dict()
+    assert list(Approval.objects.values_list("tool_name", flat=True)) == ["write_page"]
+
+
+def test_one_idempotency_key_holds_however_it_is_called(finding: Hub) -> None:
+    once = engine.Options(idempotency_key="k1")
+
+    def keyed(tool: str, arguments: dict[str, Any]) -> engine.Result:
+        return asyncio.run(engine.call(tool, arguments, local(), door="mcp", options=once))
+
+    first = keyed("call_writing_tool", {"name": "write_page", "arguments": {"value": 3}})
+    again = keyed("write_page", {"value": 3})
+    assert (again.answered_by, again.call_id) == ("replay", first.call_id)
+
+
+def test_who_may_list_nothing_is_told_no_names(finding: Hub) -> None:
+    caller = Caller("key", "key:9", "calls", frozenset({"tools:execute"}))
+    error = refused("call_tool", caller, name="find_pages")
+    assert error.context["similar"] == []
+    assert "find_page?" not in error.next_step
+
+
+def test_a_refusal_is_on_record_as_one_of_a_call_of_ones_own(finding: Hub) -> None:
+    governance.set_enabled(["find_page"], False, actor="test")
+    refused("call_tool", name="find_page", arguments={"value": 1})
+    refused("find_page", value=1)
+    kept = Call.objects.values_list("tool_name", "tool_version", "definition_hash", "arguments", "argument_bytes")
+    assert len(set(kept)) == 1
+
+
+@pytest.mark.parametrize("inner", ["call_tool", "call_writing_tool"])
+def test_does_not_call_itself(finding: Hub, inner: str) -> None:
+    error = refused("call_writing_tool", name=inner, arguments={"name": "echo"})
+    assert error.details[0].path == "/name"
+
+
+# ---- other names
+
+
+def test_a_tool_goes_by_another_name_and_is_journaled_under_its_own(finding: Hub) -> None:
+    other = {"find_page": {"name": "look_up", "description": "Look a page up."}, "echo": {"description": "Say it."}}
+    governance.create_toolset("mine", actor="test", names=["find_page", "echo"], overrides=other)
+    caller = local("mine")
+    page = Listings().of(catalog.current().seen_by(caller), MODERN).page(None)["tools"]
+    assert [(tool["name"], tool["description"][:15]) for tool in page] == [
+        ("echo", "Say it."), ("look_up", "Look a page up."), ("read_result", "Read a part of "),
+    ]  # fmt: skip
+    assert call("look_up", caller).answer.value == {"value": 0}
+    assert call("find_page", caller).answer.value == {"value": 0}
+    assert list(Call.objects.values_list("tool_name", flat=True)) == ["find_page", "find_page"]
+    assert shown(local()) == ["calculate", "echo", "find_page", "read_result", "write_page"]
+    found = call("search_tools", local("mine", mode="search"), query="look up").answer.value["tools"]
+    assert found[0]["name"] == "look_up"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ([], "must be an object"),
+        ({"Echo": {"name": "say"}}, "must be by names of tools"),
+        ({"echo": "say"}, "holds a name"),
+        ({"echo": {"title": "say"}}, "holds a name"),
+        ({"echo": {"name": 7}}, "must be text"),
+        ({"echo": {"name": "Say"}}, "must look like a tool's"),
+        ({"echo": {"name": "find-page"}}, "name of another tool"),
+        ({"echo": {"name": "say"}, "find_page": {"name": "say"}}, "is called already"),
+        ({"echo": {"name": "search_tools"}}, "the hub's own"),
+        ({"echo": {"description": "x" * 1025}}, "at most 1,024"),
+        ({"echo": {"description": "a\u200bb"}}, "do not see"),
+    ],
+)
+def test_refuses_other_names_that_would_mislead(finding: Hub, overrides: Any, said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        governance.create_toolset("mine", actor="test", names=["echo", "find_page"], overrides=overrides)
+    assert not AuditEntry.objects.filter(action="toolset.create").exists()
+
+
+def test_refuses_a_mode_that_is_none(finding: Hub) -> None:
+    with pytest.raises(ValidationError, match="mode"):
+        governance.create_toolset("mine", actor="test", mode="lazy")
+
+
+def test_a_tool_that_comes_later_keeps_its_name(finding: Hub) -> None:
+    governance.create_toolset("mine", actor="test", tags=["wiki"], overrides={"find_page": {"name": "page"}})
+    finding.add(Programmable("page", tags=("wiki",)).tool)
+    view = catalog.current().seen_by(local("mine"))
+    assert [entry.shown_name for entry in view.all if entry.tags == ("wiki",)] == ["find_page", "page", "write_page"]
+    found = view.find("page")
+    assert found is not None
+    assert found.name == "page"
+
+
+# ---- over MCP
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("era", ["legacy", MODERN])
+async def test_an_agent_searches_and_calls(finding: Hub, era: str) -> None:
+    async with connected(era, local(mode="search")) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == BY_SEARCHING
+        found = await client.call_tool("search_tools", {"query": "send a message back"})
+        assert '"name":"echo"' in texts(found)[0]
+        done = await client.call_tool("call_tool", {"name": "echo", "arguments": {"message": "hi"}})
+        assert (texts(done), done.is_error, done.structured_content) == (['{"message":"hi"}'], False, None)
+        wrong = await client.call_tool("call_tool", {"name": "calculate", "arguments": {"operation": "add", "a": 1}})
+        direct = await client.call_tool("calculate", {"operation": "add", "a": 1})
+        assert wrong.is_error
+        assert texts(wrong) == texts(direct)
+        unknown = await client.call_tool("call_tool", {"name": "ecko"})
+        assert unknown.is_error, "a model is told, not the protocol"
+        assert texts(unknown)[0] == "Tool not found: ecko"
+    rows = await database.run(lambda: list(Call.objects.order_by("started_at").values_list("tool_name", "via")))
+    assert rows[:3] == [("search_tools", ""), ("echo", "call_tool"), ("calculate", "call_tool")]
