@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
+import os
 import subprocess
 import sys
 import threading
@@ -12,16 +13,20 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
+import httpx
 import pytest
 from pydantic import BaseModel
 
 import toolhub
 from toolhub import (
+    ConnectionKind,
     Context,
+    Example,
     Hints,
     InvalidArgumentsError,
     Message,
     NotFoundError,
+    Pack,
     Tool,
     prompt,
     resource,
@@ -30,7 +35,7 @@ from toolhub import (
 )
 from tools_app.errors import ToolError, ToolExecutionError, ToolTimeoutError
 from tools_app.schemas import Schema
-from tools_app.tool import SchemaTool
+from tools_app.tool import DefinitionError, SchemaTool
 
 ROOT = Path(__file__).parent.parent
 
@@ -216,11 +221,11 @@ class TestFindings:
         assert testing.findings(careless) == [
             "the description has more than 4 lines",
             "the description has more than 1,024 characters",
+            "the description of parameter c has more than 4 lines",
             "has no category",
             "has no tags",
             "is called list_things, but has no hints that say read_only=True",
             "parameter a has no description",
-            "parameter c: the description has more than 4 lines",
             "parameter b is of one type or another, which many agents cannot read",
             "parameter p[].either is of one type or another, which many agents cannot read",
         ]
@@ -248,16 +253,13 @@ class TestFindings:
         ) == ["says that it only reads, and that it destroys"]
 
     @pytest.mark.parametrize("hidden", ["\u202e", "\u200b", "\U000e0041", "\x1b[8m", "\x00"], ids=ascii)
-    def test_text_that_people_do_not_see_is_found(self, hidden: str) -> None:
+    def test_text_that_people_do_not_see_makes_no_tool(self, hidden: str) -> None:
         def one(a: str) -> None: ...
 
-        one.__annotations__["a"] = Annotated[str, f"What{hidden}"]
-        made = tool(title=f"T{hidden}", description=f"D{hidden}", category="x", tags=["x"])(one)
-        assert testing.findings(made) == [
-            "the title has characters that people do not see",
-            "the description has characters that people do not see",
-            "parameter a: the description has characters that people do not see",
-        ]
+        for title, description, what in ((f"T{hidden}", "x", "x"), ("x", f"D{hidden}", "x"), ("x", "x", f"W{hidden}")):
+            one.__annotations__["a"] = Annotated[str, what]
+            with pytest.raises(DefinitionError, match="has characters that people do not see"):
+                tool(title=title, description=description)(one)
 
     def test_text_in_any_language_is_fine(self) -> None:
         assert testing.findings(tool(description="天気を教える 👩‍👧\nنعم", category="x", tags=["x"])(do_nothing)) == []
@@ -307,3 +309,80 @@ def test_prompts_and_resources_are_called_and_judged_like_tools() -> None:
     with pytest.raises(InvalidArgumentsError, match="Required parameter missing: city"):
         testing.call(plan)
     assert testing.findings(plan) == ["has no category", "has no tags", "parameter days has no description"]
+
+
+class TestContract:
+    def test_holds_where_all_examples_do(self) -> None:
+        testing.assert_contract(weather(Example("Rome", {"city": "Rome"}, {"city": "Rome", "wind": "<any>"})))
+
+    def test_says_everything_that_is_broken(self) -> None:
+        one = weather(Example("Rome", {"city": "Rome"}, {"city": "Oslo"}), Example("None", {"city": "nowhere"}))
+        one.category = ""
+        with pytest.raises(AssertionError) as raised:
+            testing.assert_contract(one)
+        assert str(raised.value).splitlines() == [
+            "weather: has no category",
+            'weather: example \'Rome\': result.city: expected "Oslo", got "Rome"',
+            "weather: example 'None': NOT_FOUND: City 'nowhere' not found",
+        ]
+
+    def test_needs_an_example(self) -> None:
+        with pytest.raises(AssertionError, match="weather: has no example"):
+            testing.assert_contract(weather())
+
+
+def weather(*examples: Example) -> Tool:
+    @tool(category="weather", tags=["test"], hints=Hints(read_only=True), examples=examples)
+    def weather(city: Annotated[str, "Where"]) -> dict[str, Any]:
+        """Tell the weather."""
+        if city == "nowhere":
+            raise NotFoundError("City 'nowhere' not found")
+        return {"city": city, "wind": 3}
+
+    return weather
+
+
+SKY = Pack("sky", connection=ConnectionKind("Sky", url_variable="SKY_URL", secret_variable="SKY_KEY", header="X-Key"))
+
+
+@SKY.tool(hints=Hints(read_only=True))
+async def stars(ctx: Context, place: str) -> Any:
+    """Count the stars."""
+    return await ctx.http.get("stars", place, operation="count stars", params={"bright": "1"})
+
+
+class TestFakeUpstream:
+    def test_stands_for_the_upstream_of_a_pack(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SKY_URL", "https://sky.test")
+        monkeypatch.delenv("SKY_KEY", raising=False)
+        with testing.fake_upstream({"GET /stars/kyoto": {"stars": 7}}, pack=SKY) as upstream:
+            assert testing.call(stars, place="kyoto") == {"stars": 7}
+        (seen,) = upstream.seen
+        assert (str(seen), seen.query) == ("GET /stars/kyoto", {"bright": "1"})
+        assert seen.headers["x-key"] == testing.upstream.SECRET
+        assert (os.environ["SKY_URL"], os.environ.get("SKY_KEY")) == ("https://sky.test", None)
+
+    def test_answers_one_after_the_other_and_fails_as_it_is_told(self) -> None:
+        busy = testing.Reply(503, {"message": "busy"}, {"Retry-After": "3"})
+        with testing.fake_upstream({"GET /stars/rome": [busy, {"stars": 1}, {"stars": 2}]}, pack=SKY):
+            with pytest.raises(ToolError):
+                testing.call(stars, place="rome")
+            assert [testing.call(stars, place="rome")["stars"] for _ in range(3)] == [1, 2, 2]
+
+    def test_remembers_what_it_was_told(self) -> None:
+        kept: dict[str, Any] = {}
+
+        def put(seen: testing.Seen) -> testing.Reply:
+            kept.update(seen.data)
+            return testing.Reply(201, kept)
+
+        with testing.fake_upstream({"PUT /kept": put}) as upstream:
+            upstream.on("GET /kept", lambda seen: kept)
+            httpx.put(f"{upstream.url}/kept", json={"a": 1})
+            assert httpx.get(f"{upstream.url}/kept").json() == {"a": 1}
+
+    def test_says_what_it_has_no_answer_for(self) -> None:
+        with testing.fake_upstream({}, pack=SKY) as upstream:
+            with pytest.raises(ToolError):
+                testing.call(stars, place="oslo")
+            assert [str(seen) for seen in upstream.unanswered] == ["GET /stars/oslo"]

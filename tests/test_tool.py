@@ -12,28 +12,17 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
+from tools_app.context import Caller, Context
 from tools_app.deadline import Deadline
 from tools_app.engine.answers import shaped
 from tools_app.errors import InvalidArgumentsError
+from tools_app.examples import Example
+from tools_app.pack import Pack, TextForm
+from tools_app.parameters import ToolParameter
+from tools_app.places import shown_path
 from tools_app.schemas import Schema
 from tools_app.signatures import Says
-from tools_app.tool import (
-    Caller,
-    Context,
-    DefinitionError,
-    Example,
-    FunctionTool,
-    Hints,
-    Pack,
-    SchemaTool,
-    TextForm,
-    Tool,
-    ToolParameter,
-    check_name,
-    folded,
-    shown_path,
-    tool,
-)
+from tools_app.tool import DefinitionError, FunctionTool, Hints, SchemaTool, Tool, check_name, folded, tool
 
 HERE = "tests/test_tool.py"
 

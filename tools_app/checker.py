@@ -27,12 +27,18 @@ _encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 class Checker:
     """A compiled schema: says everything that is wrong with a value, in words for an agent."""
 
-    __slots__ = ("_defaults", "_messages", "_validator", "schema")
+    __slots__ = ("_defaults", "_messages", "_numbers", "_validator", "schema")
 
-    def __init__(self, schema: Schema, messages: Mapping[tuple[str, ...], str] | None = None) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        messages: Mapping[tuple[str, ...], str] | None = None,
+        numbers: frozenset[str] = frozenset(),
+    ) -> None:
         self.schema = schema
         self._validator = compiled(schema)
         self._messages = dict(messages or {})
+        self._numbers = numbers
         self._defaults = {
             name: part["default"]
             for name, part in schema.get("properties", {}).items()
@@ -55,7 +61,9 @@ class Checker:
         return [told.problem for told in found[:MAX_PROBLEMS]]
 
     def with_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments, completed by the schema's top-level defaults."""
+        """The arguments, completed by the schema's top-level defaults, and ids as texts where they are texts."""
+        if numbers := [name for name in self._numbers & arguments.keys() if _is_id(arguments[name])]:
+            arguments = arguments | {name: str(arguments[name]) for name in numbers}
         missing = self._defaults.keys() - arguments.keys()
         if not missing:
             return arguments
@@ -185,6 +193,10 @@ EXPECTATIONS: Final = {
 
 def _value(value: Any) -> str:
     return shortened(value if isinstance(value, str) else json.dumps(value))
+
+
+def _is_id(value: Any) -> bool:
+    return type(value) is int and abs(value) < 2**53
 
 
 def _is_small(value: Any) -> bool:

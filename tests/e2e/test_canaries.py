@@ -372,7 +372,7 @@ def show_keys(sender: Sender, secrets: Canaries) -> None:
         ({"Authorization": f"Bearer {secrets['no key at all']}"}, 401),
         ({"Authorization": f"Basic {secrets['Basic, encoded']}"}, 401),
         ({"X-API-Key": secrets["another key"]}, 401),
-        ({"Cookie": f"sessionid={secrets['session']}; other={secrets['cookie']}"}, 200),
+        ({"Cookie": f"toolhub_session={secrets['session']}; other={secrets['cookie']}"}, 200),
         ({"User-Agent": f"Bearer {secrets['User-Agent']}", "Referer": f"https://a:{secrets['Referer']}@h.test"}, 200),
     ):
         assert sender.send("GET", "/v1/tools", headers=header) == status
@@ -470,7 +470,7 @@ def as_agent(life: Life) -> None:
 
 def sign_in(life: Life, client: httpx.Client, password: str) -> httpx.Response:
     client.get("/admin/login/")
-    form = {"username": "admin", "password": password, "csrfmiddlewaretoken": client.cookies["csrftoken"]}
+    form = {"username": "admin", "password": password, "csrfmiddlewaretoken": client.cookies["toolhub_csrf"]}
     answer = client.post("/admin/login/?next=/admin/", data=form)
     life.keep("pages", answer.text)
     return answer
@@ -481,14 +481,14 @@ def as_person(life: Life, server: Server) -> None:
     with httpx.Client(base_url=server.url, timeout=30) as client:
         assert sign_in(life, client, secrets["a wrong password"]).status_code == 200
         assert sign_in(life, client, secrets["TOOLHUB_ADMIN_PASSWORD"]).status_code == 302
-        secrets["session of an administrator"] = client.cookies["sessionid"]
+        secrets["session of an administrator"] = client.cookies["toolhub_session"]
         made = client.post(
             "/admin/tools_app/apikey/add/",
             data={
                 "name": "made in the admin",
                 "scopes": ["tools:list"],
                 "kinds": "all",
-                "csrfmiddlewaretoken": client.cookies["csrftoken"],
+                "csrfmiddlewaretoken": client.cookies["toolhub_csrf"],
             },
         )
         secrets["a key of the admin"] = key_in(unescape(made.text)).rpartition("_")[2]
@@ -533,7 +533,7 @@ def as_developer(life: Life, server: Server) -> None:
     given = {"Authorization": f"Bearer {secrets['seen by a developer']}", "X-API-Key": secrets["seen by a developer"]}
     with httpx.Client(base_url=server.url, timeout=30, headers=given) as client:
         assert sign_in(life, client, secrets["TOOLHUB_ADMIN_PASSWORD"]).status_code == 302
-        secrets["session of a developer"] = client.cookies["sessionid"]
+        secrets["session of a developer"] = client.cookies["toolhub_session"]
         with without(life.home, "tools_app_auditentry"):
             read = client.get("/admin/tools_app/auditentry/")
         with without(life.home, "auth_user"):

@@ -223,3 +223,29 @@ def test_synctools_tells_what_changed(tmp_path: Path) -> None:
     assert home.run("synctools").stdout.strip() == f"1 new (one), {shipped} unchanged"
     (tools / "one.py").unlink()
     assert home.run("synctools").stdout.strip() == f"1 gone (one), {shipped} unchanged"
+
+
+def test_what_is_stopped_is_refused_until_it_is_resumed(home: Home) -> None:
+    assert home.run("stop").stdout == "Nothing is stopped.\n"
+    done = home.run("stop", "pack", "builtin", "--reason", "moving house")
+    assert done.stdout == (
+        "pack builtin is stopped; the next call is refused. `toolhub resume pack builtin` ends that.\n"
+    )
+    assert home.run("stop", "pack", "builtin").stdout == "pack builtin was stopped already.\n"
+    assert re.fullmatch(r"pack builtin: since .* UTC by command:\w+\. moving house\n", home.run("stop").stdout)
+    refused = home.run("calltool", "echo", '{"message": "x"}')
+    assert refused.returncode == 3
+    assert "The pack builtin has been stopped" in refused.stderr
+    assert "moving house" in refused.stderr
+    assert home.run("resume", "pack", "builtin").stdout == "pack builtin goes on; the next call is let through.\n"
+    assert home.run("resume", "pack", "builtin").stdout == "pack builtin was not stopped.\n"
+    assert home.run("calltool", "echo", '{"message": "x"}').returncode == 0
+    assert "There is no pack 'nothing'" in home.run("stop", "pack", "nothing").stderr
+
+
+def test_calltool_takes_an_approval(home: Home) -> None:
+    refused = home.run("calltool", "echo", '{"message": "x"}', "--approval", "0" * 32)
+    assert refused.returncode == 0, "where nothing asks, an id is of no use and does no harm"
+    wrong = home.run("calltool", "echo", '{"message": "x"}', "--approval", "nonsense")
+    assert wrong.returncode == 1
+    assert "The approval does not hold" in wrong.stderr

@@ -47,7 +47,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     directory: Path = tmp_path_factory.mktemp("large")
     (directory / "tools").mkdir()
     (directory / "tools" / "large.py").write_text(TOOLS)
-    return Home(directory / "home", {"TOOLHUB_TOOLS_DIR": str(directory / "tools")})
+    made = Home(directory / "home", {"TOOLHUB_TOOLS_DIR": str(directory / "tools")})
+    # An agent would wait for the first start, which makes a database, longer than its patience lasts here.
+    assert made.run("synctools").returncode == 0
+    return made
 
 
 @pytest.fixture(scope="module")

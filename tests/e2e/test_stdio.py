@@ -486,3 +486,26 @@ def test_sets_up_an_empty_home_by_itself(tmp_path: Path) -> None:
             "read_result",
             "web_search",
         ]
+
+
+# ---- seen by operators
+
+
+@ERAS
+def test_an_agent_is_on_record_while_it_is_connected(home: Home, era: str) -> None:
+    def there() -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(home.database, timeout=5)) as database:
+            columns = "a.door, a.era, a.protocol, a.client, a.calls, a.toolset, p.kind"
+            join = "tools_app_agent a JOIN tools_app_process p ON p.id = a.process_id"
+            return database.execute(f"SELECT {columns} FROM {join}").fetchall()  # noqa: S608
+
+    change(home, toolset("talking", '["echo"]'))
+    with Agent(home, era, arguments=["--toolset", "talking"]) as agent:
+        agent.connect()
+        agent.call("echo", message="hi")
+        assert eventually(lambda: bool(there()), 5)
+        [(door, kind, protocol, client, calls, limited, command)] = there()
+        assert (door, kind, protocol) == ("stdio", "modern" if era == MODERN else "handshake", era)
+        assert (client, calls, limited, command) == ("test", 1, "talking", "runmcp")
+        agent.leave()
+    assert there() == []

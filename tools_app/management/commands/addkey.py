@@ -45,6 +45,9 @@ class Command(HubCommand):
         parser.add_argument("--read-only", action="store_true", help="only tools that say they change nothing")
         parser.add_argument("--no-destructive", action="store_true", help="only tools that say they destroy nothing")
         parser.add_argument(
+            "--ask", choices=("writes", "destroys"), help="an operator approves each call of a tool that does that"
+        )
+        parser.add_argument(
             "--rate", type=_rate, metavar="REQUESTS/SECONDS", help="a limit of its own, like 100/60 for 100 a minute"
         )
         parser.add_argument(
@@ -60,6 +63,7 @@ class Command(HubCommand):
         connections: list[str] | None,
         read_only: bool,
         no_destructive: bool,
+        ask: str | None,
         rate: tuple[int, int] | None,
         expires: datetime | None,
         **options: Any,
@@ -72,6 +76,7 @@ class Command(HubCommand):
             connections=[ENVIRONMENT] if connections is None else connections,
             may_write=not read_only,
             may_destroy=not no_destructive,
+            asks=ask or "",
             rate=rate,
             expires_at=expires,
         )
@@ -89,6 +94,8 @@ def _in_words(key: ApiKey) -> str:
         said += ", reading only"
     elif not key.may_destroy:
         said += ", destroying nothing"
+    if key.asks:
+        said += f", asking an operator before each call that {key.asks}"
     if key.expires_at is not None:
         said += f", until {key.expires_at:%Y-%m-%d %H:%M} UTC"
     return said

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from tools_app import access, engine, json_text
+from tools_app import access, engine, json_text, sources
 from tools_app.errors import ToolDisabledError, ToolError, ToolNotFoundError, ValidationError
 from tools_app.json_text import JsonError
 from tools_app.management.hub_command import HubCommand, Stop, add_connection_option, through
@@ -30,6 +30,7 @@ class Command(HubCommand):
         parser.add_argument("arguments", nargs="?", default="{}", help='a JSON object, or "-" to read one from stdin')
         parser.add_argument("--timeout", type=int, metavar="MS", help="deadline in milliseconds")
         parser.add_argument("--answer-tokens", type=int, metavar="N", help="outline an answer that is larger")
+        parser.add_argument("--approval", metavar="ID", help="what an operator has approved")
         add_connection_option(parser)
         parser.add_argument(
             "--dry-run", action="store_true", help="check everything, tell what would be done, and do nothing"
@@ -42,6 +43,7 @@ class Command(HubCommand):
         arguments: str,
         timeout: int | None,
         answer_tokens: int | None,
+        approval: str | None,
         connections: list[str] | None,
         dry_run: bool,
         **options: Any,
@@ -49,9 +51,10 @@ class Command(HubCommand):
         if options["verbosity"] < 2:
             # What went wrong is told below, to a person; -v 2 shows the log as well.
             logging.getLogger("tools_app").setLevel(logging.CRITICAL)
+        sources.spare()
         given = _parsed(sys.stdin.read() if arguments == "-" else arguments)
         caller = access.caller_of_process(Reach(connections=through(connections)))
-        asked = engine.Options(timeout_ms=timeout, answer_tokens=answer_tokens, dry_run=dry_run)
+        asked = engine.Options(timeout_ms=timeout, answer_tokens=answer_tokens, dry_run=dry_run, approval=approval)
         try:
             result = engine.call_sync(name, given, caller, door="command", options=asked)
         except ToolError as error:

@@ -10,7 +10,7 @@ from django.core.checks import run_checks
 from django.db import DatabaseError, connection
 from django.db.models.functions import Now
 
-from tools_app import catalog, conf, connections, engine, installation, sources
+from tools_app import catalog, conf, connections, engine, installation, sources, wording
 from tools_app.catalog import Snapshot
 from tools_app.errors import Refusal
 from tools_app.installation import NotReady, Schema
@@ -84,8 +84,13 @@ def _of_tools() -> Iterator[Finding]:
     registry = sources.registry()
     yield Finding(len(registry) > 0, f"{len(registry)} tools are loaded")
     for problem in registry.problems:
-        cure = "Mend the file, then restart the hub or run `toolhub synctools`."
+        cure = "Mend the file. In the tools directory that is enough; otherwise restart the hub."
         yield Finding(False, f"not loaded: {problem}", cure)
+    packs = {loaded.tool.folded_name: loaded.pack for loaded in registry}
+    for loaded in registry:
+        others = {name for name, pack in packs.items() if pack != loaded.pack}
+        for found in wording.findings(loaded.tool.definition(), others):
+            yield Finding(False, f"{loaded.tool.name}: {found}", "Read it as an agent would, and reword it.")
 
 
 def _of_refusals(snapshot: Snapshot) -> Iterator[Finding]:

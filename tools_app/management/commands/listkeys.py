@@ -24,7 +24,7 @@ class Command(HubCommand):
         now = timezone.now()
         keys = [
             _described(key, now)
-            for key in ApiKey.objects.select_related("owner").prefetch_related("toolsets", "connections")
+            for key in ApiKey.objects.with_stops().select_related("owner").prefetch_related("toolsets", "connections")
         ]
         if as_json:
             self.stdout.write(json.dumps(keys, indent=2, ensure_ascii=False))
@@ -39,6 +39,8 @@ def _described(key: ApiKey, now: datetime) -> dict[str, Any]:
     return {
         "name": key.name,
         "prefix": key.prefix,
+        "previousPrefix": key.previous_prefix if key.previous_works(now) else None,
+        "previousUntil": key.previous_until.isoformat() if key.previous_until and key.previous_works(now) else None,
         "state": key.state(now),
         "owner": key.owner.get_username() if key.owner else None,
         "scopes": key.scopes,
@@ -56,7 +58,8 @@ def _table(keys: list[dict[str, Any]]) -> list[str]:
     rows = [("NAME", "PREFIX", "STATE", "OWNER", "SCOPES", "TOOLSETS", "CONNECTIONS", "KINDS", "EXPIRES", "LAST USED")]
     for key in keys:
         kinds = "all" if key["mayDestroy"] else "read, write" if key["mayWrite"] else "read"
-        row = (key["name"], key["prefix"], key["state"], key["owner"] or "-", " ".join(key["scopes"]))
+        prefixes = "+".join(filter(None, (key["prefix"], key["previousPrefix"])))
+        row = (key["name"], prefixes, key["state"], key["owner"] or "-", " ".join(key["scopes"]))
         times = (_minute(key["expiresAt"]), _minute(key["lastUsedAt"]))
         rows.append((*row, " ".join(key["toolsets"]) or "all", " ".join(key["connections"]) or "none", kinds, *times))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

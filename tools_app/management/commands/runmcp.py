@@ -15,12 +15,12 @@ from typing import Any, Never
 from django.core.management.base import CommandParser
 from django.db import DatabaseError
 
-from tools_app import access, installation
+from tools_app import access, installation, sources
 from tools_app.installation import NotReady
 from tools_app.management.hub_command import HubCommand, Stop, add_connection_option, through
 from tools_app.mcp_server import closed, wire
 from tools_app.models import Toolset
-from tools_app.reach import ENVIRONMENT, Reach
+from tools_app.reach import ENVIRONMENT, Mode, Reach
 
 log = logging.getLogger("tools_app.mcp")
 
@@ -38,6 +38,12 @@ class Command(HubCommand):
         parser.add_argument(
             "--toolset", action="append", dest="toolsets", metavar="NAME", help="only these tools; may be repeated"
         )
+        parser.add_argument(
+            "--mode",
+            choices=[mode.value for mode in Mode],
+            default="",
+            help="how tools are shown: in a list, by searching, or by searching where the list is long",
+        )
         parser.add_argument("--read-only", action="store_true", help="only tools that say they change nothing")
         add_connection_option(parser)
 
@@ -48,14 +54,22 @@ class Command(HubCommand):
         return super().execute(*args, **options)
 
     def handle(
-        self, *args: Any, toolsets: list[str] | None, read_only: bool, connections: list[str] | None, **options: Any
+        self,
+        *args: Any,
+        toolsets: list[str] | None,
+        mode: str,
+        read_only: bool,
+        connections: list[str] | None,
+        **options: Any,
     ) -> None:
         reach = Reach(
             frozenset(toolsets) if toolsets else None,
             writes=not read_only,
             destroys=not read_only,
             connections=frozenset(connections or [ENVIRONMENT]),
+            mode=mode,
         )
+        sources.spare()
         prepare = functools.partial(self._prepare, toolsets or [], connections)
         trouble = None
         try:

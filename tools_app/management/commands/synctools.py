@@ -13,7 +13,7 @@ class Command(HubCommand):
     needs_ready = False
 
     def handle(self, *args: Any, **options: Any) -> None:
-        report = installation.require_ready(self.tell) or sync.sync(sources.registry())
+        report = installation.require_ready(self.tell) or sync.sync(sources.whole())
         self.stdout.write(f"{report}")
         for problem in sources.registry().problems:
             self.stderr.write(f"not loaded: {problem}")

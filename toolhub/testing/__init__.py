@@ -2,11 +2,12 @@
 
     from toolhub import testing
 
-    def test_knows_kyoto():
-        assert testing.call(forecast, city="Kyoto")["degrees"] == 21.5
+    def test_keeps_its_promises():
+        testing.assert_contract(forecast)
 
-    def test_reads_well_to_an_agent():
-        assert testing.findings(forecast) == []
+    def test_knows_kyoto():
+        with testing.fake_upstream({"GET /kyoto": {"degrees": 21.5}}, pack=pack):
+            assert testing.call(forecast, city="Kyoto")["degrees"] == 21.5
 
 Needs no database and no hub. A tool of a pack with a connection asks the upstream that the pack's own variables name,
 so a test sets those. An answer is what the tool says, as JSON: the short one where there is a short one,
@@ -20,24 +21,37 @@ import inspect
 import logging
 import os
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_core import to_jsonable_python
 
-from tools_app import content
+from toolhub.testing.upstream import FakeUpstream, Reply, Seen, fake_upstream
+from tools_app import content, wording
+from tools_app.accounts import OptionValue
+from tools_app.context import Caller, Context
 from tools_app.deadline import Deadline
 from tools_app.errors import ToolError, ToolExecutionError, ToolTimeoutError
 from tools_app.offer import Offer
-from tools_app.redaction import one_line
 from tools_app.schemas import parts_of
-from tools_app.tool import RAW_PARAMETER, Caller, Context, Tool
+from tools_app.tool import RAW_PARAMETER, Tool
 
 if TYPE_CHECKING:
     from tools_app.http import ApiClient
 
+__all__ = [
+    "FakeUpstream",
+    "Reply",
+    "Seen",
+    "acall",
+    "assert_contract",
+    "call",
+    "context",
+    "fake_upstream",
+    "findings",
+]
+
 SECONDS: Final = 30.0
-MOST_LINES: Final = 4
-MOST_CHARACTERS: Final = 1_024
 # A tool whose name begins like this says that it changes nothing, and must say so in its hints as well.
 READING: Final = re.compile(r"(?:get|list|show|search|find|read|query|count|check|fetch|describe|lookup)(?:[_-]|$)")
 
@@ -53,6 +67,7 @@ def context(tool: Tool, *, seconds: float = SECONDS, caller: Caller | None = Non
         deadline=Deadline(seconds),
         log=logging.getLogger(f"tools_app.tool.{tool.name}"),
         upstream=_upstream(tool),
+        options=_options(tool),
     )
 
 
@@ -61,6 +76,14 @@ def _upstream(tool: Tool) -> ApiClient | None:
     kind = tool.connection_kind
     url, secret = (os.environ.get(name, "") for name in (kind.url_variable, kind.secret_variable)) if kind else ("", "")
     return kind.client(url, secret) if kind and url and secret else None
+
+
+def _options(tool: Tool) -> Mapping[str, OptionValue]:
+    """What its pack lets operators decide, as those variables say it."""
+    kind = tool.connection_kind
+    options = kind.options if kind is not None else ()
+    said = {option.name: os.environ.get(kind.option_variable(option), "") for option in options} if kind else {}
+    return {option.name: option.read(said[option.name]) if said[option.name] else option.default for option in options}
 
 
 def call(tool: Tool | Offer, /, **arguments: Any) -> Any:
@@ -102,6 +125,28 @@ async def _called(what: Tool | Offer, arguments: dict[str, Any], *, in_thread: b
             await about.upstream.close()
 
 
+def assert_contract(what: Tool | Offer) -> None:
+    """What every tool should keep: it reads well to an agent, and each of its examples answers what it says.
+
+    Raises:
+        AssertionError: with everything that is not as it should be.
+    """
+    tool = _runnable(what)
+    broken = findings(what)
+    if not tool.examples and not isinstance(what, Offer):
+        broken.append("has no example")
+    for example in tool.examples:
+        if example.shown_only:
+            continue
+        try:
+            wrong = example.mismatches(call(what, **example.parameters))
+        except ToolError as error:
+            wrong = [f"{error.code}: {error.message}"]
+        broken += [f"example {example.description!r}: {words}" for words in wrong]
+    if broken:
+        raise AssertionError("\n".join(f"{tool.name}: {words}" for words in broken))
+
+
 def _runnable(what: Tool | Offer) -> Tool:
     return what.runner if isinstance(what, Offer) else what
 
@@ -123,8 +168,7 @@ def _shaped(tool: Tool, answer: Any, *, raw: bool) -> Any:
 def findings(what: Tool | Offer) -> list[str]:
     """What could be better in what agents and operators see of a tool, prompt or resource; empty when nothing could."""
     tool = _runnable(what)
-    found = [f"the title {fault}" for fault in _hidden(tool.title)]
-    found += [f"the description {fault}" for fault in _unreadable(tool.description)]
+    found = [str(finding) for finding in wording.findings(tool.definition())]
     if not tool.category:
         found.append("has no category")
     if not tool.tags:
@@ -139,26 +183,10 @@ def findings(what: Tool | Offer) -> list[str]:
 def _findings_in(tool: Tool) -> list[str]:
     found = []
     for name, part in tool.input_schema["properties"].items():
-        description = part.get("description", "")
-        found += [f"parameter {name}: the description {fault}" for fault in _unreadable(description)]
-        if not description.strip():
+        if not part.get("description", "").strip():
             found.append(f"parameter {name} has no description")
-    for part in parts_of(tool.input_schema):
-        if isinstance(part.body.get("type"), list) or part.body.keys() & {"anyOf", "oneOf"}:
-            found.append(f"parameter {part} is of one type or another, which many agents cannot read")
-    return found
-
-
-def _hidden(text: str) -> list[str]:
-    """An agent reads what people cannot see, and would follow it."""
-    seen = text.replace("\n", " ")
-    return ["has characters that people do not see"] if one_line(seen) != seen else []
-
-
-def _unreadable(description: str) -> list[str]:
-    found = _hidden(description)
-    if len(description.splitlines()) > MOST_LINES:
-        found.append(f"has more than {MOST_LINES} lines")
-    if len(description) > MOST_CHARACTERS:
-        found.append(f"has more than {MOST_CHARACTERS:,} characters")
-    return found
+    return found + [
+        f"parameter {part} is of one type or another, which many agents cannot read"
+        for part in parts_of(tool.input_schema)
+        if isinstance(part.body.get("type"), list) or part.body.keys() & {"anyOf", "oneOf"}
+    ]

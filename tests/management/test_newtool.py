@@ -1,0 +1,97 @@
+"""`toolhub newtool`: a file that works, and a test beside it that passes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+
+from tools_app.registry import Registry
+from tools_app.sources.directory import Directory
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def newtool(*arguments: str) -> None:
+    call_command("newtool", *arguments)
+
+
+@pytest.fixture
+def directory(tmp_path: Path, settings) -> Path:
+    settings.TOOLHUB_TOOLS_DIR = tmp_path / "tools"
+    return tmp_path / "tools"
+
+
+def test_writes_a_tool_that_loads_and_a_test_that_passes(directory: Path) -> None:
+    newtool("count_words")
+    registry = Registry()
+    Directory(directory).load(registry)
+    assert registry.problems == []
+    assert [loaded.tool.name for loaded in registry] == ["count_words"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(directory / "test_count_words.py")],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
+
+
+def test_overwrites_nothing(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    newtool("count_words")
+    (directory / "count_words.py").write_text("mine")
+    with pytest.raises(SystemExit):
+        newtool("count_words")
+    assert "count_words.py exists already; nothing was written" in capsys.readouterr().err
+    assert (directory / "count_words.py").read_text() == "mine"
+    (directory / "test_other.py").write_text("mine")
+    with pytest.raises(SystemExit):
+        newtool("other")
+    assert not (directory / "other.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("Count", "must start with lowercase letter"),
+        ("../up", "must start with lowercase letter"),
+        ("a" * 65, "must start with lowercase letter"),
+        ("count-words", "write it with _"),
+        ("class", "cannot be the name of a function"),
+        ("json", "taken for another module"),
+        ("test_it", "taken for another module"),
+        ("echo", "there is a tool of that name already, at tools_app/packs/builtin"),
+    ],
+)
+def test_refuses_names_that_would_not_work(
+    directory: Path, capsys: pytest.CaptureFixture[str], name: str, told: str
+) -> None:
+    with pytest.raises(SystemExit):
+        newtool(name)
+    assert told in capsys.readouterr().err
+    assert not list(directory.glob("*.py"))
+
+
+def test_says_how_to_name_a_directory(tmp_path: Path, settings, capsys: pytest.CaptureFixture[str]) -> None:
+    settings.TOOLHUB_TOOLS_DIR = None
+    with pytest.raises(SystemExit):
+        newtool("count_words")
+    assert "TOOLHUB_TOOLS_DIR" in capsys.readouterr().err
+    newtool("count_words", "--directory", str(tmp_path / "new"))
+    said = capsys.readouterr().out
+    assert f"export TOOLHUB_TOOLS_DIR={tmp_path / 'new'}" in said
+    assert (tmp_path / "new" / "count_words.py").exists()
+
+
+def test_what_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SystemExit):
+        newtool("count_words", "--directory", str(tmp_path / "file"))
+    assert "cannot write to" in capsys.readouterr().err

@@ -1,0 +1,94 @@
+"""`toolhub checktools`: the examples of tools, run through the engine, and what is remembered of them."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from tests.support.tools import Hub
+from tools_app import governance
+from tools_app.errors import NotFoundError
+from tools_app.examples import Example
+from tools_app.models import Call, ErrorLog, ToolCheck
+from tools_app.tool import FunctionTool, Hints, tool
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def weather(name: str = "weather", *, read_only: bool = True, **expected: Any) -> FunctionTool:
+    def run(city: str) -> dict[str, Any]:
+        """Tell the weather."""
+        if city == "nowhere":
+            raise NotFoundError("City 'nowhere' not found")
+        return {"city": city, "degrees": 21.5}
+
+    examples = [Example(f"In {city}", {"city": city}, result) for city, result in expected.items()]
+    return tool(name=name, hints=Hints(read_only=read_only), examples=examples)(run)
+
+
+@pytest.fixture
+def checktools(capsys: pytest.CaptureFixture[str]):
+    log = logging.getLogger("tools_app")
+    level = log.level
+
+    def run(*arguments: str) -> tuple[int, str]:
+        code = 0
+        try:
+            call_command("checktools", *arguments)
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return code, capsys.readouterr().out
+
+    yield run
+    # As a process of its own it is quiet to its end.
+    log.setLevel(level)
+
+
+def test_examples_that_hold_pass_and_are_remembered(hub: Hub, checktools: Any) -> None:
+    hub.add(weather(kyoto={"degrees": "<number>"}, rome=None))
+    code, told = checktools("weather")
+    assert (code, told.splitlines()[0]) == (0, "ok weather: 2 examples")
+    kept = ToolCheck.objects.get(tool__name="weather")
+    assert (kept.passed, kept.examples, kept.faults) == (True, 2, [])
+    assert kept.definition_hash == hub.loaded("weather").tool.fingerprint
+    assert Call.objects.filter(tool_name="weather", door="command").count() == 2
+
+
+def test_drift_fails_the_run_and_is_an_error_on_record(hub: Hub, checktools: Any) -> None:
+    hub.add(weather(kyoto={"degrees": "<string>"}, nowhere=None))
+    code, told = checktools("weather", "--json")
+    assert code == 1
+    (report,) = json.loads(told)["tools"]
+    assert report["examples"][0]["faults"] == ["result.degrees: expected <string>, got 21.5"]
+    assert report["examples"][1]["faults"] == ["NOT_FOUND: City 'nowhere' not found"]
+    (drift,) = ErrorLog.objects.filter(code="CONTRACT_BROKEN")
+    assert drift.tool_name == "weather"
+    assert "expected <string>, got 21.5" in drift.detail
+    kept = ToolCheck.objects.get()
+    assert not kept.passed
+    assert len(kept.faults) == 2
+    hub.add(weather("other", kyoto=None))
+    checktools("other")
+    assert ToolCheck.objects.count() == 2
+
+
+def test_what_writes_is_left_alone_unless_that_is_asked_for(hub: Hub, checktools: Any) -> None:
+    hub.add(weather("writer", read_only=False, kyoto=None))
+    code, told = checktools("writer")
+    assert (code, told.splitlines()[0]) == (1, "-- writer: it writes")
+    assert not Call.objects.filter(tool_name="writer").exists()
+    assert checktools("writer", "--write")[0] == 0
+
+
+def test_what_cannot_be_tried_is_told(hub: Hub, checktools: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    hub.add(weather("bare"), weather("off", kyoto=None))
+    governance.set_enabled(["off"], False, actor="test")
+    code, told = checktools()
+    assert code == 0, "what nobody asked for by name may be left out"
+    assert "-- bare: it has no examples that can be run" in told
+    assert "-- off: switched off by an operator" in told
+    assert checktools("nothing")[0] == 2

@@ -1,0 +1,49 @@
+"""Descriptions that mislead agents are found, and others are left alone.
+
+The corpus was written before the rules, by the same author: rules were changed for what is in `first`; `held_out` was
+only counted. How they do on what others write is another question.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tools_app import wording
+
+HERE = Path(__file__).parent
+OTHERS = {"send_email", "list_issues", "read_file", "web_search", "delete_user", "transfer_funds"}
+
+
+def corpus(name: str, part: str) -> list[str]:
+    texts: dict[str, list[str]] = json.loads((HERE / f"{name}.json").read_text())
+    # Made-up secrets are cut in two there, so that nobody takes them for real ones.
+    return [text.replace("{}", "") for text in texts[part]]
+
+
+def found_in(texts: list[str]) -> list[str]:
+    return [text for text in texts if wording.faults(text, OTHERS)]
+
+
+@pytest.mark.parametrize("part", ["first", "held_out"])
+def test_finds_what_misleads(part: str) -> None:
+    texts = corpus("bad", part)
+    missed = [text for text in texts if text not in found_in(texts)]
+    assert len(missed) <= 0.05 * len(texts), missed
+
+
+@pytest.mark.parametrize("part", ["first", "held_out"])
+def test_leaves_others_alone(part: str) -> None:
+    texts = corpus("good", part)
+    wrong = {text: wording.faults(text, OTHERS) for text in found_in(texts)}
+    assert len(wrong) <= 0.05 * len(texts), wrong
+
+
+@pytest.mark.parametrize("word", ["send ", "do not ", "the user ", "whole entire full ", "~/.", "a-", "ユーザーに"])
+def test_takes_little_time_whatever_it_is_given(word: str) -> None:
+    begun = time.process_time()
+    wording.faults(word * (wording.MOST_LOOKED_AT // len(word)))
+    assert time.process_time() - begun < 1

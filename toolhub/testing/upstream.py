@@ -1,0 +1,161 @@
+"""An upstream that answers what a test tells it, on loopback, and remembers what it was asked."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from tools_app.pack import Pack
+
+SECRET: Final = "secret-of-the-fake-upstream"  # noqa: S105 - opens nothing
+MOST_BODY: Final = 10 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A request, as it arrived; `data` is its body as JSON, where it is JSON."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes = field(default=b"", repr=False)
+
+    @property
+    def data(self) -> Any:
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            return None
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer that is more than data with status 200."""
+
+    status: int = 200
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def sent(self) -> bytes:
+        if self.body is None or isinstance(self.body, bytes):
+            return self.body or b""
+        return self.body.encode() if isinstance(self.body, str) else json.dumps(self.body).encode()
+
+
+# Data, a reply, a function of the request that returns either, or a list of those: one after the other, the last stays.
+Answer = Any
+
+
+class FakeUpstream:
+    """The server. Where it has no answer it says 404, and remembers the request as one of `unanswered`."""
+
+    def __init__(self, answers: Mapping[str, Answer]) -> None:
+        self.seen: list[Seen] = []
+        self.unanswered: list[Seen] = []
+        self._answers = {place: list(given) if isinstance(given, list) else [given] for place, given in answers.items()}
+        self._lock = threading.Lock()
+        fake = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def handle_one_request(self) -> None:
+                self.raw_requestline = self.rfile.readline(65537)
+                if not self.raw_requestline or not self.parse_request():
+                    self.close_connection = True
+                    return
+                fake._serve(self)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """A test has `seen`."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def on(self, place: str, *answers: Answer) -> None:
+        """What `"GET /a/path"` is answered from now on."""
+        with self._lock:
+            self._answers[place] = list(answers)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
+
+    def _serve(self, handler: BaseHTTPRequestHandler) -> None:
+        target = urlsplit(handler.path)
+        length = min(int(handler.headers.get("Content-Length") or 0), MOST_BODY)
+        seen = Seen(
+            handler.command,
+            target.path,
+            dict(parse_qsl(target.query, keep_blank_values=True)),
+            {name.lower(): value for name, value in handler.headers.items()},
+            handler.rfile.read(length),
+        )
+        reply = self._reply(seen)
+        sent = reply.sent
+        handler.send_response(reply.status)
+        for name, value in {"Content-Type": "application/json", **reply.headers}.items():
+            handler.send_header(name, value)
+        if reply.status not in (204, 304):
+            handler.send_header("Content-Length", str(len(sent)))
+        handler.end_headers()
+        if handler.command != "HEAD":
+            handler.wfile.write(sent)
+        handler.wfile.flush()
+
+    def _reply(self, seen: Seen) -> Reply:
+        with self._lock:
+            self.seen.append(seen)
+            answers = self._answers.get(str(seen), [])
+            answer = answers.pop(0) if len(answers) > 1 else answers[0] if answers else None
+            if not answers:
+                self.unanswered.append(seen)
+                return Reply(404, {"message": f"fake_upstream has no answer for {seen}"})
+        given: Callable[[Seen], Any] | Any = answer(seen) if callable(answer) else answer
+        return given if isinstance(given, Reply) else Reply(200, given)
+
+
+@contextlib.contextmanager
+def fake_upstream(answers: Mapping[str, Answer], *, pack: Pack | None = None) -> Iterator[FakeUpstream]:
+    """Run one for the length of the block. The environment says that it is the upstream of `pack`.
+
+    with fake_upstream({"GET /v1/cities": ["Kyoto"]}, pack=pack) as upstream:
+        assert testing.call(list_cities) == ["Kyoto"]
+    assert upstream.seen[0].headers["authorization"]
+    """
+    fake = FakeUpstream(answers)
+    kind = pack.connection if pack is not None else None
+    set_here = {kind.url_variable: fake.url, kind.secret_variable: SECRET} if kind is not None else {}
+    before = {name: os.environ.get(name) for name in set_here}
+    fake.start()
+    os.environ.update(set_here)
+    try:
+        yield fake
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        fake.stop()

@@ -1,0 +1,78 @@
+"""Run the examples of tools, and see whether they answer as their authors wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import Any, Final
+
+from django.core.management.base import CommandParser
+
+from tools_app import access, catalog, contracts, engine
+from tools_app.catalog import Entry
+from tools_app.contracts import Report
+from tools_app.management.hub_command import REFUSED, HubCommand, Stop, add_connection_option, through
+from tools_app.reach import Reach
+
+BROKEN: Final = 1
+
+
+class Command(HubCommand):
+    help = (
+        "Run the examples of tools against what they are connected to, and compare the answers with what is expected. "
+        "Ends with 1 where one differs, and where a tool that was named cannot be tried; with 2 where there is none."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("names", nargs="*", help="the tools; without names all that can be called")
+        parser.add_argument("--write", action="store_true", help="run those of tools that write, too")
+        parser.add_argument("--json", action="store_true", help="print the report as JSON")
+        add_connection_option(parser)
+
+    def handle(
+        self,
+        *args: Any,
+        names: list[str],
+        write: bool,
+        connections: list[str] | None,
+        **options: Any,
+    ) -> None:
+        if options["verbosity"] < 2:
+            # The report says what was wrong; -v 2 shows the log as well.
+            logging.getLogger("tools_app").setLevel(logging.CRITICAL)
+        caller = access.caller_of_process(Reach(connections=through(connections)))
+        snapshot = catalog.current().seen_by(caller)
+        entries = [_found(snapshot.find(name), name) for name in names] if names else snapshot.all
+        try:
+            reports = contracts.check_all(entries, caller, writes=write)
+        finally:
+            asyncio.run(engine.close(2))
+        broken = [report for report in reports if not report.passed and (names or not report.skipped)]
+        self.stdout.write(_as_json(reports) if options["json"] else _in_words(reports))
+        if broken:
+            raise SystemExit(BROKEN)
+
+
+def _found(entry: Entry | None, name: str) -> Entry:
+    if entry is None:
+        raise Stop(f"there is no tool {name!r}", REFUSED)
+    return entry
+
+
+def _as_json(reports: list[Report]) -> str:
+    return json.dumps({"tools": [report.as_dict() for report in reports]}, indent=2, ensure_ascii=False)
+
+
+def _in_words(reports: list[Report]) -> str:
+    lines = []
+    for report in reports:
+        mark = "--" if report.skipped else "ok" if report.passed else "!!"
+        lines.append(f"{mark} {report.tool}: {report.skipped or f'{len(report.outcomes)} examples'}")
+        lines += [f"     {fault}" for fault in report.faults]
+    ran = [report for report in reports if not report.skipped]
+    failed = sum(not report.passed for report in ran)
+    lines.append(
+        f"\n{len(ran)} tools tried, {failed} of them not as they should be; {len(reports) - len(ran)} left out."
+    )
+    return "\n".join(lines)

@@ -1,0 +1,129 @@
+"""Begin a tool: writes a file that works, and a test beside it that passes."""
+
+from __future__ import annotations
+
+import keyword
+import shlex
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from django.core.management.base import CommandParser
+
+from tools_app import conf, sources
+from tools_app.management.hub_command import REFUSED, HubCommand, Stop
+from tools_app.tool import DefinitionError, check_name
+
+TOOL: Final = '''"""What this file is for, in one line. docs/add-a-tool.md tells what else a tool can have."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+from toolhub import Example, Hints, tool
+
+
+class Counted(BaseModel):
+    words: int
+    longest: str
+
+
+@tool(
+    category="text",
+    tags=["words"],
+    # Without hints a tool counts as one that writes and destroys.
+    hints=Hints(read_only=True, open_world=False),
+    examples=[Example("A short sentence", {{"text": "What a piece of work"}}, {{"words": 5, "longest": "piece"}})],
+)
+def {name}(
+    text: Annotated[str, Field(min_length=1, max_length=10_000), "The text to look at"],
+    least: Annotated[int, Field(ge=1, le=50), "Letters that a word must have to count"] = 1,
+) -> Counted:
+    """Count the words of a text, and find the longest of them."""
+    words = [word for word in text.split() if len(word) >= least]
+    return Counted(words=len(words), longest=max(words, key=len, default=""))
+'''
+TEST: Final = """from {name} import {name}
+
+import pytest
+from toolhub import InvalidArgumentsError, testing
+
+
+def test_keeps_what_it_promises():
+    testing.assert_contract({name})
+
+
+def test_counts_words_of_some_length():
+    assert testing.call({name}, text="to be or not to be", least=3) == {{"words": 1, "longest": "not"}}
+
+
+def test_refuses_an_empty_text():
+    with pytest.raises(InvalidArgumentsError, match="text"):
+        testing.call({name}, text="")
+"""
+
+
+class Command(HubCommand):
+    help = "Begin a tool: write NAME.py into the tools directory, and a test beside it. Overwrites nothing."
+    needs_ready = False
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("name", help="the tool's name, like count_words")
+        parser.add_argument("--directory", type=Path, help="where to write it, instead of TOOLHUB_TOOLS_DIR")
+
+    def handle(self, *args: Any, name: str, directory: Path | None, **options: Any) -> None:
+        refuse_name(name)
+        watched = conf.value("TOOLHUB_TOOLS_DIR")
+        folder = directory or watched
+        if folder is None:
+            raise Stop(
+                "there is no tools directory yet; name one: --directory ~/my-tools (or set TOOLHUB_TOOLS_DIR)", REFUSED
+            )
+        folder = Path(folder).expanduser().absolute()
+        written = {folder / f"{name}.py": TOOL, folder / f"test_{name}.py": TEST}
+        try:
+            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            refuse_taken(name)
+            if there := [path for path in written if path.exists()]:
+                raise Stop(f"{there[0]} exists already; nothing was written", REFUSED)
+            for path, text in written.items():
+                with path.open("x", encoding="utf-8") as file:
+                    file.write(text.format(name=name))
+                # Files that everybody may write are not loaded, whatever this shell would let others do.
+                path.chmod(path.stat().st_mode & ~0o022)
+        except OSError as error:
+            raise Stop(f"cannot write to {folder} ({error.strerror})", REFUSED) from error
+        self._tell_what_is_next(list(written), folder, watched)
+
+    def _tell_what_is_next(self, written: list[Path], folder: Path, watched: Path | None) -> None:
+        out = self.stdout
+        tool, test = written
+        for path in written:
+            out.write(f"Wrote {path}")
+        out.write("\nNext:")
+        if watched is None or Path(watched).absolute() != folder:
+            out.write(f"  export TOOLHUB_TOOLS_DIR={shlex.quote(str(folder))}   (or put it into .env)")
+        out.write(f"  python -m pytest {shlex.quote(str(test))}")
+        out.write(f'  toolhub calltool {tool.stem} \'{{"text": "What a piece of work"}}\'   (or ask an agent)')
+        out.write("A hub that runs takes up what you change within two seconds.")
+
+
+def refuse_name(name: str) -> None:
+    """A name has to serve a tool, a function and a file.
+
+    Raises:
+        Stop: with what is wrong with it.
+    """
+    try:
+        check_name(name)
+    except DefinitionError as error:
+        raise Stop(str(error), REFUSED) from error
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise Stop(f"{name} cannot be the name of a function; write it with _, like count_words", REFUSED)
+    if name in sys.stdlib_module_names or name.startswith("test_") or name in ("conftest", "toolhub", "tools_app"):
+        raise Stop(f"{name}.py would be taken for another module; choose a longer name", REFUSED)
+
+
+def refuse_taken(name: str) -> None:
+    """Raises: Stop: there is such a tool already."""
+    if (known := sources.registry().get(name)) is not None:
+        raise Stop(f"there is a tool of that name already, at {known.tool.place}", REFUSED)

@@ -1,0 +1,29 @@
+"""Let what was stopped go on."""
+
+from __future__ import annotations
+
+import getpass
+import shlex
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from tools_app import governance
+from tools_app.governance.stops import KINDS
+from tools_app.management.hub_command import HubCommand
+
+
+class Command(HubCommand):
+    help = "Let the hub, a pack, a connection or a key go on that was stopped."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("kind", choices=KINDS)
+        parser.add_argument("name", nargs="?", default="", help="of the pack, connection or key")
+        parser.add_argument("--reason", default="", help="why; it stands in the audit trail")
+
+    def handle(self, *args: Any, kind: str, name: str, reason: str, **options: Any) -> None:
+        said = shlex.join(filter(None, (kind, name)))
+        if governance.resume(kind, name, actor=f"command:{getpass.getuser()}", reason=reason):
+            self.stdout.write(f"{said} goes on; the next call is let through.")
+        else:
+            self.stdout.write(f"{said} was not stopped.")
