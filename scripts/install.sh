@@ -1,14 +1,14 @@
 #!/bin/sh
 # Brings .venv to what a lock file says, and does nothing when it is there already. Called by the Makefile.
-#   usage: scripts/install.sh run|dev
-# dev holds everything that run holds. PYTHON chooses the interpreter; UV=no leaves uv out even when it is there.
+#   usage: scripts/install.sh run|dev|browser
+# dev holds everything that run holds, and browser everything that dev holds. PYTHON chooses the interpreter; UV=no leaves uv out even when it is there.
 set -eu
 cd "$(dirname "$0")/.."
 
 venv=.venv
 py=$venv/bin/python
 lock=requirements.lock
-[ "$1" = dev ] && lock=requirements-dev.lock
+[ "$1" = run ] || lock=requirements-$1.lock
 
 fail() { echo "toolhub: $*" >&2; exit 1; }
 version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
@@ -45,7 +45,8 @@ if ! cmp -s $lock "$venv/installed-$1.lock"; then
   printf '#!/bin/sh\nexec "%s/%s" -P -m toolhub "$@"\n' "$(pwd)" $py > $venv/bin/toolhub
   chmod +x $venv/bin/toolhub
 
-  [ "$1" = dev ] && cp requirements.lock $venv/installed-run.lock
+  [ "$1" = run ] || cp requirements.lock $venv/installed-run.lock
+  [ "$1" = browser ] && cp requirements-dev.lock $venv/installed-dev.lock
   cp $lock "$venv/installed-$1.lock"
 fi
 

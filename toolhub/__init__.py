@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from tools_app.accounts import ConnectionKind
+    from tools_app.accounts import ConnectionKind, ConnectionOption
     from tools_app.content import Audio, EmbeddedResource, Image, ResourceLink
+    from tools_app.context import Caller, Context
     from tools_app.errors import (
         ApiError,
         ConfigurationError,
@@ -24,18 +25,25 @@ if TYPE_CHECKING:
         UpstreamValidationError,
         ValidationError,
     )
+    from tools_app.examples import Example
     from tools_app.http import ApiClient, Page, Refused, Response, WebClient
     from tools_app.offer import Completes
+    from tools_app.pack import Pack, TextForm
+    from tools_app.parameters import ToolParameter
     from tools_app.policies import Rate
     from tools_app.prompt import Included, Message, prompt
     from tools_app.questions import Elicit, Reply, Roots, Sample
     from tools_app.resource import resource
-    from tools_app.signatures import Number, Says
-    from tools_app.tool import Caller, Context, Example, Hints, Pack, TextForm, Tool, ToolParameter, tool
+    from tools_app.signatures import Number, OrNumber, Says
+    from tools_app.tool import Hints, Tool, tool
 
 _HOMES = {
-    "tools_app.tool": ("Caller", "Context", "Example", "Hints", "Pack", "TextForm", "Tool", "ToolParameter", "tool"),
-    "tools_app.accounts": ("ConnectionKind",),
+    "tools_app.context": ("Caller", "Context"),
+    "tools_app.examples": ("Example",),
+    "tools_app.pack": ("Pack", "TextForm"),
+    "tools_app.parameters": ("ToolParameter",),
+    "tools_app.tool": ("Hints", "Tool", "tool"),
+    "tools_app.accounts": ("ConnectionKind", "ConnectionOption"),
     "tools_app.content": ("Audio", "EmbeddedResource", "Image", "ResourceLink"),
     "tools_app.offer": ("Completes",),
     "tools_app.http": ("ApiClient", "Page", "Refused", "Response", "WebClient"),
@@ -43,7 +51,7 @@ _HOMES = {
     "tools_app.prompt": ("Included", "Message", "prompt"),
     "tools_app.questions": ("Elicit", "Reply", "Roots", "Sample"),
     "tools_app.resource": ("resource",),
-    "tools_app.signatures": ("Number", "Says"),
+    "tools_app.signatures": ("Number", "OrNumber", "Says"),
     "tools_app.errors": (
         "ApiError",
         "ConfigurationError",
@@ -69,6 +77,7 @@ __all__ = [
     "Completes",
     "ConfigurationError",
     "ConnectionKind",
+    "ConnectionOption",
     "Context",
     "Elicit",
     "EmbeddedResource",
@@ -81,6 +90,7 @@ __all__ = [
     "Message",
     "NotFoundError",
     "Number",
+    "OrNumber",
     "Pack",
     "Page",
     "Problem",

@@ -29,6 +29,7 @@ from tools_app.api.handler import RestHandler  # noqa: E402
 from tools_app.api.headers import SafeHeaders  # noqa: E402
 from tools_app.api.intake import Intake  # noqa: E402
 from tools_app.mcp_server import http  # noqa: E402
+from tools_app.watcher import Watcher  # noqa: E402
 
 # Less than the server gives them (see `serve`).
 BREAK_OFF_SECONDS: Final = 9.0
@@ -88,7 +89,7 @@ def _ending(before: Callable[[int, FrameType | None], Any], number: int, frame: 
 
 
 async def _lifespan(receive: Any, send: Any) -> None:
-    keeper = retention.Keeper()
+    keeper, watcher = retention.Keeper(), Watcher()
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
@@ -98,10 +99,12 @@ async def _lifespan(receive: Any, send: Any) -> None:
             # The first visitor should not wait for the addresses and all that stands behind them to be imported.
             await database.run(resolve, "/")
             keeper.start()
+            watcher.start()
             await _mcp.start()
             await send({"type": "lifespan.startup.complete"})
         else:
             await asyncio.to_thread(keeper.stop)
+            await asyncio.to_thread(watcher.stop)
             await _mcp.stop()
             await engine.close()
             await asyncio.to_thread(database.close)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import zoneinfo
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -54,6 +55,14 @@ def is_header(text: str) -> bool:
 def is_region(text: str) -> bool:
     """A country and a language, as search engines write them."""
     return _REGION.fullmatch(text) is not None
+
+
+def is_time_zone(name: str) -> bool:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
+        return False
+    return True
 
 
 class Environment:

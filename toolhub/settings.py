@@ -6,13 +6,23 @@ Production is the default; `DEBUG=1` is for development. A wrong value stops the
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from toolhub import __version__, home
-from toolhub.environment import Environment, is_header, is_network, is_one_host, is_origin, is_region, is_token_scope
+from toolhub.environment import (
+    Environment,
+    is_header,
+    is_network,
+    is_one_host,
+    is_origin,
+    is_region,
+    is_time_zone,
+    is_token_scope,
+)
 from toolhub.unfold import UNFOLD as UNFOLD
 
 PACKAGE = Path(__file__).resolve().parent
@@ -62,9 +72,20 @@ else:
 _database["CONN_MAX_AGE"] = 0
 DATABASES = {"default": _database}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# --- languages and times -------------------------------------------------------------------------------------
+# Times are stored in UTC and said in UTC to programs; people in the admin see them in this zone.
 USE_TZ = True
-TIME_ZONE = "UTC"
-USE_I18N = False
+TIME_ZONE = env.text("TOOLHUB_TIME_ZONE", "UTC")
+env.checked("TOOLHUB_TIME_ZONE", TIME_ZONE, is_time_zone, "the name of a time zone like Asia/Tokyo")
+# The admin speaks the language that the browser asks for. What programs read is never translated.
+USE_I18N = not FOR_AGENTS_ONLY
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("ja", "日本語")]
+LANGUAGE_COOKIE_NAME = "toolhub_language"
+LANGUAGE_COOKIE_AGE = 365 * 86_400
+LANGUAGE_COOKIE_HTTPONLY = True
+LANGUAGE_COOKIE_SAMESITE = "Lax"
 
 # --- where it listens ----------------------------------------------------------------------------------------
 HOST = env.text("HOST", "127.0.0.1")
@@ -107,6 +128,7 @@ TOOLHUB_NAME = "toolhub"
 TOOLHUB_VERSION = __version__
 TOOLHUB_PACKS: tuple[str, ...] = (
     "tools_app.packs.builtin",
+    "tools_app.packs.finding",
     "tools_app.packs.n8n",
     "tools_app.packs.redmine",
     "tools_app.packs.websearch",
@@ -132,9 +154,18 @@ TOOLHUB_ANSWER_SECONDS = env.number("TOOLHUB_ANSWER_SECONDS", 3_600, 0, 30 * 86_
 TOOLHUB_ANSWERS_BYTES = env.number("TOOLHUB_ANSWERS_BYTES", 256 * 1024 * 1024, 0, 1024**4)
 TOOLHUB_ANSWERS_CALLER_BYTES = env.number("TOOLHUB_ANSWERS_CALLER_BYTES", 64 * 1024 * 1024, 0, 1024**4)
 TOOLHUB_CACHE_BYTES = env.number("TOOLHUB_CACHE_BYTES", 64 * 1024 * 1024, 0, 16 * 1024**3)
+TOOLHUB_LIST_MODE = env.choice("TOOLHUB_LIST_MODE", "direct", ("direct", "search", "auto"))
+TOOLHUB_LIST_TOKENS = env.number("TOOLHUB_LIST_TOKENS", 6_500, 0, 10_000_000)
 TOOLHUB_MCP_SESSIONS = env.number("TOOLHUB_MCP_SESSIONS", 1_000, 0, 100_000)
 TOOLHUB_MCP_IDLE_SECONDS = env.number("TOOLHUB_MCP_IDLE_SECONDS", 600, 1, 86_400)
 TOOLHUB_ASK_SECONDS = env.number("TOOLHUB_ASK_SECONDS", 300, 1, 3_600)
+TOOLHUB_APPROVAL_SECONDS = env.number("TOOLHUB_APPROVAL_SECONDS", 900, 10, 86_400)
+# What comes with the hub, and what code of the operator's own registers, approves itself.
+TOOLHUB_SOURCES_TO_APPROVE = env.names("TOOLHUB_SOURCES_TO_APPROVE")
+for _source in TOOLHUB_SOURCES_TO_APPROVE:
+    env.checked(
+        "TOOLHUB_SOURCES_TO_APPROVE", _source, lambda name: name in ("plugin", "app", "file"), "plugin, app, file"
+    )
 
 # --- what is kept, and how long ------------------------------------------------------------------------------
 TOOLHUB_PAYLOADS = env.choice("TOOLHUB_PAYLOADS", "redacted", ("none", "redacted", "full"))
@@ -167,8 +198,11 @@ if WEBSEARCH_REGION:
 WEBSEARCH_SAFE_SEARCH = env.choice("WEBSEARCH_SAFE_SEARCH", "moderate", ("off", "moderate", "strict"))
 WEBSEARCH_TIME_RANGE = env.choice("WEBSEARCH_TIME_RANGE", "", ("", "day", "week", "month", "year"))
 
-# --- the first administrator ---------------------------------------------------------------------------------
+# --- people: the first administrator, wrong passwords, sessions ----------------------------------------------
 TOOLHUB_ADMIN_PASSWORD = env.text("TOOLHUB_ADMIN_PASSWORD")
+TOOLHUB_LOGIN_FAILURES = env.number("TOOLHUB_LOGIN_FAILURES", 10, 3, 1_000)
+TOOLHUB_LOGIN_SECONDS = env.number("TOOLHUB_LOGIN_SECONDS", 900, 1, 86_400)
+TOOLHUB_SESSION_SECONDS = env.number("TOOLHUB_SESSION_SECONDS", 12 * 3600, 300, 30 * 86_400)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 
 env.finish()
@@ -177,6 +211,7 @@ env.finish()
 AGENT_APPS = ["tools_app", "django.contrib.auth", "django.contrib.contenttypes"]
 BROWSER_APPS = [
     "unfold",
+    "axes",
     "django.contrib.admin",
     "django.contrib.sessions",
     "django.contrib.messages",
@@ -193,11 +228,13 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "toolhub.languages.PagesInTheirLanguage",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 TEMPLATES = [
     {
@@ -210,6 +247,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "tools_app.admin.stops.banner",
             ]
         },
     }
@@ -219,6 +257,24 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+AUTHENTICATION_BACKENDS = [
+    *([] if FOR_AGENTS_ONLY else ["axes.backends.AxesStandaloneBackend"]),
+    "django.contrib.auth.backends.ModelBackend",
+]
+# A name is locked together with the address that guessed: nobody can lock out somebody else from elsewhere.
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_FAILURE_LIMIT = TOOLHUB_LOGIN_FAILURES
+AXES_COOLOFF_TIME = timedelta(seconds=TOOLHUB_LOGIN_SECONDS)
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_RESET_ON_SUCCESS = True
+AXES_LOCKOUT_CALLABLE = "toolhub.signing_in.locked"
+AXES_ENABLE_ADMIN = False
+# Who came and went stands in Django's own log of sessions; what is kept here is what locking needs.
+AXES_DISABLE_ACCESS_LOG = True
+AXES_VERBOSE = False
+# Which proxies are believed is decided once, in front of Django: what reaches it is the client's address.
+AXES_IPWARE_PROXY_COUNT = 0
+AXES_IPWARE_META_PRECEDENCE_ORDER = ["REMOTE_ADDR"]
 LOGIN_URL = "admin:login"
 LOGIN_REDIRECT_URL = "admin:index"
 
@@ -229,8 +285,13 @@ SERVESTATIC_USE_FINDERS = True
 SERVESTATIC_AUTOREFRESH = DEBUG
 SERVESTATIC_MAX_AGE = 3600
 
+# Browsers send cookies to every port of a host: names of our own keep other programs on it from ending our sessions.
+# Over HTTPS, `__Host-` has the browser refuse one that anybody but this very host has set.
+_prefix = "__Host-" if TOOLHUB_HTTPS else ""
+SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"{_prefix}toolhub_session", f"{_prefix}toolhub_csrf"
+SESSION_COOKIE_AGE = TOOLHUB_SESSION_SECONDS
 SESSION_COOKIE_HTTPONLY = True
-SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = TOOLHUB_HTTPS
 SECURE_HSTS_SECONDS = 31_536_000 if TOOLHUB_HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = TOOLHUB_HTTPS

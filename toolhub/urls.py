@@ -6,6 +6,7 @@ from django.contrib import admin
 from django.urls import include, path
 
 urlpatterns = [
+    path("admin/language/", include("django.conf.urls.i18n")),
     path("admin/", admin.site.urls),
     path("", include("tools_app.api.urls")),
 ]

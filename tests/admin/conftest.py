@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import secrets
-from datetime import UTC, datetime, timedelta
+import zlib
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
-from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
 from tools_app import sources, sync
-from tools_app.models import Call, CallHour, ErrorGroup, ErrorLog, Process
-from tools_app.models.figures import DURATIONS
+from tools_app.engine import rows
+from tools_app.models import Agent, Approval, Call, ErrorGroup, ErrorLog, Process
+from tools_app.secrets import encrypted
 
 VIEWS = (
+    "view_approval",
+    "view_definition",
+    "view_stop",
     "view_toolrecord",
     "view_call",
     "view_errorgroup",
@@ -24,6 +29,7 @@ VIEWS = (
     "view_apikey",
     "view_auditentry",
     "view_process",
+    "view_agent",
 )
 
 
@@ -42,7 +48,8 @@ def chief(db: None) -> Client:
 @pytest.fixture
 def operator(db: None) -> Client:
     """The browser of somebody who sees everything, may switch tools and call errors resolved."""
-    return browser("operator", *VIEWS, "change_toolrecord", "change_errorgroup")
+    changes = ("change_toolrecord", "change_errorgroup", "change_approval", "change_definition", "change_stop")
+    return browser("operator", *VIEWS, *changes)
 
 
 @pytest.fixture
@@ -81,19 +88,8 @@ def call(tool: str = "echo", started_at: datetime | None = None, **given: Any) -
 
 
 def count(made: Call) -> None:
-    """Add a call to its hour."""
-    hour, _ = CallHour.objects.get_or_create(
-        hour=(made.finished_at or made.started_at).astimezone(UTC).replace(minute=0, second=0, microsecond=0),
-        tool_name=made.tool_name,
-        caller_id=made.caller_id,
-        status=made.status,
-        code=made.code,
-        defaults={"caller_name": made.caller_name},
-    )
-    took = made.duration_ms or 0
-    column = next((f"within_{bound}" for bound in DURATIONS if took <= bound), "slower")
-    rows = CallHour.objects.filter(pk=hour.pk)
-    rows.update(**{"calls": F("calls") + made.count, column: F(column) + made.count})
+    """Add a call to the figures, as the journal would."""
+    rows.add_to_figures([(made, made.count)])
 
 
 def failed_call(tool: str = "echo", started_at: datetime | None = None, **given: Any) -> tuple[Call, ErrorLog]:
@@ -134,6 +130,25 @@ def error_group(tool: str = "echo", last_seen_at: datetime | None = None, **give
     return ErrorGroup.objects.create(**values | given)
 
 
+def approval(tool: str = "echo", **given: Any) -> Approval:
+    """A call that waits for an operator."""
+    now = timezone.now()
+    values = {
+        "id": secrets.token_hex(16),
+        "tool_name": tool,
+        "definition_hash": "d" * 64,
+        "request_hash": "r" * 64,
+        "arguments": encrypted(zlib.compress(json.dumps(given.pop("gives", {"message": "hi"})).encode())),
+        "door": "mcp",
+        "caller_kind": "key",
+        "caller_id": "key:1",
+        "caller_name": "agent",
+        "asked_at": now,
+        "expires_at": now + timedelta(minutes=15),
+    }
+    return Approval.objects.create(**values | given)
+
+
 def process(**given: Any) -> Process:
     """A process that is alive."""
     now = timezone.now()
@@ -146,6 +161,26 @@ def process(**given: Any) -> Process:
         "lease_until": now + timedelta(minutes=5),
     }
     return Process.objects.create(**values | given)
+
+
+def agent(at: Process | None = None, **given: Any) -> Agent:
+    """A client of MCP that is connected."""
+    now = timezone.now()
+    values = {
+        "id": secrets.token_hex(16),
+        "process": at or process(),
+        "door": "stdio",
+        "era": "handshake",
+        "protocol": "2025-11-25",
+        "client": "claude-code",
+        "version": "2.0",
+        "caller_kind": "key",
+        "caller_id": "key:1",
+        "caller_name": "agent",
+        "since": now,
+        "seen_at": now,
+    }
+    return Agent.objects.create(**values | given)
 
 
 def days_ago(days: float) -> datetime:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.admin.conftest import days_ago
-from tools_app.admin import definitions
+from tools_app.admin import comparison, definitions
 from tools_app.models import Definition, ToolRecord
 
 pytestmark = pytest.mark.django_db
@@ -24,31 +24,42 @@ def tool_with(*bodies: Any) -> ToolRecord:
     return tool
 
 
+def newest_change(tool: ToolRecord) -> definitions.Changed:
+    newest, _ = definitions.versions(tool)
+    assert newest.changed is not None
+    return newest.changed
+
+
 def test_each_version_is_compared_with_the_one_before() -> None:
     shown = definitions.versions(tool_with({"a": 1}, {"a": 2}, {"a": 2, "b": 3}))
     assert [(version.version, version.current) for version in shown] == [("1.2", True), ("1.1", False), ("1.0", False)]
-    changed = [[line.text for line in version.difference if line.kind in {"added", "removed"}] for version in shown]
-    assert changed == [['-  "a": 2', '+  "a": 2,', '+  "b": 3'], ['-  "a": 1', '+  "a": 2'], []]
+    changed = [
+        [line.text for line in version.changed.json if line.kind in {"added", "removed"}]
+        for version in shown
+        if version.changed
+    ]
+    assert changed == [['-  "a": 2', '+  "a": 2,', '+  "b": 3'], ['-  "a": 1', '+  "a": 2']]
+    assert shown[-1].changed is None
 
 
 def test_the_order_of_keys_is_no_change() -> None:
-    newest, _ = definitions.versions(tool_with({"a": 1, "b": 2}, {"b": 2, "a": 1}))
-    assert newest.difference == []
+    newest = newest_change(tool_with({"a": 1, "b": 2}, {"b": 2, "a": 1}))
+    assert newest.json == []
 
 
 def test_only_the_newest_are_shown_and_the_oldest_of_them_is_still_compared() -> None:
     shown = definitions.versions(tool_with(*({"a": number} for number in range(15))))
     assert len(shown) == definitions.MOST_SHOWN
-    assert all(version.difference for version in shown)
+    assert all(version.changed and version.changed.json for version in shown)
 
 
 def test_what_is_too_long_is_not_compared() -> None:
-    long = {"lines": list(range(definitions.MOST_LINES))}
-    newest, _ = definitions.versions(tool_with({}, long))
-    assert [line.text for line in newest.difference] == ["Too long to compare here."]
+    long = {"lines": list(range(comparison.MOST_LINES))}
+    newest = newest_change(tool_with({}, long))
+    assert [line.text for line in newest.json] == ["Too long to compare here."]
 
 
 def test_a_long_difference_is_cut_and_says_so() -> None:
-    newest, _ = definitions.versions(tool_with({}, {"lines": list(range(definitions.MOST_DIFFERENCES * 2))}))
-    assert len(newest.difference) == definitions.MOST_DIFFERENCES
+    newest = newest_change(tool_with({}, {"lines": list(range(comparison.MOST_DIFFERENCES * 2))}))
+    assert len(newest.json) == comparison.MOST_DIFFERENCES
     assert newest.cut

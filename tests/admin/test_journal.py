@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -15,7 +15,7 @@ from tests.admin.conftest import VIEWS, browser, call, days_ago, failed_call, pr
 from tests.admin.pages import Page, page, sent
 from tools_app import governance
 from tools_app.admin.lists import BoundedPaginator
-from tools_app.models import AuditEntry, Call, ErrorLog
+from tools_app.models import Approval, AuditEntry, Call, ErrorLog
 
 pytestmark = pytest.mark.django_db
 
@@ -187,6 +187,7 @@ def test_no_list_counts_further_than_its_bound(viewer: Client, monkeypatch: pyte
         for number, moment in enumerate(moments)
     )
     AuditEntry.objects.bulk_create(AuditEntry(actor="a", action="b", subject="c", at=moment) for moment in moments)
+    page(viewer, address)  # The first page reads the catalog as well.
     with CaptureQueriesContext(connection) as captured:
         shown = page(viewer, address)
     counts = [query["sql"] for query in captured if "COUNT(" in query["sql"]]
@@ -275,10 +276,153 @@ def test_what_was_sent_and_answered_needs_a_permission_of_its_own(viewer: Client
     made = call("calculate", arguments='{"salary": 4321}', result='{"taxes": 1234}')
     address = f"/admin/tools_app/call/{made.pk}/change/"
     hidden = page(viewer, address)
-    assert hidden.text.count("hidden: needs the permission “view_payload”") == 2
+    assert hidden.text.count("hidden: needs the permission “view_payload”") == 1
     assert "4321" not in hidden.html + page(viewer, "/admin/tools_app/call/").html
     assert "1234" not in hidden.html
     shown = page(browser("auditor", *VIEWS, "view_payload"), address)
     assert '{"salary": 4321}' in shown.text
     assert '{"taxes": 1234}' in shown.text
-    assert "hidden" not in shown.text
+    assert "hidden:" not in shown.text
+
+
+# ---- what the fields above a list ask for
+
+
+def test_calls_are_narrowed_by_time_by_how_slow_and_by_whose_they_are(viewer: Client) -> None:
+    key, _ = governance.create_key("night-shift", actor="test")
+    noon = timezone.now().replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=1)
+    call("first", noon, duration_ms=900, caller_id="key:0")
+    call("second", noon + timedelta(hours=1), duration_ms=1_000, caller_id=f"key:{key.pk}", caller_name="night-shift")
+    call("third", noon + timedelta(hours=2), duration_ms=30_000, caller_id="local:ana", caller_name="ana")
+    at = "%Y-%m-%dT%H:%M"
+    for query, names in (
+        ({"from": f"{noon + timedelta(hours=1):{at}}"}, {"second", "third"}),
+        ({"until": f"{noon + timedelta(hours=1):{at}}"}, {"first"}),
+        ({"from": f"{noon:{at}}:30+00:00", "until": f"{noon + timedelta(hours=2):{at}}"}, {"second"}),
+        ({"from": "soon", "until": "9999-12-31T23:59-23:00"}, {"first", "second", "third"}),
+        ({"slower": "1000"}, {"second", "third"}),
+        ({"slower": "5000"}, {"third"}),
+        ({"slower": "1"}, {"first", "second", "third"}),
+        ({"caller": "night-shift"}, {"second"}),
+        ({"caller": "ana"}, {"third"}),
+        ({"caller": f"key:{key.pk}"}, {"second"}),
+        ({"caller": "nobody"}, set()),
+    ):
+        shown = page(viewer, CALLS, **query)
+        assert {name for name in ("first", "second", "third") for row in rows(shown) if name in row} == names, query
+
+
+def test_the_fields_keep_what_else_the_address_says(viewer: Client) -> None:
+    shown = page(viewer, f"{CALLS}?status=failed&q=echo&p=2&caller=ana&slower=5000")
+    form = shown.one("form", class_="hub-narrow")
+    inside = [element for element in shown.all("input") if form in element.parents]
+    given = {element["name"]: element.attributes.get("value", "") for element in inside}
+    assert given == {"status": "failed", "q": "echo", "from": "", "until": "", "caller": "ana"}
+    assert shown.one("option", value="5000").attributes.keys() >= {"selected"}
+    assert "took at least: 5 s ×" in shown.text
+
+
+def test_calls_that_were_interrupted_are_found(viewer: Client) -> None:
+    call("lost", status="interrupted", code="INTERRUPTED")
+    call("found")
+    shown = page(viewer, f"{CALLS}?code=INTERRUPTED")
+    assert [row for row in rows(shown) if "lost" in row] == rows(shown) != []
+
+
+# ---- what happened to a call
+
+
+def test_a_call_says_where_its_time_went(viewer: Client) -> None:
+    made = call(
+        "list_issues", duration_ms=1_000, queued_ms=100, upstream_ms=700, attempts=3, connection="tracker", door="rest"
+    )
+    shown = page(viewer, f"{CALLS}{made.pk}/change/")
+    assert (
+        "Received 0 ms from agent, through REST Run 100 ms after all checks, when its turn had come "
+        "Repeated again after failures, 2 times Upstream 700 ms of it waiting for tracker Answered 1,000 ms"
+    ) in shown.text
+    drawn = [rect for rect in shown.all("rect") if "hub-fill-" in rect["class"]]
+    assert [(rect["x"], rect["width"]) for rect in drawn] == [("0", "100"), ("100", "700"), ("800", "200")]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"answered_by": "cache"}, "Not run the answer was there already"),
+        ({"status": "refused", "code": "TOOL_DISABLED", "error": "Tool is disabled"}, "Not run Tool is disabled"),
+        ({"status": "started", "finished_at": None, "duration_ms": None}, "Under way it has not ended yet"),
+        ({"status": "interrupted", "error": "unknown", "duration_ms": None}, "Interrupted unknown"),
+        ({"duration_ms": 0, "queued_ms": 0}, "Answered 0 ms"),
+    ],
+)
+def test_a_call_says_why_its_time_is_not_known(viewer: Client, given: dict[str, Any], words: str) -> None:
+    shown = page(viewer, f"{CALLS}{call('echo', **given).pk}/change/")
+    assert words in shown.text
+    assert [rect for rect in shown.all("rect") if "hub-fill-" in rect["class"]] == []
+
+
+def test_a_call_leads_to_the_approval_that_it_needed(viewer: Client) -> None:
+    made, now = call("echo"), timezone.now()
+    approval = Approval.objects.create(
+        id="a" * 32, tool_name="echo", arguments=b"", asked_at=now, expires_at=now, decided_at=now,
+        decided_by="user:ben", call_id=made.pk,
+    )  # fmt: skip
+    address = f"{CALLS}{made.pk}/change/"
+    seen = page(browser("overseer", *VIEWS, "view_approval"), address)
+    assert f"/admin/tools_app/approval/{approval.pk}/change/" in seen.addresses
+    assert "Approved before it was made user:ben" in seen.text
+    assert "user:ben" not in page(browser("porter", "view_call"), address).text
+
+
+def test_who_reads_a_payload_is_on_record_once_an_hour(db: None) -> None:
+    made = call("echo", arguments='{"a": 1}')
+    address = f"{CALLS}{made.pk}/change/"
+    reader, other = (browser(name, *VIEWS, "view_payload") for name in ("reader", "other"))
+    for client in (reader, reader, other):
+        assert "stands in the audit trail" in page(client, address).text
+    page(browser("somebody", *VIEWS), address)
+    page(reader, f"{CALLS}{call('echo').pk}/change/")
+    entries = AuditEntry.objects.filter(action="payload.read")
+    assert sorted(entries.values_list("actor", "subject")) == [
+        (f"user:{name}", f"call:{made.pk}") for name in ("other", "reader")
+    ]
+    entries.update(at=timezone.now() - timedelta(hours=2))
+    page(reader, address)
+    assert entries.count() == 3
+    assert address in page(reader, AUDIT).addresses
+
+
+def test_a_payload_is_not_shown_where_that_cannot_be_recorded(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OperationalError("database is locked")
+
+    made = call("echo", arguments='{"salary": 4321}')
+    monkeypatch.setattr("tools_app.governance.payloads.note", fail)
+    shown = page(browser("reader", *VIEWS, "view_payload"), f"{CALLS}{made.pk}/change/")
+    assert "4321" not in shown.html
+    assert "it cannot be recorded now that you read it" in shown.text
+
+
+# ---- what somebody changed
+
+
+def test_an_entry_shows_what_a_list_lost_and_got(viewer: Client) -> None:
+    governance.create_toolset("mine", names=["a", "b"], actor="user:ben")
+    governance.change_toolset("mine", names=["b", "c"], description="Mine", actor="user:ben", reason="spring")
+    entry = AuditEntry.objects.get(action="toolset.change")
+    shown = page(viewer, f"{AUDIT}{entry.pk}/change/")
+    table = " ".join(shown.one("table", class_="hub-table").text.split())
+    assert "names a, b - a b, c + c" in table
+    assert "description" in table
+    assert f"{AUDIT}?actor=user%3Aben" in shown.addresses
+    assert f"{AUDIT}?subject=toolset%3Amine" in shown.addresses
+
+
+def test_entries_are_narrowed_by_actor_and_time(viewer: Client) -> None:
+    for actor in ("user:ben", "user:ana"):
+        governance.create_toolset(actor.removeprefix("user:"), actor=actor)
+    AuditEntry.objects.filter(actor="user:ana").update(at=days_ago(3))
+    yesterday = f"{days_ago(1):%Y-%m-%dT%H:%M}"
+    for query, subject in (({"actor": "user:ana"}, "ana"), ({"from": yesterday}, "ben"), ({"until": yesterday}, "ana")):
+        [row] = rows(page(viewer, AUDIT, **query))
+        assert f"toolset:{subject}" in row

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -80,7 +81,7 @@ def test_a_key_gets_toolsets_kinds_and_a_limit(keeper: Client) -> None:
     chosen = governance.create_toolset("mine", actor="test")
     data = {"toolsets": [chosen.pk], "kinds": "read", "rate_calls": "5", "rate_seconds": "60"}
     made = keeper.post(f"{KEYS}add/", {**FORM, **data})
-    assert "only tools that read" in made.content.decode()
+    assert "Tools that write are refused." in made.content.decode()
     key = ApiKey.objects.get()
     assert [toolset.name for toolset in key.toolsets.all()] == ["mine"]
     assert (key.may_write, key.may_destroy, key.rate_calls, key.rate_seconds) == (False, False, 5, 60)
@@ -127,7 +128,7 @@ def test_a_key_that_makes_no_sense_is_refused_in_the_form(keeper: Client, wrong:
 
 
 def test_what_governance_refuses_is_a_message(keeper: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(governance, "SCOPES", ("tools:read",))
+    monkeypatch.setattr("tools_app.governance.keys.SCOPES", ("tools:read",))
     shown = sent(keeper, f"{KEYS}add/", **FORM)
     assert shown.status == 200
     assert shown.messages[0].startswith("Unknown scope 'tools:list'")
@@ -221,3 +222,107 @@ def test_a_key_shows_the_calls_that_were_made_with_it(chief: Client) -> None:
     links = page(chief, f"{KEYS}{key.pk}/change/").addresses
     assert f"/admin/tools_app/call/{made.pk}/change/" in links
     assert f"/admin/tools_app/call/{other.pk}/change/" not in links
+
+
+# ---- rotating
+
+
+def rotation(keeper: Client, key: ApiKey) -> tuple[str, dict[str, str]]:
+    """Where the form on a key's page goes, and what it sends."""
+    shown = page(keeper, f"{KEYS}{key.pk}/change/")
+    [form] = [form for form in shown.all("form") if form.attributes.get("action", "").endswith("/rotate/")]
+    [prefix] = [field["value"] for field in shown.all("input", name="prefix") if form in field.parents]
+    return form["action"], {"prefix": prefix, "grace": "24"}
+
+
+def test_a_key_is_rotated_on_its_page_and_shown_once(keeper: Client) -> None:
+    key, before = governance.create_key("agent", actor="test")
+    address, form = rotation(keeper, key)
+    response = keeper.post(address, form)
+    html = response.content.decode()
+    [secret] = set(SECRET.findall(html))
+    assert "no-store" in response.headers["Cache-Control"]
+    assert f"thub_{key.prefix}_… until" in html
+    key.refresh_from_db()
+    assert (key.hash, key.previous_hash) == (secrets.key_hash(secret), secrets.key_hash(before))
+    assert AuditEntry.objects.get(action="key.rotate").actor == "user:keeper"
+    listed = page(keeper, KEYS)
+    assert f"thub_{key.prefix}_…" in listed.text
+    assert f"thub_{key.previous_prefix}_…" in listed.text
+    for shown in (listed, page(keeper, f"{KEYS}{key.pk}/change/"), page(keeper, "/admin/tools_app/auditentry/")):
+        assert secret not in shown.html
+        assert key.previous_hash not in shown.html
+
+
+def test_sending_the_rotation_again_changes_nothing(keeper: Client) -> None:
+    key, _ = governance.create_key("agent", actor="test")
+    address, form = rotation(keeper, key)
+    keeper.post(address, form)
+    kept = ApiKey.objects.values().get()
+    assert sent(keeper, address, **form).messages == ["agent was rotated already."]
+    assert ApiKey.objects.values().get() == kept
+
+
+def test_rotating_needs_its_permission_a_post_and_a_key_that_works(keeper: Client, viewer: Client) -> None:
+    key, _ = governance.create_key("agent", actor="test")
+    address, form = rotation(keeper, key)
+    assert keeper.get(address).status_code == 405
+    assert viewer.post(address, form).status_code == 403
+    assert keeper.post(address, {**form, "grace": "9999"}).status_code == 400
+    assert "/rotate/" not in page(viewer, f"{KEYS}{key.pk}/change/").html
+    governance.revoke_key(key, actor="test")
+    assert "/rotate/" not in page(keeper, f"{KEYS}{key.pk}/change/").html
+    assert "it cannot be rotated" in sent(keeper, address, **form).messages[0]
+    assert ApiKey.objects.get().rotated_at is None
+
+
+# ---- in words
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"scopes": ["tools:list", "tools:execute"]}, "It may see which tools there are and call tools."),
+        ({"scopes": ["admin:*"]}, "It may do everything that can be done over HTTP, also make keys."),
+        ({"scopes": []}, "It may do nothing."),
+        ({}, "It is not bound to toolsets: every tool is there for it."),
+        ({"toolsets": ["sums", "pages"]}, "There is no tool for it outside pages and sums."),
+        ({"may_destroy": False}, "Tools that destroy are refused."),
+        ({"may_write": False}, "Tools that write are refused."),
+        ({"connections": []}, "It uses no connection"),
+        ({"rate": (100, 60)}, "It may make 100 requests in 60 s."),
+    ],
+)
+def test_a_key_says_what_it_may(keeper: Client, given: dict[str, Any], words: str) -> None:
+    for name in ("sums", "pages"):
+        governance.create_toolset(name, actor="test")
+    key, _ = governance.create_key("agent", actor="test", **given)
+    assert words in page(keeper, f"{KEYS}{key.pk}/change/").text
+
+
+def test_keys_that_somebody_should_look_at_say_so(keeper: Client) -> None:
+    now = timezone.now()
+    governance.create_key("fine", actor="test")
+    governance.create_key("ending", actor="test", expires_at=now + timedelta(days=5))
+    idle, _ = governance.create_key("idle", actor="test")
+    ApiKey.objects.filter(pk=idle.pk).update(created_at=now - timedelta(days=8))
+    turned, _ = governance.create_key("turned", actor="test")
+    governance.rotate_key(turned, grace=timedelta(days=2), actor="test")
+    governance.create_key("gone", actor="test", expires_at=now - timedelta(days=1))
+    shown = page(keeper, f"{KEYS}?state=attention")
+    found = {row.text.split()[0]: " ".join(row.text.split()) for row in shown.all("tr", class_="data-row")}
+    assert found.keys() == {"ending", "idle", "turned"}
+    assert "works expires in" in found["ending"]
+    assert "never used since it was made 1 week ago" in found["idle"]
+    assert "ends in" in found["turned"]
+
+
+def test_a_key_shows_what_was_done_with_it_by_month(chief: Client) -> None:
+    key, _ = governance.create_key("agent", actor="test")
+    now = timezone.now()
+    call("echo", caller_id=f"key:{key.pk}")
+    call("echo", caller_id=f"key:{key.pk}", status="failed", code="API_ERROR")
+    call("echo", now - timedelta(days=62), caller_id=f"key:{key.pk}", status="refused", code="TOOL_DISABLED")
+    call("echo", caller_id="key:999999")
+    table = page(chief, f"{KEYS}{key.pk}/change/").all("table", class_="hub-table")[0]
+    assert f"{now:%Y-%m} 2 1 0 {now - timedelta(days=62):%Y-%m} 1 0 1" in " ".join(table.text.split())

@@ -21,7 +21,7 @@ def test_a_process_is_alive_or_silent(viewer: Client) -> None:
     process()
     process(kind="runmcp", pid=99, started_at=now - timedelta(hours=3), lease_until=now - timedelta(hours=1))
     serve, runmcp = (" ".join(row.text.split()) for row in page(viewer, PROCESSES).all("tr", class_="data-row"))
-    assert serve == "serve hub-1 4321 2 hours ago alive"
+    assert serve == "serve hub-1 4321 2 hours ago alive 0"
     assert runmcp.startswith("runmcp hub-1 99 3 hours ago silent since 20")
 
 

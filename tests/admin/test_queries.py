@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from tests.admin.conftest import call, error_group, failed_call, process
+from tests.admin.conftest import agent, call, error_group, failed_call
 from tests.admin.pages import page
 from tools_app.models import AuditEntry
 
@@ -13,14 +13,18 @@ pytestmark = pytest.mark.django_db
 
 LISTS = {
     "toolrecord": ("state", "effect", "pack", "tags__id__exact"),
-    "call": ("since", "tool", "caller", "connection", "code", "status"),
-    "errorgroup": ("state", "since", "tool", "code"),
-    "errorlog": ("since", "tool", "code", "group", "door__exact"),
-    "auditentry": ("since", "action", "subject"),
+    "agent": ("caller", "door__exact", "era__exact"),
+    "call": ("since", "from", "until", "slower", "tool", "caller", "connection", "code", "status"),
+    "errorgroup": ("state", "since", "from", "until", "tool", "code"),
+    "errorlog": ("since", "from", "until", "tool", "code", "group", "door__exact"),
+    "auditentry": ("since", "from", "until", "action", "actor", "subject"),
     "apikey": ("state",),
     "toolset": (),
     "connection": (),
     "process": (),
+    "approval": ("state",),
+    "definition": (),
+    "stop": (),
 }
 EVERYWHERE = ("p", "q", "o", "id", "nonsense", "_facets")
 VALUES = ("", "-1", "9" * 40, "x'%", "\x00", "a" * 2_000)
@@ -30,7 +34,7 @@ VALUES = ("", "-1", "9" * 40, "x'%", "\x00", "a" * 2_000)
 def test_no_list_breaks_on_what_its_address_asks_for(tools: None, chief: Client, name: str) -> None:
     call("echo")
     failed_call("echo", group=error_group("echo"))
-    process()
+    agent()
     AuditEntry.objects.create(actor="a", action="b", subject="c")
     for parameter in (*EVERYWHERE, *LISTS[name]):
         for value in VALUES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,12 +10,14 @@ from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from tests.admin.conftest import browser, call, days_ago, failed_call
+from tests.admin.conftest import browser, call, days_ago, error_group, failed_call
 from tests.admin.pages import Page, page, sent
 from tests.support.tools import Hub, Programmable
-from tools_app import governance
+from tools_app import catalog, governance, listed
+from tools_app.admin.tool_list import newest_call
 from tools_app.errors import ToolNotFoundError
 from tools_app.models import AuditEntry, Definition, Tag, ToolRecord, ToolTag
+from tools_app.tool import Hints
 
 pytestmark = pytest.mark.django_db
 
@@ -142,7 +145,7 @@ def test_what_goes_wrong_is_said_instead_of_breaking_the_page(
 
     button = page(operator, LIST).switch("echo")
     monkeypatch.setattr(governance, "set_enabled", fail)
-    monkeypatch.setattr(governance, "set_policy", fail)
+    monkeypatch.setattr(governance, "change_tool", fail)
     for shown in (
         sent(operator, button["formaction"], enabled="0"),
         sent(operator, address_of("echo"), timeout_ms="500"),
@@ -160,11 +163,11 @@ def test_many_tools_are_switched_at_once(tools: None, operator: Client) -> None:
     governance.set_enabled(["echo"], False, actor="before")
     chosen = list(ToolRecord.objects.values_list("pk", flat=True))
     shown = sent(operator, LIST, action="switch_off", _selected_action=chosen)
-    assert shown.messages == ["2 tools switched off. 1 tool was off already."]
+    assert shown.messages == ["2 tools switched off. 1 tool was off already. Undo"]
     assert not ToolRecord.objects.enabled().exists()
     assert AuditEntry.objects.get(action="tool.disable", subject="calculate").actor == "user:operator"
     shown = sent(operator, LIST, action="switch_on", _selected_action=chosen)
-    assert shown.messages == ["3 tools switched on."]
+    assert shown.messages == ["3 tools switched on. Undo"]
     assert ToolRecord.objects.enabled().count() == 3
     assert sent(operator, LIST, action="switch_on", _selected_action=chosen).messages == [
         "Nothing changed. 3 tools were on already."
@@ -202,12 +205,15 @@ def test_every_state_is_said_in_words(tools: None, operator: Client) -> None:
         ("state=nonsense", {"calculate", "echo", "read_result", "not_here", "left"}),
         ("pack=own", {"not_here", "left"}),
         ("category=utility", {"calculate", "echo", "read_result"}),
-        ("effect=writes", {"not_here", "left"}),
+        ("effect=writes", set()),
+        ("effect=destroys", {"not_here", "left"}),
+        ("effect=nonsense", {"calculate", "echo", "read_result", "not_here", "left"}),
         ("effect=reads", {"calculate", "echo", "read_result"}),
         ("q=Calc", {"calculate"}),
         ("q=subtract", {"calculate"}),
         ("q=math", {"calculate"}),
         ("q=builtin", {"calculate", "echo", "read_result"}),
+        ("q=utility two", {"calculate"}),
     ],
 )
 def test_the_list_is_narrowed_down(tools: None, operator: Client, query: str, names: set[str]) -> None:
@@ -220,7 +226,7 @@ def test_the_list_is_narrowed_down(tools: None, operator: Client, query: str, na
 
 def test_a_tag_leads_to_the_tools_that_have_it(tools: None, operator: Client) -> None:
     shown = page(operator, LIST)
-    tag = next(element for element in shown.all("a", class_="hub-tag") if element.text.strip() == "math")
+    tag = next(element for element in shown.all("a", class_="hub-tag-link") if element.text.strip() == "math")
     narrowed = page(operator, f"{LIST}{tag['href']}")
     assert [element.text.strip() for element in narrowed.all("a", class_="hub-name")] == ["calculate"]
 
@@ -237,8 +243,9 @@ def test_the_list_tells_how_each_tool_does(tools: None, operator: Client) -> Non
     call("calculate", days_ago(2))
     failed_call("calculate")
     shown = page(operator, LIST)
-    assert row_of(shown, "calculate").endswith("2 1 just now")
-    assert row_of(shown, "echo").endswith("0 0 –")
+    tokens = listed.costs(catalog.current())
+    assert row_of(shown, "calculate").endswith(f"2 1 50.0 % ≤ 10 ms {tokens['calculate']} just now")
+    assert row_of(shown, "echo").endswith(f"0 0 – {tokens['echo']} –")
     calls = page(operator, next(link for link in shown.addresses if "/call/?tool=calculate" in link))
     assert len(calls.all("tr", class_="data-row")) == 2
     [errors] = [link for link in shown.addresses if "tool=calculate&status=error" in link]
@@ -247,8 +254,15 @@ def test_the_list_tells_how_each_tool_does(tools: None, operator: Client) -> Non
 
 def test_the_list_is_sorted_by_its_figures(tools: None, operator: Client) -> None:
     call("calculate", count=2)
-    failed_call("echo")
-    for column, first in (("Calls 24 h", "calculate"), ("Errors 24 h", "echo")):
+    failed_call("echo", duration_ms=700)
+    dearest = max(listed.costs(catalog.current()).items(), key=lambda one: one[1])[0]
+    for column, first in (
+        ("Calls 24 h", "calculate"),
+        ("Errors 24 h", "echo"),
+        ("P95 24 h", "echo"),
+        ("Tokens", dearest),
+        ("Last call", "echo"),
+    ):
         header = next(link for link in page(operator, LIST).all("a") if link.text.strip() == column)
         shown = page(operator, f"{LIST}{header['href']}")
         assert shown.all("a", class_="hub-name")[0].text.strip() == first, column
@@ -273,11 +287,11 @@ def test_the_page_estimates_how_long_calls_take(tools: None, viewer: Client) -> 
     assert "Calls 24 h 70" in shown
     assert "Median 24 h within 10 ms" in shown
     assert "p95 24 h within 250 ms" in shown
-    assert "Median 24 h over 10,000 ms" in page(viewer, address_of("echo")).text
+    assert "Median 24 h over 10 s" in page(viewer, address_of("echo")).text
 
 
 def test_without_calls_nothing_is_estimated(tools: None, viewer: Client) -> None:
-    assert "Median" not in page(viewer, address_of("calculate")).text
+    assert "Median 24 h" not in page(viewer, address_of("calculate")).text
 
 
 def test_figures_are_hidden_from_whoever_may_not_see_what_is_behind_them(tools: None) -> None:
@@ -308,7 +322,7 @@ def test_more_tools_cost_no_more_queries(tools: None, operator: Client) -> None:
 
     few, many = queries(5), queries(50)
     assert many == few
-    assert few <= 16
+    assert few <= 18
 
 
 def test_nothing_is_added_or_deleted(tools: None, chief: Client) -> None:
@@ -416,7 +430,9 @@ def test_the_page_tells_what_a_new_definition_changed(tools: None, viewer: Clien
     old = {**echo.definition.body, "version": "0.9.0", "description": "Says it again."}
     Definition.objects.create(tool=echo, hash="0" * 64, version="0.9.0", body=old, first_seen_at=days_ago(3))
     shown = page(viewer, address_of("echo"))
+    assert "changed Version 0.9.0 → 1.0.0" in shown.text
     removed = [element.text.strip() for element in shown.all("span", class_="hub-removed")]
+    assert "-Says it again." in removed
     assert '-  "description": "Says it again.",' in removed
     assert '-  "version": "0.9.0"' in removed
 
@@ -437,6 +453,111 @@ def test_switching_on_a_tool_that_cannot_be_called_says_why(operator: Client) ->
     made = record("elsewhere", enabled=False)
     shown = sent(operator, f"{LIST}{made.pk}/switch/", enabled="1")
     assert shown.messages == ["elsewhere is now on, but cannot be called: this process does not have it."]
+
+
+def test_a_tool_that_only_adds_is_told_from_one_that_may_destroy(hub: Hub, operator: Client) -> None:
+    hub.add(Programmable("adds", hints=Hints(destructive=False)).tool, Programmable("wipes", hints=Hints()).tool)
+    shown = {
+        effect: {link.text.strip() for link in page(operator, f"{LIST}?effect={effect}").all("a", class_="hub-name")}
+        for effect in ("writes", "destroys")
+    }
+    assert shown == {"writes": {"adds"}, "destroys": {"wipes"}}
+    assert "1.0.0 · writes" in row_of(page(operator, LIST), "adds")
+
+
+def test_the_last_call_is_found_without_reading_the_journal(tools: None) -> None:
+    for number in range(50):
+        call("echo", days_ago(number))
+    rows = ToolRecord.objects.order_by().annotate(last=newest_call()).values("last")
+    sql, parameters = rows.query.sql_with_params()
+    with connection.cursor() as cursor:
+        explain = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
+        if connection.vendor == "postgresql":
+            cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"{explain} {sql}", parameters)
+        plan = " ".join(str(part) for row in cursor.fetchall() for part in row)
+    assert "call_of_tool" in plan
+    assert "SORT" not in plan.upper()
+    assert "TEMP B-TREE" not in plan
+
+
+def test_the_list_says_what_listing_everything_costs(tools: None, viewer: Client) -> None:
+    costs = listed.costs(catalog.current())
+    said = f"An agent that lists all {len(costs)} callable tools reads about {sum(costs.values()):,} tokens."
+    assert said in page(viewer, LIST).text
+
+
+def test_the_page_shows_the_tool_exactly_as_it_is_listed(tools: None, viewer: Client) -> None:
+    shown = page(viewer, address_of("echo"))
+    entry = catalog.current().find("echo")
+    assert entry is not None
+    assert entry.tool is not None
+    wire = [element.text for element in shown.all("pre") if '"toolhub/version"' in element.text]
+    assert [json.loads(text) for text in wire] == [listed.as_listed(entry, entry.tool)]
+    assert f"about {listed.costs(catalog.current())['echo']} tokens wherever it is listed" in shown.text
+
+
+def test_the_page_draws_a_day_a_week_or_a_month(tools: None, viewer: Client) -> None:
+    call("echo", days_ago(3))
+    address = address_of("echo")
+    assert "Nothing in this time." in page(viewer, address).text
+    for span, rows in (("7d", 28), ("30d", 30)):
+        shown = page(viewer, f"{address}?span={span}")
+        [table] = [one for one in shown.all("table") if "Succeeded" in one.text]
+        assert len([row for row in shown.all("tr") if table in row.parents]) == rows + 1
+        assert "1 call, 0 errors" in shown.text
+    assert page(viewer, f"{address}?span=nonsense").status == 200
+
+
+def test_the_page_says_who_can_use_the_tool(tools: None, chief: Client) -> None:
+    governance.create_toolset("sums", actor="test", names=["calculate"])
+    governance.create_toolset("words", actor="test", names=["echo"])
+    governance.create_key("all", actor="test")
+    governance.create_key("adder", actor="test", toolsets=["sums"])
+    governance.create_key("looker", actor="test", scopes=["tools:list"])
+    governance.revoke_key(governance.create_key("gone", actor="test")[0], actor="test")
+    shown = page(chief, address_of("echo")).text
+    assert "Toolsets that hold it words" in shown
+    assert "Keys that reach it all looker it may not call tools For 1 other key it does not exist." in shown
+    guard = browser("guard", "view_toolrecord")
+    assert page(guard, address_of("echo")).text.count("Administrators see which.") == 2
+
+
+def test_a_key_that_may_not_write_is_said_to_be_kept_from_a_tool_that_does(hub: Hub, chief: Client) -> None:
+    hub.add(Programmable("wipes", hints=Hints()).tool)
+    governance.create_key("reader", actor="test", may_write=False)
+    assert "Keys that reach it reader it may not use tools that write" in page(chief, address_of("wipes")).text
+
+
+def test_the_page_leads_to_the_open_kinds_of_errors(tools: None, viewer: Client) -> None:
+    group = error_group("echo", message="It broke again", count=7)
+    error_group("echo", message="It was mended", resolved_at=days_ago(0))
+    shown = page(viewer, address_of("echo"))
+    assert f"/admin/tools_app/errorgroup/{group.pk}/change/" in shown.addresses
+    assert "It broke again" in shown.text
+    assert "It was mended" not in shown.text
+
+
+def test_the_page_leads_to_its_own_parts(tools: None, chief: Client) -> None:
+    shown = page(chief, address_of("echo"))
+    [contents] = shown.all("nav", class_="hub-contents")
+    wanted = {link["href"][1:] for link in shown.all("a") if contents in link.parents}
+    assert wanted <= {element.attributes.get("id") for element in shown.elements}
+    assert {"seen", "policy", "figures", "ways", "versions", "changes"} <= wanted
+
+
+def test_a_page_costs_the_same_however_many_keys_there_are(tools: None, chief: Client) -> None:
+    address = address_of("echo")
+
+    def queries(count: int) -> int:
+        for number in range(count):
+            governance.create_key(f"key-{count}-{number}", actor="test")
+        page(chief, address)
+        with CaptureQueriesContext(connection) as captured:
+            page(chief, address)
+        return len(captured)
+
+    assert queries(1) == queries(20)
 
 
 def test_an_empty_list_says_how_tools_come(operator: Client) -> None:

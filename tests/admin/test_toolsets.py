@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 
 from tests.admin.conftest import browser
-from tests.admin.pages import page, sent
-from tools_app import governance
+from tests.admin.pages import Page, page, sent
+from tools_app import catalog, governance, listed
 from tools_app.models import AuditEntry, Toolset
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tools")]
@@ -15,12 +15,18 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tools")]
 TOOLSETS = "/admin/tools_app/toolset/"
 
 
+def ticked(shown: Page, name: str) -> list[str]:
+    return [box["value"] for box in shown.all("input", name=name) if "checked" in box.attributes]
+
+
 def address(name: str, view: str = "change") -> str:
     return f"{TOOLSETS}{Toolset.objects.get(name=name).pk}/{view}/"
 
 
 def test_a_toolset_is_made_and_shows_what_is_in_it(chief: Client) -> None:
-    shown = sent(chief, f"{TOOLSETS}add/", name="sums", description="For sums", names="calculate, , echo,calculate")
+    shown = sent(
+        chief, f"{TOOLSETS}add/", name="sums", description="For sums", names=["calculate", "echo", "calculate"]
+    )
     assert shown.messages == ["sums: saved; it holds from the next call."]
     toolset = Toolset.objects.get()
     assert (toolset.names, toolset.tags, toolset.read_only) == (["calculate", "echo"], [], False)
@@ -34,7 +40,8 @@ def test_a_toolset_is_made_and_shows_what_is_in_it(chief: Client) -> None:
 def test_a_toolset_is_changed_and_keeps_its_name(chief: Client) -> None:
     governance.create_toolset("sums", actor="test", names=["calculate"], packs=["builtin"])
     shown = page(chief, address("sums"))
-    assert shown.one("input", name="names")["value"] == "calculate"
+    assert ticked(shown, "names") == ["calculate"]
+    assert ticked(shown, "packs") == ["builtin"]
     assert shown.all("input", name="name") == []
     assert [button.text.strip() for button in shown.all("button", name="_save")] == ["Save toolset"]
     changed = sent(chief, address("sums"), name="other", names="echo", read_only="on")
@@ -90,10 +97,12 @@ def test_the_list_says_what_is_in_them_and_who_has_them(chief: Client) -> None:
     governance.create_toolset("all", actor="test", read_only=True)
     governance.create_key("agent", actor="test", toolsets=["sums"])
     shown = page(chief, TOOLSETS)
-    assert "tags: a, b; names: echo" in shown.text
+    assert "tags: a, b; tools: echo" in shown.text
     assert "every tool only what reads" in shown.text
     rows = [" ".join(row.text.split()) for row in shown.all("tr") if "sums" in row.text]
-    assert " 1 1 " in rows[0], "one tool and one key"
+    costs = listed.costs(catalog.current())
+    listing = costs["echo"] + costs["read_result"]
+    assert f" 1 {listing} 1 " in rows[0], "one tool, what it costs with its reader, and one key"
 
 
 def test_seeing_is_not_changing(chief: Client) -> None:
@@ -105,5 +114,64 @@ def test_seeing_is_not_changing(chief: Client) -> None:
     assert shown.all("button", name="_save") == []
     assert looker.post(address("sums"), {"names": "calculate"}).status_code == 403
     assert looker.post(address("sums", "remove")).status_code == 403
+    assert looker.post(f"{TOOLSETS}preview/", {"names": "echo"}).status_code == 403
     assert looker.get(f"{TOOLSETS}add/").status_code == 403
     assert Toolset.objects.get().names == ["echo"]
+
+
+def test_the_form_offers_what_there_is_with_how_many_tools_it_brings(chief: Client) -> None:
+    shown = page(chief, f"{TOOLSETS}add/").text
+    for words in ("builtin – 3 tools", "utility – 3 tools", "math – 1 tool", "calculate – Calculate"):
+        assert words in shown
+
+
+def test_what_was_chosen_and_is_gone_stays_until_it_is_taken_out(chief: Client) -> None:
+    governance.create_toolset("odd", actor="test", packs=["gone"], names=["left", "echo"])
+    shown = page(chief, address("odd"))
+    assert ticked(shown, "packs") == ["gone"]
+    assert ticked(shown, "names") == ["echo", "left"]
+    assert "gone – fits no tool now" in shown.text
+    sent(chief, address("odd"), names=["left", "echo"], packs=["gone"], read_only="on")
+    assert (Toolset.objects.get().packs, Toolset.objects.get().names) == (["gone"], ["echo", "left"])
+
+
+def test_a_preview_says_what_a_choice_would_hold_and_cost(chief: Client) -> None:
+    costs = listed.costs(catalog.current())
+    shown = page_of(chief, f"{TOOLSETS}preview/", names=["calculate"], tags=["nothing"])
+    assert "1 tool would be in it" in shown
+    assert f"reads about {costs['calculate'] + costs['read_result']} tokens" in shown
+    assert "read_result comes with any of them" in shown
+    assert "These fit no tool now: nothing" in shown
+    governance.set_enabled(["calculate"], False, actor="test")
+    catalog.forget()  # On PostgreSQL changes count when they are committed, which a test never is.
+    shown = page_of(chief, f"{TOOLSETS}preview/", names=["calculate"])
+    assert "calculate not callable" in shown
+    assert f"reads about {costs['read_result']} tokens" in shown
+    everything = page_of(chief, f"{TOOLSETS}preview/", read_only="on")
+    assert "3 tools would be in it" in everything
+    assert chief.get(f"{TOOLSETS}preview/").status_code == 405
+    assert not Toolset.objects.exists()
+
+
+def test_without_a_script_the_form_shows_the_same_and_saves_nothing(chief: Client) -> None:
+    governance.create_toolset("sums", actor="test", names=["calculate"])
+    for where in (f"{TOOLSETS}add/", address("sums")):
+        shown = sent(chief, where, name="other", names=["echo"], description="x", _preview="1")
+        assert "1 tool would be in it" in shown.text
+        assert ticked(shown, "names") == ["echo"]
+        assert "Please correct" not in shown.text
+    assert "In it now: 1 tool" in shown.text
+    assert [toolset.names for toolset in Toolset.objects.all()] == [["calculate"]]
+
+
+def test_a_preview_of_nonsense_breaks_nothing_and_is_escaped(chief: Client) -> None:
+    for value in ("\x00", "x" * 9_000, "<script>alert(1)</script>"):
+        for where in (f"{TOOLSETS}preview/", f"{TOOLSETS}add/"):
+            shown = chief.post(where, {"names": value, "packs": value, "_preview": "1"})
+            assert shown.status_code == 200
+            assert b"<script>alert(1)" not in shown.content
+
+
+def page_of(browser: Client, where: str, **data: object) -> str:
+    """A part of a page, as it is read."""
+    return " ".join(Page(f"<body>{browser.post(where, data).content.decode()}</body>").one("body").text.split())

@@ -2,43 +2,98 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
-from tools_app.admin import links
-from tools_app.admin.filters import CallerFilter, CodeFilter, ConnectionFilter, StartedFilter, StatusFilter, ToolFilter
-from tools_app.admin.journal import IDENTIFIER, JournalAdmin, tool_names
-from tools_app.models import Call, ErrorLog, Process
+from tools_app.admin import console, links
+from tools_app.admin.exports import Columns
+from tools_app.admin.filters import CodeFilter, ConnectionFilter, StartedFilter, StatusFilter, ToolFilter
+from tools_app.admin.journal import IDENTIFIER, JournalAdmin, may_read_payload, tool_names
+from tools_app.admin.narrowing import CallerFilter, SlowFilter, between
+from tools_app.models import Approval, Call, ErrorLog, Process
 
-_WITHOUT_PAYLOAD: Final = {"shown_arguments": "hidden_arguments", "shown_result": "hidden_result"}
-_HIDDEN: Final = "hidden: needs the permission “view_payload”, which the role admin has"
+FromFilter, UntilFilter = between("started_at")
+# The bar of the timeline is drawn in so many parts.
+PARTS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that happened to a call: when, counted from its beginning."""
+
+    title: str
+    after: str
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of the time that a call took, as it is drawn."""
+
+    title: str
+    tone: str
+    x: int
+    width: int
 
 
 @admin.register(Call)
 class CallAdmin(JournalAdmin[Call]):
+    change_form_template = "admin/tools_app/call/change_form.html"
     list_display = ("started", "tool", "shown_status", "shown_caller", "door", "took", "shown_error")
-    nothing_yet = ("No call yet", "Every call of every tool is written down here, with who made it and how it ended.")
+    nothing_yet = (
+        gettext_lazy("No call yet"),
+        gettext_lazy("Every call of every tool is written down here, with who made it and how it ended."),
+    )
     list_display_links = None
-    list_filter = (StatusFilter, CodeFilter, "door", StartedFilter, ToolFilter, CallerFilter, ConnectionFilter)
+    list_filter = (
+        StatusFilter, CodeFilter, "door", StartedFilter, FromFilter, UntilFilter, SlowFilter, CallerFilter, ToolFilter,
+        ConnectionFilter,
+    )  # fmt: skip
     search_fields = ("tool_name",)
-    search_help_text = "Tool, call id or error id"
+    search_help_text = gettext_lazy("Tool, call id or error id")
     fieldsets = (
         (None, {"fields": ("id", "tool", "whole_status", "shown_code", "error", "error_log")}),
-        ("When", {"fields": ("begun", "ended", "took", "attempts")}),
-        ("Who, and through what", {"fields": ("shown_caller", "door", "through", "process")}),
-        ("What was sent", {"fields": ("shown_arguments", "argument_bytes")}),
-        ("What came back", {"fields": ("shown_result", "result_bytes", "shown_hash")}),
-        ("The tool then", {"fields": ("tool_version", "definition_hash")}),
+        (gettext_lazy("Who, and through what"), {"fields": ("shown_caller", "door", "through", "process")}),
+        (gettext_lazy("How much"), {"fields": ("attempts", "argument_bytes", "result_bytes", "shown_hash")}),
+        (gettext_lazy("The tool then"), {"fields": ("tool_version", "definition_hash")}),
     )
     readonly_fields = (
-        "tool", "whole_status", "shown_code", "error_log", "begun", "ended", "took", "shown_caller", "through",
-        "process", "shown_arguments", "hidden_arguments", "shown_result", "hidden_result", "shown_hash",
+        "tool", "whole_status", "shown_code", "error_log", "shown_caller", "through", "process", "shown_hash",
     )  # fmt: skip
+    exported_by = "started_at"
+    exported: Columns = {
+        "id": "id",
+        "started": "started_at",
+        "finished": "finished_at",
+        "durationMs": "duration_ms",
+        "queuedMs": "queued_ms",
+        "upstreamMs": "upstream_ms",
+        "tool": "tool_name",
+        "toolVersion": "tool_version",
+        "status": "status",
+        "code": "code",
+        "error": "error",
+        "errorId": "error_id",
+        "callerKind": "caller_kind",
+        "callerId": "caller_id",
+        "caller": "caller_name",
+        "door": "door",
+        "connection": "connection",
+        "attempts": "attempts",
+        "answeredBy": "answered_by",
+        "count": "count",
+        "argumentBytes": "argument_bytes",
+        "resultBytes": "result_bytes",
+    }
+    exported_payloads: Columns = {"arguments": "arguments", "result": "result"}
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
         linked = request.user.has_perm("tools_app.view_errorlog")
@@ -46,16 +101,10 @@ class CallAdmin(JournalAdmin[Call]):
         return (*self.list_display[:-1], last)
 
     def get_fieldsets(self, request: HttpRequest, obj: Call | None = None) -> Any:
-        hidden = set()
-        if not request.user.has_perm("tools_app.view_errorlog"):
-            hidden.add("error_log")
-        if obj is None or not obj.result:
-            hidden.add("shown_result")
-        instead: dict[Any, str] = {} if request.user.has_perm("tools_app.view_payload") else {**_WITHOUT_PAYLOAD}
-        return [
-            (title, {"fields": [instead.get(name, name) for name in options["fields"] if name not in hidden]})
-            for title, options in self.fieldsets
-        ]
+        if request.user.has_perm("tools_app.view_errorlog"):
+            return self.fieldsets
+        (_nothing, about), *others = self.fieldsets
+        return [(None, {"fields": [name for name in about["fields"] if name != "error_log"]}), *others]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Call]:
         return super().get_queryset(request).defer("arguments", "result", "result_hash", "definition_hash")
@@ -70,89 +119,134 @@ class CallAdmin(JournalAdmin[Call]):
             return queryset.filter(Q(pk=term) | Q(pk__in=of_error)), False
         return queryset.filter(tool_name__in=tool_names(term)) if term else queryset, False
 
-    @admin.display(description="Started")
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        call: Call = kwargs["obj"]
+        kept = bool(call.arguments or call.result)
+        context.update(
+            call=call,
+            begun=links.in_full(call.started_at),
+            approval=_approval(call) if request.user.has_perm("tools_app.view_approval") else None,
+            steps=steps(call),
+            spans=spans(call),
+            parts=PARTS,
+            again_address=console.again_address(call, request),
+            payload_kept=kept,
+            payload_shown=kept and may_read_payload(request, call.pk),
+            may_read=request.user.has_perm("tools_app.view_payload"),
+        )
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    @admin.display(description=gettext_lazy("Started"))
     def started(self, call: Call) -> SafeString:
         shown = links.to_call(call.pk, links.stamp(call.started_at))
         return format_html('<span class="hub-whole" title="{}">{}</span>', links.ago(call.started_at), shown)
 
-    @admin.display(description="Tool")
+    @admin.display(description=gettext_lazy("Tool"))
     def tool(self, call: Call) -> SafeString:
         return links.to_tool(call.tool_name, call.code)
 
-    @admin.display(description="Status")
+    @admin.display(description=gettext_lazy("Status"))
     def shown_status(self, call: Call) -> SafeString:
         return links.status(call)
 
-    @admin.display(description="Status")
+    @admin.display(description=gettext_lazy("Status"))
     def whole_status(self, call: Call) -> SafeString:
-        many = "So many calls of this kind within a minute, kept as one." if call.count > 1 else ""
+        many = _("So many calls of this kind within a minute, kept as one.") if call.count > 1 else ""
         return format_html('{}<span class="hub-line hub-quiet">{}</span>', links.status(call), many)
 
-    @admin.display(description="Code")
+    @admin.display(description=gettext_lazy("Code"))
     def shown_code(self, call: Call) -> str:
         return call.code or links.NOTHING
 
-    @admin.display(description="Caller")
+    @admin.display(description=gettext_lazy("Caller"))
     def shown_caller(self, call: Call) -> SafeString:
-        address = links.address("call", "changelist", caller=call.caller_id)
-        kind = format_html('<span class="hub-quiet">{}</span>', call.caller_kind)
-        shown = '<span class="hub-whole"><a class="hub-link" href="{}">{}</a> {}</span>'
-        return format_html(shown, address, call.caller_name, kind)
+        return links.to_calls_of(call.caller_id, call.caller_name, call.caller_kind)
 
-    @admin.display(description="Took")
+    @admin.display(description=gettext_lazy("Took"))
     def took(self, call: Call) -> SafeString:
         shown = links.NOTHING if call.duration_ms is None else f"{call.duration_ms:,} ms"
         return format_html('<span class="hub-whole">{}</span>', shown)
 
-    @admin.display(description="Error")
+    @admin.display(description=gettext_lazy("Error"))
     def shown_error(self, call: Call) -> SafeString:
         code = links.to_error(call.error_id, call.code) if call.error_id else call.code
         return format_html("{}{}", code, links.sub(call.error))
 
-    @admin.display(description="Error")
+    @admin.display(description=gettext_lazy("Error"))
     def plain_error(self, call: Call) -> SafeString:
         return format_html("{}{}", call.code, links.sub(call.error))
 
-    @admin.display(description="Error log")
+    @admin.display(description=gettext_lazy("Error log"))
     def error_log(self, call: Call) -> SafeString:
         return links.to_error(call.error_id)
 
-    @admin.display(description="Started")
-    def begun(self, call: Call) -> str:
-        return links.in_full(call.started_at)
-
-    @admin.display(description="Ended")
-    def ended(self, call: Call) -> str:
-        return links.exact(call.finished_at) if call.finished_at else "not yet, or never recorded"
-
-    @admin.display(description="Connection")
+    @admin.display(description=gettext_lazy("Connection"))
     def through(self, call: Call) -> str:
         return call.connection or links.NOTHING
 
-    @admin.display(description="Process")
+    @admin.display(description=gettext_lazy("Process"))
     def process(self, call: Call) -> SafeString:
         running = Process.objects.filter(pk=call.process_id).first() if call.process_id else None
         if running is None:
             return format_html("{}", call.process_id or links.NOTHING)
-        address = links.address("process", "change", running.pk)
-        return format_html('<a class="hub-link" href="{}">{}</a>', address, running)
+        return links.to_process(running)
 
-    @admin.display(description="Arguments")
-    def shown_arguments(self, call: Call) -> SafeString:
-        return links.preformatted(call.arguments)
-
-    @admin.display(description="Arguments")
-    def hidden_arguments(self, call: Call) -> str:
-        return _HIDDEN
-
-    @admin.display(description="Result")
-    def hidden_result(self, call: Call) -> str:
-        return _HIDDEN
-
-    @admin.display(description="Result")
-    def shown_result(self, call: Call) -> SafeString:
-        return links.preformatted(call.result)
-
-    @admin.display(description="Hash of the result")
+    @admin.display(description=gettext_lazy("Hash of the result"))
     def shown_hash(self, call: Call) -> str:
         return call.result_hash or links.NOTHING
+
+
+def _approval(call: Call) -> Approval | None:
+    """What somebody decided before it could be made."""
+    found = Approval.objects.exclude(call_id="").filter(call_id=call.pk)
+    return found.only("pk", "decided_by", "decided_at").first()
+
+
+def steps(call: Call) -> list[Step]:
+    """What is known of a call, in the order in which it happened."""
+    door, caller = call.get_door_display(), call.caller_name
+    found = [Step(_("Received"), "0 ms", _("from %(caller)s, through %(door)s") % {"caller": caller, "door": door})]
+    if call.queued_ms is not None:
+        found.append(Step(_("Run"), f"{call.queued_ms:,} ms", _("after all checks, when its turn had come")))
+    elif call.answered_by:
+        found.append(Step(_("Not run"), "", _("the answer was there already")))
+    elif call.status == Call.Status.REFUSED:
+        found.append(Step(_("Not run"), "", call.error))
+    if call.attempts > 1:
+        again = ngettext(
+            "again after a failure, %(times)s time", "again after failures, %(times)s times", call.attempts - 1
+        )
+        found.append(Step(_("Repeated"), "", again % {"times": f"{call.attempts - 1:,}"}))
+    if call.upstream_ms is not None:
+        through = _("of it waiting for %(connection)s") % {"connection": call.connection or _("the upstream")}
+        found.append(Step(_("Upstream"), f"{call.upstream_ms:,} ms", through))
+    if call.finished_at is None:
+        found.append(Step(_("Under way"), "", _("it has not ended yet, or that was never recorded")))
+    elif call.duration_ms is None:
+        found.append(Step(_("Interrupted"), "", call.error))
+    else:
+        found.append(Step(_("Answered"), f"{call.duration_ms:,} ms", links.exact(call.finished_at)))
+    return found
+
+
+def spans(call: Call) -> list[Span]:
+    """How the time of a call divides up; nothing where that is not known."""
+    if not call.duration_ms or call.queued_ms is None:
+        return []
+    whole = call.duration_ms
+    waited = min(call.queued_ms, whole)
+    upstream = min(call.upstream_ms or 0, whole - waited)
+    found, x = [], 0
+    lengths = (
+        (_("Checks and waiting"), "quiet", waited),
+        (_("Upstream"), "plain", upstream),
+        (_("The tool and the hub"), "good", whole - waited - upstream),
+    )
+    for title, tone, length in lengths:
+        width = round(PARTS * length / whole)
+        if width:
+            found.append(Span(f"{title}: {length:,} ms", tone, x, width))
+        x += width
+    return found

@@ -17,11 +17,13 @@ from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_POST
 
 from tools_app import catalog, connections, governance, probes, sources
-from tools_app.accounts import ConnectionKind
+from tools_app.accounts import MOST_OPTION, ConnectionKind, ConnectionOption, OptionValue
 from tools_app.admin import links, theme
 from tools_app.admin.governed import FailuresTold, GovernedAdmin, actor
 from tools_app.admin.lists import RecordList
@@ -30,31 +32,47 @@ from tools_app.governance.connections import CONNECTION
 from tools_app.models import Call, Connection
 
 MOST_SHOWN: Final = 10
+# What every connection has, beside the options that its pack declares.
+PLAIN: Final = tuple(part for part in CONNECTION if part != "options")
+OPTION: Final = "option_"
 
 
 class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when it runs
     """What is asked for. `governance` judges it and makes the connection; the form never saves."""
 
     pack = forms.ChoiceField(
+        label=gettext_lazy("Pack"),
         choices=lambda: [(pack, f"{kind.title} – {pack}") for pack, kind in sorted(_kinds().items())],
         widget=theme.Select,
-        help_text="Whose tools use it.",
+        help_text=gettext_lazy("Whose tools use it."),
     )
     secret = forms.CharField(
+        label=gettext_lazy("Secret"),
         required=False,
         strip=True,
         widget=theme.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="What proves who the hub is there. It is kept encrypted and shown to nobody.",
+        help_text=gettext_lazy("What proves who the hub is there. It is kept encrypted and shown to nobody."),
     )
 
     class Meta:
         model = Connection
-        fields = ("name", *CONNECTION)
+        fields = ("name", *PLAIN)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.instance.pk is not None:
-            self.fields["secret"].help_text = "Set. Leave it empty to keep it; another address needs it again."
+            self.fields["secret"].help_text = _("Set. Leave it empty to keep it; another address needs it again.")
+            self.initial.update({_field(option): value for option, value in _options_of(self.instance)})
+
+    def decided(self) -> dict[str, Any]:
+        """What `governance` is asked to make of it, beside the secret. An option left empty gets its default back."""
+        cleaned = self.cleaned_data
+        options = {
+            name.removeprefix(OPTION): None if value == "" else value
+            for name, value in cleaned.items()
+            if name.startswith(OPTION) and value != self.initial[name]
+        }
+        return {part: cleaned[part] for part in PLAIN} | ({"options": options} if options else {})
 
     @sensitive_variables()
     def clean(self) -> dict[str, Any] | None:
@@ -65,12 +83,10 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes non
         pk = self.instance.pk
         stored = Connection.objects.get(pk=pk) if pk else Connection(name=cleaned["name"], pack=cleaned["pack"])
         try:
-            governance.check_connection(
-                stored, secret=cleaned["secret"], **{part: cleaned[part] for part in CONNECTION}
-            )
+            governance.check_connection(stored, secret=cleaned["secret"], **self.decided())
         except ValidationError as error:
             for problem in error.problems:
-                part = problem.path.removeprefix("/")
+                part = problem.path.removeprefix("/").replace("options/", OPTION)
                 self.add_error(part if part in self.fields else None, problem.message)
         return cleaned
 
@@ -112,20 +128,40 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
     list_display = ("shown_name", "pack", "condition", "tested", "last_call", "shown_keys", "changed")
     list_display_links = None
     search_fields = ("name", "pack", "url")
-    search_help_text = "Name, pack or address"
+    search_help_text = gettext_lazy("Name, pack or address")
     ordering = ("name",)
-    nothing_yet = ("No connection yet", "One gives the tools of a pack an account at their upstream.")
+    nothing_yet = (
+        gettext_lazy("No connection yet"),
+        gettext_lazy("One gives the tools of a pack an account at their upstream."),
+    )
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("tools_app.add_connection")
 
     def get_fields(self, request: HttpRequest, obj: Connection | None = None) -> tuple[str, ...]:
         secret = ("secret",) if obj is None or self.has_change_permission(request) else ()
-        return ("name", "pack", "url", *secret, *CONNECTION[1:])
+        return ("name", "pack", "url", *secret, *PLAIN[1:], *self._option_fields(request, obj))
+
+    def _option_fields(self, request: HttpRequest, obj: Connection | None) -> tuple[str, ...]:
+        """Those of its pack, once that is known; whoever may only look is told their values."""
+        if obj is None or not _declared(obj):
+            return ()
+        if not self.has_change_permission(request):
+            return ("shown_options",)
+        return tuple(_field(option.name) for option in _declared(obj))
+
+    def get_form(
+        self, request: HttpRequest, obj: Connection | None = None, change: bool = False, **kwargs: Any
+    ) -> type[ModelForm[Connection]]:
+        if obj is not None and self.has_change_permission(request):
+            own = {_field(option.name): _asked(option) for option in _declared(obj)}
+            # As Django does it: what is only shown is no field of the form.
+            kwargs["form"] = type("ConnectionForm", (ConnectionForm,), {**own, "pack": None})
+        return super().get_form(request, obj, change, **kwargs)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Connection | None = None) -> tuple[str, ...]:
         # Callers name it, and its secret was given for that upstream.
-        return () if obj is None else ("name", "pack")
+        return () if obj is None else ("name", "pack", "shown_options")
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ConnectionList]:
         return ConnectionList
@@ -152,22 +188,22 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
         }
         return super().changelist_view(request, {**context, **(extra_context or {})})
 
-    @admin.display(description="Connection", ordering="name")
+    @admin.display(description=gettext_lazy("Connection"), ordering="name")
     def shown_name(self, connection: Connection) -> SafeString:
         address = links.address("connection", "change", connection.pk)
         return format_html(
             '<a class="hub-name" href="{}">{}</a>{}', address, connection.name, links.sub(connection.url)
         )
 
-    @admin.display(description="State")
+    @admin.display(description=gettext_lazy("State"))
     def condition(self, connection: Any) -> SafeString:
         return _state(connection, connection.kind)
 
-    @admin.display(description="Last test", ordering="checked_at")
+    @admin.display(description=gettext_lazy("Last test"), ordering="checked_at")
     def tested(self, connection: Connection) -> SafeString:
         return _health(connection)
 
-    @admin.display(description="Last call")
+    @admin.display(description=gettext_lazy("Last call"))
     def last_call(self, connection: Any) -> SafeString:
         if connection.called_at is None:
             return format_html("{}", links.NOTHING)
@@ -179,19 +215,25 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
             links.sub(connection.call_status),
         )
 
-    @admin.display(description="Keys", ordering="key_count")
+    @admin.display(description=gettext_lazy("Keys"), ordering="key_count")
     def shown_keys(self, connection: Row) -> int:
         return connection.key_count
 
-    @admin.display(description="Changed", ordering="updated_at")
+    @admin.display(description=gettext_lazy("Changed"), ordering="updated_at")
     def changed(self, connection: Connection) -> SafeString:
         return links.when(connection.updated_at)
+
+    @admin.display(description=gettext_lazy("Options"))
+    def shown_options(self, connection: Connection) -> str:
+        words = {True: _("yes"), False: _("no")}
+        shown = ((name, words[value] if isinstance(value, bool) else value) for name, value in _options_of(connection))
+        return ", ".join(f"{name}: {value}" for name, value in shown)
 
     # ------------------------------------------------------------------------------------------------ changing
 
     @sensitive_variables("secret")
     def save_model(self, request: HttpRequest, obj: Connection, form: ModelForm[Connection], change: bool) -> None:
-        given = {part: form.cleaned_data[part] for part in CONNECTION}
+        given = cast(ConnectionForm, form).decided()
         secret = form.cleaned_data["secret"]
         if change:
             governance.change_connection(obj.name, secret=secret, actor=actor(request), **given)
@@ -200,11 +242,12 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
             obj.pk = governance.create_connection(obj.name, pack, secret=secret, actor=actor(request), **given).pk
 
     def response_add(self, request: HttpRequest, obj: Connection, post_url_continue: str | None = None) -> HttpResponse:
-        said = f"{obj.name}: made. No key may use it before one is made that names it. Test it now."
-        return self._back(request, obj, said)
+        said = _("%(name)s: made. No key may use it before one is made that names it. Test it now.")
+        return self._back(request, obj, said % {"name": obj.name})
 
     def response_change(self, request: HttpRequest, obj: Connection) -> HttpResponse:
-        return self._back(request, obj, f"{obj.name}: saved; it holds from the next call.")
+        said = _("%(name)s: saved; it holds from the next call.") % {"name": obj.name}
+        return self._back(request, obj, said)
 
     def _back(self, request: HttpRequest, obj: Connection, said: str) -> HttpResponse:
         self.message_user(request, said, messages.SUCCESS)
@@ -238,8 +281,10 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
         connection = get_object_or_404(Connection, pk=pk)
         with FailuresTold(request):
             lost = governance.delete_connection(connection.name, actor=actor(request))
-            without = f" These keys may not use it any more: {', '.join(lost)}." if lost else ""
-            self.message_user(request, f"{connection.name} and its secret are deleted.{without}", messages.SUCCESS)
+            said = _("%(name)s and its secret are deleted.") % {"name": connection.name}
+            if lost:
+                said += " " + _("These keys may not use it any more: %(names)s.") % {"names": ", ".join(lost)}
+            self.message_user(request, said, messages.SUCCESS)
             return HttpResponseRedirect(links.address("connection", "changelist"))
         return HttpResponseRedirect(links.address("connection", "change", pk))
 
@@ -269,6 +314,31 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
         return super().render_change_form(request, context, *args, **kwargs)
 
 
+def _field(option: str) -> str:
+    return f"{OPTION}{option}"
+
+
+def _asked(option: ConnectionOption) -> forms.Field:
+    """An option as a field of the form."""
+    about: dict[str, Any] = {"label": option.title, "help_text": option.help, "required": False}
+    if isinstance(option.default, bool):
+        return forms.BooleanField(**about, widget=theme.Switch)
+    if isinstance(option.default, str):
+        return forms.CharField(**about, max_length=MOST_OPTION, widget=theme.TextInput)
+    kind = forms.IntegerField if isinstance(option.default, int) else forms.FloatField
+    return kind(**about, widget=theme.TextInput(attrs={"inputmode": "decimal"}))
+
+
+def _declared(connection: Connection) -> tuple[ConnectionOption, ...]:
+    kind = _kinds().get(connection.pack)
+    return kind.options if kind is not None else ()
+
+
+def _options_of(connection: Connection) -> tuple[tuple[str, OptionValue], ...]:
+    kind = _kinds().get(connection.pack)
+    return kind.settled(connection.options) if kind is not None else ()
+
+
 def _kinds() -> dict[str, ConnectionKind]:
     return connections.kinds(sources.registry())
 
@@ -283,14 +353,14 @@ def _started(pack: str, kind: ConnectionKind) -> Started:
 
 def _state(connection: Connection, kind: ConnectionKind | None) -> SafeString:
     if not connection.enabled:
-        return links.mark("quiet", "off")
+        return links.mark("quiet", _("off"))
     if fault := connections.fault(connection, kind):
-        return format_html("{}{}", links.mark("bad", "cannot be used"), links.sub(fault))
-    return links.mark("good", "on, read-only" if connection.read_only else "on")
+        return format_html("{}{}", links.mark("bad", _("cannot be used")), links.sub(fault))
+    return links.mark("good", _("on, read-only") if connection.read_only else _("on"))
 
 
 def _health(connection: Connection) -> SafeString:
     if connection.healthy is None:
-        return format_html('<span class="hub-quiet">{}</span>', "not tested")
-    mark = links.mark("good", "works") if connection.healthy else links.mark("bad", "does not work")
+        return format_html('<span class="hub-quiet">{}</span>', _("not tested"))
+    mark = links.mark("good", _("works")) if connection.healthy else links.mark("bad", _("does not work"))
     return format_html("{} {}{}", mark, links.when(connection.checked_at), links.sub(connection.health))

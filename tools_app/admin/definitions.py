@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,20 +9,22 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
 
+from tools_app.admin import comparison
+from tools_app.admin.comparison import Difference, Line
 from tools_app.models import Definition, ToolRecord
 
 MOST_SHOWN: Final = 10
-# A comparison takes time with the square of its length: what is longer is said to be, not compared.
-MOST_LINES: Final = 2_000
-MOST_DIFFERENCES: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A line of a difference, and what it is: added, removed, kept, or the place."""
+class Changed:
+    """What a definition changed."""
 
-    kind: str
-    text: str
+    differences: Sequence[Difference]
+    """In words."""
+    json: Sequence[Line]
+    """The same line by line, everything that there is."""
+    cut: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +35,28 @@ class Version:
     approved_by: str
     approved_at: datetime | None
     current: bool
-    difference: Sequence[Line]
-    cut: bool
+    changed: Changed | None
+    """Since the one before it; none where it is the first."""
 
 
 def versions(record: ToolRecord) -> list[Version]:
     """The newest definitions, each compared with the one before it."""
     found = list(record.definitions.all()[: MOST_SHOWN + 1])
-    shown = [_version(new, record, *_difference(old, new)) for new, old in pairwise(found)]
+    shown = [_version(new, record, old) for new, old in pairwise(found)]
     if found and len(found) <= MOST_SHOWN:
-        shown.append(_version(found[-1], record, [], False))
+        shown.append(_version(found[-1], record, None))
     return shown
 
 
-def _version(definition: Definition, record: ToolRecord, difference: Sequence[Line], cut: bool) -> Version:
+def since(before: Definition, definition: Definition) -> Changed:
+    """What is different about a definition since an older one."""
+    names = (_label(before), _label(definition))
+    json_lines, cut = comparison.lines(readable(before.body), readable(definition.body), names)
+    return Changed(comparison.compared(before.body, definition.body), json_lines, cut)
+
+
+def _version(definition: Definition, record: ToolRecord, before: Definition | None) -> Version:
+    changed = since(before, definition) if before is not None else None
     return Version(
         version=definition.version,
         hash=definition.hash,
@@ -55,28 +64,12 @@ def _version(definition: Definition, record: ToolRecord, difference: Sequence[Li
         approved_by=definition.approved_by,
         approved_at=definition.approved_at,
         current=definition.pk == record.definition_id,
-        difference=difference,
-        cut=cut,
+        changed=changed,
     )
-
-
-def _difference(old: Definition, new: Definition) -> tuple[list[Line], bool]:
-    before, after = readable(old.body).splitlines(), readable(new.body).splitlines()
-    if max(len(before), len(after)) > MOST_LINES:
-        return [Line("place", "Too long to compare here.")], True
-    compared = difflib.unified_diff(before, after, _label(old), _label(new), lineterm="", n=2)
-    lines = [Line(_kind(text), text) for text in compared]
-    return lines[:MOST_DIFFERENCES], len(lines) > MOST_DIFFERENCES
 
 
 def _label(definition: Definition) -> str:
     return f"{definition.version} ({definition.hash[:8]})"
-
-
-def _kind(text: str) -> str:
-    if text.startswith(("---", "+++", "@@")):
-        return "place"
-    return {"+": "added", "-": "removed"}.get(text[:1], "kept")
 
 
 def readable(value: Any, *, sort: bool = True) -> str:

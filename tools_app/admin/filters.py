@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any, Final
 
 from django.contrib.admin import ModelAdmin, SimpleListFilter
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.text import capfirst
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 
 from tools_app import catalog, errors, insights
-from tools_app.admin.states import State, within
+from tools_app.admin.key_words import needing_attention
+from tools_app.admin.states import WORDS, Effect, State, having, within
+from tools_app.engine.lease import INTERRUPTED
 from tools_app.models import AuditEntry, Call, ErrorGroup
 
 SPANS: Final = {
-    "1h": ("Last hour", timedelta(hours=1)),
-    "24h": ("Last 24 hours", timedelta(hours=24)),
-    "7d": ("Last 7 days", timedelta(days=7)),
-    "30d": ("Last 30 days", timedelta(days=30)),
+    "1h": _lazy("Last hour"),
+    "24h": _lazy("Last 24 hours"),
+    "7d": _lazy("Last 7 days"),
+    "30d": _lazy("Last 30 days"),
 }
 
 
 class StateFilter(SimpleListFilter):
-    title = "state"
+    title = _lazy("state")
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
-        return [(state, state.capitalize()) for state in State]
+        return [(state, capfirst(str(WORDS[state]))) for state in State]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         chosen = self.value()
@@ -36,7 +40,7 @@ class StateFilter(SimpleListFilter):
 
 
 class StatusFilter(SimpleListFilter):
-    title = "status"
+    title = _lazy("status")
     parameter_name = "status"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, Any]]:
@@ -53,15 +57,15 @@ class StatusFilter(SimpleListFilter):
 class ResolvedFilter(SimpleListFilter):
     """Open groups, unless something else is asked for."""
 
-    title = "state"
+    title = _lazy("state")
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
-        return [("resolved", "Resolved"), ("all", "All")]
+        return [("resolved", _("Resolved")), ("all", _("All"))]
 
     def choices(self, changelist: Any) -> Iterator[Any]:
         first, *others = super().choices(changelist)
-        yield {**first, "display": "Open"}
+        yield {**first, "display": _("Open")}
         yield from others
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -74,31 +78,39 @@ class ResolvedFilter(SimpleListFilter):
 
 
 class EffectFilter(SimpleListFilter):
-    title = "effect"
+    title = _lazy("effect")
     parameter_name = "effect"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
-        return [("reads", "Only reads"), ("writes", "May write")]
+        return [
+            (Effect.READS, _("Only reads")),
+            (Effect.WRITES, _("Writes, and destroys nothing")),
+            (Effect.DESTROYS, _("May destroy")),
+        ]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        match self.value():
-            case "reads":
-                return queryset.filter(read_only=True)
-            case "writes":
-                return queryset.filter(read_only=False)
-        return queryset
+        chosen = self.value()
+        return having(queryset, Effect(chosen)) if chosen in set(Effect) else queryset
 
 
 class KeyStateFilter(SimpleListFilter):
-    title = "state"
+    title = _lazy("state")
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
-        return [("works", "Works"), ("expired", "Expired"), ("revoked", "Revoked")]
+        return [
+            ("works", _("Works")),
+            ("attention", _("Needs attention")),
+            ("expired", _("Expired")),
+            ("revoked", _("Revoked")),
+        ]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        over = Q(expires_at__lte=timezone.now())
+        now = timezone.now()
+        over = Q(expires_at__lte=now)
         match self.value():
+            case "attention":
+                return queryset.filter(~over, needing_attention(now), revoked_at=None)
             case "works":
                 return queryset.filter(~over, revoked_at=None)
             case "expired":
@@ -109,19 +121,18 @@ class KeyStateFilter(SimpleListFilter):
 
 
 class SinceFilter(SimpleListFilter):
-    title = "time"
+    title = _lazy("time")
     parameter_name = "since"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
-        return [(key, words) for key, (words, _) in SPANS.items()]
+        return [(span, str(words)) for span, words in SPANS.items()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         chosen = self.value()
         if chosen not in SPANS:
             return queryset
-        now = timezone.now()
-        # A day begins where the figures of a day begin: they lead to this list, and both tell the same.
-        return self.after(queryset, insights.last_day(now)[0] if chosen == "24h" else now - SPANS[chosen][1])
+        # It begins where the figures of the same time begin: they lead to this list, and both tell the same.
+        return self.after(queryset, insights.period(chosen, timezone.now()).since)
 
     def after(self, queryset: QuerySet[Any], moment: Any) -> QuerySet[Any]:
         raise NotImplementedError
@@ -133,7 +144,7 @@ class StartedFilter(SinceFilter):
 
 
 class LastSeenFilter(SinceFilter):
-    title = "last seen"
+    title = _lazy("last seen")
 
     def after(self, queryset: QuerySet[Any], moment: Any) -> QuerySet[Any]:
         return queryset.filter(last_seen_at__gte=moment)
@@ -150,19 +161,20 @@ class NotedFilter(SinceFilter):
 
 
 class CodeFilter(SimpleListFilter):
-    title = "code"
+    title = _lazy("code")
     parameter_name = "code"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
-        return [(error.code, error.code) for error in errors.all_errors()]
+        return [(code, code) for code in sorted({INTERRUPTED, *(error.code for error in errors.all_errors())})]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         chosen = self.value()
-        return queryset.filter(code=chosen) if chosen else queryset
+        # That it is none of those without one, the database has to be told to look into the index of the others.
+        return queryset.exclude(code="").filter(code=chosen) if chosen else queryset
 
 
 class ActionFilter(SimpleListFilter):
-    title = "action"
+    title = _lazy("action")
     parameter_name = "action"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
@@ -187,31 +199,23 @@ class FollowedFilter(SimpleListFilter):
 
 
 class ToolFilter(FollowedFilter):
-    title = "tool"
+    title = _lazy("tool")
     parameter_name = "tool"
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(tool_name=self.value()) if self.value() else queryset
 
 
-class CallerFilter(FollowedFilter):
-    title = "caller"
-    parameter_name = "caller"
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(caller_id=self.value()) if self.value() else queryset
-
-
 class ConnectionFilter(FollowedFilter):
-    title = "connection"
+    title = _lazy("connection")
     parameter_name = "connection"
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(connection=self.value()) if self.value() else queryset
+        return queryset.exclude(connection="").filter(connection=self.value()) if self.value() else queryset
 
 
 class GroupFilter(FollowedFilter):
-    title = "group"
+    title = _lazy("group")
     parameter_name = "group"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
@@ -223,8 +227,16 @@ class GroupFilter(FollowedFilter):
         return queryset.filter(group=self.value()) if self.value() else queryset
 
 
+class ActorFilter(FollowedFilter):
+    title = _lazy("actor")
+    parameter_name = "actor"
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(actor=self.value()) if self.value() else queryset
+
+
 class SubjectFilter(FollowedFilter):
-    title = "subject"
+    title = _lazy("subject")
     parameter_name = "subject"
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 from django.contrib import messages
 from django.db import DatabaseError, models
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.translation import gettext_lazy
 
 from tools_app.admin.lists import ListAdmin
 from tools_app.errors import ToolError
@@ -16,7 +17,7 @@ log = logging.getLogger("tools_app.admin")
 
 Record = TypeVar("Record", bound=models.Model)
 
-BUSY: Final = "The database cannot be written right now; nothing was changed. Try again in a moment."
+BUSY: Final = gettext_lazy("The database cannot be written right now; nothing was changed. Try again in a moment.")
 
 
 def actor(request: HttpRequest) -> str:
@@ -38,7 +39,7 @@ class FailuresTold:
             said = " ".join(filter(None, (error.message.rstrip(".") + ".", error.next_step)))
         elif isinstance(error, DatabaseError):
             log.error("a change in the admin failed", exc_info=error)
-            said = BUSY
+            said = str(BUSY)
         else:
             return False
         messages.error(self._request, said)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import date
+from datetime import date, timedelta
 from typing import Any, Final, Protocol, cast
 
-from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import F, QuerySet
 from django.forms import ModelForm
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
@@ -19,97 +17,29 @@ from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_POST
 
 from tools_app import governance
-from tools_app.admin import links, theme
+from tools_app.admin import key_words, links
 from tools_app.admin.filters import KeyStateFilter
 from tools_app.admin.governed import FailuresTold, GovernedAdmin, actor
-from tools_app.models import ApiKey, Call, Connection, Toolset
-from tools_app.models.keys import after, default_scopes
+from tools_app.admin.key_form import KINDS, KeyForm
+from tools_app.models import Agent, ApiKey, Call
+from tools_app.models.keys import KeyQuerySet, after
 from tools_app.reach import ENVIRONMENT
 
 MOST_SHOWN: Final = 10
-LAST_YEAR: Final = 9998
-
-SCOPE_WORDS: Final = {
-    "tools:list": "see which tools there are",
-    "tools:read": "read what a tool takes and returns",
-    "tools:execute": "call tools",
-    "tools:manage": "switch tools and set their limits",
-    "admin:*": "everything, without limits",
-}
+# How long the secret before may go on working, in hours, as the form offers it.
+GRACES: Final = (0, 1, 24, 72, 168)
 
 
 class _Created(Protocol):
-    """A key that was made a moment ago, with the key itself."""
+    """A key that was made a moment ago, with its secret."""
 
     secret: str
-
-
-# How it is asked for and shown, and what that is in the columns `may_write` and `may_destroy`.
-KINDS: Final = {
-    "all": ("All kinds", True, True),
-    "write": ("Tools that read or write, and destroy nothing", True, False),
-    "read": ("Only tools that read", False, False),
-}
-
-
-class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when it runs
-    """What a new key is asked for. `governance` makes the key; the form never saves."""
-
-    scopes = forms.MultipleChoiceField(
-        choices=[(scope, f"{scope} – {SCOPE_WORDS.get(scope, scope)}") for scope in governance.SCOPES],
-        initial=default_scopes,
-        widget=theme.CheckboxSelectMultiple,
-        help_text="What whoever holds the key may do. Fewer is safer.",
-    )
-    toolsets = forms.ModelMultipleChoiceField(
-        queryset=Toolset.objects.all(),
-        required=False,
-        widget=theme.CheckboxSelectMultiple,
-        help_text="Outside of these, no tool exists for the key. None: every tool there is.",
-    )
-    connections = forms.MultipleChoiceField(
-        choices=lambda: [(ENVIRONMENT, f"{ENVIRONMENT} – what the hub was started with"), *_connections()],
-        initial=[ENVIRONMENT],
-        required=False,
-        widget=theme.CheckboxSelectMultiple,
-        help_text="The accounts at upstreams that its calls may use, and no others.",
-    )
-    kinds = forms.ChoiceField(
-        choices=[(kind, words) for kind, (words, _, _) in KINDS.items()],
-        initial="all",
-        widget=theme.RadioSelect,
-        help_text="What a tool says of itself counts. One that says nothing may destroy.",
-    )
-    last_day = forms.DateField(
-        required=False,
-        widget=theme.DateInput,
-        label="Last day",
-        help_text="The key works until the end of this day (UTC). Empty: until it is revoked.",
-    )
-
-    class Meta:
-        model = ApiKey
-        fields = ("name", "scopes", "rate_calls", "rate_seconds")
-
-    def clean_last_day(self) -> date | None:
-        day: date | None = self.cleaned_data["last_day"]
-        if day is not None and day < timezone.now().date():
-            raise forms.ValidationError("That day is over.")
-        if day is not None and day.year > LAST_YEAR:
-            raise forms.ValidationError(f"At most until the end of {LAST_YEAR}.")
-        return day
-
-    def clean_name(self) -> str:
-        return str(self.cleaned_data["name"]).strip()
-
-
-def _connections() -> Iterator[tuple[str, str]]:
-    for name, pack in Connection.objects.order_by("pack", "name").values_list("name", "pack"):
-        yield name, f"{name} – {pack}"
 
 
 @admin.register(ApiKey)
@@ -119,13 +49,16 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
     list_filter = (KeyStateFilter,)
     list_select_related = ("owner",)
     search_fields = ("name", "prefix")
-    search_help_text = "Name or start of the key"
+    search_help_text = gettext_lazy("Name or start of the key")
     ordering = ("name",)
     actions = ("revoke",)
-    nothing_yet = ("No key yet", "Whoever comes over HTTP needs one; an agent on this machine does not.")
+    nothing_yet = (
+        gettext_lazy("No key yet"),
+        gettext_lazy("Whoever comes over HTTP needs one; an agent on this machine does not."),
+    )
     readonly_fields = (
-        "shown_prefix", "state", "shown_scopes", "shown_toolsets", "shown_connections", "shown_kinds", "shown_rate",
-        "owner", "created", "expires", "revoked", "last_used",
+        "shown_prefix", "state", "shown_scopes", "shown_toolsets", "shown_connections", "shown_kinds", "asks",
+        "shown_rate", "owner", "created", "rotated", "expires", "revoked", "last_used",
     )  # fmt: skip
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -134,7 +67,8 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
     def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str | tuple[str, ...], ...]:
         if obj is not None:
             return ("name", *self.readonly_fields)
-        return ("name", "scopes", "toolsets", "connections", "kinds", ("rate_calls", "rate_seconds"), "last_day")
+        rate = ("rate_calls", "rate_seconds")
+        return ("name", "scopes", "toolsets", "connections", "kinds", "asks", rate, "last_day")
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str, ...]:
         return () if obj is None else ("name", *self.readonly_fields)
@@ -158,6 +92,7 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
             connections=form.cleaned_data["connections"],
             may_write=may_write,
             may_destroy=may_destroy,
+            asks=form.cleaned_data["asks"],
             rate=None if None in rate else rate,
             expires_at=None if day is None else after(day),
             owner=request.user,
@@ -171,23 +106,53 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
         """`governance` has done that."""
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
-        """The one page that shows the key: no redirect, no message, nothing that is stored on the way."""
+        return self._shown_once(request, obj, cast(_Created, obj).secret, _("Key created"))
+
+    @sensitive_variables("secret")
+    def _shown_once(self, request: HttpRequest, key: ApiKey, secret: str, title: str) -> HttpResponse:
+        """The one page that shows a key: no redirect, no message, nothing that is stored on the way."""
         context = {
             **self.admin_site.each_context(request),
-            "title": "Key created",
+            "title": title,
             "opts": self.opts,
-            "key": obj,
-            "secret": cast(_Created, obj).secret,
-            "kinds": self.shown_kinds(obj),
+            "key": key,
+            "secret": secret,
+            "previous": self.previous(key),
+            "sentences": key_words.may(key),
             "list_address": links.address("apikey", "changelist"),
         }
         return TemplateResponse(request, "admin/tools_app/apikey/created.html", context)
+
+    # ------------------------------------------------------------------------------------------------ rotating
+
+    @method_decorator(require_POST)
+    @sensitive_variables("secret")
+    def rotate_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Give a key another secret. The form names the one that it is to replace: sent again, it changes nothing."""
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        key = get_object_or_404(ApiKey, pk=pk)
+        hours = request.POST.get("grace", "")
+        if hours not in map(str, GRACES):
+            return HttpResponseBadRequest("grace must be one of the times that the form offers")
+        if request.POST.get("prefix") != key.prefix:
+            self.message_user(request, _("%(name)s was rotated already.") % {"name": key.name}, messages.INFO)
+            return HttpResponseRedirect(links.address("apikey", "change", pk))
+        with FailuresTold(request):
+            secret = governance.rotate_key(key, grace=timedelta(hours=int(hours)), actor=actor(request))
+            return self._shown_once(request, key, secret, _("Key rotated"))
+        return HttpResponseRedirect(links.address("apikey", "change", pk))
 
     # ------------------------------------------------------------------------------------------------ revoking
 
     def get_urls(self) -> list[URLPattern]:
         revoke = self.admin_site.admin_view(self.revoke_view)
-        return [path("<int:pk>/revoke/", revoke, name="tools_app_apikey_revoke"), *super().get_urls()]
+        rotate = self.admin_site.admin_view(self.rotate_view)
+        own = [
+            path("<int:pk>/revoke/", revoke, name="tools_app_apikey_revoke"),
+            path("<int:pk>/rotate/", rotate, name="tools_app_apikey_rotate"),
+        ]
+        return [*own, *super().get_urls()]
 
     @method_decorator(require_POST)
     def revoke_view(self, request: HttpRequest, pk: int) -> HttpResponse:
@@ -196,27 +161,28 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
         key = get_object_or_404(ApiKey, pk=pk)
         with FailuresTold(request):
             if governance.revoke_key(key, actor=actor(request)):
-                said = f"{key.name} is revoked; the next request with it is refused."
-                self.message_user(request, said, messages.SUCCESS)
+                said = _("%(name)s is revoked; the next request with it is refused.")
+                self.message_user(request, said % {"name": key.name}, messages.SUCCESS)
             else:
-                self.message_user(request, f"{key.name} was revoked already.", messages.INFO)
+                self.message_user(request, _("%(name)s was revoked already.") % {"name": key.name}, messages.INFO)
         return HttpResponseRedirect(links.address("apikey", "change", pk))
 
-    @admin.action(description="Revoke", permissions=["change"])
+    @admin.action(description=gettext_lazy("Revoke"), permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:
         """Asks first: a revoked key cannot be brought back."""
         keys = list(queryset.filter(revoked_at=None))
         if not keys:
-            self.message_user(request, "These keys are revoked already.", messages.INFO)
+            self.message_user(request, _("These keys are revoked already."), messages.INFO)
             return None
         if "confirmed" in request.POST:
             with FailuresTold(request):
                 ended = [key.name for key in keys if governance.revoke_key(key, actor=actor(request))]
-                self.message_user(request, f"Revoked: {', '.join(ended) or 'none'}.", messages.SUCCESS)
+                said = _("Revoked: %(names)s.") % {"names": ", ".join(ended) or _("none")}
+                self.message_user(request, said, messages.SUCCESS)
             return None
         context = {
             **self.admin_site.each_context(request),
-            "title": "Revoke keys",
+            "title": _("Revoke keys"),
             "opts": self.opts,
             "keys": keys,
             "list_address": links.address("apikey", "changelist"),
@@ -232,9 +198,19 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
         if isinstance(key, ApiKey):
             caller = f"key:{key.pk}"
             may_see_calls = request.user.has_perm("tools_app.view_call")
+            now = timezone.now()
+            may_change = self.has_change_permission(request)
             context.update(
                 key=key,
-                may_revoke=key.revoked_at is None and self.has_change_permission(request),
+                sentences=key_words.may(key),
+                attention=key_words.attention(key, now),
+                months=key_words.usage(key, now) if may_see_calls else None,
+                agents=Agent.objects.connected().filter(caller_id=caller)[:MOST_SHOWN]
+                if request.user.has_perm("tools_app.view_agent")
+                else (),
+                graces=[(hours, grace_words(hours)) for hours in GRACES],
+                may_rotate=may_change and key.usable(now),
+                may_revoke=may_change and key.revoked_at is None,
                 calls=Call.objects.filter(caller_id=caller).defer("arguments", "result")[:MOST_SHOWN]
                 if may_see_calls
                 else None,
@@ -242,57 +218,88 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
             )
         return super().render_change_form(request, context, *args, **kwargs)
 
-    @admin.display(description="Starts with", ordering="prefix")
-    def shown_prefix(self, key: ApiKey) -> str:
-        return f"thub_{key.prefix}_…"
+    @admin.display(description=gettext_lazy("Starts with"), ordering="prefix")
+    def shown_prefix(self, key: ApiKey) -> SafeString:
+        return format_html('<span class="hub-whole">{}</span>{}', f"thub_{key.prefix}_…", links.sub(self.previous(key)))
 
-    @admin.display(description="Scopes")
+    def previous(self, key: ApiKey) -> str:
+        """The key before the last rotation, as long as it works too."""
+        if key.previous_until is None or not key.previous_works(timezone.now()):
+            return ""
+        said = {"prefix": key.previous_prefix, "time": links.stamp(key.previous_until)[:16]}
+        return _("thub_%(prefix)s_… until %(time)s") % said
+
+    @admin.display(description=gettext_lazy("Scopes"))
     def shown_scopes(self, key: ApiKey) -> SafeString:
         return format_html_join(" ", '<span class="hub-tag">{}</span>', ((scope,) for scope in key.scopes))
 
-    @admin.display(description="Toolsets")
+    @admin.display(description=gettext_lazy("Toolsets"))
     def shown_toolsets(self, key: ApiKey) -> SafeString:
         named = [(links.address("toolset", "change", toolset.pk), toolset.name) for toolset in key.toolsets.all()]
         if not named:
-            return format_html("{}", "none: every tool there is")
+            return format_html("{}", _("none: every tool there is"))
         return format_html_join(" ", '<a class="hub-tag" href="{}">{}</a>', named)
 
-    @admin.display(description="Connections")
+    @admin.display(description=gettext_lazy("Connections"))
     def shown_connections(self, key: ApiKey) -> SafeString:
         named = [(ENVIRONMENT,)] if key.uses_environment else []
         shown = format_html_join(" ", '<span class="hub-tag">{}</span>', named)
         mine = [(links.address("connection", "change", one.pk), one.name) for one in key.connections.all()]
         bound = format_html_join(" ", '<a class="hub-tag" href="{}">{}</a>', mine)
-        return format_html("{} {}", shown, bound) if named or mine else format_html("{}", "none")
+        return format_html("{} {}", shown, bound) if named or mine else format_html("{}", _("none"))
 
-    @admin.display(description="Kinds of tools")
+    @admin.display(description=gettext_lazy("Kinds of tools"))
     def shown_kinds(self, key: ApiKey) -> str:
         may = (key.may_write, key.may_destroy)
-        return next(words for words, *kinds in KINDS.values() if tuple(kinds) == may)
+        return next(str(words) for words, *kinds in KINDS.values() if tuple(kinds) == may)
 
-    @admin.display(description="Rate limit")
+    @admin.display(description=gettext_lazy("Rate limit"))
     def shown_rate(self, key: ApiKey) -> str:
-        return f"{key.rate.most:,} requests in {key.rate.seconds:,g} s" if key.rate else "what the settings say"
+        if key.rate is None:
+            return _("what the settings say")
+        said = {"most": f"{key.rate.most:,}", "seconds": f"{key.rate.seconds:,g}"}
+        return _("%(most)s requests in %(seconds)s s") % said
 
-    @admin.display(description="State", ordering=F("revoked_at").asc(nulls_first=True))
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
+        return cast(KeyQuerySet, super().get_queryset(request)).with_stops()
+
+    @admin.display(description=gettext_lazy("State"), ordering=F("revoked_at").asc(nulls_first=True))
     def state(self, key: ApiKey) -> SafeString:
         if key.revoked_at is not None:
-            return links.mark("quiet", f"revoked {links.ago(key.revoked_at)}")
-        state = key.state(timezone.now())
-        return links.mark("good" if state == "works" else "warn", state)
+            return links.mark("quiet", _("revoked %(time)s") % {"time": links.ago(key.revoked_at)})
+        now = timezone.now()
+        if not key.usable(now):
+            return links.mark("warn", _("expired"))
+        if key.stopped:
+            return links.mark("bad", _("stopped"))
+        heeded = key_words.attention(key, now)
+        return format_html("{}{}", links.mark("warn" if heeded else "good", _("works")), links.sub("; ".join(heeded)))
 
-    @admin.display(description="Last used", ordering=F("last_used_at").desc(nulls_last=True))
+    @admin.display(description=gettext_lazy("Last used"), ordering=F("last_used_at").desc(nulls_last=True))
     def last_used(self, key: ApiKey) -> SafeString | str:
-        return links.when(key.last_used_at) if key.last_used_at else "never"
+        return links.when(key.last_used_at) if key.last_used_at else _("never")
 
-    @admin.display(description="Expires", ordering=F("expires_at").asc(nulls_last=True))
+    @admin.display(description=gettext_lazy("Expires"), ordering=F("expires_at").asc(nulls_last=True))
     def expires(self, key: ApiKey) -> SafeString | str:
-        return links.when(key.expires_at) if key.expires_at else "never"
+        return links.when(key.expires_at) if key.expires_at else _("never")
 
-    @admin.display(description="Created")
+    @admin.display(description=gettext_lazy("Created"))
     def created(self, key: ApiKey) -> str:
         return links.in_full(key.created_at)
 
-    @admin.display(description="Revoked")
+    @admin.display(description=gettext_lazy("Rotated"))
+    def rotated(self, key: ApiKey) -> str:
+        return links.in_full(key.rotated_at)
+
+    @admin.display(description=gettext_lazy("Revoked"))
     def revoked(self, key: ApiKey) -> str:
         return links.in_full(key.revoked_at)
+
+
+def grace_words(hours: int) -> str:
+    """How long the secret before goes on working."""
+    if not hours:
+        return _("not at all: it is refused at once")
+    if hours < 24:
+        return ngettext("for %(number)s hour", "for %(number)s hours", hours) % {"number": hours}
+    return ngettext("for %(number)s day", "for %(number)s days", hours // 24) % {"number": hours // 24}

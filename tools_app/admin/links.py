@@ -12,9 +12,10 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
+from django.utils.translation import gettext as _
 
 from tools_app.errors import ToolNotFoundError
-from tools_app.models import Call
+from tools_app.models import Call, Process
 
 NOTHING: Final = "–"
 EMPTY: Final = SafeString("")  # a literal, so there is nothing to escape
@@ -52,11 +53,26 @@ def to_group(fingerprint: str, text: str) -> SafeString:
     return format_html('<a class="hub-link" href="{}">{}</a>', address("errorgroup", "change", fingerprint), text)
 
 
+def to_calls_of(caller_id: str, name: str, kind: str) -> SafeString:
+    """A caller, with the list of its calls behind it."""
+    shown = '<span class="hub-whole"><a class="hub-link" href="{}">{}</a> <span class="hub-quiet">{}</span></span>'
+    return format_html(shown, address("call", "changelist", caller=caller_id), name or caller_id or NOTHING, kind)
+
+
+def to_process(process: Process) -> SafeString:
+    return format_html('<a class="hub-link" href="{}">{}</a>', address("process", "change", process.pk), process)
+
+
 def to_subject(subject: str) -> SafeString:
     """What an audit entry is about: a tool by its bare name, anything else with its kind in front."""
     kind, _, name = subject.partition(":")
     if kind == "error" and name:
         return to_group(name, f"error:{name[:8]}…")
+    if kind == "call" and name:
+        return to_call(name, f"call:{name[:8]}…")
+    if kind == "approval" and name:
+        shown = '<a class="hub-link" href="{}">approval:{}…</a>'
+        return format_html(shown, address("approval", "change", name), name[:8])
     return format_html("{}", subject) if ":" in subject else to_tool(subject)
 
 
@@ -104,9 +120,9 @@ def in_full(moment: datetime | None) -> str:
 def ago(moment: datetime) -> str:
     now = timezone.now()
     if moment > now:
-        return f"in {timesince(now, moment, depth=1)}"
+        return _("in %(time)s") % {"time": timesince(now, moment, depth=1)}
     seconds = (now - moment).total_seconds()
-    return "just now" if seconds < 60 else f"{timesince(moment, now, depth=1)} ago"
+    return _("just now") if seconds < 60 else _("%(time)s ago") % {"time": timesince(moment, now, depth=1)}
 
 
 def preformatted(text: str) -> SafeString:

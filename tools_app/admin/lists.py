@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from django.contrib.admin.filters import SimpleListFilter
 from django.contrib.admin.options import ShowFacets
@@ -13,8 +13,12 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
+from django.utils.translation import gettext_lazy
 
 from tools_app.admin import theme
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 Record = TypeVar("Record", bound=Model)
 
@@ -55,22 +59,26 @@ class ListAdmin(theme.ModelAdmin[Record]):
     show_full_result_count = False
     show_facets = ShowFacets.NEVER
 
-    nothing_yet: tuple[str, ...] = ()
+    nothing_yet: tuple[StrOrPromise, ...] = ()
     """What an empty list says instead of “no results”."""
 
-    unfiltered = "everything"
+    unfiltered: StrOrPromise = gettext_lazy("everything")
     """What the list shows when no filter is chosen."""
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[RecordList]:
         return RecordList
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        if any("\x00" in value for _, values in request.GET.lists() for value in values):
-            # PostgreSQL takes no such text, not even to look for it.
+        if asks_for_nul(request):
             return HttpResponseRedirect(request.path)
         # Not “Select call to view”: the list is what people come for.
         title = capfirst(str(self.opts.verbose_name_plural))
         return super().changelist_view(request, {"title": title, **(extra_context or {})})
+
+
+def asks_for_nul(request: HttpRequest) -> bool:
+    """PostgreSQL takes no such text, not even to look for it."""
+    return any("\x00" in value for _, values in request.GET.lists() for value in values)
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # it takes none when it runs

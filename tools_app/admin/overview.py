@@ -1,27 +1,47 @@
-"""The first page: how the hub does, in a few figures that all lead to the list behind them."""
+"""The first page: whether everything is all right, and figures that all lead to the list behind them."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from django.db.models import F
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from tools_app import catalog, conf, insights
-from tools_app.admin import audit, links, states
+from tools_app.admin import approvals, attention, audit, charts, links, states
+from tools_app.admin.attention import Reason
 from tools_app.admin.states import State
+from tools_app.catalog import Snapshot
 from tools_app.errors import StorageBusyError
-from tools_app.insights import Hour
-from tools_app.models import AuditEntry, Call, ErrorLog
+from tools_app.insights import Bucket, Figures, Period
+from tools_app.models import Agent, AuditEntry, Call, Connection, ErrorGroup, ErrorLog
 
 MOST_SHOWN: Final = 6
-CHART_HEIGHT: Final = 72
+MOST_CONNECTIONS: Final = 20
+FIRST: Final = "24h"
+SPANS: Final = {
+    "1h": gettext_lazy("1 hour"),
+    "24h": gettext_lazy("24 hours"),
+    "7d": gettext_lazy("7 days"),
+    "30d": gettext_lazy("30 days"),
+}
+TOOLS: Final = {
+    State.ON: gettext_lazy("Tools on"),
+    State.OFF: gettext_lazy("Tools off"),
+    State.UNAVAILABLE: gettext_lazy("Tools unavailable"),
+    State.GONE: gettext_lazy("Tools gone"),
+}
+
+May = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,49 +53,205 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    """One hour of the chart: where its two parts stand, and what it says in words."""
+class ToolRow:
+    """A tool with what became of its calls."""
 
-    x: int
-    calls_y: int
-    calls_height: int
-    errors_y: int
-    errors_height: int
-    words: str
+    name: str
+    address: str
+    calls: str
+    calls_address: str
+    errors: str
+    errors_address: str
+    rate: str
+    half: str
+    most: str
 
 
 def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
     """What the first page shows to this user: nothing that the user could not see elsewhere."""
-    may = request.user.has_perm
-    given["title"] = "Overview"
-    sees_tools, sees_calls = may("tools_app.view_toolrecord"), may("tools_app.view_call")
-    sees_errors, sees_changes = may("tools_app.view_errorlog"), may("tools_app.view_auditentry")
-    hours = insights.by_hour(*insights.last_day(timezone.now())) if sees_calls or sees_errors else []
-    calls, errors = sum(hour.calls for hour in hours), sum(hour.errors for hour in hours)
-    figures = _tool_figures() if sees_tools else []
-    if sees_calls:
-        figures.append(Figure("Calls 24 h", f"{calls:,}", links.address("call", "changelist", since="24h")))
-    if sees_errors:
-        address = links.errors_since("24h", calls=sees_calls)
-        figures.append(Figure("Errors 24 h", f"{errors:,}", address, "bad" if errors else ""))
-    if may("tools_app.view_errorgroup"):
-        number = insights.open_error_groups()
-        address = links.address("errorgroup", "changelist")
-        figures.append(Figure("Open error groups", f"{number:,}", address, "bad" if number else ""))
-    newest = list(Call.objects.defer("arguments", "result")[:MOST_SHOWN]) if sees_calls else None
+
+    def may(what: str) -> bool:
+        return request.user.has_perm(f"tools_app.view_{what}")
+
+    now = timezone.now()
+    chosen = insights.period(_asked(request), now)
+    unwell = _connections() if may("connection") else None
+    reasons = list(attention.journal())
+    if unwell is not None:
+        reasons += attention.connections([one for one in unwell if one.healthy is False])
+    figures = []
+    if may("toolrecord") and (snapshot := _snapshot()) is not None:
+        figures += _of_tools(snapshot)
+        reasons += attention.tools(snapshot)
+    if may("stop"):
+        reasons += attention.stops()
+    if request.user.has_perm("tools_app.change_approval"):
+        waiting = approvals.waiting(request)
+        figures.append(_of_approvals(waiting))
+        reasons += attention.approvals(waiting)
+    given["title"] = _("Overview")
+    given.update(_of_calls(chosen, may, figures, reasons))
+    if may("errorgroup"):
+        figures.append(_of_errors())
+        reasons += attention.errors(chosen)
+    if may("apikey"):
+        reasons += attention.keys(now)
+    given.update(_lists(may, figures))
+    reasons.sort(key=lambda reason: reason.tone != "bad")
     given.update(
+        spans=[(f"?since={key}", words, key == chosen.key) for key, words in SPANS.items()],
         figures=figures,
-        bars=_bars(hours, with_errors=sees_errors) if sees_calls and calls else [],
-        chart_words=_chart_words(hours, with_errors=sees_errors) if sees_calls else "",
-        newest_calls=newest,
-        newest_errors=ErrorLog.objects.defer("detail")[:MOST_SHOWN] if sees_errors else None,
-        newest_changes=audit.rows(AuditEntry.objects.all()[:MOST_SHOWN]) if sees_changes else None,
-        is_new=newest == [],
-        may_add_key=may("tools_app.add_apikey"),
+        reasons=reasons,
+        all_right=attention.in_a_sentence(reasons) if figures else "",
+        tone=reasons[0].tone if reasons else "good",
+        connections=unwell,
+        may_add_key=request.user.has_perm("tools_app.add_apikey"),
     )
     if given["is_new"]:
         given.update(_first_steps())
     return given
+
+
+def _asked(request: HttpRequest) -> str:
+    asked = request.GET.get("since", "")
+    return asked if asked in SPANS else FIRST
+
+
+def _snapshot() -> Snapshot | None:
+    try:
+        return catalog.current()
+    except StorageBusyError:
+        return None
+
+
+# ---- figures
+
+
+def _of_tools(snapshot: Snapshot) -> list[Figure]:
+    unused = sum(1 for entry in snapshot.all if entry.enabled and entry.refusal and entry.refusal.unused)
+    found = []
+    for state, count in states.counts(snapshot).items():
+        if state is State.GONE and not count:
+            continue
+        loud = state is State.UNAVAILABLE and count > unused
+        address = links.address("toolrecord", "changelist", state=state)
+        found.append(Figure(str(TOOLS[state]), f"{count:,}", address, "warn" if loud else ""))
+    return found
+
+
+def _of_calls(chosen: Period, may: May, figures: list[Figure], reasons: list[Reason]) -> dict[str, Any]:
+    """What became of the calls: figures for all of them, a chart of when it was, and the tools that stand out."""
+    sees_calls, sees_errors = may("call"), may("errorlog")
+    if not sees_calls and not sees_errors:
+        return {}
+    buckets = insights.over(chosen)
+    together = insights.together(buckets)
+    everything = links.address("call", "changelist", since=chosen.key)
+    failed = links.errors_since(chosen.key, calls=sees_calls)
+    bad = "bad" if together.errors else ""
+    if sees_calls:
+        figures.append(Figure(_("Calls"), f"{together.calls:,}", everything))
+    if sees_errors:
+        figures.append(Figure(_("Errors"), f"{together.errors:,}", failed, bad))
+    if not sees_calls:
+        return {}
+    reasons += attention.calls(together, chosen) if sees_errors else ()
+    if together.calls:
+        if sees_errors:
+            figures.append(Figure(_("Error rate"), _share(together), failed, bad))
+        for title, share in ((_("Median (p50)"), 0.5), (_("p95"), 0.95)):
+            figures.append(Figure(title, charts.in_short(insights.percentile([together], share)), everything))
+    by_name = insights.tools(chosen) if together.calls else {}
+    return {
+        "calls_chart": charts.calls(buckets, address=_list_of, errors=sees_errors),
+        "durations_chart": charts.durations(buckets, address=_list_of),
+        "failing_tools": _rows(_most_failing(by_name), chosen, may) if sees_errors else [],
+        "slowest_tools": _rows(_slowest(by_name), chosen, may),
+        "had_calls": bool(together.calls),
+    }
+
+
+def _of_errors() -> Figure:
+    number = insights.open_error_groups()
+    address = links.address("errorgroup", "changelist")
+    return Figure(_("Open error groups"), f"{number:,}", address, "bad" if number else "")
+
+
+def _of_approvals(waiting: int) -> Figure:
+    address = links.address("approval", "changelist")
+    return Figure(_("Waiting approvals"), f"{waiting:,}", address, "warn" if waiting else "")
+
+
+def _list_of(bucket: Bucket) -> str:
+    span = {"from": bucket.start.isoformat(), "until": bucket.end.isoformat()}
+    return links.address("call", "changelist", **span)
+
+
+def _share(figures: Figures) -> str:
+    rate = figures.error_rate
+    return f"{rate:.1%}" if rate >= 0.001 or not rate else "<0.1%"
+
+
+def _most_failing(tools: Mapping[str, Figures]) -> list[tuple[str, Figures]]:
+    failing = [(name, figures) for name, figures in tools.items() if figures.errors]
+    return sorted(failing, key=lambda pair: (-pair[1].errors, pair[0]))[:MOST_SHOWN]
+
+
+def _slowest(tools: Mapping[str, Figures]) -> list[tuple[str, Figures]]:
+    timed = [(insights.percentile([figures], 0.95), name, figures) for name, figures in tools.items()]
+    known = [(slow, name, figures) for slow, name, figures in timed if slow is not None]
+    known.sort(key=lambda three: (-three[0], -three[2].calls, three[1]))
+    return [(name, figures) for _slow, name, figures in known[:MOST_SHOWN]]
+
+
+def _rows(tools: Sequence[tuple[str, Figures]], chosen: Period, may: May) -> list[ToolRow]:
+    return [
+        ToolRow(
+            name=name,
+            address=links.address("toolrecord", "named", name=name) if may("toolrecord") and ":" not in name else "",
+            calls=f"{figures.calls:,}",
+            calls_address=links.address("call", "changelist", tool=name, since=chosen.key),
+            errors=f"{figures.errors:,}" if may("errorlog") else "",
+            errors_address=links.errors_since(chosen.key, calls=True, tool=name),
+            rate=_share(figures),
+            half=charts.in_short(insights.percentile([figures], 0.5)),
+            most=charts.in_short(insights.percentile([figures], 0.95)),
+        )
+        for name, figures in tools
+    ]
+
+
+# ---- lists
+
+
+def _lists(may: May, figures: list[Figure]) -> dict[str, Any]:
+    """The newest of everything; each None where it is not for this user."""
+    calls = list(Call.objects.defer("arguments", "result")[:MOST_SHOWN]) if may("call") else None
+    groups = list(ErrorGroup.objects.filter(resolved_at=None)[:MOST_SHOWN]) if may("errorgroup") else None
+    only_errors = may("errorlog") and not may("errorgroup")
+    agents = None
+    if may("agent"):
+        connected = Agent.objects.connected()
+        agents = list(connected[:MOST_SHOWN])
+        number = len(agents) if len(agents) < MOST_SHOWN else connected.count()
+        figures.append(Figure(_("Agents connected"), f"{number:,}", links.address("agent", "changelist")))
+    return {
+        "newest_calls": calls,
+        "open_groups": groups,
+        "newest_errors": ErrorLog.objects.defer("detail")[:MOST_SHOWN] if only_errors else None,
+        "agents": agents,
+        "newest_changes": audit.rows(AuditEntry.objects.all()[:MOST_SHOWN]) if may("auditentry") else None,
+        "is_new": calls == [],
+    }
+
+
+def _connections() -> list[Connection]:
+    """Those that are on, what is wrong first."""
+    rows = Connection.objects.filter(enabled=True).defer("sealed")
+    return list(rows.order_by(F("healthy").asc(nulls_last=True), "name")[:MOST_CONNECTIONS])
+
+
+# ---- the first steps
 
 
 def _first_steps() -> dict[str, str]:
@@ -89,52 +265,3 @@ def _first_steps() -> dict[str, str]:
         "connect_agent": shlex.join([*command, "connect", "claude-code"]),
         "first_call": shlex.join([*command, "calltool", "calculate", arguments]),
     }
-
-
-def _tool_figures() -> list[Figure]:
-    try:
-        counts = states.counts(catalog.current())
-    except StorageBusyError:
-        return []
-    loud = {State.UNAVAILABLE: "warn"}
-    return [
-        Figure(
-            f"Tools {state}",
-            f"{count:,}",
-            links.address("toolrecord", "changelist", state=state),
-            loud.get(state, "") if count else "",
-        )
-        for state, count in counts.items()
-        if count or state is not State.GONE
-    ]
-
-
-def _bars(hours: Sequence[Hour], *, with_errors: bool) -> list[Bar]:
-    tallest = max(1, *(hour.calls for hour in hours))
-    bars = []
-    for number, hour in enumerate(hours):
-        calls_height = _height(hour.calls, tallest)
-        errors_height = _height(hour.errors, tallest) if with_errors else 0
-        words = f"from {timezone.localtime(hour.start):%H:%M}: {hour.calls:,} calls"
-        bars.append(
-            Bar(
-                x=number * 10,
-                calls_y=CHART_HEIGHT - calls_height,
-                calls_height=calls_height,
-                errors_y=CHART_HEIGHT - errors_height,
-                errors_height=errors_height,
-                words=f"{words}, {hour.errors:,} errors" if with_errors else words,
-            )
-        )
-    return bars
-
-
-def _height(number: int, tallest: int) -> int:
-    # Whatever there is, is seen.
-    return max(2, round(CHART_HEIGHT * number / tallest)) if number else 0
-
-
-def _chart_words(hours: Sequence[Hour], *, with_errors: bool) -> str:
-    busiest = max(hour.calls for hour in hours)
-    said = f"{sum(hour.calls for hour in hours):,} calls in the last 24 hours, at most {busiest:,} an hour"
-    return f"{said}; {sum(hour.errors for hour in hours):,} errors" if with_errors else said

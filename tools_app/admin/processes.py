@@ -3,31 +3,56 @@
 from __future__ import annotations
 
 from django.contrib import admin
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from tools_app.admin import links
 from tools_app.admin.journal import JournalAdmin
 from tools_app.models import Process
 
+MOST_SHOWN = 50
+
 
 @admin.register(Process)
 class ProcessAdmin(JournalAdmin[Process]):
-    list_display = ("kind", "host", "pid", "since", "lease")
-    nothing_yet = ("No process is at work", "Servers, agents’ connections and long commands stand here while they run.")
-    fields = ("id", "kind", "host", "pid", "since", "lease", "until")
-    readonly_fields = ("since", "lease", "until")
+    list_display = ("kind", "host", "pid", "since", "lease", "number_of_agents")
+    nothing_yet = (
+        gettext_lazy("No process is at work"),
+        gettext_lazy("Servers, agents’ connections and long commands stand here while they run."),
+    )
+    fields = ("id", "kind", "host", "pid", "since", "lease", "until", "shown_agents")
+    readonly_fields = ("since", "lease", "until", "shown_agents")
 
-    @admin.display(description="Since")
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Process]:
+        return super().get_queryset(request).annotate(agent_count=Count("agents"))
+
+    @admin.display(description=gettext_lazy("Since"))
     def since(self, process: Process) -> SafeString:
         return links.when(process.started_at)
 
-    @admin.display(description="Lease")
+    @admin.display(description=gettext_lazy("Lease"))
     def lease(self, process: Process) -> SafeString:
         if process.lease_until >= timezone.now():
-            return links.mark("good", "alive")
-        return links.mark("warn", f"silent since {links.stamp(process.lease_until)}")
+            return links.mark("good", _("alive"))
+        return links.mark("warn", _("silent since %(time)s") % {"time": links.stamp(process.lease_until)})
 
-    @admin.display(description="Lease until")
+    @admin.display(description=gettext_lazy("Lease until"))
     def until(self, process: Process) -> str:
         return links.in_full(process.lease_until)
+
+    @admin.display(description=gettext_lazy("Agents"))
+    def number_of_agents(self, process: Process) -> int:
+        return int(getattr(process, "agent_count", 0))
+
+    @admin.display(description=gettext_lazy("Agents"))
+    def shown_agents(self, process: Process) -> SafeString:
+        agents = process.agents.all()[:MOST_SHOWN]
+        named = [(links.address("agent", "change", agent.pk), str(agent)) for agent in agents]
+        if not named:
+            return format_html("{}", _("none"))
+        return format_html_join(" ", '<a class="hub-tag" href="{}">{}</a>', named)

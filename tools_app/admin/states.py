@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import Final
 
 from django.db.models import Count, Q, QuerySet
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 
 from tools_app.catalog import Snapshot
 from tools_app.models import ToolRecord
@@ -19,6 +21,28 @@ class State(StrEnum):
     GONE = "gone"
 
 
+class Effect(StrEnum):
+    """What a tool says that it does to the world."""
+
+    READS = "reads"
+    WRITES = "writes"
+    DESTROYS = "destroys"
+
+
+# What a tool says in its definition; one that says nothing may destroy.
+DESTRUCTIVE: Final = "definition__body__annotations__destructiveHint"
+
+WORDS: Final = {
+    State.ON: _lazy("on"),
+    State.OFF: _lazy("off"),
+    State.UNAVAILABLE: _lazy("unavailable"),
+    State.GONE: _lazy("gone"),
+}
+EFFECTS: Final = {
+    Effect.READS: _lazy("reads"),
+    Effect.WRITES: _lazy("writes"),
+    Effect.DESTROYS: _lazy("destroys"),
+}
 TONES: Final = {State.ON: "good", State.OFF: "quiet", State.UNAVAILABLE: "warn", State.GONE: "quiet"}
 
 
@@ -31,6 +55,10 @@ class Condition:
     next_step: str = ""
 
     @property
+    def words(self) -> str:
+        return str(WORDS[self.state])
+
+    @property
     def tone(self) -> str:
         """How it is coloured; the word is always there too."""
         return TONES[self.state]
@@ -38,15 +66,30 @@ class Condition:
 
 def condition(record: ToolRecord, snapshot: Snapshot) -> Condition:
     if record.retired_at is not None:
-        return Condition(State.GONE, next_step="No source has this tool any more. Its history stays.")
+        return Condition(State.GONE, next_step=_("No source has this tool any more. Its history stays."))
     if not record.enabled:
-        return Condition(State.OFF, next_step="Every call is refused.")
+        return Condition(State.OFF, next_step=_("Every call is refused."))
     entry = snapshot.find(record.name)
     if entry is None:
-        return Condition(State.UNAVAILABLE, "not in the catalog yet", "Run `toolhub synctools`.")
+        return Condition(State.UNAVAILABLE, _("not in the catalog yet"), _("Run `toolhub synctools`."))
     if entry.refusal is not None:
         return Condition(State.UNAVAILABLE, entry.refusal.reason, entry.refusal.next_step)
     return Condition(State.ON)
+
+
+def effect(*, read_only: bool, destructive: bool | None) -> Effect:
+    if read_only:
+        return Effect.READS
+    return Effect.WRITES if destructive is False else Effect.DESTROYS
+
+
+def having(records: QuerySet[ToolRecord], effect: Effect) -> QuerySet[ToolRecord]:
+    """The records of tools that say so."""
+    if effect is Effect.READS:
+        return records.filter(read_only=True)
+    writing = records.filter(read_only=False)
+    adding = writing.filter(definition__body__annotations__destructiveHint=False)
+    return adding if effect is Effect.WRITES else writing.exclude(pk__in=adding.values("pk"))
 
 
 def unavailable(snapshot: Snapshot) -> list[str]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
     from django.contrib.admin.views.main import ChangeList
     from django.contrib.auth.forms import AdminPasswordChangeForm, AdminUserCreationForm, UserChangeForm
+    from django.forms import CheckboxInput as Switch
     from django.forms import CheckboxSelectMultiple, DateInput, PasswordInput, RadioSelect, Select, TextInput
 else:
     import unfold.admin
@@ -22,6 +23,7 @@ else:
     from unfold.widgets import UnfoldAdminRadioSelectWidget as RadioSelect
     from unfold.widgets import UnfoldAdminSelectWidget as Select
     from unfold.widgets import UnfoldAdminTextInputWidget as TextInput
+    from unfold.widgets import UnfoldBooleanSwitchWidget as Switch
 
     class ModelAdmin(unfold.admin.ModelAdmin):
         def __class_getitem__(cls, model: Any) -> type[ModelAdmin]:
@@ -47,6 +49,7 @@ __all__ = [
     "PasswordInput",
     "RadioSelect",
     "Select",
+    "Switch",
     "TextInput",
     "UserChangeForm",
 ]

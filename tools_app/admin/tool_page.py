@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 
-from tools_app import catalog, insights
-from tools_app.admin import audit, definitions, links, parameters, states
-from tools_app.catalog import Policy
-from tools_app.models import AuditEntry, Call, ErrorLog, ToolRecord
-from tools_app.models.figures import DURATIONS
+from tools_app import catalog, insights, listed, schema_table
+from tools_app.admin import audit, definitions, dependencies, links, states, tool_figures, tool_reach
+from tools_app.answers.budget import size_of, tokens_of
+from tools_app.catalog import Entry, Policy
+from tools_app.insights import Figures
+from tools_app.models import AuditEntry, Call, Connection, ErrorGroup, ErrorLog, ToolCheck, ToolRecord, ToolTag
 from tools_app.tool import Tool
 
 MOST_SHOWN: Final = 10
+SPAN: Final = "span"
 
 ORIGINS: Final = {
-    "operator": "set here",
-    "tool": "set by the tool’s author",
-    "pack": "set by the tool’s pack",
-    "settings": "the hub’s setting",
+    "operator": _lazy("set here"),
+    "tool": _lazy("set by the tool’s author"),
+    "pack": _lazy("set by the tool’s pack"),
+    "settings": _lazy("the hub’s setting"),
 }
 
 
@@ -34,59 +37,130 @@ def of(record: ToolRecord, request: HttpRequest) -> dict[str, Any]:
     body = _body(record, tool)
     policy = catalog.effective_policy(record, tool)
     may = request.user.has_perm
+    check = ToolCheck.objects.filter(tool=record).first()
     name = record.name
     changes = AuditEntry.objects.filter(subject=name)[:MOST_SHOWN]
     return {
         "condition": states.condition(record, snapshot),
         # One at an address of somebody else would tell them who looks at this page.
         "tool_icon": tool.picture.src if tool is not None and tool.picture is not None and tool.picture.inline else "",
+        "tool_check": check,
+        "tool_check_is_old": check is not None and tool is not None and check.definition_hash != tool.fingerprint,
+        "tool_findings": record.definition.findings if record.definition is not None else [],
         "tool_facts": _facts(record, body, tool),
-        "tool_tags": record.tags.all(),
+        "tool_tags": _tags(record),
+        "tool_connections": _connections(entry, request),
         "timeout_ms": policy.timeout_ms,
         "policy_rows": policy_rows(policy),
-        "tool_description": body.get("description") or record.description,
-        "tool_hints": hints(body.get("annotations")),
-        "input_rows": parameters.rows(body.get("inputSchema")),
-        "input_json": _json(body.get("inputSchema")),
-        "output_rows": parameters.rows(body.get("outputSchema")),
-        "output_json": _json(body.get("outputSchema")),
-        "tool_examples": _examples(body.get("examples")),
+        **_seen(record, entry, body),
+        **_figures(name, request),
         "tool_calls": _newest_calls(name) if may("tools_app.view_call") else None,
         "all_calls": links.address("call", "changelist", tool=name),
+        "tool_groups": _open_groups(name) if may("tools_app.view_errorgroup") else None,
+        "all_groups": links.address("errorgroup", "changelist", tool=name),
         "tool_errors": ErrorLog.objects.filter(tool_name=name)[:5] if may("tools_app.view_errorlog") else None,
         "all_errors": links.address("errorlog", "changelist", tool=name),
-        "day_calls": links.address("call", "changelist", tool=name, since="24h"),
-        "day_errors": links.errors_since("24h", calls=may("tools_app.view_call"), tool=name),
-        "day_durations": _durations(name) if may("tools_app.view_call") else [],
+        "tool_ways": tool_reach.ways_to(entry, snapshot, request) if entry is not None else None,
+        "tool_needs": dependencies.needs(entry, snapshot) if entry is not None else [],
+        "tool_needed_by": dependencies.needed_by(entry, snapshot) if entry is not None else [],
         "tool_versions": definitions.versions(record),
         "tool_changes": audit.rows(changes) if may("tools_app.view_auditentry") else None,
         "all_changes": links.address("auditentry", "changelist", subject=name),
     }
 
 
+def _seen(record: ToolRecord, entry: Entry | None, body: Mapping[str, Any]) -> dict[str, Any]:
+    """What agents are shown. Of a tool that this process does not have, what they were shown last."""
+    wire = listed.as_listed(entry, entry.tool) if entry is not None and entry.tool is not None else None
+    inputs = wire["inputSchema"] if wire is not None else body.get("inputSchema")
+    return {
+        "tool_description": body.get("description") or record.description,
+        "tool_hints": hints(body.get("annotations")),
+        "tool_tokens": tokens_of(size_of(wire)) if wire is not None else None,
+        "wire_json": _json(wire),
+        "input_rows": schema_table.rows(inputs),
+        "input_json": _json(inputs),
+        "output_rows": schema_table.rows(body.get("outputSchema")),
+        "output_json": _json(body.get("outputSchema")),
+        "tool_examples": _examples(body.get("examples")),
+    }
+
+
+def _figures(name: str, request: HttpRequest) -> dict[str, Any]:
+    may = request.user.has_perm
+    calls, errors = may("tools_app.view_call"), may("tools_app.view_errorlog")
+    if not (calls or errors):
+        return {}
+    since, until = insights.last_day(timezone.now())
+    day = insights.by_tool(since, until, [name]).get(name, Figures())
+    asked = request.GET.get(SPAN, "")
+    chosen = asked if asked in tool_figures.SPANS else tool_figures.DAY
+    return {
+        "day": day,
+        "day_calls": links.address("call", "changelist", tool=name, since="24h"),
+        "day_errors": links.errors_since("24h", calls=calls, tool=name),
+        "day_durations": tool_figures.tiles(day) if calls else [],
+        "tool_charts": tool_figures.drawn(name, chosen, errors=errors) if calls else None,
+        "spans": [
+            {"name": span.words, "address": f"?{SPAN}={key}#figures", "selected": key == chosen}
+            for key, span in tool_figures.SPANS.items()
+        ],
+    }
+
+
+def _tags(record: ToolRecord) -> list[dict[str, Any]]:
+    """Those of its author, and those that operators gave it."""
+    rows = ToolTag.objects.filter(tool=record).order_by("tag__name").values_list("tag_id", "tag__name", "declared")
+    return [
+        {
+            "name": name,
+            "address": links.address("toolrecord", "changelist", tags__id__exact=number),
+            "from": "" if declared else _("added by an operator"),
+        }
+        for number, name, declared in rows
+    ]
+
+
+def _connections(entry: Entry | None, request: HttpRequest) -> list[dict[str, str]]:
+    """The accounts at its upstream, for those who may see them."""
+    if entry is None or not request.user.has_perm("tools_app.view_connection"):
+        return []
+    numbers = dict(Connection.objects.filter(pack=entry.pack).values_list("name", "pk")) if entry.accounts else {}
+    writes = entry.hints.writes
+    return [
+        {
+            "name": account.name,
+            "address": links.address("connection", "change", numbers[account.name]) if account.name in numbers else "",
+            "obstacle": account.obstacle(writes=writes),
+        }
+        for account in entry.accounts
+    ]
+
+
+def _open_groups(name: str) -> list[ErrorGroup]:
+    return list(ErrorGroup.objects.filter(tool_name=name, resolved_at=None)[:MOST_SHOWN])
+
+
 def policy_rows(policy: Policy) -> list[tuple[str, str, str]]:
     """What applies to a call now, in words, and who decided it."""
     rate = policy.rate
     words = {
-        "timeout_ms": ("Time limit", f"{policy.timeout_ms:,} ms"),
-        "retries": ("Retries", f"{policy.retries}" if policy.retries else "none"),
-        "retry_delay_ms": ("First wait before a retry", f"{policy.retry_delay_ms:,} ms"),
-        "rate": ("Calls of one caller", f"{rate.most:,} in {rate.seconds:g} s" if rate else "not limited"),
-        "cache_seconds": ("Cached answers", f"for {policy.cache_seconds:,} s" if policy.cache_seconds else "none"),
-        "answer_tokens": ("Answers", f"up to {policy.answer_tokens:,} tokens"),
+        "timeout_ms": (_("Time limit"), f"{policy.timeout_ms:,} ms"),
+        "retries": (_("Retries"), f"{policy.retries}" if policy.retries else _("none")),
+        "retry_delay_ms": (_("First wait before a retry"), f"{policy.retry_delay_ms:,} ms"),
+        "rate": (
+            _("Calls of one caller"),
+            _("%(calls)s in %(seconds)s s") % {"calls": f"{rate.most:,}", "seconds": f"{rate.seconds:g}"}
+            if rate
+            else _("not limited"),
+        ),
+        "cache_seconds": (
+            _("Cached answers"),
+            _("for %(seconds)s s") % {"seconds": f"{policy.cache_seconds:,}"} if policy.cache_seconds else _("none"),
+        ),
+        "answer_tokens": (_("Answers"), _("up to %(tokens)s tokens") % {"tokens": f"{policy.answer_tokens:,}"}),
     }
-    return [(title, text, ORIGINS[policy.origins[part]]) for part, (title, text) in words.items()]
-
-
-def _durations(name: str) -> list[tuple[str, str]]:
-    """How long its calls took in the last day. Estimates, and said to be: only spans are counted."""
-    hours = insights.by_hour(*insights.last_day(timezone.now()), tool=name)
-    found = [("Median 24 h", insights.percentile(hours, 0.5)), ("p95 24 h", insights.percentile(hours, 0.95))]
-    return [(title, _within(bound)) for title, bound in found if bound is not None]
-
-
-def _within(bound: float) -> str:
-    return f"over {DURATIONS[-1]:,} ms" if math.isinf(bound) else f"within {bound:,} ms"
+    return [(title, text, str(ORIGINS[policy.origins[part]])) for part, (title, text) in words.items()]
 
 
 def _body(record: ToolRecord, tool: Tool | None) -> Mapping[str, Any]:
@@ -99,18 +173,17 @@ def _body(record: ToolRecord, tool: Tool | None) -> Mapping[str, Any]:
 
 def _facts(record: ToolRecord, body: Mapping[str, Any], tool: Tool | None) -> list[tuple[str, str]]:
     facts = [
-        ("Pack", record.pack),
-        ("Category", record.category),
-        ("Version", record.version),
-        ("Author", record.author),
-        ("Also called", ", ".join(map(str, body.get("aliases") or ()))),
-        ("Needs", ", ".join(map(str, body.get("dependencies") or ()))),
-        ("Source", record.source),
-        ("Written in", record.place),
-        ("Runs", "" if tool is None else "in a thread" if tool.blocking else "on the event loop"),
-        ("Registered", links.exact(record.registered_at)),
-        ("Last changed", links.exact(record.updated_at)),
-        ("Gone since", links.exact(record.retired_at) if record.retired_at else ""),
+        (_("Pack"), record.pack),
+        (_("Category"), record.category),
+        (_("Version"), record.version),
+        (_("Author"), record.author),
+        (_("Also called"), ", ".join(map(str, body.get("aliases") or ()))),
+        (_("Source"), record.source),
+        (_("Written in"), record.place),
+        (_("Runs"), "" if tool is None else _("in a thread") if tool.blocking else _("on the event loop")),
+        (_("Registered"), links.exact(record.registered_at)),
+        (_("Last changed"), links.exact(record.updated_at)),
+        (_("Gone since"), links.exact(record.retired_at) if record.retired_at else ""),
     ]
     return [(title, text) for title, text in facts if text]
 
@@ -121,20 +194,20 @@ def hints(annotations: object) -> list[tuple[str, str]]:
         return []
     said = []
     if annotations.get("readOnlyHint"):
-        said.append(("good", "Only reads: it changes nothing."))
+        said.append(("good", _("Only reads: it changes nothing.")))
     elif annotations.get("destructiveHint"):
-        said.append(("bad", "Writes, and may delete or overwrite."))
+        said.append(("bad", _("Writes, and may delete or overwrite.")))
     else:
-        said.append(("warn", "Writes, but only adds."))
+        said.append(("warn", _("Writes, but only adds.")))
     if not annotations.get("readOnlyHint"):
         again = annotations.get("idempotentHint")
         said.append(
-            ("good", "The same call twice does no more than once.")
+            ("good", _("The same call twice does no more than once."))
             if again
-            else ("warn", "The same call twice may do it twice.")
+            else ("warn", _("The same call twice may do it twice."))
         )
     outside = annotations.get("openWorldHint", True)
-    said.append(("quiet", "Reaches systems outside this hub." if outside else "Stays inside this hub."))
+    said.append(("quiet", _("Reaches systems outside this hub.") if outside else _("Stays inside this hub.")))
     return said
 
 

@@ -2,77 +2,44 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from datetime import datetime
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import F, OuterRef, QuerySet, Subquery
+from django.db.models import F, QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.loader import render_to_string
 from django.urls import URLPattern, path
-from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.http import require_POST
 
-from tools_app import catalog, governance, insights
-from tools_app.admin import links, states, tool_page
+from tools_app import catalog, governance, insights, listed, sources
+from tools_app.admin import charts, console, links, states, tool_page
 from tools_app.admin.filters import EffectFilter, StateFilter
-from tools_app.admin.governed import FailuresTold, GovernedAdmin, actor
-from tools_app.admin.lists import RecordList
-from tools_app.admin.states import Condition, State
-from tools_app.models import Call, Tag, ToolRecord
+from tools_app.admin.governed import FailuresTold, actor
+from tools_app.admin.many_tools import OFF, Change, ManyTools, asks_first
+from tools_app.admin.states import State
+from tools_app.admin.tool_list import PAGE, SLOWEST_PERCENT, Row, ToolList, back, carried, newest_call
+from tools_app.catalog import Snapshot
+from tools_app.models import Tag, ToolRecord
+from tools_app.models.figures import DURATIONS
 from tools_app.tool import folded
 
-PRESERVED: Final = "_changelist_filters"
-
-
-class Row(Protocol):
-    """A record with what the list shows beside it; filled in for one page at a time."""
-
-    pk: int
-    name: str
-    title: str
-    category: str
-    pack: str
-    version: str
-    enabled: bool
-    tags: Any
-    day_calls: int
-    day_errors: int
-    last_call: datetime | None
-    condition: Condition
-    switch_address: str
-    may_switch: bool
-    errors_address: str
-
-
-class ToolList(RecordList):
-    """Gives every row its state and its switch: asked once for the page, not once a row."""
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        snapshot = catalog.current()
-        may_switch = self.model_admin.has_change_permission(request)
-        sees_calls = request.user.has_perm("tools_app.view_call")
-        query = request.GET.urlencode()
-        kept = f"?{urlencode({PRESERVED: query})}" if query else ""
-        for record in self.result_list:
-            row = cast(Row, record)
-            row.condition = states.condition(record, snapshot)
-            row.switch_address = links.address("toolrecord", "switch", record.pk) + kept
-            row.may_switch = may_switch
-            row.errors_address = links.errors_since("24h", calls=sees_calls, tool=record.name)
+MOST_PROBLEMS: Final = 20
 
 
 @admin.register(ToolRecord)
-class ToolAdmin(GovernedAdmin[ToolRecord]):
+class ToolAdmin(ManyTools):
     change_list_template = "admin/tools_app/toolrecord/change_list.html"
     list_display = (
         "switch",
@@ -82,23 +49,29 @@ class ToolAdmin(GovernedAdmin[ToolRecord]):
         "shown_category",
         "shown_calls",
         "shown_errors",
+        "shown_p95",
+        "shown_tokens",
         "shown_last_call",
     )
     list_display_links = None
     list_filter = (StateFilter, "pack", "category", ("tags", admin.RelatedOnlyFieldListFilter), EffectFilter)
     list_per_page = 100
     list_max_show_all = 500
-    search_fields = ("name", "title", "description", "tags__name")
-    search_help_text = "Name, title, description or tag"
+    # As callers look for tools: all the words, anywhere.
+    search_fields = ("name", "title", "description", "category", "tags__name")
+    search_help_text = _lazy("Name, title, description, category or tag")
     ordering = ("name",)
-    actions = ("switch_on", "switch_off")
     fields = (
         "timeout_ms",
         ("retries", "retry_delay_ms"),
         ("rate_calls", "rate_seconds"),
         ("cache_seconds", "answer_tokens"),
+        "ask",
     )
-    nothing_yet = ("No tool yet", "Start the hub, or run `toolhub synctools`: it writes down the tools that it finds.")
+    nothing_yet = (
+        _lazy("No tool yet"),
+        _lazy("Start the hub, or run `toolhub synctools`: it writes down the tools that it finds."),
+    )
 
     # ------------------------------------------------------------------------------------------------ the list
 
@@ -109,105 +82,100 @@ class ToolAdmin(GovernedAdmin[ToolRecord]):
         """Figures only of what the user may see."""
         hidden = set()
         if not request.user.has_perm("tools_app.view_call"):
-            hidden |= {"shown_calls", "shown_last_call"}
+            hidden |= {"shown_calls", "shown_p95", "shown_last_call"}
         if not request.user.has_perm("tools_app.view_errorlog"):
             hidden.add("shown_errors")
         return tuple(column for column in self.list_display if column not in hidden)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ToolRecord]:
-        """With each tool's figures of the last day."""
-        since, _ = insights.last_day(timezone.now())
-        name = OuterRef("name")
-        newest = Call.objects.filter(tool_name=name).order_by("-started_at")
-        return (
-            super()
-            .get_queryset(request)
-            .select_related("definition")
-            .prefetch_related("tags")
-            .annotate(
-                day_calls=insights.calls_of(name, since),
-                day_errors=insights.calls_of(name, since, insights.ERRORS),
-                last_call=Subquery(newest.values("started_at")[:1]),
-            )
-        )
+        records = super().get_queryset(request).prefetch_related("tags")
+        return records.annotate(last_call=newest_call(), destructive=F(states.DESTRUCTIVE))
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        snapshot = catalog.current()
         chosen = request.GET.get(StateFilter.parameter_name)
         rest = {key: value for key, value in request.GET.items() if key not in {StateFilter.parameter_name, "p"}}
         tabs = [
             {
-                "name": state.capitalize() if state else "All",
+                "name": capfirst(str(states.WORDS[State(state)])) if state else _("All"),
                 "count": count,
                 "address": "?" + urlencode(rest | ({"state": state} if state else {})),
                 "selected": (chosen or "") == state,
             }
-            for state, count in _tabs().items()
+            for state, count in _tabs(snapshot).items()
         ]
-        return super().changelist_view(request, {**(extra_context or {}), "state_tabs": tabs})
+        costs = listed.costs(snapshot)
+        told = sum(costs.get(entry.name, 0) for entry in snapshot.callable)
+        context = {
+            "state_tabs": tabs,
+            "listed_tools": len(snapshot.callable),
+            "listed_tokens": told,
+            "load_problems": sources.registry().problems[:MOST_PROBLEMS],
+        }
+        return super().changelist_view(request, {**(extra_context or {}), **context})
 
-    @admin.display(description="Switch", ordering="enabled")
+    @admin.display(description=_lazy("Switch"), ordering="enabled")
     def switch(self, row: Row) -> SafeString:
         if row.condition.state is State.GONE:
             return format_html("{}", links.NOTHING)
         if not row.may_switch:
-            return format_html('<span class="hub-quiet">{}</span>', "on" if row.enabled else "off")
+            return format_html('<span class="hub-quiet">{}</span>', _("on") if row.enabled else _("off"))
         return render_to_string("admin/tools_app/toolrecord/switch.html", {"tool": row, "address": row.switch_address})
 
-    @admin.display(description="Tool", ordering="name")
+    @admin.display(description=_lazy("Tool"), ordering="name")
     def tool(self, row: Row) -> SafeString:
         address = links.address("toolrecord", "change", row.pk)
         return format_html('<a class="hub-name" href="{}">{}</a>{}', address, row.name, links.sub(row.title))
 
-    @admin.display(description="State")
+    @admin.display(description=_lazy("State"))
     def shown_state(self, row: Row) -> SafeString:
         condition = row.condition
-        said = links.mark(condition.tone, condition.state)
+        said = links.mark(condition.tone, condition.words)
         return format_html('<span title="{}">{}{}</span>', condition.next_step, said, links.sub(condition.reason))
 
-    @admin.display(description="Pack, version", ordering="pack")
+    @admin.display(description=_lazy("Pack"), ordering="pack")
     def shown_pack(self, row: Row) -> SafeString:
-        return format_html("{}{}", row.pack, links.sub(row.version))
+        effect = str(states.EFFECTS[row.effect])
+        return format_html("{}{}", row.pack, links.sub(f"{row.version} · {effect}" if row.version else effect))
 
-    @admin.display(description="Category, tags", ordering="category")
+    @admin.display(description=_lazy("Category, tags"), ordering="category")
     def shown_category(self, row: Row) -> SafeString:
         tags: Iterable[Tag] = row.tags.all()
         named = format_html_join(
-            " ", '<a class="hub-tag" href="?tags__id__exact={}">{}</a>', ((tag.pk, tag.name) for tag in tags)
+            ", ", '<a class="hub-tag-link" href="?tags__id__exact={}">{}</a>', ((tag.pk, tag.name) for tag in tags)
         )
-        return format_html('{}<span class="hub-tags">{}</span>', row.category, named)
+        return format_html('{}<span class="hub-tag-line">{}</span>', row.category, named)
 
-    @admin.display(description="Calls 24 h", ordering=F("day_calls").desc())
+    # What the list is sorted by for the figures is made by `ToolList`, when it is.
+
+    @admin.display(description=_lazy("Calls 24 h"), ordering="name")
     def shown_calls(self, row: Row) -> SafeString:
-        return _number(row.day_calls, links.address("call", "changelist", tool=row.name, since="24h"))
+        return _number(row.day.calls, links.address("call", "changelist", tool=row.name, since="24h"))
 
-    @admin.display(description="Errors 24 h", ordering=F("day_errors").desc())
+    @admin.display(description=_lazy("Errors 24 h"), ordering="name")
     def shown_errors(self, row: Row) -> SafeString:
-        return _number(row.day_errors, row.errors_address, "hub-bad")
+        shown = _number(row.day.errors, row.errors_address, "hub-bad")
+        return format_html("{}{}", shown, links.sub(_share(row.day.errors, row.day.calls))) if row.day.errors else shown
 
-    @admin.display(description="Last call", ordering=F("last_call").desc(nulls_last=True))
+    @admin.display(description=_lazy("p95 24 h"), ordering="name")
+    def shown_p95(self, row: Row) -> SafeString:
+        bound = insights.percentile([row.day], SLOWEST_PERCENT / 100)
+        if bound is None:
+            return format_html("{}", links.NOTHING)
+        words = charts.length(DURATIONS[-1])
+        said = f"> {words}" if math.isinf(bound) else f"≤ {charts.length(bound)}"
+        return format_html('<span class="hub-whole" title="{}">{}</span>', _("95 of 100 calls took no longer"), said)
+
+    @admin.display(description=_lazy("Tokens"), ordering="name")
+    def shown_tokens(self, row: Row) -> SafeString:
+        if row.tokens is None:
+            return format_html("{}", links.NOTHING)
+        title = _("About so many an agent reads wherever the tool is listed")
+        return format_html('<span class="hub-number" title="{}">{}</span>', title, f"{row.tokens:,}")
+
+    @admin.display(description=_lazy("Last call"), ordering=F("last_call").desc(nulls_last=True))
     def shown_last_call(self, row: Row) -> SafeString:
         return links.when(row.last_call)
-
-    # ------------------------------------------------------------------------------------------------- actions
-
-    @admin.action(description="Switch on", permissions=["change"])
-    def switch_on(self, request: HttpRequest, queryset: QuerySet[ToolRecord]) -> None:
-        self._switch_all(request, queryset, enabled=True)
-
-    @admin.action(description="Switch off", permissions=["change"])
-    def switch_off(self, request: HttpRequest, queryset: QuerySet[ToolRecord]) -> None:
-        self._switch_all(request, queryset, enabled=False)
-
-    def _switch_all(self, request: HttpRequest, queryset: QuerySet[ToolRecord], *, enabled: bool) -> None:
-        names = list(queryset.order_by("name").values_list("name", flat=True))
-        state = "on" if enabled else "off"
-        with FailuresTold(request):
-            changed = governance.set_enabled(names, enabled, actor=actor(request))
-            already = len(names) - len(changed)
-            said = f"{_tools(len(changed))} switched {state}." if changed else "Nothing changed."
-            if already:
-                said += f" {_tools(already)} {'was' if already == 1 else 'were'} {state} already."
-            self.message_user(request, said, messages.SUCCESS if changed else messages.INFO)
 
     # -------------------------------------------------------------------------------------------------- switch
 
@@ -215,6 +183,7 @@ class ToolAdmin(GovernedAdmin[ToolRecord]):
         wrap = self.admin_site.admin_view
         return [
             path("<int:pk>/switch/", wrap(self.switch_view), name="tools_app_toolrecord_switch"),
+            path("<int:pk>/try/", console.view(self), name="tools_app_toolrecord_try"),
             path("named/", wrap(self.named_view), name="tools_app_toolrecord_named"),
             *super().get_urls(),
         ]
@@ -228,28 +197,27 @@ class ToolAdmin(GovernedAdmin[ToolRecord]):
         wanted = request.POST.get("enabled")
         if wanted not in {"0", "1"}:
             return HttpResponseBadRequest("enabled must be 0 or 1")
+        kept = carried(request)
+        if wanted == "0" and asks_first([record.name]):
+            return self.ask(request, Change(OFF, {record.pk: record.name}), kept)
         with FailuresTold(request):
             self._switch_one(request, record, enabled=wanted == "1")
-        if "page" in request.GET:
-            return HttpResponseRedirect(links.address("toolrecord", "change", pk))
-        query = request.GET.get(PRESERVED, "")
-        address = links.address("toolrecord", "changelist")
-        return HttpResponseRedirect(f"{address}{'?' if query else ''}{query}#switch-{pk}")
+        address = back(kept, [pk])
+        return HttpResponseRedirect(address if PAGE in kept else f"{address}#switch-{pk}")
 
     def _switch_one(self, request: HttpRequest, record: ToolRecord, *, enabled: bool) -> None:
-        state = "on" if enabled else "off"
-        if not governance.set_enabled([record.name], enabled, actor=actor(request)):
-            self.message_user(request, f"{record.name} was {state} already.", messages.INFO)
+        changed = governance.set_enabled([record.name], enabled, actor=actor(request))
+        record.enabled = enabled
+        condition = states.condition(record, catalog.current())
+        if not changed:
+            level, said = messages.INFO, _("%(tool)s was on already.") if enabled else _("%(tool)s was off already.")
         elif not enabled:
-            self.message_user(request, f"{record.name} is now off; the next call is refused.", messages.SUCCESS)
+            level, said = messages.SUCCESS, _("%(tool)s is now off; the next call is refused.")
+        elif condition.state is State.ON:
+            level, said = messages.SUCCESS, _("%(tool)s is now on; the next call is let through.")
         else:
-            record.enabled = True
-            condition = states.condition(record, catalog.current())
-            if condition.state is State.ON:
-                self.message_user(request, f"{record.name} is now on; the next call is let through.", messages.SUCCESS)
-            else:
-                said = f"{record.name} is now on, but cannot be called: {condition.reason or condition.state}."
-                self.message_user(request, said, messages.WARNING)
+            level, said = messages.WARNING, _("%(tool)s is now on, but cannot be called: %(reason)s.")
+        self.message_user(request, said % {"tool": record.name, "reason": condition.reason or condition.words}, level)
 
     def named_view(self, request: HttpRequest) -> HttpResponse:
         """From a name, as journals keep it, to the tool's page; or to the list, where there is no such tool."""
@@ -259,7 +227,7 @@ class ToolAdmin(GovernedAdmin[ToolRecord]):
         record = ToolRecord.objects.filter(folded_name=folded(name)).first()
         if record is not None:
             return HttpResponseRedirect(links.address("toolrecord", "change", record.pk))
-        self.message_user(request, f"There is no tool named {name}.", messages.WARNING)
+        self.message_user(request, _("There is no tool named %(tool)s.") % {"tool": name}, messages.WARNING)
         return HttpResponseRedirect(links.address("toolrecord", "changelist"))
 
     # ---------------------------------------------------------------------------------------------------- page
@@ -274,22 +242,26 @@ class ToolAdmin(GovernedAdmin[ToolRecord]):
         context.update(
             tool_page.of(record, request),
             record=record,
-            switch_address=links.address("toolrecord", "switch", record.pk, page=1),
+            switch_address=links.address("toolrecord", "switch", record.pk, **{PAGE: 1}),
             may_switch=self.has_change_permission(request) and record.retired_at is None,
+            try_address=console.address(record, request),
         )
         return super().render_change_form(request, context, *args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: ToolRecord, form: ModelForm[ToolRecord], change: bool) -> None:
         policy = {part: form.cleaned_data[part] for part in form.changed_data}
-        governance.set_policy(obj.name, policy, actor=actor(request))
+        ask = policy.pop("ask", None)
+        governance.change_tool(obj.name, enabled=None, policy=policy, ask=ask, actor=actor(request))
 
     def response_change(self, request: HttpRequest, obj: ToolRecord) -> HttpResponse:
-        self.message_user(request, f"{obj.name}: saved; it holds from the next call.", messages.SUCCESS)
+        self.message_user(
+            request, _("%(name)s: saved; it holds from the next call.") % {"name": obj.name}, messages.SUCCESS
+        )
         return HttpResponseRedirect(request.get_full_path())
 
 
-def _tabs() -> dict[str, int]:
-    counts = states.counts(catalog.current())
+def _tabs(snapshot: Snapshot) -> dict[str, int]:
+    counts = states.counts(snapshot)
     present = sum(counts.values())
     return {"": present} | {state: count for state, count in counts.items() if count or state is not State.GONE}
 
@@ -300,5 +272,8 @@ def _number(number: int, address: str, loud: str = "") -> SafeString:
     return format_html('<a class="hub-number {}" href="{}">{}</a>', loud, address, f"{number:,}")
 
 
-def _tools(number: int) -> str:
-    return f"{number} tool" if number == 1 else f"{number} tools"
+def _share(part: int, whole: int) -> str:
+    """In per cent, and never 0 or 100 where that is not so."""
+    if part == whole:
+        return "100 %"
+    return f"{min(99.9, max(0.1, 100 * part / whole)):.1f} %"

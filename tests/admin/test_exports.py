@@ -1,0 +1,135 @@
+"""Lists as files: with their filters, bounded, safe for spreadsheets, and on record."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import AsyncClient
+from django.utils import timezone
+
+from tests.admin.conftest import VIEWS, call, error_group, failed_call
+from tools_app import database
+from tools_app.admin import exports
+from tools_app.admin.exports import safe_cell
+from tools_app.models import AuditEntry, Call
+
+# Real commits: the rows are read in other threads.
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.anyio]
+
+CALLS = "/admin/tools_app/call/export/"
+
+
+def auditor(*permissions: str) -> AsyncClient:
+    user = User.objects.create_user("auditor", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=(*VIEWS, *permissions)))
+    client = AsyncClient()
+    client.force_login(user)
+    return client
+
+
+async def taken(client: AsyncClient, address: str) -> bytes:
+    """The file behind an address."""
+    response: Any = await client.get(address)
+    assert response.status_code == 200, response.content
+    assert "attachment" in response.headers["Content-Disposition"]
+    assert "no-store" in response.headers["Cache-Control"]
+    return b"".join([part async for part in response.streaming_content])
+
+
+async def made(**given: Any) -> Call:
+    return await database.run(lambda: call(**given))
+
+
+def cells(file: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(file.decode())))
+
+
+async def test_calls_are_taken_along_with_their_filters() -> None:
+    client = await database.run(auditor)
+    wanted = await made(tool="echo", queued_ms=2)
+    await made(tool="calculate")
+    [row] = cells(await taken(client, f"{CALLS}?tool=echo&format=csv"))
+    assert (row["id"], row["tool"], row["queuedMs"], row["caller"]) == (wanted.pk, "echo", "2", "agent")
+    assert "arguments" not in row
+    told = json.loads(await taken(client, f"{CALLS}?format=json"))
+    assert {row["tool"] for row in told["rows"]} == {"echo", "calculate"}
+    assert told["complete"] is True
+    assert told["rows"][0]["started"].endswith("+00:00")
+
+
+async def test_every_row_comes_once_and_no_more_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = await database.run(auditor)
+    moment = timezone.now()
+    for number in range(7):
+        # Two of them began at the same time.
+        await made(started_at=moment - timedelta(seconds=number // 2))
+    monkeypatch.setattr(exports, "AT_ONCE", 3)
+    everything = json.loads(await taken(client, f"{CALLS}?format=json"))
+    ids = [row["id"] for row in everything["rows"]]
+    assert (len(ids), len(set(ids)), everything["complete"]) == (7, 7, True)
+    monkeypatch.setattr(exports, "MOST_ROWS", 5)
+    newest = json.loads(await taken(client, f"{CALLS}?format=json"))
+    assert ([row["id"] for row in newest["rows"]], newest["complete"]) == (ids[:5], False)
+    assert len(cells(await taken(client, CALLS))) == 5
+
+
+async def test_an_empty_list_is_an_empty_file() -> None:
+    client = await database.run(auditor)
+    assert cells(await taken(client, CALLS)) == []
+    assert json.loads(await taken(client, f"{CALLS}?format=json"))["rows"] == []
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+async def test_no_cell_is_calculated(start: str) -> None:
+    client = await database.run(auditor)
+    text = f'{start}HYPERLINK("x"),2'
+    await made(caller_name=text, status="failed", error=text)
+    [row] = cells(await taken(client, CALLS))
+    assert row["caller"] == row["error"] == f"'{text}"
+    assert json.loads(await taken(client, f"{CALLS}?format=json"))["rows"][0]["caller"] == text
+
+
+def test_numbers_stay_numbers() -> None:
+    assert [safe_cell(value) for value in (-1, None, True, "-1", ["="])] == ["-1", "", "True", "'-1", '["="]']
+
+
+async def test_payloads_need_their_permission_and_are_on_record() -> None:
+    client = await database.run(auditor)
+    await made(arguments='{"salary": 4321}')
+    assert (await client.get(f"{CALLS}?payloads=1")).status_code == 403
+    assert b"4321" not in await taken(client, CALLS)
+    plain = await database.run(AuditEntry.objects.get)
+    assert (plain.action, plain.subject, plain.actor) == ("list.export", "list:calls", "user:auditor")
+    assert plain.changes["payloads"] is False
+
+    await database.run(User.objects.all().delete)
+    reader = await database.run(auditor, "view_payload")
+    [row] = cells(await taken(reader, f"{CALLS}?payloads=1&tool=echo"))
+    assert row["arguments"] == '{"salary": 4321}'
+    entry = await database.run(AuditEntry.objects.order_by("-pk").first)
+    assert entry is not None
+    assert entry.changes == {"payloads": True, "filters": "tool=echo"}
+
+
+async def test_the_other_lists_can_be_taken_along_too() -> None:
+    client = await database.run(auditor)
+    _, error = await database.run(lambda: failed_call("echo", group=error_group("echo")))
+    for model, name in (("errorlog", "message"), ("errorgroup", "message"), ("auditentry", "action")):
+        file = await taken(client, f"/admin/tools_app/{model}/export/?format=json")
+        assert json.loads(file)["rows"][0][name], model
+        assert error.detail not in file.decode()
+
+
+async def test_what_cannot_be_is_refused() -> None:
+    client = await database.run(auditor)
+    assert (await client.get(f"{CALLS}?format=xml")).status_code == 400
+    assert (await client.post(CALLS)).status_code == 405
+    for query in ("state=all", "started_at__gte=never", "tool=%00"):
+        assert (await client.get(f"{CALLS}?{query}")).status_code == 302, query
+    assert (await client.get("/admin/tools_app/process/export/")).status_code in (302, 404)

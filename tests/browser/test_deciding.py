@@ -1,0 +1,115 @@
+"""What operators decide: whether a call may run, and whether anything runs at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import SitDown
+from tests.browser.desk import Desk
+from tests.support.processes import Home
+
+APPROVALS = "/admin/tools_app/approval/"
+STOPS = "/admin/tools_app/stop/"
+
+
+def asked(rest: httpx.Client, line: str, approval: str = "") -> httpx.Response:
+    headers = {"Toolhub-Approval": approval} if approval else {}
+    return rest.post("/tools/leave_line/call", json={"line": line}, headers=headers)
+
+
+def left(home: Home, line: str) -> int:
+    file = home.path / "lines.txt"
+    return file.read_text().splitlines().count(line) if file.exists() else 0
+
+
+@pytest.fixture
+def asks(chief: Desk, page: Page) -> Iterator[None]:
+    """The tool that leaves lines asks an operator first, while the test lasts."""
+
+    def choose(wanted: bool) -> None:
+        chief.open("/admin/tools_app/toolrecord/named/?name=leave_line")
+        page.locator("#policy [name=ask]").set_checked(wanted)
+        page.get_by_role("button", name="Save policy").click()
+        expect(page.locator(".hub-messages")).not_to_be_empty()
+
+    choose(True)
+    yield
+    choose(False)
+
+
+def open_approval(one: Desk, approval: str) -> Page:
+    one.open(APPROVALS)
+    one.page.locator(f"a[href*='{approval}']").first.click()
+    return one.page
+
+
+@pytest.mark.usefixtures("asks")
+def test_a_call_waits_for_an_operator_and_runs_once(sit_down: SitDown, rest: httpx.Client, home: Home) -> None:
+    refused = asked(rest, "approved line").json()
+    assert refused["code"] == "APPROVAL_REQUIRED"
+    approval = refused["context"]["approvalId"]
+    one = sit_down("operator")
+    page = open_approval(one, approval)
+    expect(page.locator("pre")).to_contain_text("approved line")
+    one.accessible()
+    page.get_by_role("button", name="Approve").click()
+    expect(page.get_by_text("This call of leave_line may be made, once.")).to_be_visible()
+    assert asked(rest, "another line", approval).json()["code"] == "APPROVAL_INVALID"
+    assert asked(rest, "approved line", approval).status_code == 200
+    assert asked(rest, "approved line", approval).json()["code"] == "APPROVAL_INVALID"
+    assert left(home, "approved line") == 1
+    assert left(home, "another line") == 0
+
+
+@pytest.mark.usefixtures("asks")
+def test_a_refusal_tells_the_caller_why(sit_down: SitDown, rest: httpx.Client, home: Home) -> None:
+    approval = asked(rest, "refused line").json()["context"]["approvalId"]
+    page = open_approval(sit_down("operator"), approval)
+    page.get_by_label("Reason").fill("not on a Friday")
+    page.get_by_role("button", name="Refuse").click()
+    expect(page.get_by_text("This call of leave_line is refused.")).to_be_visible()
+    told = asked(rest, "refused line", approval).json()
+    assert told["code"] == "APPROVAL_REFUSED"
+    assert told["context"]["reason"] == "not on a Friday"
+    assert left(home, "refused line") == 0
+
+
+def test_the_hub_is_stopped_and_goes_on(sit_down: SitDown, rest: httpx.Client, home: Home) -> None:
+    one = sit_down("operator")
+    page = one.open(STOPS)
+    try:
+        page.get_by_label("Reason for stopping The hub").fill("fire drill")
+        page.get_by_role("button", name="Stop The hub").click()
+        banner = page.get_by_role("alert").filter(has_text="The hub is stopped.")
+        expect(banner).to_contain_text("fire drill")
+        one.accessible()
+        refused = rest.post("/tools/weigh/call", json={"grams": 1})
+        assert refused.status_code >= 400
+        assert "fire drill" in refused.text
+        one.open("/admin/")
+        expect(banner).to_be_visible()
+        one.accessible()
+        banner.get_by_role("link", name="Stop and resume").click()
+        page.get_by_role("button", name="Resume The hub").click()
+        expect(banner).to_have_count(0)
+        assert rest.post("/tools/weigh/call", json={"grams": 1}).status_code == 200
+    finally:
+        home.run("resume", "hub")
+
+
+def test_a_key_is_stopped_by_the_keyboard_alone_and_goes_on(sit_down: SitDown, rest: httpx.Client) -> None:
+    page = sit_down("operator").open(STOPS)
+    page.get_by_label("Reason for stopping tester").focus()
+    page.keyboard.type("odd calls")
+    page.keyboard.press("Enter")
+    resume = page.get_by_role("button", name="Resume tester")
+    expect(resume).to_be_visible()
+    assert "odd calls" in rest.post("/tools/weigh/call", json={"grams": 1}).text
+    resume.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Stop tester")).to_be_visible()
+    assert rest.post("/tools/weigh/call", json={"grams": 1}).status_code == 200

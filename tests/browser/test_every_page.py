@@ -1,0 +1,62 @@
+"""Every page of the admin: it comes, it fits, it can be read by everybody, and asks nobody else for anything."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, deque
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.conftest import PASSWORD
+from tests.browser.desk import DESKTOP, PHONE, Desk, desk
+from tests.support.processes import Server
+
+MOST_PAGES = 150
+# Pages of one kind are looked at so often: of records the first, of lists the plain one and one that is filtered.
+MOST_OF_A_KIND = 1
+
+
+def kind(address: str) -> str:
+    """The same for addresses that lead to pages of one make."""
+    path, _, query = address.partition("?")
+    path = re.sub(r"/[^/]+/(change|history|try|delete|revoke)/", r"/…/\1/", path)
+    return f"{path}{'?' if query else ''}"
+
+
+def pages(one: Desk) -> Iterator[str]:
+    """Opens every kind of page that links lead to, from the first one on."""
+    kinds: Counter[str] = Counter()
+    seen: set[str] = set()
+    waiting = deque(["/admin/"])
+    while waiting and len(seen) < MOST_PAGES:
+        address = waiting.popleft()
+        if kinds[kind(address)] >= MOST_OF_A_KIND or address in seen:
+            continue
+        kinds[kind(address)] += 1
+        seen.add(address)
+        one.open(address)
+        waiting.extend(sorted(one.links()))
+        yield address
+
+
+@pytest.mark.parametrize(("scheme", "size"), [("light", DESKTOP), ("dark", PHONE)], ids=["desk", "phone"])
+def test_every_page_can_be_read_by_everybody(
+    browser: Browser, server: Server, scheme: str, size: dict[str, int]
+) -> None:
+    objections = []
+    with desk(browser, server.url, user="admin", password=PASSWORD, color_scheme=scheme, viewport=size) as one:
+        for _ in pages(one):
+            for judge in (one.fits, one.accessible, one.calm):
+                try:
+                    judge()
+                except AssertionError as error:
+                    objections.append(str(error))
+    assert not objections, "\n".join(objections)
+
+
+def test_the_first_visit_fetches_little(browser: Browser, server: Server) -> None:
+    with desk(browser, server.url, user="admin", password=PASSWORD) as one:
+        one.page.wait_for_load_state("networkidle")
+        assert one.weight <= 1_000_000

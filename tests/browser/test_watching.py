@@ -1,0 +1,86 @@
+"""What happened: calls, errors, agents; found, explained, taken along as a file, called resolved."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import httpx
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import SitDown
+from tests.browser.desk import Desk
+from tests.support.agents import Agent
+from tests.support.processes import Home
+
+CALLS = "/admin/tools_app/call/"
+GROUPS = "/admin/tools_app/errorgroup/"
+
+
+def test_an_error_is_explained_noted_resolved_and_comes_back(sit_down: SitDown, rest: httpx.Client) -> None:
+    rest.post("/tools/break_down/call", json={"with_words": "the spring is gone"})
+    one = sit_down("operator")
+    page = one.open(f"{GROUPS}?q=break_down")
+    page.locator("a[href*='/errorgroup/'][href*='/change/']").first.click()
+    address = page.url
+    page.get_by_label("A note").fill("A new spring is ordered")
+    page.get_by_role("button", name="Keep note").click()
+    expect(page.get_by_text("The note is kept.")).to_be_visible()
+    expect(page.get_by_role("region", name="Notes")).to_contain_text("A new spring is ordered")
+    page.get_by_label("Reason").fill("repaired")
+    page.get_by_role("button", name="Resolve").click()
+    expect(page.get_by_text("resolved").first).to_be_visible()
+    one.open(f"{GROUPS}?q=break_down")
+    expect(page.locator("a[href*='/errorgroup/'][href*='/change/']")).to_have_count(0)
+    rest.post("/tools/break_down/call", json={"with_words": "the spring is gone"})
+    page.goto(address)
+    expect(page.get_by_text("open again").first).to_be_visible()
+    one.accessible()
+
+
+def test_calls_are_filtered_and_one_tells_its_whole_story(chief: Desk, page: Page, rest: httpx.Client) -> None:
+    rest.post("/tools/weigh/call", json={"grams": "heavy"})
+    chief.open(f"{CALLS}?tool=weigh&status=refused")
+    rows = page.locator("#result_list tbody tr, #result_list tr.result").filter(has_text="weigh")
+    expect(rows.first).to_contain_text("VALIDATION_ERROR")
+    page.locator("a[href*='/call/'][href*='/change/']").first.click()
+    for words in ("Received", "Not run", "tester"):
+        expect(page.get_by_text(words).first).to_be_visible()
+    chief.accessible()
+
+
+def test_calls_are_taken_along_as_a_file_that_no_spreadsheet_calculates(
+    chief: Desk, page: Page, rest: httpx.Client, tmp_path: Path
+) -> None:
+    rest.post("/tools/break_down/call", json={"with_words": "=1+1"})
+    chief.open(f"{CALLS}?tool=break_down")
+    with page.expect_download() as download:
+        page.locator("a[download][href*=csv]").first.click()
+    download.value.save_as(tmp_path / "calls.csv")
+    with (tmp_path / "calls.csv").open() as file:
+        rows = list(csv.reader(file))
+    assert len(rows) > 1
+    assert not [cell for row in rows for cell in row if cell.startswith(("=", "+", "-", "@"))]
+
+
+def test_an_agent_stands_there_while_it_is_connected(chief: Desk, page: Page, home: Home) -> None:
+    with Agent(home) as agent:
+        agent.connect(20)
+        chief.open("/admin/tools_app/agent/")
+        expect(page.get_by_text("stdio").first).to_be_visible()
+        page.locator("a[href*='/agent/'][href*='/change/']").first.click()
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        chief.accessible()
+
+
+def test_every_number_of_the_overview_leads_to_the_list_behind_it(chief: Desk, page: Page) -> None:
+    chief.open("/admin/?since=7d")
+    tiles = page.locator("ul.hub-tiles a")
+    addresses = [tile.get_attribute("href") or "" for tile in tiles.all()]
+    assert len(addresses) >= 4
+    for address in addresses:
+        chief.open(address)
+    chief.open("/admin/")
+    page.get_by_role("navigation", name="Time").get_by_role("link", name=re.compile("30")).click()
+    expect(page.get_by_role("navigation", name="Time").locator("[aria-current=page]")).to_contain_text("30")

@@ -1,0 +1,113 @@
+"""What somebody should look at: the answer to whether everything is all right, with its reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from tools_app import engine
+from tools_app.admin import links
+from tools_app.admin.key_words import needing_attention
+from tools_app.catalog import Snapshot
+from tools_app.insights import Figures, Period
+from tools_app.models import ApiKey, Connection, ErrorGroup, Stop
+
+# So many errors, and this share of the calls, are more than the odd failure.
+FEWEST_ERRORS: Final = 5
+ERROR_RATE: Final = 0.05
+MOST_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One thing that is not as it should be; bad ones stop somebody’s work."""
+
+    tone: str
+    words: str
+    address: str = ""
+
+
+def journal() -> Iterator[Reason]:
+    """Of what this process can say of itself."""
+    if trouble := engine.trouble():
+        yield Reason("bad", _("The database cannot be written, so calls are refused: %(why)s") % {"why": trouble})
+
+
+def stops() -> Iterator[Reason]:
+    found = list(Stop.objects.all()[: MOST_NAMED + 1])
+    for one in found[:MOST_NAMED]:
+        yield Reason("bad", _("Stopped: %(what)s") % {"what": one.words}, links.address("stop", "changelist"))
+    if len(found) > MOST_NAMED:
+        yield Reason("bad", _("More has been stopped."), links.address("stop", "changelist"))
+
+
+def approvals(waiting: int) -> Iterator[Reason]:
+    if waiting:
+        words = ngettext("%(n)s approval waits for you.", "%(n)s approvals wait for you.", waiting)
+        yield Reason("warn", words % {"n": waiting}, links.address("approval", "changelist"))
+
+
+def calls(figures: Figures, chosen: Period) -> Iterator[Reason]:
+    if figures.errors >= FEWEST_ERRORS and figures.error_rate >= ERROR_RATE:
+        words = _("%(share)s of the calls failed.") % {"share": f"{figures.error_rate:.0%}"}
+        yield Reason("bad", words, links.errors_since(chosen.key, calls=True))
+
+
+def connections(unwell: Sequence[Connection]) -> Iterator[Reason]:
+    for one in unwell[:MOST_NAMED]:
+        words = _("The connection %(name)s does not work: %(why)s") % {"name": one.name, "why": one.health}
+        yield Reason("bad", words, links.address("connection", "change", one.pk))
+    more = len(unwell) - MOST_NAMED
+    if more > 0:
+        words = ngettext("%(n)s more connection does not work.", "%(n)s more connections do not work.", more)
+        yield Reason("bad", words % {"n": more}, links.address("connection", "changelist"))
+
+
+def tools(snapshot: Snapshot) -> Iterator[Reason]:
+    """Packs that nobody has set up are no trouble: they wait until they are wanted."""
+    number = sum(
+        1 for entry in snapshot.all if entry.enabled and entry.refusal is not None and not entry.refusal.unused
+    )
+    if number:
+        words = ngettext(
+            "%(n)s tool is switched on and cannot be called.",
+            "%(n)s tools are switched on and cannot be called.",
+            number,
+        )
+        yield Reason("warn", words % {"n": number}, links.address("toolrecord", "changelist", state="unavailable"))
+
+
+def errors(chosen: Period) -> Iterator[Reason]:
+    number = ErrorGroup.objects.filter(resolved_at=None, last_seen_at__gte=chosen.since).count()
+    if number:
+        words = ngettext(
+            "Errors of %(n)s kind happened that nobody has called resolved.",
+            "Errors of %(n)s kinds happened that nobody has called resolved.",
+            number,
+        )
+        yield Reason("warn", words % {"n": number}, links.address("errorgroup", "changelist", since=chosen.key))
+
+
+def keys(now: datetime) -> Iterator[Reason]:
+    number = ApiKey.objects.usable(now).filter(needing_attention(now)).count()
+    if number:
+        words = ngettext("%(n)s key wants a look.", "%(n)s keys want a look.", number)
+        yield Reason("warn", words % {"n": number}, links.address("apikey", "changelist", state="attention"))
+
+
+def in_a_sentence(reasons: Sequence[Reason]) -> str:
+    """The answer, for whoever reads no further."""
+    if not reasons:
+        return _("Everything is all right.")
+    bad = sum(reason.tone == "bad" for reason in reasons)
+    if bad:
+        return ngettext("Something is wrong.", "%(n)s things are wrong.", bad) % {"n": bad}
+    number = len(reasons)
+    return ngettext("All works; one thing wants a look.", "All works; %(n)s things want a look.", number) % {
+        "n": number
+    }

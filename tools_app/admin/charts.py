@@ -1,0 +1,340 @@
+"""Charts as SVG, drawn here and sent with the page: no script, nothing fetched, readable without seeing them.
+
+    calls(buckets, address=…)      how many calls ended how, stacked, a column for each bucket of `insights`
+    durations(buckets, address=…)  p50 and p95 of the same buckets, as lines
+    bars(…), lines(…)              the same for any other numbers
+    sparkline(numbers, words)      a trend as wide as a word, ready for a cell of a list
+
+A chart is shown by `{% include "admin/tools_app/chart.html" with chart=chart %}`, which needs no heading of its own
+making: `chart.title` is one, `chart.words` says in a sentence what is drawn. Below stands the same as a table. There
+the keyboard and readers of screens find what the mouse finds in the columns: each leads to `address(bucket)`, the
+list behind its number. `chart.empty` says that there is nothing to draw; then the page says so instead.
+Tones are those of marks: good, warn, bad, quiet, and plain for the colour of the theme.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from tools_app import insights
+from tools_app.insights import Bucket
+from tools_app.models.figures import DURATIONS
+
+Number = float | None
+
+HEIGHT: Final = 100
+STEP: Final = 10
+BAR: Final = 8
+SPARK_HEIGHT: Final = 20
+# Labels under the axis: as many as stand side by side on a phone, at even distances.
+_LABELS: Final = (6, 7, 5, 4, 3, 8, 2)
+# Of the axis of durations, which is logarithmic: a step is ten times as long as the one below it.
+_SHORTEST, _LONGEST = 10, 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Numbers of one kind: how they are called, and the tone they are drawn in."""
+
+    title: str
+    tone: str = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place on the axis: its short label, what it is in full, a number for each series, the list behind it."""
+
+    label: str
+    words: str
+    numbers: tuple[Number, ...]
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    tone: str
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One place as it is drawn."""
+
+    x: int
+    bars: tuple[Bar, ...]
+    words: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    tone: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One place as a line of the table."""
+
+    words: str
+    numbers: tuple[str, ...]
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    title: str
+    words: str
+    series: tuple[Series, ...]
+    columns: tuple[Column, ...]
+    lines: tuple[Line, ...]
+    scale: tuple[str, ...]
+    """What the axis to the left says, from the top down, at even distances."""
+    grid: tuple[float, ...]
+    labels: tuple[str, ...]
+    """What stands under the axis, each at the beginning of its part."""
+    rows: tuple[Row, ...]
+    empty: bool
+
+    @property
+    def width(self) -> int:
+        return len(self.columns) * STEP
+
+    @property
+    def step(self) -> int:
+        return STEP
+
+    @property
+    def bar(self) -> int:
+        return BAR
+
+    @property
+    def height(self) -> int:
+        return HEIGHT
+
+
+def calls(
+    buckets: Sequence[Bucket], *, address: Callable[[Bucket], str] | None = None, title: str = "", errors: bool = True
+) -> Chart:
+    """How the calls of each bucket ended. Without `errors`, for those who may not see them, all are of one kind."""
+    series = [Series(_("Calls"))]
+    numbers: list[tuple[Number, ...]] = [(bucket.calls,) for bucket in buckets]
+    if errors:
+        series = [Series(_("Succeeded")), Series(_("Refused"), "warn"), Series(_("Errors"), "bad")]
+        numbers = [(bucket.succeeded, bucket.refused, bucket.errors) for bucket in buckets]
+        if any(bucket.others for bucket in buckets):
+            series.append(Series(_("Cancelled or asked"), "quiet"))
+            numbers = [(*those, bucket.others) for those, bucket in zip(numbers, buckets, strict=True)]
+    places = [
+        Place(_label(bucket), _span(bucket), those, address(bucket) if address and bucket.calls else "")
+        for those, bucket in zip(numbers, buckets, strict=True)
+    ]
+    return bars(title or _("Calls"), series, places, words=_calls_in_words(buckets, errors=errors))
+
+
+def durations(buckets: Sequence[Bucket], *, address: Callable[[Bucket], str] | None = None, title: str = "") -> Chart:
+    """Within how long half of the calls of each bucket ended, and 95 of 100."""
+    shares = (0.5, 0.95)
+    places = [
+        Place(
+            _label(bucket),
+            _span(bucket),
+            tuple(insights.percentile([bucket], share) for share in shares),
+            address(bucket) if address and sum(bucket.durations) else "",
+        )
+        for bucket in buckets
+    ]
+    half, most = (in_time(insights.percentile(buckets, share)) for share in shares)
+    words = _("half of the calls %(half)s, 95 of 100 %(most)s") % {"half": half, "most": most}
+    series = [Series(_("Median (p50)")), Series(_("p95"), "warn")]
+    decades = round(math.log10(_LONGEST / _SHORTEST))
+    scale = [length(_SHORTEST * 10**number) for number in range(decades, -1, -1)]
+    return lines(title or _("How long calls took"), series, places, scale=scale, level=_level, say=in_time, words=words)
+
+
+def bars(title: str, series: Sequence[Series], places: Sequence[Place], *, words: str = "") -> Chart:
+    """Columns, each of the numbers of its place upon each other, the first at the bottom."""
+    top = _round_up(max((sum(number or 0 for number in place.numbers) for place in places), default=0))
+    columns = tuple(
+        Column(position * STEP, tuple(_stack(series, place, top)), _in_words(series, place, _plain), place.address)
+        for position, place in enumerate(places)
+    )
+    scale = [_plain(top), _plain(top / 2) if top > 1 else "", "0"]
+    return _chart(title, words, series, places, columns=columns, lines=(), scale=scale, say=_plain)
+
+
+def lines(
+    title: str,
+    series: Sequence[Series],
+    places: Sequence[Place],
+    *,
+    scale: Sequence[str],
+    level: Callable[[float], float],
+    say: Callable[[Number], str],
+    words: str = "",
+) -> Chart:
+    """A line for each series. `level` puts a number between 0, the bottom, and 1; `say` puts it into words.
+
+    `scale` are the labels of the axis from the top down. Where a number is None the line is interrupted.
+    """
+    columns = tuple(
+        Column(position * STEP, (), _in_words(series, place, say), place.address)
+        for position, place in enumerate(places)
+    )
+    drawn = tuple(
+        Line(one.tone, _path([place.numbers[index] for place in places], level)) for index, one in enumerate(series)
+    )
+    return _chart(title, words, series, places, columns=columns, lines=drawn, scale=scale, say=say)
+
+
+def sparkline(numbers: Sequence[float], words: str, tone: str = "plain") -> SafeString:
+    """A small trend without axes; `words` say the same to those who do not see it."""
+    top = max(numbers, default=0) or 1
+    drawn = []
+    for position, number in enumerate(numbers):
+        height = _height(number, top, SPARK_HEIGHT)
+        if height:
+            drawn.append(f"M{position * 4} {SPARK_HEIGHT}v{-height:g}h3v{height:g}z")
+    return format_html(
+        '<svg class="hub-spark hub-tone-{}" viewBox="0 0 {} {}" role="img" aria-label="{}">'
+        '<title>{}</title><path class="hub-spark-ground" d="M0 {}h{}"/><path d="{}"/></svg>',
+        tone, max(1, len(numbers) * 4 - 1), SPARK_HEIGHT, words, words,
+        SPARK_HEIGHT, max(1, len(numbers) * 4 - 1), "".join(drawn),
+    )  # fmt: skip
+
+
+def in_time(milliseconds: Number) -> str:
+    """What a percentile says; an estimate that is never too short."""
+    if milliseconds is None:
+        return "–"
+    if math.isinf(milliseconds):
+        return _("over %(time)s") % {"time": length(DURATIONS[-1])}
+    return _("within %(time)s") % {"time": length(milliseconds)}
+
+
+def in_short(milliseconds: Number) -> str:
+    """The same in as few characters as there are."""
+    if milliseconds is None:
+        return "–"
+    return f"> {length(DURATIONS[-1])}" if math.isinf(milliseconds) else f"≤ {length(milliseconds)}"
+
+
+def length(milliseconds: float) -> str:
+    """A span of time as short as it can be said."""
+    return f"{milliseconds:g} ms" if milliseconds < 1_000 else f"{milliseconds / 1_000:g} s"
+
+
+def _chart(
+    title: str,
+    words: str,
+    series: Sequence[Series],
+    places: Sequence[Place],
+    *,
+    columns: tuple[Column, ...],
+    lines: tuple[Line, ...],
+    scale: Sequence[str],
+    say: Callable[[Number], str],
+) -> Chart:
+    steps = len(scale) - 1
+    return Chart(
+        title=title,
+        words=words,
+        series=tuple(series),
+        columns=columns,
+        lines=lines,
+        scale=tuple(scale),
+        grid=tuple(HEIGHT * number / steps for number in range(steps)),
+        labels=tuple(_labels(places)),
+        rows=tuple(Row(place.words, tuple(map(say, place.numbers)), place.address) for place in places),
+        empty=not any(number for place in places for number in place.numbers),
+    )
+
+
+def _stack(series: Sequence[Series], place: Place, top: float) -> Iterable[Bar]:
+    ground = float(HEIGHT)
+    for one, number in zip(series, place.numbers, strict=True):
+        height = _height(number or 0, top, HEIGHT)
+        if height:
+            ground = max(0, ground - height)
+            yield Bar(one.tone, ground, height)
+
+
+def _height(number: float, top: float, height: int) -> float:
+    # Whatever there is, is seen.
+    return max(2, round(height * number / top, 1)) if number else 0
+
+
+def _path(numbers: Sequence[Number], level: Callable[[float], float]) -> str:
+    drawn: list[str] = []
+    before = None
+    for position, number in enumerate(numbers):
+        if number is not None:
+            y = round(HEIGHT * (1 - level(number)), 1)
+            drawn.append(f"M{position * STEP} {y:g}" if before is None else f"V{y:g}")
+            drawn.append(f"H{(position + 1) * STEP}")
+        before = number
+    return "".join(drawn)
+
+
+def _level(milliseconds: float) -> float:
+    bounded = min(max(milliseconds, _SHORTEST), _LONGEST)
+    return math.log10(bounded / _SHORTEST) / math.log10(_LONGEST / _SHORTEST)
+
+
+def _round_up(number: float) -> float:
+    """The next number that reads well on an axis, and whose half does too."""
+    if number <= 2:
+        return 2 if number > 1 else 1
+    power = 10 ** math.floor(math.log10(number))
+    steps = (1, 2, 4, 6, 8, 10) if power > 1 else (2, 4, 6, 8, 10)
+    return float(next(step * power for step in steps if step * power >= number))
+
+
+def _labels(places: Sequence[Place]) -> list[str]:
+    parts = next((parts for parts in _LABELS if len(places) % parts == 0), 1)
+    return [place.label for place in places[:: max(1, len(places) // parts)]]
+
+
+def _in_words(series: Sequence[Series], place: Place, say: Callable[[Number], str]) -> str:
+    said = ", ".join(f"{one.title} {say(number)}" for one, number in zip(series, place.numbers, strict=True))
+    return f"{place.words}: {said}"
+
+
+def _plain(number: Number) -> str:
+    return "–" if number is None else f"{number:,.10g}"
+
+
+def _calls_in_words(buckets: Sequence[Bucket], *, errors: bool) -> str:
+    number, failed = sum(bucket.calls for bucket in buckets), sum(bucket.errors for bucket in buckets)
+    said = ngettext("%(number)s call", "%(number)s calls", number) % {"number": f"{number:,}"}
+    if not errors:
+        return said
+    return f"{said}, {ngettext('%(number)s error', '%(number)s errors', failed) % {'number': f'{failed:,}'}}"
+
+
+def _label(bucket: Bucket) -> str:
+    start = timezone.localtime(bucket.start)
+    return f"{start:%H:%M}" if bucket.length < timedelta(hours=6) else _day(start)
+
+
+def _span(bucket: Bucket) -> str:
+    start, end = timezone.localtime(bucket.start), timezone.localtime(bucket.end)
+    if bucket.length >= timedelta(hours=23):
+        return _day(start)
+    return f"{_day(start)}, {start:%H:%M}–{end:%H:%M}"
+
+
+def _day(moment: datetime) -> str:
+    # Month and day as everywhere else in the admin, in no language.
+    return f"{moment:%m-%d}"

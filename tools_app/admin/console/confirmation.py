@@ -1,0 +1,39 @@
+"""What an operator confirms before a tool that writes is run: this call, by this person, once.
+
+What is handed out with the question is bound to all of it, and becomes the idempotency key of the call: pressed
+twice, it runs once.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.core import signing
+
+from tools_app import json_text
+from tools_app.catalog import Entry
+from tools_app.context import Caller
+
+VALID_SECONDS: Final = 600
+_SALT: Final = "tools_app.admin.console"
+
+
+def token(entry: Entry, arguments: Mapping[str, Any], caller: Caller) -> str:
+    nonce = secrets.token_urlsafe(16)
+    return signing.dumps([nonce, _call(entry, arguments, caller)], salt=_SALT)
+
+
+def idempotency_key(given: str, entry: Entry, arguments: Mapping[str, Any], caller: Caller) -> str | None:
+    """The key of the call that was confirmed; None where this is another one, or it was long ago."""
+    try:
+        nonce, call = signing.loads(given, salt=_SALT, max_age=VALID_SECONDS)
+    except (signing.BadSignature, ValueError, TypeError):
+        return None
+    return f"console-{nonce}" if call == _call(entry, arguments, caller) else None
+
+
+def _call(entry: Entry, arguments: Mapping[str, Any], caller: Caller) -> str:
+    """With the definition: what a tool has become since, nobody has agreed to."""
+    return json_text.digest([caller.id, entry.name, entry.definition_hash, arguments])

@@ -1,0 +1,158 @@
+"""What came of a call, for a person: the answer in the forms that agents and services get, or what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from tools_app.admin import links
+from tools_app.admin.console.fields import readable
+from tools_app.answers import tokens_of
+from tools_app.engine import Result
+from tools_app.errors import ApprovalRequiredError, IdempotencyInProgressError, Problem, ToolError
+from tools_app.models import Call
+
+# A browser lays out no more of a text than this in good time; the whole went to whoever called.
+MOST_SHOWN: Final = 200_000
+MOST_PICTURE: Final = 2 * 1024 * 1024
+MOST_PIECES: Final = 50
+# The journal says the same in English, to agents too.
+ORIGINS: Final = {
+    Call.Origin.CACHE: gettext_lazy("the cache"),
+    Call.Origin.REPLAY: gettext_lazy("an earlier call with the same Idempotency-Key"),
+}
+# What a browser shows as a picture and as nothing else: no SVG, which is a document.
+PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One form of an answer. `left` characters of it are not shown."""
+
+    id: str
+    title: str
+    text: str
+    left: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Something in an answer that is more than data: a picture, or a line that says what it is."""
+
+    words: str
+    picture: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    title: str
+    tone: str
+    facts: Sequence[tuple[str, object]]
+    views: Sequence[View] = ()
+    pieces: Sequence[Piece] = ()
+    error: ToolError | None = None
+    problems: Sequence[Problem] = ()
+    context: str = ""
+    # What the button says with which a confirmed call is sent once more; it runs once, however often.
+    repeat: str = ""
+
+
+def outcome_of(done: Result | ToolError, may: Any) -> Outcome:
+    """`may` says which permissions the reader has; it decides what is linked."""
+    return _failed(done, may) if isinstance(done, ToolError) else _succeeded(done, may)
+
+
+def _succeeded(done: Result, may: Any) -> Outcome:
+    answer = done.answer
+    said: dict[str, Any] = {"success": True, "result": answer.value, "executionTime": done.duration_ms}
+    said |= {"dryRun": True} if done.dry_run else {"callId": done.call_id}
+    views = [_view("text", _("Text"), answer.text)]
+    if answer.structured is not None:
+        views.append(_view("structured", _("Structured"), readable(answer.structured)))
+    views.append(_view("raw", _("Raw"), readable(said)))
+    if done.dry_run:
+        title, facts = _("Dry run: nothing was done"), []
+        views.reverse()
+    else:
+        title, facts = _("Succeeded"), _facts(done.call_id, done.duration_ms, may)
+        size = _("%(bytes)s bytes, about %(tokens)s tokens") % {
+            "bytes": f"{answer.size:,}",
+            "tokens": f"{tokens_of(answer.size):,}",
+        }
+        facts.insert(0, (_("Answer"), size))
+        if done.answered_by:
+            facts.append((_("Answered by"), str(ORIGINS[Call.Origin(done.answered_by)])))
+    pieces = [_piece(piece) for piece in (answer.content or ())[:MOST_PIECES]]
+    return Outcome(title, "good", facts, views, pieces)
+
+
+def _failed(error: ToolError, may: Any) -> Outcome:
+    facts = _facts(error.call_id or "", error.duration_ms, may)
+    if error.retry_after is not None:
+        facts.append((_("Again in"), f"{error.retry_after:g} s"))
+    if approval_id := error.context.get("approvalId"):
+        shown = may("tools_app.view_approval")
+        facts.append((_("Approval"), links.to_subject(f"approval:{approval_id}") if shown else approval_id))
+    if error.error_id:
+        shown = may("tools_app.view_errorlog")
+        facts.append((_("Error log"), links.to_error(error.error_id) if shown else error.error_id))
+    return Outcome(
+        error.code,
+        "bad",
+        facts,
+        [_view("raw", _("Raw"), readable(error.as_dict()))],
+        error=error,
+        problems=error.details,
+        context=readable(error.context) if error.context else "",
+        repeat=_repeat(error),
+    )
+
+
+def _repeat(error: ToolError) -> str:
+    if isinstance(error, IdempotencyInProgressError):
+        return _("Ask for its answer")
+    return _("Run it, once it is approved") if isinstance(error, ApprovalRequiredError) else ""
+
+
+def _facts(call_id: str, duration_ms: int | None, may: Any) -> list[tuple[str, object]]:
+    facts: list[tuple[str, object]] = []
+    if duration_ms is not None:
+        facts.append((_("Took"), f"{duration_ms:,} ms"))
+    # It is on record before its answer leaves; what was refused before anything ran may have no row of its own.
+    call = Call.objects.filter(pk=call_id).only("attempts", "connection").first() if call_id else None
+    if call is not None:
+        facts.append((_("Attempts"), call.attempts))
+        if call.connection:
+            facts.append((_("Connection"), call.connection))
+        facts.append((_("Call"), links.to_call(call_id) if may("tools_app.view_call") else call_id))
+    return facts
+
+
+def _view(name: str, title: str, text: str) -> View:
+    return View(f"view-{name}", title, text[:MOST_SHOWN], max(0, len(text) - MOST_SHOWN))
+
+
+def _piece(wire: Mapping[str, Any]) -> Piece:
+    match wire:
+        case {"type": "text", "text": str(text)}:
+            return Piece(_("Text"), text=text[:MOST_SHOWN])
+        case {"type": "image", "data": str(data), "mimeType": str(kind)}:
+            shown = kind in PICTURES and len(data) <= MOST_PICTURE
+            return Piece(f"{kind}, {_size(data)}", picture=f"data:{kind};base64,{data}" if shown else "")
+        case {"type": "audio", "data": str(data), "mimeType": str(kind)}:
+            return Piece(f"{kind}, {_size(data)}")
+        case {"type": "resource", "resource": {"uri": str(uri), **more}}:
+            text = str(more.get("text", ""))[:MOST_SHOWN]
+            return Piece(" ".join(filter(None, (uri, str(more.get("mimeType", ""))))), text=text)
+        case {"type": "resource_link", "uri": str(uri), "name": str(name)}:
+            return Piece(f"{wire.get('title') or name}: {uri}")
+    return Piece(str(wire.get("type", "")))
+
+
+def _size(data: str) -> str:
+    return _("%(bytes)s bytes") % {"bytes": f"{len(data) * 3 // 4:,}"}

@@ -1,0 +1,125 @@
+"""What a key may, what was done with it, and what somebody should look at: in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db.models import Q, Sum
+from django.db.models.functions import TruncMonth
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from tools_app import insights
+from tools_app.admin import links
+from tools_app.models import ApiKey, CallHour
+from tools_app.reach import ENVIRONMENT
+
+MONTHS: Final = 12
+# From when on somebody should know that a key is about to expire, or that nobody uses it.
+SOON: Final = timedelta(days=14)
+UNUSED: Final = timedelta(days=7)
+
+SCOPE_WORDS: Final = {
+    "tools:list": gettext_lazy("see which tools there are"),
+    "tools:read": gettext_lazy("read what a tool takes and returns"),
+    "tools:execute": gettext_lazy("call tools"),
+    "tools:manage": gettext_lazy("switch tools and set their limits"),
+    "admin:*": gettext_lazy("everything, without limits"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """What was done with a key within a month."""
+
+    start: datetime
+    calls: int
+    errors: int
+    refused: int
+
+
+def may(key: ApiKey) -> list[str]:
+    """What whoever holds the key may do, a sentence each."""
+    toolsets = [toolset.name for toolset in key.toolsets.all()]
+    everything = "admin:*" in key.scopes
+    deeds = [str(SCOPE_WORDS.get(scope, scope)) for scope in SCOPE_WORDS if scope in key.scopes and scope != "admin:*"]
+    sentences = []
+    if everything:
+        sentences.append(_("It may do everything that can be done over HTTP, also make keys."))
+    elif deeds:
+        sentences.append(_("It may %(deeds)s.") % {"deeds": listed(deeds)})
+    else:
+        sentences.append(_("It may do nothing."))
+    if toolsets:
+        sentences.append(_("There is no tool for it outside %(toolsets)s.") % {"toolsets": listed(toolsets)})
+    else:
+        sentences.append(_("It is not bound to toolsets: every tool is there for it."))
+    if not key.may_write:
+        sentences.append(_("Tools that write are refused."))
+    elif not key.may_destroy:
+        sentences.append(_("Tools that destroy are refused."))
+    return [*sentences, _through(key), _limited(key)]
+
+
+def attention(key: ApiKey, now: datetime) -> list[str]:
+    """What somebody should know of a key that works."""
+    if not key.usable(now):
+        return []
+    found = []
+    if key.expires_at is not None and key.expires_at - now <= SOON:
+        found.append(_("expires %(time)s") % {"time": links.ago(key.expires_at)})
+    if key.last_used_at is None and now - key.created_at >= UNUSED:
+        found.append(_("never used since it was made %(time)s") % {"time": links.ago(key.created_at)})
+    if key.previous_until is not None and key.previous_works(now):
+        said = {"prefix": key.previous_prefix, "time": links.ago(key.previous_until)}
+        found.append(_("thub_%(prefix)s_… ends %(time)s") % said)
+    return found
+
+
+def needing_attention(now: datetime) -> Q:
+    """Of the keys that work, those that `attention` has something to say of."""
+    unused = Q(last_used_at=None, created_at__lte=now - UNUSED)
+    return unused | Q(expires_at__lte=now + SOON) | Q(previous_until__gt=now)
+
+
+def usage(key: ApiKey, now: datetime) -> list[Month]:
+    """Month by month, the newest first; of those in which there was something."""
+    first = timezone.localtime(now).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    for _number in range(MONTHS - 1):
+        first = (first - timedelta(days=1)).replace(day=1)
+    rows = CallHour.objects.filter(caller_id=f"key:{key.pk}", hour__gte=first).order_by()
+    months = rows.annotate(month=TruncMonth("hour")).values("month").order_by("-month")
+    found = months.annotate(
+        number=Sum("calls"),
+        errors=Sum("calls", filter=Q(status__in=insights.ERRORS), default=0),
+        refused=Sum("calls", filter=Q(status="refused"), default=0),
+    )
+    return [Month(row["month"], row["number"], row["errors"], row["refused"]) for row in found if row["number"]]
+
+
+def listed(words: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    *others, last = words
+    if not others:
+        return last
+    return _("%(others)s and %(last)s") % {"others": ", ".join(others), "last": last}
+
+
+def _through(key: ApiKey) -> str:
+    names = [_("those of the environment") if name == ENVIRONMENT else name for name in key.connection_names]
+    if not names:
+        return _("It uses no connection: tools that need an account at an upstream are not there for it.")
+    return _("Its connections to upstreams: %(names)s.") % {"names": listed(names)}
+
+
+def _limited(key: ApiKey) -> str:
+    if key.rate is None:
+        return _("How many requests it may make, the settings say.")
+    return _("It may make %(most)s requests in %(seconds)s s.") % {
+        "most": f"{key.rate.most:,}",
+        "seconds": f"{key.rate.seconds:,g}",
+    }

@@ -1,0 +1,164 @@
+"""The stop page: one switch each for the hub, packs, connections and keys; and the banner of a stopped hub."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils.decorators import method_decorator
+from django.utils.functional import SimpleLazyObject
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_POST
+
+from tools_app import catalog, connections, governance, sources
+from tools_app.admin import audit, links
+from tools_app.admin.governed import FailuresTold, actor
+from tools_app.admin.journal import JournalAdmin
+from tools_app.errors import StorageBusyError
+from tools_app.governance.stops import packs
+from tools_app.models import ApiKey, AuditEntry, Connection, Stop
+
+MOST_SHOWN: Final = 10
+STOP, RESUME = "stop", "resume"
+ACTIONS: Final = [f"{kind}.{verb}" for kind in Stop.Kind for verb in (STOP, RESUME)]
+TITLES: Final = {
+    Stop.Kind.HUB: gettext_lazy("The hub"),
+    Stop.Kind.PACK: gettext_lazy("Packs"),
+    Stop.Kind.CONNECTION: gettext_lazy("Connections"),
+    Stop.Kind.KEY: gettext_lazy("Keys"),
+}
+EFFECTS: Final = {
+    Stop.Kind.HUB: gettext_lazy("Every call of every tool is refused, and agents see no tools."),
+    Stop.Kind.PACK: gettext_lazy("Calls of its tools are refused, and agents see none of them."),
+    Stop.Kind.CONNECTION: gettext_lazy("Nothing is sent to this upstream through it."),
+    Stop.Kind.KEY: gettext_lazy("Every request with it is refused. Unlike a revoked key, it can be resumed."),
+}
+NONE_YET: Final = {
+    Stop.Kind.PACK: gettext_lazy("There are no tools yet."),
+    Stop.Kind.CONNECTION: gettext_lazy("There is no connection yet."),
+    Stop.Kind.KEY: gettext_lazy("There is no key yet."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """Something that can be stopped, and the stop that holds, if one does."""
+
+    kind: str
+    name: str
+    title: str
+    about: str
+    stop: Stop | None
+
+
+@admin.register(Stop)
+class StopAdmin(JournalAdmin[Stop]):
+    fields = ("kind", "name", "reason", "by", "since_exactly")
+    readonly_fields = ("since_exactly",)
+
+    def may_change(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("tools_app.change_stop")
+
+    def get_urls(self) -> list[URLPattern]:
+        switch = self.admin_site.admin_view(self.switch_view)
+        return [path("switch/", switch, name="tools_app_stop_switch"), *super().get_urls()]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        held = {(stop.kind, stop.name): stop for stop in Stop.objects.all()}
+        entries = AuditEntry.objects.filter(action__in=ACTIONS)[:MOST_SHOWN]
+        context = {
+            **self.admin_site.each_context(request),
+            "title": _("Stop"),
+            "opts": self.opts,
+            "sections": [
+                {
+                    "kind": kind,
+                    "title": TITLES[kind],
+                    "effect": EFFECTS[kind],
+                    "none": NONE_YET.get(kind, ""),
+                    "switches": list(_switches(kind, held)),
+                }
+                for kind in Stop.Kind
+            ],
+            "may_change": self.may_change(request),
+            "changes": audit.rows(entries) if request.user.has_perm("tools_app.view_auditentry") else None,
+        }
+        return TemplateResponse(request, "admin/tools_app/stop/change_list.html", context)
+
+    @method_decorator(require_POST)
+    def switch_view(self, request: HttpRequest) -> HttpResponse:
+        """Stop or resume, as the button said: pressing it on a page that is out of date does no harm."""
+        if not self.may_change(request):
+            raise PermissionDenied
+        kind, name = request.POST.get("kind", ""), request.POST.get("name", "").replace("\x00", "")
+        wanted = request.POST.get("wanted")
+        if wanted not in (STOP, RESUME) or kind not in Stop.Kind.values:
+            return HttpResponseBadRequest("kind and wanted must say what to stop, or to resume")
+        reason = request.POST.get("reason", "").replace("\x00", "")
+        with FailuresTold(request):
+            what = _("The hub") if kind == Stop.Kind.HUB else name
+            if wanted == STOP:
+                changed = governance.stop(kind, name, actor=actor(request), reason=reason)
+                said = _("%(what)s is stopped; the next call is refused.") if changed else _("%(what)s was stopped.")
+            else:
+                changed = governance.resume(kind, name, actor=actor(request), reason=reason)
+                said = _("%(what)s goes on.") if changed else _("%(what)s was not stopped.")
+            messages.add_message(request, messages.SUCCESS if changed else messages.INFO, said % {"what": what})
+        return HttpResponseRedirect(f"{links.address('stop', 'changelist')}#{kind}")
+
+    @admin.display(description=gettext_lazy("Since"))
+    def since_exactly(self, stop: Stop) -> str:
+        return links.in_full(stop.since)
+
+
+def _switches(kind: Stop.Kind, held: dict[tuple[str, str], Stop]) -> Iterator[Switch]:
+    """Those that are stopped first, also where what they were for is gone."""
+    about = _there(kind)
+    names = [*(name for of, name in held if of == kind), *about]
+    for name in dict.fromkeys(names):
+        title = _("The hub") if kind == Stop.Kind.HUB else name
+        yield Switch(kind, name, title, about.get(name, _("is gone")), held.get((kind, name)))
+
+
+def _there(kind: Stop.Kind) -> dict[str, str]:
+    """What there is of a kind, by name, with what tells it from others."""
+    match kind:
+        case Stop.Kind.HUB:
+            return {"": ""}
+        case Stop.Kind.PACK:
+            return dict.fromkeys(packs(), "")
+        case Stop.Kind.CONNECTION:
+            return dict(_connections())
+    return dict(ApiKey.objects.filter(revoked_at=None).order_by("name").values_list("name", "prefix"))
+
+
+def _connections() -> Iterator[tuple[str, str]]:
+    for pack, kind in sorted(connections.kinds(sources.registry()).items()):
+        own = connections.from_environment(pack, kind)
+        if own is not None:
+            yield connections.identifier(own), pack
+    yield from Connection.objects.order_by("name").values_list("name", "pack")
+
+
+def banner(request: HttpRequest) -> dict[str, Any]:
+    """For every page: the stop of the hub, where there is one. Nothing is read unless a page shows it."""
+    return {"hub_stop": SimpleLazyObject(lambda: _hub_stop(request))}
+
+
+def _hub_stop(request: HttpRequest) -> Stop | None:
+    user = getattr(request, "user", None)
+    if user is None or not user.is_staff:
+        return None
+    try:
+        return catalog.current().stops.get((Stop.Kind.HUB, ""))
+    except StorageBusyError:
+        return None

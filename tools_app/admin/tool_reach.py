@@ -1,0 +1,74 @@
+"""Who can use a tool: the toolsets it is in, and the keys that reach it or that something keeps from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from tools_app import access
+from tools_app.admin import links
+from tools_app.catalog import Entry, Snapshot
+from tools_app.context import Caller
+from tools_app.models import ApiKey, Toolset
+
+# Every way in which keys combine toolsets is a view of the whole catalog.
+MOST_KEYS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A key for which the tool exists; with what keeps it from being called with that key, if anything does."""
+
+    name: str
+    address: str
+    obstacle: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """None stands for what whoever asks may not see."""
+
+    toolsets: list[tuple[str, str]] | None
+    keys: list[Way] | None
+    others: int = 0
+    """So many keys that can be used do not reach the tool."""
+    cut: bool = False
+
+
+def ways_to(entry: Entry, snapshot: Snapshot, request: HttpRequest) -> Ways:
+    toolsets = None
+    if request.user.has_perm("tools_app.view_toolset"):
+        toolsets = [
+            (toolset.name, links.address("toolset", "change", toolset.pk))
+            for toolset in Toolset.objects.order_by("name")
+            if toolset.choice().holds(entry)
+        ]
+    if not request.user.has_perm("tools_app.view_apikey"):
+        return Ways(toolsets, None)
+    usable = ApiKey.objects.usable(timezone.now()).prefetch_related("toolsets", "connections").order_by("name")
+    keys = list(usable[: MOST_KEYS + 1])
+    found = list(_ways(entry, snapshot, keys[:MOST_KEYS]))
+    return Ways(toolsets, found, len(keys[:MOST_KEYS]) - len(found), len(keys) > MOST_KEYS)
+
+
+def _ways(entry: Entry, snapshot: Snapshot, keys: list[ApiKey]) -> Iterator[Way]:
+    for key in keys:
+        caller = Caller("key", f"key:{key.pk}", key.name, frozenset(key.scopes), access.reach_of_key(key))
+        seen = snapshot.seen_by(caller).find(entry.name)
+        if seen is not None:
+            yield Way(key.name, links.address("apikey", "change", key.pk), _obstacle(seen, entry, caller))
+
+
+def _obstacle(seen: Entry, entry: Entry, caller: Caller) -> str:
+    if not caller.may("tools:execute"):
+        return _("it may not call tools")
+    lacks = caller.reach.lacks(entry.hints)
+    if lacks:
+        return _("it may not use tools that write") if lacks == "write" else _("it may not use tools that destroy")
+    # What keeps everybody from it stands at the top of the page.
+    return seen.refusal.reason if seen.refusal is not None and seen.refusal != entry.refusal else ""

@@ -1,0 +1,98 @@
+"""The form of a toolset: what there is to choose from, with how many tools each choice brings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Final, cast
+
+from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
+
+from tools_app import catalog, governance
+from tools_app.admin.many_tools import count_of_tools
+from tools_app.catalog import Entry
+from tools_app.models import Toolset
+from tools_app.tool import folded
+
+# Sent by the button that shows what the form would choose, and saves nothing.
+PREVIEW: Final = "_preview"
+
+
+class Choices(forms.CheckboxSelectMultiple):
+    """Boxes in as many columns as there is room for. One for every tool is light enough for thousands of them."""
+
+    template_name = "tools_app/choices.html"
+
+
+class NamesField(forms.MultipleChoiceField):
+    """Any of the names that are there; others were chosen before, and stay until somebody takes them out."""
+
+    widget = Choices
+
+    def validate(self, value: list[str]) -> None:
+        """`governance` says which names there can be."""
+
+
+class ToolsetForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when it runs
+    packs = NamesField(required=False, label=_lazy("Packs"), help_text=_lazy("Every tool of these packs."))
+    categories = NamesField(
+        required=False, label=_lazy("Categories"), help_text=_lazy("Every tool of these categories.")
+    )
+    tags = NamesField(required=False, label=_lazy("Tags"), help_text=_lazy("Every tool that has one of these tags."))
+    names = NamesField(required=False, label=_lazy("Tools"), help_text=_lazy("And these tools."))
+
+    class Meta:
+        model = Toolset
+        fields = ("name", *governance.TOOLSET)
+        labels: ClassVar = {"mode": _lazy("How agents are shown them"), "overrides": _lazy("Other names, as JSON")}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        there = catalog.current().all
+        for part in governance.SELECTORS:
+            if part in self.fields:
+                field = cast(NamesField, self.fields[part])
+                field.choices = list(choices(part, there, self._chosen(part)))
+
+    def is_valid(self) -> bool:
+        """A form that is only looked at is never saved."""
+        return PREVIEW not in self.data and super().is_valid()
+
+    def clean_overrides(self) -> Any:
+        return self.cleaned_data["overrides"] or {}
+
+    def chosen(self) -> Toolset:
+        """What is chosen now, as a toolset that is not saved."""
+        given: Mapping[str, Any] = {part: self._chosen(part) for part in governance.SELECTORS}
+        read_only = bool(self["read_only"].value()) if "read_only" in self.fields else self.instance.read_only
+        return Toolset(**given, read_only=read_only)
+
+    def _chosen(self, part: str) -> list[str]:
+        value = self[part].value() if part in self.fields else getattr(self.instance, part)
+        return [name for name in value or () if isinstance(name, str)]
+
+
+def choices(part: str, there: Iterable[Entry], chosen: Iterable[str]) -> list[tuple[str, str]]:
+    """What can be chosen, by name, in words; what is chosen and fits no tool comes last."""
+    if part == "names":
+        known = {entry.name: f"{entry.name} – {entry.title}" if entry.title else entry.name for entry in there}
+        canonical = {folded(name) for name in known}
+        idle = [name for name in chosen if name not in known and folded(name) not in canonical]
+        # `a-b` is `a_b` by another name: it fits, and keeps its own box.
+        known |= {name: name for name in chosen if name not in known and folded(name) in canonical}
+    else:
+        counted = _counted(part, there)
+        known = {name: f"{name} – {count_of_tools(number)}" for name, number in sorted(counted.items())}
+        idle = [name for name in chosen if name not in known]
+    return [*known.items(), *((name, f"{name} – {_('fits no tool now')}") for name in dict.fromkeys(idle))]
+
+
+def _counted(part: str, there: Iterable[Entry]) -> Counter[str]:
+    match part:
+        case "packs":
+            return Counter(entry.pack for entry in there if entry.pack)
+        case "categories":
+            return Counter(entry.category for entry in there if entry.category)
+    return Counter(tag for entry in there for tag in entry.tags)

@@ -1,0 +1,66 @@
+"""What a toolset holds now, and what it costs an agent to list it; of one that nobody has saved yet, too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tools_app import governance, listed
+from tools_app.admin.toolset_form import choices
+from tools_app.catalog import READER, Entry, Snapshot
+from tools_app.models import Toolset
+from tools_app.tool import folded
+
+MOST_SHOWN: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    name: str
+    tokens: int
+    obstacle: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    tools: Sequence[Held]
+    count: int
+    tokens: int
+    """Of those that can be called: others are not listed."""
+    idle: Sequence[str]
+    reader: str
+    """The tool that reads what is too large of the answers of others, where it comes without having been chosen."""
+
+    @property
+    def more(self) -> int:
+        return self.count - len(self.tools)
+
+
+def of(toolset: Toolset, snapshot: Snapshot) -> Preview:
+    choice = toolset.choice()
+    costs = listed.costs(snapshot)
+    held = [entry for entry in snapshot.all if choice.holds(entry)]
+    reader = snapshot.entries.get(READER)
+    extra = [reader] if held and reader is not None and reader.pack == "builtin" and reader not in held else []
+    return Preview(
+        tools=[_held(entry, costs.get(entry.name, 0)) for entry in held[:MOST_SHOWN]],
+        count=len(held),
+        tokens=sum(costs.get(entry.name, 0) for entry in (*held, *extra) if entry.callable),
+        idle=_idle(toolset, snapshot),
+        reader=extra[0].name if extra else "",
+    )
+
+
+def _held(entry: Entry, tokens: int) -> Held:
+    return Held(entry.name, tokens, entry.refusal.reason if entry.refusal is not None else "")
+
+
+def _idle(toolset: Toolset, snapshot: Snapshot) -> list[str]:
+    """What fits no tool now: not yet, not any more, or a slip of the pen."""
+    found = []
+    for part in governance.SELECTORS:
+        there = {folded(name) if part == "names" else name for name, _ in choices(part, snapshot.all, ())}
+        chosen = getattr(toolset, part)
+        found += [name for name in chosen if (folded(name) if part == "names" else name) not in there]
+    return found
