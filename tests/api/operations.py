@@ -13,6 +13,8 @@ NAMES = {
     "{key_id}": "1",
     "{toolset}": "x",
     "{connection_id}": "main",
+    "{approval_id}": "0" * 32,
+    "{definition_id}": "1",
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import time_machine
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.contrib.sessions.models import Session
@@ -127,7 +128,7 @@ def browser(rest: Rest) -> Rest:
     """A client that sends the cookies of an administrator, and is checked like every browser."""
     rest.client = AsyncClient(raise_request_exception=False, enforce_csrf_checks=True)
     rest.client.force_login(get_user_model().objects.create_superuser("root"))
-    rest.client.cookies["csrftoken"] = TOKEN
+    rest.client.cookies[settings.CSRF_COOKIE_NAME] = TOKEN
     return rest
 
 

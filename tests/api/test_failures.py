@@ -163,8 +163,28 @@ def test_queries_do_not_grow_with_the_list(operator: Rest, statements: list[str]
     assert len(operator.get(f"/v1/errors/{groups[0].pk}").json()["latest"]) == min(number, 20)
 
     asked = [sql for sql in statements if sql.startswith("SELECT") and "tools_app_error" in sql]
-    assert len(asked) == 3
+    assert len(asked) == 4
     assert all('"detail"' not in sql for sql in asked)
+
+
+def test_a_note_is_left_for_whoever_comes_next(operator: Rest) -> None:
+    group = rows.group()
+    response = operator.post(f"/v1/errors/{group.pk}/notes", {"text": " Asked the vendor "})
+    assert response.status_code == 201
+    ErrorGroupDetail.model_validate(response.json(), extra="forbid")
+    [note] = operator.get(f"/v1/errors/{group.pk}").json()["notes"]
+    assert (note["text"], note["author"]) == ("Asked the vendor", "key:ops")
+    assert AuditEntry.objects.get(action="error.note").subject == f"error:{group.pk}"
+    failure(operator.post(f"/v1/errors/{group.pk}/notes", {"text": " "}), 400, "VALIDATION_ERROR")
+    failure(operator.post("/v1/errors/nothing/notes", {"text": "x"}), 404, "NOT_FOUND")
+
+
+def test_there_is_room_for_so_many_notes(operator: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools_app.governance.errors.MOST_NOTES", 1)
+    group = rows.group()
+    operator.post(f"/v1/errors/{group.pk}/notes", {"text": "first"})
+    told = failure(operator.post(f"/v1/errors/{group.pk}/notes", {"text": "second"}), 400, "VALIDATION_ERROR")
+    assert "no more are kept" in told["error"]
 
 
 def test_errors_of_tools_outside_the_toolset_do_not_exist(rest: Rest, make_key: MakeKey) -> None:

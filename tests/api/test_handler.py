@@ -10,6 +10,7 @@ from typing import Any, cast
 import httpx
 import pytest
 from asgiref.sync import SyncToAsync
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.test import Client
 
@@ -82,7 +83,7 @@ def test_the_documentation_opens_for_people_who_are_logged_in(server: httpx.Clie
     browser.force_login(get_user_model().objects.create_superuser("root"))
 
     # Without the key of the other requests: it would win.
-    session = {"sessionid": browser.cookies["sessionid"].value}
+    session = {settings.SESSION_COOKIE_NAME: browser.cookies[settings.SESSION_COOKIE_NAME].value}
     with httpx.Client(base_url=server.base_url, cookies=session, trust_env=False) as page:
         opened = page.get("/v1/docs")
 

@@ -155,3 +155,47 @@ def test_queries_do_not_grow_with_the_list(root: Rest, statements: list[str], nu
     assert len(root.get("/v1/keys").json()["keys"]) == number + 2
 
     assert len([sql for sql in statements if sql.startswith("SELECT") and "tools_app_revision" not in sql]) == 3
+
+
+def test_a_key_is_rotated_and_both_work_for_a_while(root: Rest) -> None:
+    before = root.post("/v1/keys", {"name": "service"}).json()
+    rotated = root.post(f"/v1/keys/{before['id']}/rotate", {"graceHours": 24, "reason": "spring"})
+    after = rotated.json()
+    NewKey.model_validate(after, extra="forbid")
+    assert rotated.status_code == 200
+    assert rotated.headers["Cache-Control"] == "no-store"
+    assert (after["id"], after["caller"], after["previousPrefix"]) == (before["id"], before["caller"], before["prefix"])
+    assert after["prefix"] != before["prefix"]
+    for secret in (before["key"], after["key"]):
+        assert root.get("/v1/tools", key=secret).status_code == 200
+    again = root.post(f"/v1/keys/{before['id']}/rotate", {}).json()
+    assert again["previousPrefix"] is None
+    assert [root.get("/v1/tools", key=one["key"]).status_code for one in (before, after, again)] == [401, 401, 200]
+    entry = AuditEntry.objects.filter(action="key.rotate").last()
+    assert entry is not None
+    assert (entry.reason, entry.changes["prefix"]) == ("spring", [before["prefix"], after["prefix"]])
+
+
+def test_the_key_before_is_refused_when_its_time_of_grace_is_over(root: Rest) -> None:
+    before = root.post("/v1/keys", {"name": "service"}).json()
+    root.post(f"/v1/keys/{before['id']}/rotate", {"graceHours": 1})
+    assert root.get("/v1/tools", key=before["key"]).status_code == 200
+    ApiKey.objects.update(previous_until=datetime.now(UTC) - timedelta(seconds=1))
+    assert root.get("/v1/tools", key=before["key"]).status_code == 401
+    assert root.get(f"/v1/keys/{before['id']}").json()["previousPrefix"] is None
+
+
+def test_revoking_ends_a_key_and_the_one_before_it(root: Rest) -> None:
+    before = root.post("/v1/keys", {"name": "service"}).json()
+    after = root.post(f"/v1/keys/{before['id']}/rotate", {"graceHours": 24}).json()
+    root.post(f"/v1/keys/{before['id']}/revoke", {})
+    assert [root.get("/v1/tools", key=one["key"]).status_code for one in (before, after)] == [401, 401]
+    assert failure(root.post(f"/v1/keys/{before['id']}/rotate", {}), 409, "CONFLICT")["nextStep"]
+
+
+@pytest.mark.parametrize("hours", [-1, 169, 1.5, "1", None, True])
+def test_a_time_of_grace_has_its_limits(root: Rest, hours: object) -> None:
+    made = root.post("/v1/keys", {"name": "service"}).json()
+    refused = failure(root.post(f"/v1/keys/{made['id']}/rotate", {"graceHours": hours}), 400, "VALIDATION_ERROR")
+    assert refused["details"][0]["path"] == "/graceHours"
+    assert ApiKey.objects.get(pk=made["id"]).rotated_at is None

@@ -23,6 +23,8 @@ WRONG = [
     ({"query": 5}, "/query"),
     ({"query": ["x"]}, "/query"),
     ({"query": "x", "matchType": "fuzzy"}, "/matchType"),
+    ({"query": "x", "sort": "score"}, "/sort"),
+    ({"query": "x", "filters": {"matchTags": "some"}}, "/filters/matchTags"),
     ({"query": "x", "match_type": "exact"}, "/match_type"),
     ({"query": "x", "fields": []}, "/fields"),
     ({"query": "x", "fields": ["name", "password"]}, "/fields/1"),
@@ -33,7 +35,7 @@ WRONG = [
     ({"query": "x", "filters": {"tags": [""]}}, "/filters/tags/0"),
     ({"query": "x", "filters": {"category": ""}}, "/filters/category"),
     ({"query": "x", "filters": {"category__startswith": "a"}}, "/filters/category__startswith"),
-    ({"query": "x", "offset": 1}, "/offset"),
+    ({"query": "x", "offset": -1}, "/offset"),
 ]
 
 
@@ -163,6 +165,39 @@ def test_lists_tags_the_most_common_first(rest: Rest, shelf: None) -> None:
         ("builtin", 3), ("read", 3), ("tracker", 3), ("answers", 1), ("math", 1), ("test", 1), ("write", 1),
     ]  # fmt: skip
     assert told["total"] == 7
+
+
+def test_lists_the_tags_that_come_with_one(rest: Rest, shelf: None) -> None:
+    told = rest.get("/v1/tags?relatedTo=tracker").json()
+
+    assert told == {"tags": [{"tag": "read", "count": 2}, {"tag": "write", "count": 1}], "total": 2}
+    assert rest.get("/v1/tags?relatedTo=nothing").json() == {"tags": [], "total": 0}
+
+
+def test_finds_by_what_a_question_is_about(rest: Rest, shelf: None) -> None:
+    for query in ("register a new ticket", "新しい課題を作成"):
+        told = rest.post("/v1/tools/search", {"query": query, "matchType": "relevance"}).json()
+        SearchAnswer.model_validate(told, extra="forbid")
+        assert told["results"][0]["name"] == "create_issue"
+
+
+def test_gives_what_it_found_page_by_page_in_the_order_that_is_asked_for(rest: Rest, shelf: None) -> None:
+    body = {"query": "issue", "sort": "category", "limit": 2}
+    told = rest.post("/v1/tools/search", body).json()
+    assert ([one["name"] for one in told["results"]], told["total"], told["hasMore"]) == (
+        ["create_issue", "issue"], 3, True,
+    )  # fmt: skip
+    told = rest.post("/v1/tools/search", {**body, "offset": 2}).json()
+    assert ([one["name"] for one in told["results"]], told["hasMore"]) == (["issue_list"], False)
+
+
+def test_filters_by_every_tag_and_by_the_path_of_a_category(rest: Rest, shelf: None, hub: Hub) -> None:
+    hub.add(make("issue_board", "Show a board.", category="work/boards", tags=["tracker", "board"]))
+    every = {"filters": {"tags": ["tracker", "write"], "matchTags": "all"}}
+    assert [name for name, _ in search(rest, "issue", **every)] == ["create_issue"]
+    below = search(rest, "issue", filters={"category": "work/boards"})
+    assert [name for name, _ in below] == ["issue_board"]
+    assert len(search(rest, "issue", filters={"category": "work"})) == 4
 
 
 def test_lists_categories_by_name(rest: Rest, shelf: None) -> None:

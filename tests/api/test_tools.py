@@ -11,7 +11,9 @@ from tests.api.rest import TIMESTAMP, Rest, failure
 from tests.support.tools import Hub, Programmable
 from tools_app import governance, sources
 from tools_app.api.tools import ToolDetail, ToolPage
-from tools_app.tool import Example, Hints, Pack, tool
+from tools_app.examples import Example
+from tools_app.pack import Pack
+from tools_app.tool import Hints, tool
 
 WRONG_QUERIES = [
     *((f"limit={value}", "/limit") for value in ("0", "101", "-1", "abc", "1.5", "", "1e1", "%2B1", "%201", "1_0")),
@@ -75,6 +77,7 @@ def test_an_item_has_what_the_document_asks_for_and_its_schema(rest: Rest) -> No
     item = rest.get("/v1/tools").json()["tools"][1]
 
     assert TIMESTAMP.fullmatch(item.pop("registeredAt"))
+    assert 50 < item.pop("tokens") < 300
     assert item == {
         "name": "echo",
         "title": "Echo",

@@ -7,10 +7,14 @@ from ninja.operation import Operation
 
 from tools_app import issuer
 from tools_app.api import (
+    agents,
+    approvals,
     audit,
     calling,
     calls,
     connections,
+    definitions,
+    dependencies,
     failures,
     health,
     keys,
@@ -18,6 +22,7 @@ from tools_app.api import (
     resource,
     root,
     search,
+    stops,
     tool_server,
     tools,
     toolsets,
@@ -53,9 +58,14 @@ api.add_router("v1/tools", calling.router)
 api.add_router("v1/tools", search.router)
 api.add_router("v1/tools", tool_server.router)
 api.add_router("v1/tools", tools.router)
+api.add_router("v1/dependencies", dependencies.router)
 api.add_router("v1/calls", calls.router)
 api.add_router("v1/errors", failures.router)
+api.add_router("v1/agents", agents.router)
 api.add_router("v1/audit", audit.router)
 api.add_router("v1/keys", keys.router)
 api.add_router("v1/toolsets", toolsets.router)
 api.add_router("v1/connections", connections.router)
+api.add_router("v1/approvals", approvals.router)
+api.add_router("v1/definitions", definitions.router)
+api.add_router("v1/stops", stops.router)

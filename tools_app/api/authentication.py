@@ -14,16 +14,17 @@ from ninja.security.base import AuthBase
 
 from tools_app import access, database, secrets
 from tools_app.api import limits
+from tools_app.context import Caller
 from tools_app.errors import (
     AuthenticationError,
     AuthorizationError,
     Problem,
+    StoppedError,
     StorageBusyError,
     ValidationError,
     shortened,
 )
 from tools_app.schemas import pointer
-from tools_app.tool import Caller
 
 # Under these names people put keys into addresses, whatever the spelling.
 _TELLING: Final = frozenset(
@@ -40,7 +41,7 @@ class KeyAuthentication(AuthBase):
     async def __call__(self, request: HttpRequest) -> Caller:
         try:
             caller = await _caller(request)
-        except AuthenticationError:
+        except (AuthenticationError, StoppedError):
             limits.count_stranger(request)
             raise
         limits.count_caller(request, caller)

@@ -9,12 +9,12 @@ from ninja import Query
 from ninja.params import functions as parts
 from pydantic import ConfigDict, Field
 
-from tools_app import engine
+from tools_app import catalog, engine
 from tools_app.answers import FEWEST_TOKENS, MOST_TOKENS
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import Body
-from tools_app.api.errors import DOOR, REPLAYED, failures
+from tools_app.api.errors import DEPRECATED, DOOR, REPLAYED, failures
 from tools_app.api.queries import WHOLE, Flag, QueryString, optional
 from tools_app.api.routing import StrictRouter
 from tools_app.api.tools import serve_tool_named
@@ -124,6 +124,7 @@ async def _called(
         answer_tokens=asked.answer_tokens,
         dry_run=asked.dry_run,
         idempotency_key=request.headers.get("Idempotency-Key"),
+        approval=request.headers.get("Toolhub-Approval"),
     )
     result = await engine.call(name, arguments, caller_of(request), door=DOOR, options=options)
     told: dict[str, Any] = {
@@ -140,4 +141,7 @@ async def _called(
     made = answer(told)
     if result.answered_by == "replay":
         made[REPLAYED] = "true"
+    called = catalog.latest().find(name)
+    if called is not None and called.tool is not None and called.tool.deprecated:
+        made[DEPRECATED] = "true"
     return made

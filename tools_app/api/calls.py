@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -14,15 +14,17 @@ from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.cursors import Pages
 from tools_app.api.errors import failures
-from tools_app.api.queries import Cursor, Limit, Moment, QueryString, Word, narrowed, optional
+from tools_app.api.queries import WHOLE, Cursor, Limit, Moment, QueryString, Word, narrowed, optional
 from tools_app.api.routing import StrictRouter
+from tools_app.context import Caller
 from tools_app.errors import NotFoundError
 from tools_app.models import Call
-from tools_app.tool import Caller
 
 router = StrictRouter(tags=["calls"])
 
 ALL = "admin:*"
+
+Milliseconds = Annotated[int, Field(ge=0, le=86_400_000), WHOLE]
 
 _HEAVY = ("arguments", "result")
 
@@ -38,6 +40,7 @@ class CallItem(Shown):
     tool: str
     tool_version: str
     connection: str | None = Field(description="The account at the upstream that it used")
+    via: str | None = Field(description="The tool through which it was called, like call_tool")
     door: Call.Door
     caller: CallerShown
     status: Call.Status
@@ -52,6 +55,8 @@ class CallItem(Shown):
     started_at: str
     finished_at: str | None
     duration_ms: int | None
+    queued_ms: int | None = Field(description="Until the tool was run first: checks, and waiting for its turn")
+    upstream_ms: int | None = Field(description="What its requests to the upstream took, added up")
 
 
 class CallDetail(CallItem):
@@ -77,6 +82,7 @@ class CallsQuery(QueryString):
     caller: Word | None = optional("Only calls of this caller, by its id, like `key:3`; needs `admin:*`")
     since: Moment | None = optional("Only calls that began then or later")
     until: Moment | None = optional("Only calls that began before")
+    slower_than: Milliseconds | None = optional("Only calls that took as many milliseconds, or more")
     cursor: Cursor | None = optional()
     limit: Limit = 50
 
@@ -90,6 +96,7 @@ class CallsQuery(QueryString):
             "caller_id": self.caller,
             "started_at__gte": self.since,
             "started_at__lt": self.until,
+            "duration_ms__gte": self.slower_than,
         }
         return narrowed(rows, wanted)
 
@@ -130,6 +137,7 @@ def _item(call: Call) -> dict[str, Any]:
         "tool": call.tool_name,
         "toolVersion": call.tool_version,
         "connection": call.connection or None,
+        "via": call.via or None,
         "door": call.door,
         "caller": {"kind": call.caller_kind, "id": call.caller_id, "name": call.caller_name},
         "status": call.status,
@@ -144,6 +152,8 @@ def _item(call: Call) -> dict[str, Any]:
         "startedAt": timestamp(call.started_at),
         "finishedAt": timestamp(call.finished_at) if call.finished_at else None,
         "durationMs": call.duration_ms,
+        "queuedMs": call.queued_ms,
+        "upstreamMs": call.upstream_ms,
     }
 
 

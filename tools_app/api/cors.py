@@ -19,7 +19,7 @@ _PREFLIGHT: Final = (
     (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
     (
         b"access-control-allow-headers",
-        b"Authorization, Content-Type, Idempotency-Key, If-None-Match, X-API-Key, "
+        b"Authorization, Content-Type, Idempotency-Key, If-None-Match, X-API-Key, Toolhub-Approval, "
         b"Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name",
     ),
     (b"access-control-max-age", b"600"),

@@ -7,22 +7,19 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.core import signing
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Model, QuerySet
 from pydantic import BaseModel
 
-from tools_app import json_text
+from tools_app import json_text, paging
+from tools_app.context import Caller
 from tools_app.errors import Problem, ValidationError
-from tools_app.tool import Caller
 
 LIFETIME_SECONDS: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """The pages of one list as one caller asked for it: the latest first, by primary key, or by `moment` before that.
-
-    `moment` must be written by Python: SQLite's own clock writes moments that are not found again.
-    """
+    """The pages of one list as one caller asked for it: latest first, by primary key, or by `moment` before that."""
 
     resource: str
     caller: Caller
@@ -37,18 +34,12 @@ class Pages:
         """
         rows = rows.order_by(*([f"-{self.moment}"] if self.moment else []), "-pk")
         if cursor is not None:
-            rows = self._after(rows, *self._read(cursor))
+            key, moment = self._read(cursor)
+            then = None if moment is None else datetime.fromisoformat(moment)
+            rows = paging.after(rows, key, self.moment, then)
         found = list(rows[: limit + 1])
         page = found[:limit]
         return page, self._written(page[-1]) if len(found) > limit else None
-
-    def _after(self, rows: QuerySet[Any], key: Any, moment: str | None) -> QuerySet[Any]:
-        """What is new since the cursor was given stands before it: no page shows a row again."""
-        if self.moment is None or moment is None:
-            return rows.filter(pk__lt=key)
-        then = datetime.fromisoformat(moment)
-        # Not `earlier, or as early and …`: for that a database would not use its index.
-        return rows.filter(Q((f"{self.moment}__lte", then))).exclude(Q((self.moment, then), ("pk__gte", key)))
 
     def _written(self, last: Model) -> str:
         moment = getattr(last, self.moment).isoformat() if self.moment else None

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from django.db import transaction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
@@ -20,7 +21,9 @@ View = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
 def behind_door(view: View) -> View:
     """The view, answering in the one form whatever happens in it."""
 
-    # Where a cookie is looked at, `authentication` looks at its token too.
+    # Where a cookie is looked at, `authentication` looks at its token too. A project with ATOMIC_REQUESTS must not wrap
+    # what manages its own transactions, and commits what it did before the answer leaves.
+    @transaction.non_atomic_requests
     @csrf_exempt
     @functools.wraps(view)
     async def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:

@@ -22,20 +22,22 @@ from pydantic.alias_generators import to_camel
 from tools_app import engine, issuer
 from tools_app.api import faults
 from tools_app.api.answers import answer, timestamp
+from tools_app.context import Caller
 from tools_app.errors import (
     AuthenticationError,
     RateLimitError,
+    StoppedError,
     StorageBusyError,
     ToolError,
     ValidationError,
     shortened,
 )
-from tools_app.tool import Caller
 
 log = logging.getLogger("tools_app.api")
 
 DOOR: Final = "rest"
 REPLAYED: Final = "Idempotent-Replayed"
+DEPRECATED: Final = "X-Tool-Deprecated"
 # In these ways a request can fail before anybody is asked who it is from.
 OPEN_FAILURES: Final = (400, 414, 429, 431)
 
@@ -146,7 +148,7 @@ async def response(request: HttpRequest, error: Exception) -> HttpResponse:
     else:
         _log(request, known)
         # Those of the engine it has noted itself.
-        if isinstance(known, AuthenticationError | RateLimitError) and known.call_id is None:
+        if isinstance(known, AuthenticationError | RateLimitError | StoppedError) and known.call_id is None:
             engine.note_refusal(known, door=DOOR)
     return envelope(known, _at(request))
 

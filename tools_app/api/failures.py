@@ -13,13 +13,13 @@ from pydantic import Field
 from tools_app import access, catalog, database, governance
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
-from tools_app.api.bodies import Body, Reason
+from tools_app.api.bodies import NOT_BLANK, Body, Reason
 from tools_app.api.cursors import Pages
 from tools_app.api.errors import failures
 from tools_app.api.queries import Cursor, Limit, Moment, QueryString, Word, narrowed, optional
 from tools_app.api.routing import StrictRouter
 from tools_app.errors import NotFoundError
-from tools_app.models import ErrorGroup
+from tools_app.models import ErrorGroup, ErrorNote
 
 router = StrictRouter(tags=["errors"])
 
@@ -51,7 +51,14 @@ class ErrorShown(Shown):
     created_at: str
 
 
+class NoteShown(Shown):
+    at: str
+    author: str
+    text: str
+
+
 class ErrorGroupDetail(ErrorGroupItem):
+    notes: list[NoteShown] = Field(description="What operators had to say about it, the latest first")
     latest: list[ErrorShown] = Field(description=f"The latest errors of the group, {LATEST} at most")
 
 
@@ -75,6 +82,10 @@ class ErrorsQuery(QueryString):
 
 class Decision(Body):
     reason: Reason = ""
+
+
+class Note(Body):
+    text: str = Field(min_length=1, max_length=ErrorNote.MOST_CHARACTERS, json_schema_extra=NOT_BLANK)
 
 
 @router.get("", response={200: ErrorGroupPage, **failures()}, url_name="errors")
@@ -102,6 +113,18 @@ async def resolve_error(request: HttpRequest, group_id: str, body: Decision) -> 
 async def reopen_error(request: HttpRequest, group_id: str, body: Decision) -> HttpResponse:
     """Take a resolve back. Needs `tools:manage`."""
     return await _decided(request, group_id, governance.reopen_errors, body)
+
+
+@router.post("/{group_id}/notes", response={201: ErrorGroupDetail, **failures(404, 408, 413, 415)})
+async def add_note(request: HttpRequest, group_id: str, body: Note) -> HttpResponse:
+    """Leave a word about a group of errors for whoever looks at it next. Needs `tools:manage`."""
+    visible, actor = await _visible(request), str(caller_of(request))
+
+    def add_and_show() -> dict[str, Any]:
+        governance.add_error_note(_found(visible, group_id).pk, body.text, actor=actor)
+        return _detail(visible, group_id)
+
+    return answer(await database.run(add_and_show), 201)
 
 
 async def _decided(
@@ -156,6 +179,7 @@ def _detail(visible: QuerySet[ErrorGroup], group_id: str) -> dict[str, Any]:
     latest = group.errors.defer("detail").order_by("-created_at", "-pk")[:LATEST]
     return {
         **_item(group),
+        "notes": [{"at": timestamp(note.at), "author": note.author, "text": note.text} for note in group.notes.all()],
         "latest": [
             {
                 "id": error.id,

@@ -7,12 +7,13 @@ from typing import Final, Literal
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from tools_app import catalog, engine
 from tools_app.api.answers import answer, timestamp
 from tools_app.api.errors import OPEN_FAILURES, Failure
 from tools_app.errors import StorageBusyError
+from tools_app.models import Stop
 
 router = Router(auth=None, tags=["hub"])
 
@@ -29,6 +30,7 @@ class Checks(BaseModel):
 class Health(BaseModel):
     status: Literal["healthy", "degraded", "unhealthy"]
     checks: Checks
+    stopped: bool = Field(description="An operator has stopped the hub: it takes no calls until somebody resumes it")
     timestamp: str
 
 
@@ -43,8 +45,13 @@ async def show_health(request: HttpRequest) -> HttpResponse:
     checks = await _checks()
     outcomes = {checks.database, checks.tools}
     status = "unhealthy" if "fail" in outcomes else "degraded" if "warn" in outcomes else "healthy"
-    body = {"status": status, "checks": checks.model_dump(), "timestamp": timestamp()}
+    body = {"status": status, "checks": checks.model_dump(), "stopped": _is_stopped(), "timestamp": timestamp()}
     return answer(body, 200 if status == "healthy" else 503)
+
+
+def _is_stopped() -> bool:
+    """As of the look a moment ago."""
+    return (Stop.Kind.HUB, "") in catalog.latest().stops
 
 
 async def _checks() -> Checks:

@@ -1,7 +1,8 @@
-"""API keys: which there are, making one, revoking one."""
+"""API keys: which there are, making one, rotating one, revoking one."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from django.db.models import QuerySet
@@ -25,6 +26,8 @@ from tools_app.reach import ENVIRONMENT
 
 router = StrictRouter(tags=["keys"])
 
+MOST_GRACE = int(governance.LONGEST_GRACE / timedelta(hours=1))
+Asks = Literal["none", "destroys", "writes"]
 Scope = Literal["tools:list", "tools:read", "tools:execute", "tools:manage", "admin:*"]
 ToolsetName = Annotated[str, Field(min_length=1, max_length=64)]
 ConnectionName = Annotated[str, Field(min_length=1, max_length=64)]
@@ -35,15 +38,19 @@ class KeyItem(Shown):
     caller: str = Field(description="Under which its calls are on record", examples=["key:3"])
     name: str
     prefix: str = Field(description="How the key begins, to tell keys apart")
-    state: Literal["works", "expired", "revoked"]
+    previous_prefix: str | None = Field(description="How the key before the last rotation began, while it works too")
+    previous_until: str | None = Field(description="Until when that is")
+    state: Literal["works", "stopped", "expired", "revoked"]
     scopes: list[Scope]
     toolsets: list[str] = Field(description="Outside of these no tool exists for the key; empty: all tools")
     connections: list[str] = Field(description="The accounts at upstreams that it may use, and no others")
     may_write: bool
     may_destroy: bool
+    asks: Asks = Field(description="Which of its calls wait until an operator approves them")
     rate_limit: Rate | None
     owner: str | None
     created_at: str
+    rotated_at: str | None
     expires_at: str | None
     revoked_at: str | None
     last_used_at: str | None
@@ -74,6 +81,9 @@ class KeyRequest(Body):
     )
     may_write: bool = Field(default=True, description="Whether it may use tools that write")
     may_destroy: bool = Field(default=True, description="Whether it may use tools that destroy, if it may write")
+    asks: Asks = Field(
+        default="none", description="Which of its calls wait until an operator approves them, by what a tool can do"
+    )
     rate_limit: RateDecision | None = Field(default=None, description="Of all requests; null: what the settings say")
     expires_at: Moment | None = None
 
@@ -87,6 +97,16 @@ class KeyRequest(Body):
 
 
 class Revocation(Body):
+    reason: Reason = ""
+
+
+class Rotation(Body):
+    grace_hours: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_GRACE,
+        description=f"So long the key works as it was, beside the new one: at most {MOST_GRACE} hours",
+    )
     reason: Reason = ""
 
 
@@ -116,6 +136,7 @@ async def create_key(request: HttpRequest, body: KeyRequest) -> HttpResponse:
             connections=body.connections,
             may_write=body.may_write,
             may_destroy=body.may_destroy,
+            asks="" if body.asks == "none" else body.asks,
             rate=(rate.max, rate.time_window // 1000) if rate else None,
             expires_at=body.expires_at,
         )
@@ -129,6 +150,23 @@ async def show_key(request: HttpRequest, key_id: str) -> HttpResponse:
     """Show what is known of a key. Needs `admin:*`."""
     access.require(caller_of(request), "admin:*")
     return answer(_item(await database.run(_found, key_id)))
+
+
+@router.post("/{key_id}/rotate", response={200: NewKey, **failures(404, 408, 409, 413, 415)})
+async def rotate_key(request: HttpRequest, key_id: str, body: Rotation) -> HttpResponse:
+    """Give a key another secret, which stands in this answer and nowhere else. Needs `admin:*`.
+
+    Its name, its calls and what it may stay. The secret before it is refused when the hours of grace are over.
+    """
+    caller = caller_of(request)
+    access.require(caller, "admin:*")
+
+    def rotate_and_show() -> dict[str, Any]:
+        grace = timedelta(hours=body.grace_hours)
+        secret = governance.rotate_key(_found(key_id), grace=grace, actor=str(caller), reason=body.reason)
+        return {**_item(_found(key_id)), "key": secret}
+
+    return answer(await database.run(rotate_and_show))
 
 
 @router.post("/{key_id}/revoke", response={200: KeyItem, **failures(404, 408, 413, 415)})
@@ -145,7 +183,7 @@ async def revoke_key(request: HttpRequest, key_id: str, body: Revocation) -> Htt
 
 
 def _rows() -> QuerySet[ApiKey]:
-    return ApiKey.objects.select_related("owner").prefetch_related("toolsets", "connections")
+    return ApiKey.objects.with_stops().select_related("owner").prefetch_related("toolsets", "connections")
 
 
 def _found(key_id: str) -> ApiKey:
@@ -158,21 +196,25 @@ def _found(key_id: str) -> ApiKey:
 
 
 def _item(key: ApiKey) -> dict[str, Any]:
-    rate = key.rate
+    rate, now = key.rate, timezone.now()
     return {
         "id": str(key.pk),
         "caller": f"key:{key.pk}",
         "name": key.name,
         "prefix": key.prefix,
-        "state": key.state(timezone.now()),
+        "previousPrefix": key.previous_prefix if key.previous_works(now) else None,
+        "previousUntil": timestamp(key.previous_until) if key.previous_until and key.previous_works(now) else None,
+        "state": key.state(now),
         "scopes": key.scopes,
         "toolsets": sorted(toolset.name for toolset in key.toolsets.all()),
         "connections": key.connection_names,
         "mayWrite": key.may_write,
         "mayDestroy": key.may_destroy,
+        "asks": key.asks or "none",
         "rateLimit": {"max": rate.most, "timeWindow": round(rate.seconds * 1000)} if rate else None,
         "owner": key.owner.get_username() if key.owner else None,
         "createdAt": timestamp(key.created_at),
+        "rotatedAt": timestamp(key.rotated_at) if key.rotated_at else None,
         "expiresAt": timestamp(key.expires_at) if key.expires_at else None,
         "revokedAt": timestamp(key.revoked_at) if key.revoked_at else None,
         "lastUsedAt": timestamp(key.last_used_at) if key.last_used_at else None,

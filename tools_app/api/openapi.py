@@ -45,10 +45,13 @@ _TAGS: Final = {
     "tools": "Find tools, look at them, call them; operators switch them and set their policies.",
     "calls": "What was called, and how it ended.",
     "errors": "What fails, by kind. Stacks are read in the admin only.",
+    "agents": "The MCP clients that are connected now.",
     "audit": "Who changed what, when and why.",
     "keys": "Who may come in.",
     "toolsets": "Named choices of tools, which keys can be bound to.",
     "connections": "Accounts at upstreams. A key uses those that it is bound to, and no others.",
+    "approvals": "Calls, and versions of tools, that wait for an operator.",
+    "stops": "What is stopped: the hub, packs, connections, keys.",
     "hub": "The hub itself.",
 }
 _PATH: Final[dict[str, dict[str, Any]]] = {
@@ -58,6 +61,11 @@ _PATH: Final[dict[str, dict[str, Any]]] = {
     "connection_id": {
         "description": "The id in the list",
         "schema": {"type": "string", "pattern": f"^({ENVIRONMENT}:)?{NAME.pattern}$"},
+    },
+    "approval_id": {"description": "`approvalId` of the error", "schema": {"type": "string", "minLength": 1}},
+    "definition_id": {
+        "description": "The id in the list",
+        "schema": {"type": "string", "pattern": "^[1-9][0-9]{0,17}$"},
     },
     "key_id": {"description": "The id in the list", "schema": {"type": "string", "pattern": "^[1-9][0-9]{0,17}$"}},
 }
@@ -141,6 +149,11 @@ def idempotency_key() -> dict[str, Any]:
     return _asked("Idempotency-Key", description, pattern="^[ -~]{1,255}$")
 
 
+def approval() -> dict[str, Any]:
+    description = "The id of what an operator has approved, as `APPROVAL_REQUIRED` named it"
+    return _asked("Toolhub-Approval", description, pattern="^[0-9a-f]{32}$")
+
+
 def _failure_name(status: int) -> str:
     return HTTPStatus(status).phrase.replace(" ", "").replace("-", "")
 
@@ -171,7 +184,7 @@ def _complete(operation: dict[str, Any]) -> None:
         parameters.append(_asked("If-None-Match", "`ETag` of the answer that the client has"))
         told["ETag"] = "For `If-None-Match` in the next request"
     if 422 in responses:
-        parameters.append(idempotency_key())
+        parameters += [idempotency_key(), approval()]
         told |= _REPLAYED
     for status, response in responses.items():
         if status < 400:

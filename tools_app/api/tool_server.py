@@ -54,7 +54,7 @@ def document(entries: Iterable[Entry]) -> Document:
         "jsonSchemaDialect": DIALECT,
         "servers": openapi.SERVERS,
         "security": openapi.SECURITY,
-        "paths": {f"/v1/tools/{entry.name}/call": {"post": _operation(entry, tool)} for entry, tool in tools},
+        "paths": {f"/v1/tools/{entry.shown_name}/call": {"post": _operation(entry, tool)} for entry, tool in tools},
         "components": {
             "schemas": schemas,
             "responses": openapi.failure_responses(),
@@ -77,10 +77,10 @@ def _operation(entry: Entry, tool: Tool) -> dict[str, Any]:
         "content": {"application/json": {"schema": _answer(tool)}},
     }
     operation = {
-        "operationId": entry.name,
+        "operationId": entry.shown_name,
         "summary": entry.title,
         "description": entry.description,
-        "parameters": [openapi.idempotency_key()],
+        "parameters": [openapi.idempotency_key(), openapi.approval()],
         "requestBody": {"required": bool(entry.input_schema.get("required")), "content": {"application/json": body}},
         "responses": {"200": called} | {str(status): openapi.failure_reference(status) for status in _FAILURES},
     }

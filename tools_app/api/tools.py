@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query
 from pydantic import ConfigDict, Field
 
-from tools_app import access, catalog, database, governance
+from tools_app import access, catalog, database, governance, listed
 from tools_app.api.answers import Shown, answer, answer_unless_known, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import Body, Reason, without_default
@@ -19,7 +19,7 @@ from tools_app.api.routing import StrictRouter
 from tools_app.catalog import Entry
 from tools_app.errors import ToolNotFoundError
 from tools_app.models.tools import POLICY
-from tools_app.tool import ToolParameter
+from tools_app.parameters import ToolParameter
 
 router = StrictRouter(tags=["tools"])
 
@@ -53,8 +53,10 @@ class ToolItem(Shown):
     registered_at: str
     available: bool
     unavailable_reason: str | None = None
+    deprecated: str | None = Field(default=None, description="What to use instead")
     annotations: dict[str, bool] | None
     input_schema: dict[str, Any] | None
+    tokens: int | None = Field(description="About how many tokens it takes in the lists that agents are sent")
 
 
 class Example(Shown):
@@ -87,7 +89,12 @@ class ToolDetail(ToolItem):
     pack: str
     output_schema: dict[str, Any] | None
     policy: Policy
+    ask: bool = Field(description="Every call waits until an operator approves it")
     definition_hash: str
+
+
+class ChangedTool(ToolDetail):
+    warnings: list[str] | None = Field(default=None, description="What else the change means, in words")
 
 
 class Pagination(Shown):
@@ -161,6 +168,11 @@ class Change(Body):
     """What operators decide about a tool. What is left out stays as it is."""
 
     enabled: bool = Field(default=True, json_schema_extra=without_default)
+    ask: bool = Field(
+        default=False,
+        description="Whether every call waits until an operator approves it",
+        json_schema_extra=without_default,
+    )
     policy: PolicyDecision = Field(default=PolicyDecision(), json_schema_extra=without_default)
     reason: Reason = ""
 
@@ -202,7 +214,7 @@ async def show_tool(request: HttpRequest, name: str) -> HttpResponse:
     return answer_unless_known(request, _detail(await seen(request, name)))
 
 
-@router.patch("/{name}", response={200: ToolDetail, **failures(404, 408, 413, 415)})
+@router.patch("/{name}", response={200: ChangedTool, **failures(404, 408, 413, 415)})
 async def change_tool(request: HttpRequest, name: str, body: Change) -> HttpResponse:
     """Switch a tool on or off and decide how it is called, all of it or nothing. Needs `tools:manage`.
 
@@ -216,11 +228,17 @@ async def change_tool(request: HttpRequest, name: str, body: Change) -> HttpResp
         governance.change_tool,
         entry.name,
         enabled=body.enabled if "enabled" in body.model_fields_set else None,
+        ask=body.ask if "ask" in body.model_fields_set else None,
         policy=body.policy.as_columns(),
         actor=str(caller),
         reason=body.reason,
     )
-    return answer(_detail(await seen(request, entry.name)))
+    changed = _detail(await seen(request, entry.name))
+    if not changed["enabled"]:
+        snapshot = (await catalog.fresh()).seen_by(caller)
+        if warnings := governance.consequences([entry.name], snapshot):
+            changed["warnings"] = warnings
+    return answer(changed)
 
 
 def serve_tool_named(name: str, beside: StrictRouter) -> None:
@@ -255,7 +273,7 @@ def shown(entry: Entry) -> dict[str, Any]:
     """A tool as lists show it."""
     tool = entry.tool
     item: dict[str, Any] = {
-        "name": entry.name,
+        "name": entry.shown_name,
         "title": entry.title,
         "description": entry.description,
         "parameters": [parameter.as_dict() for parameter in ToolParameter.all_of(entry.input_schema)],
@@ -268,9 +286,12 @@ def shown(entry: Entry) -> dict[str, Any]:
         "available": entry.callable,
         "annotations": tool.hints.as_dict() if tool else None,
         "inputSchema": entry.input_schema if tool else None,
+        "tokens": listed.cost(entry) if tool else None,
     }
     if entry.refusal is not None:
         item["unavailableReason"] = entry.refusal.reason
+    if tool is not None and tool.deprecated:
+        item["deprecated"] = tool.deprecated
     return item
 
 
@@ -284,5 +305,6 @@ def _detail(entry: Entry) -> dict[str, Any]:
         "pack": entry.pack,
         "outputSchema": tool.output_schema if tool else None,
         "policy": entry.policy.as_dict(),
+        "ask": entry.ask,
         "definitionHash": entry.definition_hash,
     }

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from ninja import Query
 from pydantic import ConfigDict, Field
 
-from tools_app import access, catalog, database, governance
+from tools_app import access, catalog, database, governance, listed
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import NOT_BLANK, Body, Reason
 from tools_app.api.errors import failures
 from tools_app.api.queries import Removal
 from tools_app.api.routing import StrictRouter
+from tools_app.context import Caller
 from tools_app.errors import NotFoundError
 from tools_app.models import Toolset
-from tools_app.tool import NAME, Caller
+from tools_app.tool import NAME
 
 router = StrictRouter(tags=["toolsets"])
 
 Named = Annotated[str, Field(min_length=1, max_length=64, json_schema_extra=NOT_BLANK)]
 Selector = Annotated[list[Named], Field(max_length=1000)]
+
+
+_MODE = (
+    "How agents are shown these tools over MCP: all in a list (direct), by searching (search), or by searching where "
+    "the list is long (auto); empty: as the settings say"
+)
+_OVERRIDES = "What these tools are called here, and what is said of them, by their names"
+
+
+class Override(Body):
+    """What is left out is the tool's own."""
+
+    name: str = Field(default="", max_length=64)
+    description: str = Field(default="", max_length=1024)
 
 
 class ToolsetItem(Shown):
@@ -36,6 +51,8 @@ class ToolsetItem(Shown):
     tags: list[str]
     names: list[str]
     read_only: bool = Field(description="Of all these, only tools that say they change nothing")
+    mode: Literal["", "direct", "search", "auto"] = Field(description=_MODE)
+    overrides: dict[str, Override] = Field(description=_OVERRIDES)
     keys: int = Field(description="How many keys are bound to it, revoked ones too")
     created_at: str
     updated_at: str
@@ -43,6 +60,8 @@ class ToolsetItem(Shown):
 
 class ToolsetDetail(ToolsetItem):
     tools: list[str] = Field(description="The tools that it holds right now")
+    tokens: int = Field(description="About how many tokens their list takes of an agent's context")
+    listed_tokens: int = Field(description="About how many the list takes that agents are sent, by the mode")
 
 
 class Toolsets(Shown):
@@ -59,6 +78,8 @@ class ToolsetChange(Body):
     tags: Selector = Field(default=[], description="Every tool that has one of these tags")
     names: Selector = Field(default=[], description="These tools")
     read_only: bool = False
+    mode: Literal["", "direct", "search", "auto"] = Field(default="", description=_MODE)
+    overrides: dict[str, Override] = Field(default={}, max_length=1000, description=_OVERRIDES)
     reason: Reason = ""
 
     def decided(self) -> dict[str, Any]:
@@ -146,6 +167,8 @@ def _item(toolset: Any) -> dict[str, Any]:
         "tags": toolset.tags,
         "names": toolset.names,
         "readOnly": toolset.read_only,
+        "mode": toolset.mode,
+        "overrides": toolset.overrides,
         "keys": toolset.number_of_keys,
         "createdAt": timestamp(toolset.created_at),
         "updatedAt": timestamp(toolset.updated_at),
@@ -157,5 +180,12 @@ async def _detail(name: str) -> dict[str, Any]:
     if toolset is None:
         raise _nothing()
     choice = toolset.choice()
-    held = [entry.name for entry in (await catalog.fresh()).all if choice.holds(entry)]
-    return {**_item(toolset), "tools": held}
+    snapshot = await catalog.fresh()
+    held = [entry for entry in snapshot.all if choice.holds(entry)]
+    known = listed.costs(snapshot)
+    return {
+        **_item(toolset),
+        "tools": [entry.name for entry in held],
+        "tokens": sum(known.get(entry.name, 0) for entry in held if entry.callable),
+        "listedTokens": listed.cost_of_list(snapshot.within(name)),
+    }

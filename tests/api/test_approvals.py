@@ -1,0 +1,188 @@
+"""Approvals, definitions and stops over REST."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import MakeKey
+from tests.api.rest import Rest, failure
+from tests.support.tools import Hub, Programmable
+from tools_app import governance, sources
+from tools_app.api.approvals import ApprovalDetail, ApprovalPage
+from tools_app.api.definitions import DefinitionDetail, Definitions
+from tools_app.api.stops import Stops
+from tools_app.models import ApiKey, Approval, Definition, Stop
+from tools_app.registry import Origin
+from tools_app.tool import Hints
+
+
+@pytest.fixture
+def asking(hub: Hub) -> Programmable:
+    made = Programmable("asking", hints=Hints(read_only=False))
+    hub.add(made.tool)
+    governance.set_ask("asking", True, actor="test")
+    return made
+
+
+@pytest.fixture
+def manager(make_key: MakeKey) -> str:
+    return make_key("manager", scopes=["tools:manage", "tools:execute"])
+
+
+def asked(rest: Rest, **parameters: Any) -> str:
+    told = failure(rest.call("asking", parameters), 403, "APPROVAL_REQUIRED")
+    assert told["retryable"] is False
+    assert told["context"].keys() == {"approvalId", "expiresAt"}
+    return str(told["context"]["approvalId"])
+
+
+def decide(rest: Rest, key: str, approval_id: str, decision: str, reason: str = "") -> Any:
+    return rest.post(f"/v1/approvals/{approval_id}/{decision}", {"reason": reason}, key=key)
+
+
+def test_from_the_question_to_the_one_call(rest: Rest, asking: Programmable, manager: str) -> None:
+    approval_id = asked(rest, value=4)
+    own = rest.get(f"/v1/approvals/{approval_id}").json()
+    assert (own["state"], own["arguments"], own["decidedBy"]) == ("pending", {"value": 4, "text": ""}, None)
+    done = decide(rest, manager, approval_id, "approve", "fine").json()
+    ApprovalDetail.model_validate(done)
+    assert (done["state"], done["decidedBy"], done["reason"]) == ("approved", "key:manager", "fine")
+    assert rest.get(f"/v1/approvals/{approval_id}").json()["decidedBy"] is None, "who it was is for operators"
+    made = rest.call("asking", {"value": 4}, Toolhub_Approval=approval_id)
+    assert made.status_code == 200
+    assert rest.get(f"/v1/approvals/{approval_id}").json()["callId"] == made.json()["callId"]
+    failure(rest.call("asking", {"value": 4}, Toolhub_Approval=approval_id), 409, "APPROVAL_INVALID")
+    assert len(asking.calls) == 1
+
+
+def test_the_address_of_a_tool_takes_an_approval_too(rest: Rest, asking: Programmable, manager: str) -> None:
+    told = failure(rest.post("/v1/tools/asking/call", {"value": 1}), 403, "APPROVAL_REQUIRED")
+    approval_id = told["context"]["approvalId"]
+    decide(rest, manager, approval_id, "approve")
+    sent = rest.post("/v1/tools/asking/call", {"value": 1}, Toolhub_Approval=approval_id)
+    assert sent.status_code == 200
+
+
+def test_a_refusal_tells_the_reason(rest: Rest, asking: Programmable, manager: str) -> None:
+    approval_id = asked(rest)
+    decide(rest, manager, approval_id, "refuse", "not on a Friday")
+    told = failure(rest.call("asking", Toolhub_Approval=approval_id), 403, "APPROVAL_REFUSED")
+    assert told["context"]["reason"] == "not on a Friday"
+    failure(decide(rest, manager, approval_id, "approve"), 409, "CONFLICT")
+
+
+def test_a_key_approves_nothing_of_its_own(rest: Rest, asking: Programmable, manager: str) -> None:
+    rest.key = manager
+    failure(decide(rest, manager, asked(rest), "approve"), 403, "AUTHORIZATION_ERROR")
+    assert Approval.objects.get().state == "pending"
+
+
+def test_others_see_nothing_of_it(rest: Rest, asking: Programmable, make_key: MakeKey, manager: str) -> None:
+    approval_id = asked(rest, text="mine")
+    other = make_key("other")
+    failure(rest.get(f"/v1/approvals/{approval_id}", key=other), 404, "NOT_FOUND")
+    assert rest.get("/v1/approvals", key=other).json() == {"approvals": [], "nextCursor": None}
+    listed = rest.get("/v1/approvals?state=pending", key=manager).json()
+    ApprovalPage.model_validate(listed)
+    assert [one["id"] for one in listed["approvals"]] == [approval_id]
+    assert rest.get("/v1/approvals?state=expired", key=manager).json()["approvals"] == []
+    governance.create_toolset("narrow", actor="test", names=["echo"])
+    narrow = make_key("narrow", scopes=["tools:manage"], toolsets=["narrow"])
+    failure(decide(rest, narrow, approval_id, "approve"), 404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize("approval_id", ["0" * 32, "x", "%00", "..", "a" * 300])
+def test_what_is_not_there_is_missing(rest: Rest, manager: str, approval_id: str) -> None:
+    assert rest.get(f"/v1/approvals/{approval_id}", key=manager).status_code in (400, 404)
+    assert decide(rest, manager, approval_id, "approve").status_code in (400, 404)
+
+
+def test_a_tool_is_made_to_ask(rest: Rest, programmable: Programmable, manager: str) -> None:
+    changed = rest.send("PATCH", "/v1/tools/programmable", json.dumps({"ask": True}), key=manager)
+    assert changed.json()["ask"] is True
+    failure(rest.call("programmable"), 403, "APPROVAL_REQUIRED")
+
+
+def test_a_key_is_made_to_ask(rest: Rest, hub: Hub, make_key: MakeKey) -> None:
+    hub.add(Programmable("writing", hints=Hints(read_only=False)).tool)
+    root = make_key("root", scopes=["admin:*"])
+    made = rest.post("/v1/keys", {"name": "careful", "asks": "writes"}, key=root).json()
+    assert made["asks"] == "writes"
+    failure(rest.call("writing", key=made["key"]), 403, "APPROVAL_REQUIRED")
+    assert rest.call("writing").status_code == 200
+    assert ApiKey.objects.get(name="alice").asks == ""
+
+
+# ---- definitions
+
+
+def test_a_definition_shows_what_changed_and_is_decided(rest: Rest, hub: Hub, manager: str, settings: Any) -> None:
+    hub.add(Programmable("filed").tool, origin=Origin.FILE)
+    settings.TOOLHUB_SOURCES_TO_APPROVE = ("file",)
+    sources.registry().remove("filed")
+    hub.add(Programmable("filed", version="2.0.0", category="new").tool, origin=Origin.FILE)
+    listed = rest.get("/v1/definitions?state=waiting", key=manager).json()
+    Definitions.model_validate(listed)
+    (one,) = listed["definitions"]
+    assert (one["tool"], one["version"], one["state"]) == ("filed", "2.0.0", "waiting")
+    shown = rest.get(f"/v1/definitions/{one['id']}", key=manager).json()
+    DefinitionDetail.model_validate(shown)
+    assert {change["part"] for change in shown["changes"]} == {"version", "category"}
+    told = failure(rest.call("filed"), 403, "TOOL_DISABLED")
+    assert "not approved" in told["context"]["reason"]
+    rest.post(f"/v1/definitions/{one['id']}/approve", {"reason": "read it"}, key=manager)
+    assert rest.call("filed").status_code == 200
+    assert Definition.objects.get(pk=one["id"]).approved_by == "key:manager"
+    failure(rest.post(f"/v1/definitions/{one['id']}/refuse", {}, key=manager), 409, "CONFLICT")
+
+
+# ---- stops
+
+
+def test_the_hub_is_stopped_and_resumed(rest: Rest, manager: str) -> None:
+    assert rest.get("/health").json()["stopped"] is False
+    stopped = rest.post("/v1/stops", {"kind": "hub", "reason": "fire"}, key=manager).json()
+    Stops.model_validate(stopped)
+    assert [(one["kind"], one["reason"], one["by"]) for one in stopped["stops"]] == [("hub", "fire", "key:manager")]
+    told = failure(rest.call("echo", {"message": "hi"}), 403, "STOPPED")
+    assert told["error"].endswith(": fire")
+    health = rest.get("/health")
+    assert (health.status_code, health.json()["stopped"], health.json()["status"]) == (503, True, "degraded")
+    assert rest.post("/v1/stops/resume", {"kind": "hub"}, key=manager).json() == {"stops": []}
+    assert rest.call("echo", {"message": "hi"}).status_code == 200
+
+
+def test_a_stopped_key_is_told_so_and_comes_back(rest: Rest, manager: str) -> None:
+    rest.post("/v1/stops", {"kind": "key", "name": "alice", "reason": "it runs wild"}, key=manager)
+    for response in (rest.get("/v1/tools"), rest.call("echo", {"message": "hi"})):
+        assert failure(response, 403, "STOPPED")["error"].endswith(": it runs wild")
+    rest.post("/v1/stops/resume", {"kind": "key", "name": "alice"}, key=manager)
+    assert rest.get("/v1/tools").status_code == 200
+
+
+def test_whoever_manages_some_tools_stops_nothing(rest: Rest, make_key: MakeKey) -> None:
+    governance.create_toolset("narrow", actor="test", names=["echo"])
+    narrow = make_key("narrow", scopes=["tools:manage"], toolsets=["narrow"])
+    failure(rest.post("/v1/stops", {"kind": "hub"}, key=narrow), 403, "AUTHORIZATION_ERROR")
+    assert not Stop.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({}, 400),
+        ({"kind": "world"}, 400),
+        ({"kind": "hub", "name": "x"}, 404),
+        ({"kind": "pack", "name": "nothing"}, 404),
+        ({"kind": "key", "name": "\x00"}, 400),
+        ({"kind": "connection", "name": "environment:nothing"}, 404),
+        ({"kind": "hub", "reason": "x" * 501}, 400),
+        ({"kind": "hub", "since": "2026-01-01"}, 400),
+    ],
+)
+def test_what_cannot_be_stopped_is_refused(rest: Rest, manager: str, body: Any, status: int) -> None:
+    assert rest.post("/v1/stops", body, key=manager).status_code == status
+    assert not Stop.objects.exists()

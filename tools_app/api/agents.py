@@ -1,0 +1,100 @@
+"""Agents: which are connected now."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from ninja import Query
+from pydantic import Field
+
+from tools_app import access, database
+from tools_app.api.answers import Shown, answer, timestamp
+from tools_app.api.authentication import caller_of
+from tools_app.api.calls import CallerShown
+from tools_app.api.cursors import Pages
+from tools_app.api.errors import failures
+from tools_app.api.queries import Cursor, Limit, QueryString, Word, narrowed, optional
+from tools_app.api.routing import StrictRouter
+from tools_app.context import Caller
+from tools_app.models import Agent
+
+router = StrictRouter(tags=["agents"])
+
+
+# Not `Agent.Door`: the door of a call has that name in the description.
+Door = Literal["stdio", "http"]
+
+
+class ProcessShown(Shown):
+    id: str
+    kind: str
+    host: str
+    pid: int
+
+
+class AgentItem(Shown):
+    id: str
+    client: str | None = Field(description="What it calls itself")
+    version: str | None
+    door: Door
+    era: Agent.Era = Field(description="Of MCP: with a handshake, or without")
+    protocol: str | None = Field(description="The revision of MCP that it speaks", examples=["2025-11-25"])
+    toolsets: list[str] = Field(description="Outside of these no tool exists for it; empty: all tools")
+    caller: CallerShown
+    connected_at: str
+    seen_at: str = Field(description="When it asked for something last")
+    last_call_at: str | None
+    calls: int = Field(description="Since it is connected")
+    process: ProcessShown
+
+
+class AgentPage(Shown):
+    agents: list[AgentItem]
+    next_cursor: str | None
+
+
+class AgentsQuery(QueryString):
+    caller: Word | None = optional("Only agents of this caller, by its id, like `key:3`")
+    door: Door | None = optional()
+    cursor: Cursor | None = optional()
+    limit: Limit = 50
+
+
+@router.get("", response={200: AgentPage, **failures()}, url_name="agents")
+async def list_agents(request: HttpRequest, query: Query[AgentsQuery]) -> HttpResponse:
+    """List the MCP clients that are connected now, the latest first. Needs `tools:manage`.
+
+    Numbers are some seconds old. A key that is bound to toolsets sees the agents of those.
+    """
+    caller = caller_of(request)
+    access.require(caller, "tools:manage")
+    pages = Pages("agents", caller, query, moment="since")
+    rows = narrowed(_visible(caller), {"caller_id": query.caller, "door": query.door})
+    agents, cursor = await database.run(pages.cut, rows, query.cursor, query.limit)
+    return answer({"agents": [_item(agent) for agent in agents], "nextCursor": cursor})
+
+
+def _visible(caller: Caller) -> QuerySet[Agent]:
+    rows = Agent.objects.connected().select_related("process")
+    return rows if caller.reach.toolsets is None else rows.filter(toolset__in=caller.reach.toolsets)
+
+
+def _item(agent: Agent) -> dict[str, Any]:
+    process = agent.process
+    return {
+        "id": agent.id,
+        "client": agent.client or None,
+        "version": agent.version or None,
+        "door": agent.door,
+        "era": agent.era,
+        "protocol": agent.protocol or None,
+        "toolsets": agent.toolset.split(", ") if agent.toolset else [],
+        "caller": {"kind": agent.caller_kind, "id": agent.caller_id, "name": agent.caller_name},
+        "connectedAt": timestamp(agent.since),
+        "seenAt": timestamp(agent.seen_at),
+        "lastCallAt": timestamp(agent.called_at) if agent.called_at else None,
+        "calls": agent.calls,
+        "process": {"id": process.id, "kind": process.kind, "host": process.host, "pid": process.pid},
+    }

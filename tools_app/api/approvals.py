@@ -1,0 +1,166 @@
+"""Calls that wait for an operator, or have been decided by one: a caller sees its own, an operator all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Literal
+
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Query
+from pydantic import Field
+
+from tools_app import access, catalog, database, engine, governance, redaction
+from tools_app.api.answers import Shown, answer, timestamp
+from tools_app.api.authentication import caller_of
+from tools_app.api.bodies import Body, Reason
+from tools_app.api.calls import CallerShown
+from tools_app.api.cursors import Pages
+from tools_app.api.errors import failures
+from tools_app.api.queries import Cursor, Limit, QueryString, Word, narrowed, optional
+from tools_app.api.routing import StrictRouter
+from tools_app.errors import NotFoundError
+from tools_app.models import Approval
+
+router = StrictRouter(tags=["approvals"])
+
+State = Literal["pending", "approved", "refused", "used", "expired"]
+MANAGE = "tools:manage"
+
+
+class ApprovalItem(Shown):
+    id: str
+    state: State
+    tool: str
+    connection: str | None
+    door: str
+    caller: CallerShown
+    asked_at: str
+    expires_at: str = Field(description="When it ends, decided or not; a decision gives it its time anew")
+    decided_at: str | None
+    decided_by: str | None = Field(description="Operators alone are told who it was")
+    reason: str | None
+    call_id: str | None = Field(description="The one call that was made with it")
+
+
+class ApprovalDetail(ApprovalItem):
+    arguments: Any = Field(description="What the call would be given, with secrets masked; null if it cannot be read")
+
+
+class ApprovalPage(Shown):
+    approvals: list[ApprovalItem]
+    next_cursor: str | None
+
+
+class ApprovalsQuery(QueryString):
+    state: State | None = optional()
+    tool: Word | None = optional("Only calls of this tool, by its full name")
+    caller: Word | None = optional("Only calls of this caller, by its id, like `key:3`")
+    cursor: Cursor | None = optional()
+    limit: Limit = 50
+
+    def chosen(self, rows: QuerySet[Approval]) -> QuerySet[Approval]:
+        rows = narrowed(rows, {"tool_name": self.tool, "caller_id": self.caller})
+        return rows if self.state is None else rows.filter(_in_state(self.state, timezone.now()))
+
+
+class Decision(Body):
+    reason: Reason = Field(default="", description="A caller that is refused is told it")
+
+
+@router.get("", response={200: ApprovalPage, **failures()}, url_name="approvals")
+async def list_approvals(request: HttpRequest, query: Query[ApprovalsQuery]) -> HttpResponse:
+    """List calls that wait for an operator or have been decided, the latest first.
+
+    A caller is shown its own, and with `tools:manage` those of all callers.
+    """
+    caller = caller_of(request)
+    pages = Pages("approvals", caller, query, moment="asked_at")
+    rows = query.chosen(await _visible(request)).defer("arguments")
+    found, cursor = await database.run(pages.cut, rows, query.cursor, query.limit)
+    shown = [_item(approval, operator=caller.may(MANAGE)) for approval in found]
+    return answer({"approvals": shown, "nextCursor": cursor})
+
+
+@router.get("/{approval_id}", response={200: ApprovalDetail, **failures(404)}, url_name="approval")
+async def show_approval(request: HttpRequest, approval_id: str) -> HttpResponse:
+    """Show one: its own to a caller, and with `tools:manage` any."""
+    visible, operator = await _visible(request), caller_of(request).may(MANAGE)
+    return answer(await database.run(_detail, visible, approval_id, operator=operator))
+
+
+@router.post("/{approval_id}/approve", response={200: ApprovalDetail, **failures(404, 408, 409, 413, 415)})
+async def approve_call(request: HttpRequest, approval_id: str, body: Decision) -> HttpResponse:
+    """Let a call be made, once, when its caller repeats it. Needs `tools:manage`. A key cannot approve its own."""
+    return await _decided(request, approval_id, governance.approve_call, body)
+
+
+@router.post("/{approval_id}/refuse", response={200: ApprovalDetail, **failures(404, 408, 409, 413, 415)})
+async def refuse_call(request: HttpRequest, approval_id: str, body: Decision) -> HttpResponse:
+    """Say no to a call: its caller is told the reason. Needs `tools:manage`."""
+    return await _decided(request, approval_id, governance.refuse_call, body)
+
+
+async def _decided(
+    request: HttpRequest, approval_id: str, decide: Callable[..., Approval], body: Decision
+) -> HttpResponse:
+    caller = caller_of(request)
+    access.require(caller, MANAGE)
+    visible = await _visible(request)
+
+    def decide_and_show() -> dict[str, Any]:
+        decide(_found(visible, approval_id).pk, actor=str(caller), reason=body.reason)
+        return _detail(visible, approval_id, operator=True)
+
+    return answer(await database.run(decide_and_show))
+
+
+async def _visible(request: HttpRequest) -> QuerySet[Approval]:
+    """A caller's own; to whoever manages tools, those of all the tools that there are for it."""
+    caller = caller_of(request)
+    own = Q(caller_id=caller.id)
+    if not caller.may(MANAGE):
+        return Approval.objects.filter(own)
+    if caller.reach.toolsets is None:
+        return Approval.objects.all()
+    seen = (await catalog.fresh()).seen_by(caller)
+    return Approval.objects.filter(own | Q(tool_name__in=[entry.name for entry in seen.all]))
+
+
+def _found(visible: QuerySet[Approval], approval_id: str) -> Approval:
+    approval = visible.filter(pk=approval_id).first() if approval_id.isalnum() else None
+    if approval is None:
+        raise NotFoundError("There is no such approval", next_step="The approvals are at /v1/approvals.")
+    return approval
+
+
+def _in_state(state: str, now: datetime) -> Q:
+    lapses = (Approval.State.PENDING, Approval.State.APPROVED)
+    if state == Approval.EXPIRED:
+        return Q(state__in=lapses, expires_at__lte=now)
+    return Q(state=state, expires_at__gt=now) if state in lapses else Q(state=state)
+
+
+def _item(approval: Approval, *, operator: bool) -> dict[str, Any]:
+    return {
+        "id": approval.pk,
+        "state": approval.state_at(timezone.now()),
+        "tool": approval.tool_name,
+        "connection": approval.connection or None,
+        "door": approval.door,
+        "caller": {"kind": approval.caller_kind, "id": approval.caller_id, "name": approval.caller_name},
+        "askedAt": timestamp(approval.asked_at),
+        "expiresAt": timestamp(approval.expires_at),
+        "decidedAt": timestamp(approval.decided_at) if approval.decided_at else None,
+        "decidedBy": (approval.decided_by or None) if operator else None,
+        "reason": approval.reason or None,
+        "callId": approval.call_id or None,
+    }
+
+
+def _detail(visible: QuerySet[Approval], approval_id: str, *, operator: bool) -> dict[str, Any]:
+    approval = _found(visible, approval_id)
+    arguments = redaction.redacted(engine.arguments_of(approval))
+    return {**_item(approval, operator=operator), "arguments": arguments}

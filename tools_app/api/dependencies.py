@@ -1,0 +1,81 @@
+"""Which tools need which others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from pydantic import Field
+
+from tools_app import access, catalog, dependencies
+from tools_app.api.answers import Shown, answer_unless_known
+from tools_app.api.authentication import caller_of
+from tools_app.api.errors import failures
+from tools_app.api.routing import StrictRouter
+from tools_app.catalog import Entry, Snapshot
+
+router = StrictRouter(tags=["tools"])
+
+
+class Need(Shown):
+    name: str
+    range: str | None = Field(default=None, description="The versions that will do; without it all", examples=["^1.2"])
+    optional: bool
+    met: bool = Field(description="Whether there is such a tool, of such a version, that can be called")
+
+
+class Node(Shown):
+    name: str
+    version: str
+    needs: list[Need]
+    needed_by: list[str]
+
+
+class Graph(Shown):
+    """Every tool that needs others, or is needed."""
+
+    tools: list[Node]
+    cycles: list[list[str]] = Field(description="Tools that need each other; none of them can be called")
+
+
+@router.get("", response={200: Graph, 304: None, **failures()}, url_name="dependencies")
+async def list_dependencies(request: HttpRequest) -> HttpResponse:
+    """Show which tools need which others, as far as the key can see them."""
+    caller = caller_of(request)
+    access.require(caller, "tools:list")
+    return answer_unless_known(request, _graph((await catalog.fresh()).seen_by(caller)))
+
+
+def _graph(snapshot: Snapshot) -> dict[str, Any]:
+    users: dict[str, list[str]] = {}
+    required: dict[str, list[str]] = {}
+    for entry in snapshot.all:
+        for need in entry.tool.needs if entry.tool else ():
+            found = snapshot.find(need.name)
+            users.setdefault(found.name if found else need.name, []).append(entry.name)
+            if found is not None and not need.optional:
+                required.setdefault(entry.name, []).append(found.name)
+    involved = [entry for entry in snapshot.all if entry.name in users or (entry.tool and entry.tool.needs)]
+    return {
+        "tools": [_node(entry, snapshot, users.get(entry.name, [])) for entry in involved],
+        "cycles": dependencies.cycles(required),
+    }
+
+
+def _node(entry: Entry, snapshot: Snapshot, users: list[str]) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "version": entry.version,
+        "needs": [
+            {
+                "name": need.name,
+                **({"range": need.range} if need.range else {}),
+                "optional": need.optional,
+                "met": (found := snapshot.find(need.name)) is not None
+                and found.callable
+                and need.accepts(found.version),
+            }
+            for need in (entry.tool.needs if entry.tool else ())
+        ],
+        "neededBy": users,
+    }

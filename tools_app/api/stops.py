@@ -1,0 +1,101 @@
+"""What is stopped: the hub, packs, connections and keys. A stop holds from the very next call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from django.http import HttpRequest, HttpResponse
+from pydantic import ConfigDict, Field
+
+from tools_app import access, database, governance
+from tools_app.api.answers import Shown, answer, timestamp
+from tools_app.api.authentication import caller_of
+from tools_app.api.bodies import Body, Reason
+from tools_app.api.errors import failures
+from tools_app.api.routing import StrictRouter
+from tools_app.context import Caller
+from tools_app.errors import AuthorizationError
+from tools_app.models import Stop
+
+router = StrictRouter(tags=["stops"])
+
+Kind = Literal["hub", "pack", "connection", "key"]
+Name = Annotated[str, Field(max_length=150, description="Of the pack, connection or key; the hub needs none")]
+
+
+class StopItem(Shown):
+    kind: Kind
+    name: str
+    reason: str | None
+    since: str
+    by: str
+
+
+class Stops(Shown):
+    stops: list[StopItem]
+
+
+class StopRequest(Body):
+    kind: Kind
+    name: Name = ""
+    reason: Reason = Field(default="", description="Every caller that is refused is told it")
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"kind": "pack", "name": "tracker", "reason": "The tracker is being moved"}]}
+    )
+
+
+@router.get("", response={200: Stops, **failures()}, url_name="stops")
+async def list_stops(request: HttpRequest) -> HttpResponse:
+    """List what is stopped. Needs `tools:manage`."""
+    access.require(caller_of(request), "tools:manage")
+    return answer(await _all())
+
+
+@router.post("", response={200: Stops, **failures(404, 408, 413, 415)})
+async def stop(request: HttpRequest, body: StopRequest) -> HttpResponse:
+    """Stop the hub, a pack, a connection or a key, from the very next call on. Needs `tools:manage`, for all tools.
+
+    What is stopped already stays as it is. The answer is all that is stopped now.
+    """
+    return await _changed(request, governance.stop, body)
+
+
+@router.post("/resume", response={200: Stops, **failures(404, 408, 413, 415)})
+async def resume(request: HttpRequest, body: StopRequest) -> HttpResponse:
+    """Let it go on. Needs `tools:manage`, for all tools. The answer is all that is stopped now."""
+    return await _changed(request, governance.resume, body)
+
+
+async def _changed(request: HttpRequest, change: Callable[..., bool], body: StopRequest) -> HttpResponse:
+    caller = _whole(caller_of(request))
+    await database.run(change, body.kind, body.name, actor=str(caller), reason=body.reason)
+    return answer(await _all())
+
+
+def _whole(caller: Caller) -> Caller:
+    """Raises: AuthorizationError, for whoever manages some tools only: what is stopped here concerns others."""
+    access.require(caller, "tools:manage")
+    if caller.reach.toolsets is not None:
+        raise AuthorizationError(
+            "Permission denied: your key manages the tools of its toolsets only",
+            next_step="Ask an administrator of this hub.",
+        )
+    return caller
+
+
+async def _all() -> dict[str, Any]:
+    found = await database.run(list, Stop.objects.all())
+    return {
+        "stops": [
+            {
+                "kind": stop.kind,
+                "name": stop.name,
+                "reason": stop.reason or None,
+                "since": timestamp(stop.since),
+                "by": stop.by,
+            }
+            for stop in found
+        ]
+    }
