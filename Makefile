@@ -25,9 +25,21 @@ dev:  ## the same with the tools for developing, from requirements-dev.lock
 run: setup  ## start ToolHub; ARGS="…" goes to `toolhub serve`
 	@exec $(BIN)/python -m toolhub serve $(ARGS)
 
+.PHONY: demo
+demo: dev  ## serve a hub that looks as if it had been at work for two weeks; ARGS="--port 3000"
+	@exec $(BIN)/python -m tests.demo $(ARGS)
+
+.PHONY: screenshots
+screenshots: setup-browser  ## take the pictures of docs/screenshots from the demo
+	@$(BIN)/python scripts/screenshots.py $(ARGS)
+
 .PHONY: test
 test: dev  ## run the tests on every database there is, and hold core coverage at 90 %; ARGS="-k name" runs some
 	@scripts/test.sh $(ARGS)
+
+.PHONY: test-e2e
+test-e2e: dev  ## start hubs as people do, and go in by all their doors: commands, REST, MCP over stdio and HTTP
+	@$(BIN)/python -m pytest -q -m e2e -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal tests/e2e $(ARGS)
 
 .PHONY: test-crash
 test-crash: dev  ## kill hubs in the middle of their work, over and over, and compare what they did with what they say
@@ -66,6 +78,14 @@ setup-node:  ## fetch the MCP clients that others wrote, and a Node.js that runs
 test-mcp: dev  ## let them meet a hub: conformance suite, Inspector, SDKs; and very much nonsense
 	@$(BIN)/python -m pytest -m mcp -o console_output_style=count -v tests/clients tests/e2e $(ARGS)
 
+.PHONY: setup-browser
+setup-browser: setup-node  ## fetch what drives a browser; needs Chromium (Debian: chromium, installed where we are root)
+	@scripts/browser.sh
+
+.PHONY: test-browser
+test-browser: setup-browser  ## go through the admin with Chromium: every page, every journey, by mouse and by keyboard
+	@$(BIN)/python -m pytest -q -m browser tests/browser $(ARGS)
+
 .PHONY: mutants
 mutants: dev  ## break policies, errors and redaction a little, and see that the tests notice
 	@$(BIN)/python scripts/mutants.py
@@ -88,10 +108,15 @@ fix: dev  ## format, and apply the fixes that change no meaning
 openapi: dev  ## write docs/openapi.json anew
 	@$(BIN)/python manage.py showopenapi >docs/openapi.json.new && mv docs/openapi.json.new docs/openapi.json
 
+.PHONY: messages
+messages: dev  ## collect what the admin says into tools_app/locale, compile it, and name what is not translated
+	@$(BIN)/python scripts/messages.py
+
 .PHONY: lock
 lock: dev  ## write the lock files from pyproject.toml; ARGS=--upgrade takes newer versions
 	@$(COMPILE_LOCK) --extra postgres --output-file requirements.lock
 	@$(COMPILE_LOCK) --extra postgres --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	@$(COMPILE_LOCK) --extra postgres --group dev --group browser --constraint requirements-dev.lock --output-file requirements-browser.lock
 
 .PHONY: clean
 clean:  ## remove what make and the tools made; never var/, which is the operator's data

@@ -8,12 +8,27 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from tests.support.tools import Hub, Programmable
 from tools_app import access, catalog, database, engine, issuer, limits, sources, sync
-from tools_app.tool import Caller
+from tools_app.context import Caller
 
 LOOPBACK = ("127.", "::1", "localhost")
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """At the end nobody may look at the database any more: threads of servers that tests have started may still."""
+    yield
+    with django_db_blocker.unblock():
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+            connection.close()
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,9 @@ import pytest
 from tests.support.tools import Hub, Programmable
 from tools_app import engine
 from tools_app.content import Audio, EmbeddedResource, Image, ResourceLink
+from tools_app.context import Caller
 from tools_app.errors import ToolExecutionError
-from tools_app.tool import Caller, Hints, tool
+from tools_app.tool import Hints, tool
 
 DOT = b"\x89PNG dot"
 ENCODED = base64.b64encode(DOT).decode()

@@ -60,6 +60,7 @@ def _own_error(thing: object) -> bool:
         "addkey",
         "listkeys",
         "revokekey",
+        "rotatekey",
         "calltool",
         "prunelogs",
         "forget",

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from tests.support.tools import Hub, Programmable
 from tools_app import engine
+from tools_app.context import Caller
 from tools_app.engine import answers
 from tools_app.errors import ApiError, InvalidArgumentsError, Problem, ToolError, ToolExecutionError
 from tools_app.hygiene import cleaned, cleaned_json
-from tools_app.tool import Caller
 
 MEGABYTE = 1_000_000
 ESC = "\x1b"

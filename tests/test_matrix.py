@@ -24,18 +24,18 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import ResourceTemplateReference
 
-from tests.admin.conftest import error_group, failed_call, process
+from tests.admin.conftest import agent, approval, error_group, failed_call, process
 from tests.api.rest import Rest
 from tests.support.packs.desk import pack
 from tests.support.tools import Hub
 from tools_app import database, engine, governance, sources, sync
 from tools_app.api import api
+from tools_app.context import Caller
 from tools_app.governance import SCOPES
 from tools_app.mcp_server import server
 from tools_app.mcp_server.changes import Changes, always
-from tools_app.models import AuditEntry, Call, Connection, ToolRecord
+from tools_app.models import AuditEntry, Call, Connection, Definition, Stop, ToolRecord
 from tools_app.roles import ADMIN, OPERATOR, VIEWER
-from tools_app.tool import Caller
 
 # ---- REST: which scopes a key needs, all of them; or a person in a browser, whose role is worth some
 
@@ -54,6 +54,7 @@ ENDPOINTS: Final[dict[str, str]] = {
     "GET /v1/openapi.json": ANY_KEY,
     "GET /v1/tools/openapi.json": f"{LIST} {EXECUTE}",
     "GET /v1/tools": LIST,
+    "GET /v1/dependencies": LIST,
     "POST /v1/tools/search": LIST,
     "GET /v1/tags": LIST,
     "GET /v1/categories": LIST,
@@ -71,10 +72,24 @@ ENDPOINTS: Final[dict[str, str]] = {
     "GET /v1/errors/{group_id}": MANAGE,
     "POST /v1/errors/{group_id}/resolve": MANAGE,
     "POST /v1/errors/{group_id}/reopen": MANAGE,
+    "POST /v1/errors/{group_id}/notes": MANAGE,
+    "GET /v1/agents": MANAGE,
+    "GET /v1/approvals": ANY_KEY,
+    "GET /v1/approvals/{approval_id}": ANY_KEY,
+    "POST /v1/approvals/{approval_id}/approve": MANAGE,
+    "POST /v1/approvals/{approval_id}/refuse": MANAGE,
+    "GET /v1/definitions": MANAGE,
+    "GET /v1/definitions/{definition_id}": MANAGE,
+    "POST /v1/definitions/{definition_id}/approve": MANAGE,
+    "POST /v1/definitions/{definition_id}/refuse": MANAGE,
+    "GET /v1/stops": MANAGE,
+    "POST /v1/stops": MANAGE,
+    "POST /v1/stops/resume": MANAGE,
     "GET /v1/audit": ALL,
     "GET /v1/keys": ALL,
     "POST /v1/keys": ALL,
     "GET /v1/keys/{key_id}": ALL,
+    "POST /v1/keys/{key_id}/rotate": ALL,
     "POST /v1/keys/{key_id}/revoke": ALL,
     "GET /v1/toolsets": ALL,
     "POST /v1/toolsets": ALL,
@@ -93,6 +108,9 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST /v1/tools/{name}/call": {"message": "hi"},
     "POST /v1/tools/search": {"query": "echo"},
     "POST /v1/keys": {"name": "made"},
+    "POST /v1/errors/{group_id}/notes": {"text": "Seen"},
+    "POST /v1/stops": {"kind": "pack", "name": "builtin"},
+    "POST /v1/stops/resume": {"kind": "pack", "name": "builtin"},
     "POST /v1/toolsets": {"name": "made"},
     "POST /v1/connections": {"name": "made", "pack": "desk", "url": "https://desk.example.org", "secret": "s3cret"},
 }
@@ -140,6 +158,7 @@ def test_an_endpoint_lets_in_whom_it_should(hub: Hub, endpoint: str) -> None:
     hub.add(*pack.tools)
     method, _, path = endpoint.partition(" ")
     ids = {"toolset": "x", "connection_id": "none", "call_id": "0" * 32, "key_id": "0", "group_id": group.pk}
+    ids |= {"approval_id": "0" * 32, "definition_id": "0"}
     path = path.format(name="echo", **ids)
     body = BODIES.get(endpoint, {})
     needed = ENDPOINTS[endpoint]
@@ -251,11 +270,15 @@ class Pages(NamedTuple):
 
 
 MODELS: Final = {
+    "tools_app_agent": Pages(see=VIEWER),
+    "tools_app_approval": Pages(see=VIEWER),
     "tools_app_auditentry": Pages(see=VIEWER),
     "tools_app_call": Pages(see=VIEWER),
     "tools_app_errorgroup": Pages(see=VIEWER),
     "tools_app_errorlog": Pages(see=VIEWER),
+    "tools_app_definition": Pages(see=VIEWER),
     "tools_app_process": Pages(see=VIEWER),
+    "tools_app_stop": Pages(see=VIEWER),
     "tools_app_toolrecord": Pages(see=VIEWER, change=OPERATOR),
     "tools_app_apikey": Pages(see=ADMIN, add=ADMIN),
     "tools_app_toolset": Pages(see=ADMIN, change=ADMIN, add=ADMIN),
@@ -275,11 +298,23 @@ PAGES: Final[dict[str, tuple[str, str]]] = {
     "autocomplete": (NOBODY, NOBODY),
     "view_on_site": (NOBODY, NOBODY),
     "tools_app_apikey_revoke": (NOBODY, ADMIN),
+    "tools_app_apikey_rotate": (NOBODY, ADMIN),
+    "tools_app_approval_decide": (NOBODY, OPERATOR),
+    "tools_app_auditentry_export": (VIEWER, NOBODY),
+    "tools_app_call_export": (VIEWER, NOBODY),
     "tools_app_connection_remove": (NOBODY, ADMIN),
     "tools_app_connection_test": (NOBODY, ADMIN),
+    "tools_app_definition_decide": (NOBODY, OPERATOR),
     "tools_app_errorgroup_decide": (NOBODY, OPERATOR),
+    "tools_app_errorgroup_export": (VIEWER, NOBODY),
+    "tools_app_errorgroup_note": (NOBODY, OPERATOR),
+    "tools_app_errorlog_export": (VIEWER, NOBODY),
+    "tools_app_stop_switch": (NOBODY, OPERATOR),
+    "tools_app_toolrecord_many": (OPERATOR, OPERATOR),
     "tools_app_toolrecord_named": (VIEWER, VIEWER),
     "tools_app_toolrecord_switch": (NOBODY, OPERATOR),
+    "tools_app_toolrecord_try": (OPERATOR, OPERATOR),
+    "tools_app_toolset_preview": (NOBODY, ADMIN),
     "tools_app_toolset_remove": (NOBODY, ADMIN),
     "auth_user_password_change": (ADMIN, ADMIN),
 }
@@ -305,11 +340,15 @@ def subjects(db: None) -> dict[str, Any]:
     sync.sync(sources.registry())
     call, error = failed_call()
     return {
+        "tools_app_agent": agent().pk,
+        "tools_app_approval": approval().pk,
         "tools_app_auditentry": AuditEntry.objects.all()[0].pk,
         "tools_app_call": call.pk,
         "tools_app_errorgroup": error_group().pk,
         "tools_app_errorlog": error.pk,
+        "tools_app_definition": Definition.objects.all()[0].pk,
         "tools_app_process": process().pk,
+        "tools_app_stop": Stop.objects.create(kind="hub", by="user:test").pk,
         "tools_app_toolrecord": ToolRecord.objects.get(name="echo").pk,
         "tools_app_toolset": governance.create_toolset("mine", actor="test").pk,
         "tools_app_connection": Connection.objects.create(name="mine", pack="desk", sealed=b"").pk,

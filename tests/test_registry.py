@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tools_app import registry as registry_module
+from tools_app.pack import Pack
 from tools_app.registry import LoadProblem, Origin, RegistrationError, Registry
-from tools_app.tool import Pack, SchemaTool
+from tools_app.tool import SchemaTool
 
 
 def a_tool(name: str = "echo", place: str = "here.py:1", **declared: Any) -> SchemaTool:

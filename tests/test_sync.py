@@ -8,8 +8,9 @@ from typing import Any
 from django.db import connection
 
 from tests.support.tools import Hub, Programmable
-from tools_app import catalog, governance, sources, sync
+from tools_app import governance, sources, sync
 from tools_app.models import AuditEntry, Definition, Tag, ToolRecord, ToolTag, revision
+from tools_app.obstacles import Obstacles
 from tools_app.registry import LoadProblem, Origin, Registry
 from tools_app.tool import FunctionTool, Hints, tool
 
@@ -38,7 +39,7 @@ def test_a_tool_that_starts_off_waits_for_an_operator_and_keeps_what_it_is_told(
     registry = registry_with(daring_tool)
     sync.sync(registry)
     assert ToolRecord.objects.get().enabled is False
-    refusal = catalog._refusal(ToolRecord.objects.get(), daring_tool, registry, {})
+    refusal = Obstacles(registry, {}).of(ToolRecord.objects.get(), registry.get("daring"))
     assert refusal is not None
     assert refusal.reason == "switched off: it waits for an operator", "nobody has switched it off"
     governance.set_enabled(["daring"], enabled=True, actor="test")

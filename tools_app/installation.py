@@ -124,7 +124,7 @@ def set_up(say: Say, *, only_if_empty: bool = False) -> SyncReport | None:
                 return None
             if revision.missing_triggers(connection):
                 revision.create_triggers(connection)
-            return sync.sync(sources.registry())
+            return sync.sync(sources.whole())
     except DatabaseError as error:
         raise NotReady.because(error) from error
 

@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Final, Literal
 from tools_app import content
 from tools_app.content import Part
 from tools_app.offer import Offer
+from tools_app.pack import Pack
 from tools_app.policies import Rate
 from tools_app.schemas import Schema
-from tools_app.tool import Pack
 
 Role = Literal["user", "assistant"]
 

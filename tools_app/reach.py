@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final, Protocol
+
+
+class Mode(StrEnum):
+    """How agents are shown tools: in a list, by searching, or in whichever of these ways takes less."""
+
+    DIRECT = "direct"
+    SEARCH = "search"
+    AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """What a tool is called within a toolset, and what is said of it there. What is empty is the tool's own."""
+
+    name: str = ""
+    description: str = ""
 
 
 class Effects(Protocol):
@@ -37,6 +55,10 @@ class Choice:
     tags: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
     read_only: bool = False
+    # Empty: as the hub does it.
+    mode: str = ""
+    # By folded names.
+    overrides: Mapping[str, Override] = field(default_factory=dict, hash=False)
 
     def holds(self, tool: Described) -> bool:
         if self.read_only and not tool.hints.read_only:
@@ -67,6 +89,8 @@ class Reach:
     writes: bool = True
     destroys: bool = True
     connections: frozenset[str] | None = frozenset({ENVIRONMENT})
+    # How the tools are shown, whatever toolsets and settings say; empty: as these say.
+    mode: str = ""
 
     @property
     def everything(self) -> bool:

@@ -6,17 +6,18 @@ What operators decide about them is in the database, and what may be called is t
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from tools_app.offer import Offer
+from tools_app.pack import Pack
 from tools_app.tool import DefinitionError, Tool, folded
 
 
 class Origin(StrEnum):
-    """Which kind of source a tool came from. All of these are the operator's own Python and approve themselves."""
+    """Which kind of source a tool came from. Each approves itself unless TOOLHUB_SOURCES_TO_APPROVE names it."""
 
     SHIPPED = "shipped"
     PLUGIN = "plugin"
@@ -68,6 +69,8 @@ class Registry:
         self._names: dict[str, str] = {}
         self._offers: dict[tuple[str, str], tuple[Offer, str]] = {}
         self._problems: list[LoadProblem] = []
+        self._resting: dict[str, tuple[Pack, str]] = {}
+        self._known: Collection[LoadProblem] = ()
         self._lock = threading.Lock()
         self.generation = 0
 
@@ -124,10 +127,51 @@ class Registry:
             self._swap(tools, names)
             return True
 
-    def report(self, problem: LoadProblem) -> None:
-        """Remember what could not be loaded, for the operator."""
+    def rest(self, pack: Pack, module: str) -> None:
+        """Have a pack without its tools; `module` is where they come from when there is use for them."""
         with self._lock:
+            self._resting = {**self._resting, pack.name: (pack, module)}
+
+    def woken(self, pack: str) -> str:
+        """Let a pack rest no longer, and tell where its tools come from; empty where it does not rest."""
+        with self._lock:
+            _, module = self._resting.get(pack, (None, ""))
+            self._resting = {name: kept for name, kept in self._resting.items() if name != pack}
+        return module
+
+    @property
+    def resting(self) -> Mapping[str, Pack]:
+        """The packs whose tools are not loaded, by name."""
+        return {name: pack for name, (pack, _) in self._resting.items()}
+
+    def without(self, origin: Origin, offers: Collection[Offer], problems: Collection[LoadProblem]) -> Registry:
+        """A copy in which all tools of an origin, and these offers and problems, are missing."""
+        copy = Registry()
+        with self._lock:
+            copy._tools = {own: entry for own, entry in self._tools.items() if entry.origin is not origin}
+            copy._names = {name: own for name, own in self._names.items() if own in copy._tools}
+            copy._offers = {key: known for key, known in self._offers.items() if known[0] not in offers}
+            copy._known = problems
+            copy._resting = self._resting
+            copy._problems = [problem for problem in self._problems if problem not in problems]
+        return copy
+
+    def become(self, other: Registry, since: int) -> bool:
+        """Hold what another one holds, all at once. False: something has changed here since that generation."""
+        with self._lock:
+            if self.generation != since:
+                return False
+            self._offers, self._problems = other._offers, other._problems
+            self._swap(other._tools, other._names)
+            return True
+
+    def report(self, problem: LoadProblem) -> bool:
+        """Remember what could not be loaded, for the operator. False: that is no news."""
+        with self._lock:
+            if problem in self._problems:
+                return False
             self._problems.append(problem)
+            return problem not in self._known
 
     def get(self, name: str) -> Loaded | None:
         """By name or alias; `a-b` finds `a_b`."""

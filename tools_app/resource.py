@@ -18,8 +18,9 @@ from tools_app import content
 from tools_app.content import EmbeddedResource
 from tools_app.errors import NotFoundError
 from tools_app.offer import READS, Offer
+from tools_app.pack import Pack
 from tools_app.policies import Rate
-from tools_app.tool import DefinitionError, Hints, Pack
+from tools_app.tool import DefinitionError, Hints
 from tools_app.uris import UriTemplate
 
 OWN_SCHEME: Final = "toolhub:"

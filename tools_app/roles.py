@@ -17,17 +17,27 @@ OWN: Final = "tools_app"
 # What each role may beyond the one before it. What no role may is done by the hub itself, or by nobody.
 GRANTED: Final = {
     VIEWER: (
+        "tools_app.view_agent",
+        "tools_app.view_approval",
         "tools_app.view_auditentry",
         "tools_app.view_call",
         "tools_app.view_callhour",
+        "tools_app.view_callsum",
         "tools_app.view_definition",
         "tools_app.view_errorgroup",
         "tools_app.view_errorlog",
         "tools_app.view_process",
+        "tools_app.view_stop",
         "tools_app.view_tag",
         "tools_app.view_toolrecord",
     ),
-    OPERATOR: ("tools_app.change_errorgroup", "tools_app.change_toolrecord"),
+    OPERATOR: (
+        "tools_app.change_approval",
+        "tools_app.change_definition",
+        "tools_app.change_errorgroup",
+        "tools_app.change_stop",
+        "tools_app.change_toolrecord",
+    ),
     ADMIN: (
         "tools_app.add_apikey",
         "tools_app.add_connection",

@@ -30,6 +30,7 @@ MAX_NESTING: Final = 64
 PATTERN_BYTES: Final = 100_000
 # Under this key an annotation may leave the words for its own faults; it is taken out before publishing.
 MESSAGE: Final = "x-message"
+OR_NUMBER: Final = "x-or-number"
 HEADER: Final = "x-mcp-header"
 
 _MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -76,6 +77,12 @@ def take_messages(schema: Schema) -> tuple[Schema, dict[tuple[str, ...], str]]:
         if isinstance(words := part.body.pop(MESSAGE, None), str):
             messages[part.steps] = words
     return published, messages
+
+
+def take_numbers(schema: Schema) -> frozenset[str]:
+    """Take the marks off those parameters that are texts and may be sent as numbers; which they are."""
+    marked = [part.steps for part in parts_of(schema) if part.body.pop(OR_NUMBER, False)]
+    return frozenset(steps[1] for steps in marked if len(steps) == 2 and steps[0] == "properties")
 
 
 def faults(schema: Any) -> list[str]:

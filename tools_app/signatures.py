@@ -21,7 +21,7 @@ from pydantic_core import CoreSchema, core_schema, to_jsonable_python
 from typing_extensions import TypedDict  # pydantic takes typing's only from Python 3.12 on
 
 from tools_app.errors import InvalidArgumentsError, Problem, shortened
-from tools_app.schemas import MESSAGE, Schema, SchemaError, address, named
+from tools_app.schemas import MESSAGE, OR_NUMBER, Schema, SchemaError, address, named
 
 # A number as JSON knows it: an integer stays one, and the schema says `number` instead of a union.
 Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
@@ -38,6 +38,16 @@ class Says:
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return handler(schema) | {MESSAGE: self.message}
+
+
+class OrNumber:
+    """Lets a parameter that is a text be sent as a whole number, too: `tracker_id: Annotated[str, OrNumber()]`.
+
+    Agents take ids for numbers, whatever a schema says; and a schema that offers two types is read by few of them.
+    """
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return handler(schema) | {OR_NUMBER: True}
 
 
 class _LeanSchema(GenerateJsonSchema):

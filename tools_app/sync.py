@@ -1,21 +1,25 @@
 """From what is loaded to what is remembered: records for new tools, definitions for changed ones.
 
-Done by `serve` and `synctools` only. Running it twice changes nothing, running it in two processes at once is safe,
+All of it is done by `serve` and `synctools` only; what changes in the tools directory while processes run, each of them
+writes down (`follow`). Running it twice changes nothing, running it in two processes at once is safe,
 and what operators decided is never touched.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Final
 
 from django.db import connection, transaction
 from django.utils import timezone
 
+from tools_app import conf, wording
 from tools_app.models import Definition, Tag, ToolRecord, ToolTag
 from tools_app.models.audit import note_all
-from tools_app.registry import Loaded, Registry
+from tools_app.registry import Loaded, Origin, Registry
 from tools_app.tool import folded
 
 # Any number will do, as long as nobody else in this database uses it: "toolhub" as base 36, cut to 31 bits.
@@ -97,9 +101,12 @@ class _Sync:
 
     def meet(self, record: ToolRecord, loaded: Loaded) -> None:
         tool = loaded.tool
+        self._judge(record, loaded)
         returned = record.retired_at is not None
         redefined = record.definition is None or record.definition.hash != tool.fingerprint
         moved = any(getattr(record, column) != value for column, value in _own(loaded).items())
+        if record.definition is not None and not redefined:
+            self.approve(record.definition, loaded)
         if not (returned or redefined or moved):
             self.report.unchanged += 1
             return
@@ -132,14 +139,42 @@ class _Sync:
                 "version": tool.effective_version,
                 "body": tool.definition(),
                 "first_seen_at": self.now,
-                # The operator's own Python approves itself: whoever can change it can do anything here.
-                "approved_at": self.now,
-                "approved_by": f"source:{loaded.origin}",
+                "findings": self.findings(loaded),
             },
         )
+        self.approve(definition, loaded)
         record.definition = definition
         record.save(update_fields=["definition"])
         self._tag(record, set(tool.tags))
+
+    def approve(self, definition: Definition, loaded: Loaded) -> None:
+        """Where nobody has decided, and its source approves itself, as the operator's own Python does: whoever can
+        change that can do anything here. What an operator has refused stays refused."""
+        waits = str(loaded.origin) in conf.value("TOOLHUB_SOURCES_TO_APPROVE")
+        if waits or definition.approved_at is not None or definition.refused_at is not None:
+            return
+        definition.approved_at, definition.approved_by = self.now, f"source:{loaded.origin}"
+        definition.save(update_fields=["approved_at", "approved_by"])
+
+    def findings(self, loaded: Loaded) -> list[str]:
+        """What in the words of a tool might mislead an agent. The tools of its own pack it may speak of."""
+        others = {name for name, pack in self._packs.items() if pack != loaded.pack}
+        return [str(finding) for finding in wording.findings(loaded.tool.definition(), others)]
+
+    @cached_property
+    def _packs(self) -> dict[str, str]:
+        """The pack of every tool that there is, or was."""
+        known = dict(ToolRecord.objects.values_list("folded_name", "pack"))
+        return known | {loaded.tool.folded_name: loaded.pack for loaded in self.registry}
+
+    def _judge(self, record: ToolRecord, loaded: Loaded) -> None:
+        """Look at its words again: the rules may have become better, or other tools may have come."""
+        definition = record.definition
+        if definition is None or definition.hash != loaded.tool.fingerprint:
+            return
+        if definition.findings != (found := self.findings(loaded)):
+            definition.findings = found
+            definition.save(update_fields=["findings"])
 
     def _tag(self, record: ToolRecord, declared: set[str]) -> None:
         """Declared tags follow the author; tags that an operator added stay."""
@@ -184,24 +219,38 @@ def _defined(loaded: Loaded) -> dict[str, Any]:
 
 def register(loaded: Loaded, *, actor: str) -> None:
     """Write down a single tool that was registered by code."""
+    follow([loaded], actor=actor)
+
+
+def follow(tools: Collection[Loaded], gone: Collection[str] = (), *, actor: str) -> SyncReport:
+    """Write down these tools, and that those are gone, and touch no other: other processes may have others."""
     with transaction.atomic():
         _alone()
         work = _Sync(Registry(), actor, timezone.now())
-        record = ToolRecord.objects.select_related("definition").filter(folded_name=loaded.tool.folded_name).first()
-        if record is None:
-            work.add(loaded)
-        else:
-            work.meet(record, loaded)
+        names = [loaded.tool.folded_name for loaded in tools]
+        known = {
+            record.folded_name: record
+            for record in ToolRecord.objects.select_related("definition").filter(folded_name__in=names)
+        }
+        for loaded in tools:
+            if (record := known.get(loaded.tool.folded_name)) is None:
+                work.add(loaded)
+            else:
+                work.meet(record, loaded)
+        for record in ToolRecord.objects.present().filter(folded_name__in=list(map(folded, gone))):
+            work.retire(record)
         note_all(work.notes, actor=actor)
+        return work.report
+
+
+def names_of(packs: Iterable[str]) -> set[str]:
+    """Which tools shipped packs have, by what is on record: a process in which they rest may take them for free."""
+    if not (names := list(packs)):
+        return set()
+    records = ToolRecord.objects.present().filter(source=Origin.SHIPPED, pack__in=names)
+    return set(records.values_list("folded_name", flat=True))
 
 
 def retire(name: str, *, actor: str) -> bool:
     """Let a single tool go that was taken out of the registry. False: there was none."""
-    with transaction.atomic():
-        record = ToolRecord.objects.present().filter(folded_name=folded(name)).first()
-        if record is None:
-            return False
-        work = _Sync(Registry(), actor, timezone.now())
-        work.retire(record)
-        note_all(work.notes, actor=actor)
-    return True
+    return bool(follow([], [name], actor=actor).retired)

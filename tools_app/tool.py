@@ -1,14 +1,11 @@
 """What a tool is, and how one is written.
 
-    pack = Pack("weather", version="1.0.0")
-
-    @pack.tool(category="forecast", hints=Hints(read_only=True))
+    @tool(category="forecast", hints=Hints(read_only=True))
     async def forecast(ctx: Context, city: Annotated[str, Field(min_length=1)], days: int = 3) -> str:
         \"\"\"Tell the weather of a city.\"\"\"
 
-The signature becomes the input schema, the docstring the description. `@tool` alone works without a pack, and a
-subclass of `Tool` with `name`, `description`, `Arguments` and `run` works like a function. A tool knows nothing of
-the database, the doors or other tools.
+The signature becomes the input schema, the docstring the description. A subclass of `Tool` with `name`, `description`,
+`Arguments` and `run` works like a function. A tool knows nothing of the database, the doors or other tools.
 """
 
 from __future__ import annotations
@@ -17,34 +14,30 @@ import functools
 import hashlib
 import inspect
 import json
-import linecache
-import logging
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, overload
 
-from tools_app import signatures
+from tools_app import signatures, wording
 from tools_app.accounts import PARAMETER as CONNECTION_PARAMETER
 from tools_app.accounts import ConnectionKind
 from tools_app.answers.budget import FEWEST_TOKENS
 from tools_app.checker import Checker
-from tools_app.deadline import Deadline
-from tools_app.errors import AnswerNotFoundError, ConfigurationError, InvalidArgumentsError
+from tools_app.context import Context
+from tools_app.dependencies import Dependency
+from tools_app.errors import InvalidArgumentsError
+from tools_app.examples import Example
 from tools_app.icons import Icon, IconError, icon
+from tools_app.parameters import ToolParameter
+from tools_app.places import place_of
 from tools_app.policies import Rate
-from tools_app.questions import LEVELS, NOBODY, Client, Elicit, Question, Reply, Sample, Sampled
-from tools_app.reach import EVERYWHERE, Reach
-from tools_app.schemas import Schema, SchemaError, faults, take_messages
+from tools_app.schemas import Schema, SchemaError, faults, take_messages, take_numbers
 
 if TYPE_CHECKING:
-    from tools_app.answers import Asked
-    from tools_app.http import ApiClient
-    from tools_app.offer import Offer
-    from tools_app.prompt import Prompt
-    from tools_app.resource import Resource
+    from tools_app.pack import Pack, TextForm
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 RAW_PARAMETER: Final = "raw"
@@ -99,203 +92,6 @@ class Hints:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks: a key, a person in the admin, or the local process. Made by `access`, never by a tool."""
-
-    kind: str
-    id: str
-    name: str
-    scopes: frozenset[str] = frozenset()
-    reach: Reach = EVERYWHERE
-    # Over all tools together; what a tool's own limit allows comes on top.
-    rate: Rate | None = None
-
-    def may(self, scope: str) -> bool:
-        return scope in self.scopes or "admin:*" in self.scopes
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.name}"
-
-
-class Answers(Protocol):
-    """The caller's own answers that were too large to be sent, and are kept for a while."""
-
-    async def page(self, handle: str, asked: Asked) -> dict[str, Any]:
-        """Part of one, within the budget of this call.
-
-        Raises:
-            AnswerNotFoundError: nothing is kept under that handle for this caller.
-            InvalidArgumentsError: there is no such part.
-        """
-        ...
-
-
-class _NothingKept:
-    """Where nothing is kept: outside a hub."""
-
-    async def page(self, handle: str, asked: Asked) -> dict[str, Any]:
-        raise AnswerNotFoundError.of(handle)
-
-
-NOTHING_KEPT: Final[Answers] = _NothingKept()
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What a running tool may know and use of the call it serves."""
-
-    call_id: str
-    tool: str
-    caller: Caller
-    deadline: Deadline
-    log: logging.Logger | logging.LoggerAdapter[logging.Logger]
-    client: Client = NOBODY
-    answers: Answers = NOTHING_KEPT
-    # The name of the account at the upstream that this call uses, and what speaks to it.
-    connection: str = ""
-    upstream: ApiClient | None = None
-    # The directory below which files may be read for this caller. None: no file may be.
-    files: Path | None = None
-
-    @property
-    def http(self) -> ApiClient:
-        """The way to the upstream, for tools of a pack that says which connection it needs."""
-        if self.upstream is None:
-            raise ConfigurationError(
-                f"{self.tool} has no connection that it could use",
-                next_step="Its pack must declare one; what is no tool needs a caller who may use exactly one.",
-            )
-        return self.upstream
-
-    def remaining(self) -> float:
-        """Seconds until the deadline of this call."""
-        return self.deadline.remaining()
-
-    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Tell the client how far this is, if it wants to know. Also from a tool that blocks."""
-        self.client.progress(done, total, message)
-
-    def tell(self, message: str, level: str = "info", **data: Any) -> None:
-        """Tell the client something on the way; `log` is for operators. Also from a tool that blocks."""
-        if level not in LEVELS:
-            raise ValueError(f"{level!r} is none of {', '.join(LEVELS)}")
-        self.client.tell(level, message, data)
-
-    def can_ask(self, kind: type[Question]) -> bool:
-        """Whether the client answers questions of this kind: `Elicit`, `Sample`, `Roots`."""
-        return self.client.can(kind.capability)
-
-    async def ask(self, **questions: Question) -> Mapping[str, Any]:
-        """Ask the client several things at once. The deadline stands still until it has answered.
-
-        Where clients answer by calling again, the tool begins anew: ask before anything is changed.
-
-        Raises:
-            InputRequiredError: the client cannot be asked, or gives no answer.
-        """
-        with self.deadline.standing_still():
-            return await self.client.ask(questions)
-
-    async def elicit(self, message: str, form: Any) -> Reply:
-        """Ask the person behind the agent. `form` is a flat pydantic model or schema; more about it at `Elicit`."""
-        reply: Reply = (await self.ask(answer=Elicit(message, form)))["answer"]
-        return reply
-
-    async def sample(self, prompt: str, *, max_tokens: int = 1000, system: str = "") -> Sampled:
-        """Ask the model of the client."""
-        sampled: Sampled = (await self.ask(sample=Sample(prompt, max_tokens=max_tokens, system=system)))["sample"]
-        return sampled
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """One call worth showing: checked against the schema when the tool is registered."""
-
-    description: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    expected_result: Any = None
-
-    def as_dict(self) -> dict[str, Any]:
-        shown: dict[str, Any] = {"description": self.description, "parameters": dict(self.parameters)}
-        if self.expected_result is not None:
-            shown["expectedResult"] = self.expected_result
-        return shown
-
-
-@dataclass(frozen=True, slots=True)
-class TextForm:
-    """How agents read the answers of a pack, where that is not JSON. Callers may ask for JSON as well (`format`).
-
-    `write` is given an answer as it leaves the hub, which beside its text is always there as data.
-    """
-
-    name: str
-    write: Callable[[Any], str]
-
-    def parameter(self) -> Schema:
-        return {
-            "type": "string",
-            "enum": [self.name, "json"],
-            "default": self.name,
-            "description": "Form of the answer's text.",
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class ToolParameter:
-    """One parameter, flat, as people read it; a view of the schema."""
-
-    name: str
-    type: str
-    description: str = ""
-    required: bool = False
-    default: Any = None
-    enum: Sequence[Any] | None = None
-    pattern: str | None = None
-    minimum: float | None = None
-    maximum: float | None = None
-
-    @classmethod
-    def all_of(cls, schema: Schema) -> list[ToolParameter]:
-        required = schema.get("required", ())
-        return [cls._from(name, part, name in required) for name, part in schema.get("properties", {}).items()]
-
-    @classmethod
-    def _from(cls, name: str, part: Any, required: bool) -> ToolParameter:
-        part = part if isinstance(part, dict) else {}
-        kind = part.get("type", "object")
-        return cls(
-            name=name,
-            type="number" if kind == "integer" else kind if isinstance(kind, str) else "object",
-            description=part.get("description", ""),
-            required=required,
-            default=part.get("default"),
-            enum=part.get("enum"),
-            pattern=part.get("pattern"),
-            minimum=part.get("minimum"),
-            maximum=part.get("maximum"),
-        )
-
-    def as_dict(self) -> dict[str, Any]:
-        shown: dict[str, Any] = {"name": self.name, "type": self.type, "description": self.description}
-        shown["required"] = self.required
-        for key in ("default", "enum", "pattern", "minimum", "maximum"):
-            if (value := getattr(self, key)) is not None:
-                shown[key] = value
-        return shown
-
-    def as_schema(self) -> Schema:
-        """The way back, for tools registered with a parameter list."""
-        part: Schema = {"type": self.type}
-        if self.description:
-            part["description"] = self.description
-        for key in ("default", "enum", "pattern", "minimum", "maximum"):
-            if (value := getattr(self, key)) is not None:
-                part[key] = list(value) if key == "enum" else value
-        return part
-
-
 class Tool:
     """One thing an agent can call.
 
@@ -321,6 +117,7 @@ class Tool:
     cache_seconds: int | None = None
     answer_tokens: int | None = None
     starts_off: bool = False
+    deprecated: str = ""
     minimal: Formatter | None = None
     done: str = ""
     guidance: Guidance | None = None
@@ -334,6 +131,7 @@ class Tool:
     output_schema: Schema | None = None
     checker: Checker
     output_checker: Checker | None = None
+    needs: tuple[Dependency, ...] = ()
     picture: Icon | None = None
     convert: Callable[[dict[str, Any]], Any]
     _added: tuple[str, ...] = ()
@@ -342,8 +140,11 @@ class Tool:
     speaks: bool = True
     """Whether `run` is given a context, with which it could speak to the client."""
 
+    forwards: bool = False
+    """Whether a call of it becomes one of the tool that its arguments name: `name` and `arguments`."""
+
     def __init__(self) -> None:
-        self.place = self.place or _place_of(type(self))
+        self.place = self.place or place_of(type(self))
         self.description = inspect.cleandoc(self.description or vars(type(self)).get("__doc__") or "")
         if self.Arguments is None:
             raise DefinitionError(f"{type(self).__name__} has no Arguments", self.place)
@@ -379,6 +180,7 @@ class Tool:
         if self.output_schema is not None and (found := faults(self.output_schema)):
             raise self._wrong(f"output schema: {found[0]}")
         self.input_schema, messages = take_messages(schema)
+        numbers = take_numbers(self.input_schema)
         if self.minimal is not None:
             self._add(RAW_PARAMETER, _RAW_SCHEMA, "a tool with minimal=")
         if self.text_form is not None:
@@ -387,7 +189,7 @@ class Tool:
             # Callers choose their account by that name.
             raise self._wrong(f"a tool whose pack has connection= may not have a parameter `{CONNECTION_PARAMETER}`")
         self.picture = self._picture(function)
-        self.checker = Checker(self.input_schema, messages)
+        self.checker = Checker(self.input_schema, messages, numbers)
         self.output_checker = Checker(self.output_schema) if self.output_schema is not None else None
         self._check_examples()
 
@@ -405,6 +207,10 @@ class Tool:
     def _check_words(self) -> None:
         for key in ("tags", "aliases", "dependencies"):
             setattr(self, key, self._names(key))
+        try:
+            self.needs = tuple(map(Dependency.read, self.dependencies))
+        except ValueError as error:
+            raise self._wrong(str(error)) from error
         for name in (self.name, *self.aliases):
             check_name(name, self.place)
         if self.cache_seconds and self.hints.writes:
@@ -419,9 +225,17 @@ class Tool:
             if wrong := self.checker.problems(dict(example.parameters)):
                 raise self._wrong(f"example {example.description!r}: {wrong[0].message}")
         try:
-            _canonical(self.definition())
+            canonical = _canonical(self.definition())
         except (TypeError, ValueError, RecursionError) as error:
             raise self._wrong(f"its definition cannot be expressed as JSON: {error}") from error
+        if not canonical.isascii() or b"\\" in canonical or b"&" in canonical:
+            self._check_that_all_is_seen()
+
+    def _check_that_all_is_seen(self) -> None:
+        """An agent reads what people cannot see, and would follow it."""
+        for place, text in wording.texts(self.definition()):
+            if wording.hidden(text):
+                raise self._wrong(f"the {place} has characters that people do not see")
 
     def _names(self, key: str) -> tuple[str, ...]:
         given = getattr(self, key)
@@ -477,6 +291,16 @@ class Tool:
         return self.pack.name if self.pack else self.name
 
     @property
+    def required(self) -> list[str]:
+        """The tools without which it cannot be called, as one name each."""
+        return [folded(need.name) for need in self.needs if not need.optional]
+
+    @property
+    def described(self) -> str:
+        """The description, with what is to be used instead."""
+        return f"{self.description}\nDeprecated: {self.deprecated}" if self.deprecated else self.description
+
+    @property
     def effective_version(self) -> str:
         return self.version or (self.pack.version if self.pack else "") or "1.0.0"
 
@@ -499,6 +323,7 @@ class Tool:
             "examples": [example.as_dict() for example in self.examples],
             "aliases": sorted(self.aliases),
             "dependencies": sorted(self.dependencies),
+            **({"deprecated": self.deprecated} if self.deprecated else {}),
             **({"icon": self.picture.identity} if self.picture is not None else {}),
         }
 
@@ -516,7 +341,7 @@ class FunctionTool(Tool):
 
     def __init__(self, function: Callable[..., Any], **declared: Any) -> None:
         self.function = function
-        self.place = _place_of(function)
+        self.place = place_of(function)
         for key, value in declared.items():
             setattr(self, key, value)
         self.name = self.name or function.__name__
@@ -546,7 +371,7 @@ class SchemaTool(Tool):
 
     def __init__(self, function: Callable[[dict[str, Any]], Any], schema: Schema, **declared: Any) -> None:
         self.function = function
-        self.place = _place_of(function)
+        self.place = place_of(function)
         for key, value in declared.items():
             setattr(self, key, value)
         self.convert = _unchanged
@@ -554,93 +379,6 @@ class SchemaTool(Tool):
 
     def run(self, ctx: Context, arguments: dict[str, Any]) -> Any:
         return self.function(arguments)
-
-
-@dataclass(eq=False)
-class Pack:
-    """Tools that are shipped together.
-
-    `connection` is the kind of account at an upstream that they need; each call gets a client of the one it uses, as
-    `ctx.http`. `requires` names the environment variables without which none of them can work. Until that is there,
-    the tools are listed for operators as unavailable, with what is missing.
-    `text_form` is how agents read the answers, where that is not JSON. `icon` stands for all tools that have none.
-    """
-
-    name: str
-    version: str = "1.0.0"
-    title: str = ""
-    description: str = ""
-    connection: ConnectionKind | None = None
-    requires: Sequence[str] = ()
-    timeout: float | None = None
-    retries: int | None = None
-    rate: Rate | None = None
-    text_form: TextForm | None = None
-    icon: str | Path = ""
-    tools: list[Tool] = field(default_factory=list)
-    offers: list[Offer] = field(default_factory=list)
-    broken: list[DefinitionError] = field(default_factory=list)
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """The environment variables that the hub reads for it."""
-        return (*self.requires, *(self.connection.variables if self.connection is not None else ()))
-
-    def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
-            raise DefinitionError(f"Pack name {self.name!r} must look like a tool's name")
-
-    @overload
-    def tool(self, function: Callable[..., Any], /) -> FunctionTool: ...
-    @overload
-    def tool(self, /, **declared: Any) -> Callable[[Callable[..., Any]], FunctionTool]: ...
-    def tool(self, function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
-        """Make a function a tool of this pack. Takes what `tool` takes."""
-
-        def decorate(function: Callable[..., Any]) -> Any:
-            try:
-                made = FunctionTool(function, pack=self, **_known(declared))
-            except DefinitionError as error:
-                # One tool that cannot be used must not take the others of its file with it.
-                self.broken.append(error)
-                return function
-            self.tools.append(made)
-            return made
-
-        return decorate if function is None else decorate(function)
-
-    def add(self, kind: type[Tool]) -> type[Tool]:
-        """Class decorator: make a `Tool` subclass a tool of this pack."""
-        kind.pack = self
-        try:
-            self.tools.append(kind())
-        except DefinitionError as error:
-            self.broken.append(error)
-        return kind
-
-    def prompt(self, **declared: Any) -> Callable[[Callable[..., Any]], Prompt]:
-        """Make a function a prompt of this pack. Takes what `prompt.prompt` takes."""
-        from tools_app import prompt  # At first use: most packs have none, and an agent waits for the start.
-
-        return self._offering(lambda function: prompt.made(function, self, declared))
-
-    def resource(self, uri: str, /, **declared: Any) -> Callable[[Callable[..., Any]], Resource]:
-        """Make a function a resource of this pack. Takes what `resource.resource` takes."""
-        from tools_app import resource
-
-        return self._offering(lambda function: resource.made(uri, function, self, declared))
-
-    def _offering(self, make: Callable[[Callable[..., Any]], Any]) -> Callable[[Callable[..., Any]], Any]:
-        def decorate(function: Callable[..., Any]) -> Any:
-            try:
-                made = make(function)
-            except DefinitionError as error:
-                self.broken.append(error)
-                return function
-            self.offers.append(made)
-            return made
-
-        return decorate
 
 
 @overload
@@ -659,6 +397,7 @@ def tool(
     examples: Sequence[Example] = ...,
     aliases: Sequence[str] = ...,
     dependencies: Sequence[str] = ...,
+    deprecated: str = ...,
     timeout: float | None = ...,
     retries: int | None = ...,
     rate: Rate | None = ...,
@@ -677,6 +416,8 @@ def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
     `cache_seconds` lets the hub give an answer again for the same arguments, to whoever may call the tool; only for
     tools that read, and whose answer does not depend on who asks.
     `answer_tokens` makes the hub outline answers sooner than it would: larger ones are kept, and read in pages.
+    `dependencies` names the tools that it needs, with a range of versions (`"get_issue ^1.2"`), or with a `?` where it
+    can do without. `deprecated` says what to use instead, to agents as well.
     `starts_off` is for a tool that nobody may call until an operator has switched it on.
     `minimal` turns the full answer into a short one; the hub adds the parameter `raw` with which the caller asks
     for the full one. `done` is the message of a `{success, message, data}` answer. `guidance` (text, or a
@@ -688,7 +429,7 @@ def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
     """
     if function is not None:
         return FunctionTool(function)
-    declared = _known(declared)
+    declared = known(declared)
     return lambda function: FunctionTool(function, **declared)
 
 
@@ -716,13 +457,13 @@ def _canonical(definition: Mapping[str, Any]) -> bytes:
 _DECLARABLE: Final = frozenset(
     {
         *("name", "title", "description", "category", "tags", "author", "version", "hints", "examples", "aliases"),
-        *("retries", "rate", "cache_seconds", "answer_tokens", "starts_off"),
+        *("retries", "rate", "cache_seconds", "answer_tokens", "starts_off", "deprecated"),
         *("dependencies", "timeout", "minimal", "done", "guidance", "icon", "output_schema"),
     }
 )
 
 
-def _known(declared: dict[str, Any]) -> dict[str, Any]:
+def known(declared: dict[str, Any]) -> dict[str, Any]:
     if unknown := declared.keys() - _DECLARABLE:
         raise TypeError(f"tool() does not know {', '.join(sorted(unknown))}")
     return declared
@@ -730,31 +471,3 @@ def _known(declared: dict[str, Any]) -> dict[str, Any]:
 
 def _unchanged(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments
-
-
-def _place_of(thing: Any) -> str:
-    """`file:line` of a function or class."""
-    module = getattr(thing, "__module__", "")
-    code = getattr(thing, "__code__", None)
-    if code is not None:
-        return f"{shown_path(code.co_filename, module)}:{code.co_firstlineno}"
-    file = getattr(sys.modules.get(module), "__file__", None) or "?"
-    path = shown_path(file, module)
-    # `inspect` parses the whole file to find a class, which takes longer than all else that a tool is made of.
-    begins = re.compile(rf"\s*class {re.escape(getattr(thing, '__name__', ''))}\b")
-    lines = [number for number, line in enumerate(linecache.getlines(file), 1) if begins.match(line)]
-    if len(lines) == 1:
-        return f"{path}:{lines[0]}"
-    try:
-        return f"{path}:{inspect.getsourcelines(thing)[1]}"
-    except (OSError, TypeError):
-        return path
-
-
-def shown_path(path: str, module: str) -> str:
-    """A module's file as `package/module.py`: the same on every machine, whatever the working directory."""
-    inner = module.replace(".", "/")
-    for end in (f"{inner}.py", f"{inner}/__init__.py"):
-        if path.endswith(f"/{end}"):
-            return end
-    return path

@@ -14,9 +14,11 @@ from typing import Any, Final
 from tools_app import access, catalog, engine, governance, sources, sync
 from tools_app.catalog import Entry
 from tools_app.errors import ToolNotFoundError
+from tools_app.examples import Example
+from tools_app.parameters import ToolParameter
 from tools_app.registry import Origin
 from tools_app.schemas import Schema
-from tools_app.tool import DefinitionError, Example, Hints, SchemaTool, ToolParameter
+from tools_app.tool import DefinitionError, Hints, SchemaTool
 
 Implementation = Callable[[dict[str, Any]], Awaitable[Any] | Any]
 
@@ -79,7 +81,7 @@ class ToolRegistry:
             examples=[_example(example) for example in metadata.get("examples") or ()],
             dependencies=tuple(metadata.get("dependencies") or ()),
         )
-        registry = sources.registry()
+        registry = sources.whole()
         before = registry.get(tool.name)
         registry.add(tool, Origin.CODE, overwrite=overwrite)
         added = registry.get(tool.name)

@@ -11,6 +11,7 @@ from tests.http.conftest import KEY
 from tests.support.faultd import Faultd
 from tests.support.tools import Hub
 from tools_app import engine
+from tools_app.context import Caller, Context
 from tools_app.errors import (
     ApiError,
     CircuitOpenError,
@@ -21,7 +22,8 @@ from tools_app.errors import (
 )
 from tools_app.http import ApiClient
 from tools_app.models import Call, ErrorLog
-from tools_app.tool import Caller, Context, Hints, Pack
+from tools_app.pack import Pack
+from tools_app.tool import Hints
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from typing import Any
 
 from tools_app import catalog, sources, sync
 from tools_app.catalog import Entry
+from tools_app.context import Context
 from tools_app.registry import Loaded, Origin
-from tools_app.tool import Context, FunctionTool, Hints, Tool, tool
+from tools_app.tool import FunctionTool, Hints, Tool, tool
 
 
 class Programmable:

@@ -6,6 +6,7 @@ import copy
 import json as jsonlib
 import secrets as random
 import string
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 from urllib.parse import urlencode
@@ -95,6 +96,8 @@ class ApiClient:
         self._explain = explain
         self._sockets = Sockets(lambda: transport or _transport(self.base, tls, at_once))
         self._remaining: Callable[[], float] | None = None
+        # How long its requests took, added up: those of one call, where it is `for_call`.
+        self.seconds = 0.0
         # What a pack has learnt through this account, for all its calls. Another secret is another client.
         self.memory: dict[object, Any] = {}
 
@@ -105,6 +108,7 @@ class ApiClient:
         """The same client, for one call: within its deadline, and under its id, which the upstream's log will have."""
         own = copy.copy(self)
         own._remaining = remaining
+        own.seconds = 0.0
         own._headers = self._headers | {"x-request-id": call_id}
         if len(call_id) == 32 and _HEX.issuperset(call_id):
             own._headers["traceparent"] = f"00-{call_id.lower()}-{random.token_hex(8)}-00"
@@ -161,8 +165,12 @@ class ApiClient:
         if self._remaining is not None:
             seconds = min(seconds, self._remaining() + _GRACE)
         exchange = Exchange(asked, request, self._secrets, seconds, self._most_bytes, reads)
-        async with self._sockets as transport:
-            outcome = await exchange.over(transport)
+        began = time.monotonic()
+        try:
+            async with self._sockets as transport:
+                outcome = await exchange.over(transport)
+        finally:
+            self.seconds += time.monotonic() - began
         if isinstance(outcome, Response):
             return outcome
         raise self._refusal(outcome)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from toolhub import ConnectionKind, Context, Hints, Pack
+from toolhub import ConnectionKind, ConnectionOption, Context, Hints, Pack
 
 DESK = ConnectionKind(
     "Desk",
@@ -11,6 +11,12 @@ DESK = ConnectionKind(
     header="X-Desk-Key",
     path="/api/v1",
     probe="/notes?limit=1",
+    options=(
+        ConnectionOption("archived", "Whether old notes are shown as well."),
+        ConnectionOption("greeting", "What a note begins with.", "Hello"),
+        ConnectionOption("pages", "How many pages are read.", 3),
+        ConnectionOption("patience", "In seconds.", 0.5),
+    ),
 )
 pack = Pack("desk", connection=DESK)
 

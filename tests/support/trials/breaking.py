@@ -32,7 +32,7 @@ STEPS: Final = {
     "fit": "tools_app.engine.calls:Calls._fitted",
     "succeed": "tools_app.engine.record:Record.succeeded",
     "upsert": "tools_app.engine.rows:upsert_calls",
-    "figures": "tools_app.engine.rows:add_to_hours",
+    "figures": "tools_app.engine.rows:add_to_figures",
     "result": "tools_app.engine.calls:_result",
 }
 MOMENTS: Final = [f"{when} {step}" for step in STEPS for when in ("before", "after")]
