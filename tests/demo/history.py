@@ -74,7 +74,7 @@ N8N: Final = frozenset({"list_workflows", "get_workflow", "list_executions", "ge
 
 def happen(now: datetime, people: list[Person]) -> int:
     """Write it all down, as the engine does, an hour at a time. Returns how many calls there were."""
-    chance = random.Random(7)  # noqa: S311 – it only has to look like life
+    chance = random.Random(7)
     known = {entry.name: entry for entry in catalog.current().all}
     tools = [name for name in TEMPERS if name in known]
     weights = [TEMPERS[name][1] for name in tools]

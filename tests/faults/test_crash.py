@@ -37,7 +37,7 @@ def crash_server(trial: TrialHub, chance: random.Random) -> list[Answer]:
     answers: list[Answer] = []
 
     def work(seed: int) -> None:
-        own = random.Random(seed)  # noqa: S311
+        own = random.Random(seed)
         with trial.client(server) as client:
             while True:
                 answer = client.call(own.choice(TOOLS), next(trial.numbers), seconds=latency(own))
@@ -120,7 +120,7 @@ class Tally:
 
 def crash(trial: TrialHub, one_round: Round, rounds: int, seed: int, settle_every: int) -> Tally:
     """Crash so many times. What was left open must be closed whenever a process lives long enough to see to it."""
-    chance = random.Random(seed)  # noqa: S311
+    chance = random.Random(seed)
     tally = Tally()
     decided = trial.store.governed()
     for number in range(1, rounds + 1):
@@ -179,7 +179,7 @@ def test_a_few_crashes_lose_nothing_and_repeat_nothing(trial: TrialHub) -> None:
 def test_many_crashes_lose_nothing_and_repeat_nothing(
     trial: TrialHub, one_round: Round, rounds: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seed = int(os.environ.get("TOOLHUB_TEST_SEED") or random.randrange(2**32))  # noqa: S311
+    seed = int(os.environ.get("TOOLHUB_TEST_SEED") or random.randrange(2**32))
     tally = crash(trial, one_round, rounds, seed, settle_every=10)
     with capsys.disabled():
         print(f"\n{one_round.__name__}, TOOLHUB_TEST_SEED={seed}: {tally}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -380,21 +381,25 @@ async def test_no_more_are_opened_than_allowed(client: Client, upstream: Faultd)
     assert upstream.connections == before + 2
 
 
-async def test_cancelled_and_failed_calls_leave_nothing_behind(client: Client, upstream: Faultd) -> None:
-    slow, dripping = client("delay:50", at_once=2), client("drip-body", at_once=2)
-    for api in (slow, dripping):
-        tasks = [asyncio.create_task(api.get("a", operation="x")) for _ in range(10)]
-        for number, task in enumerate(tasks):
-            await asyncio.sleep(0.004)
-            task.cancel()
-            if number % 3 == 0:
-                task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    await slow.get("a", operation="x")  # both places are free
-    await asyncio.gather(*(slow.get("a", operation="x") for _ in range(2)))
-    await slow.close()
-    await dripping.close()
-    assert eventually(lambda: upstream.open == 0)
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("fault", ["delay:1", "delay:50", "drip-body"])
+async def test_callers_who_hang_up_leave_nothing_behind(upstream: Faultd, fault: str, seed: int) -> None:
+    """Before a connection is made, while it is, in an answer; once, or again while the first is heeded."""
+    api = ApiClient(upstream.url, name="Faultd", at_once=2)
+    await _hang_up_on(api, fault, random.Random(seed))
+    await asyncio.gather(*(api.get("delay:10", operation="x") for _ in range(4)))  # both places are free
+    await api.close()
+    assert await asyncio.to_thread(eventually, lambda: upstream.open == 0, 10)
+
+
+async def _hang_up_on(api: ApiClient, fault: str, chance: random.Random) -> None:
+    calls = [asyncio.create_task(api.get(fault, operation="x")) for _ in range(10)]
+    for call in calls:
+        await asyncio.sleep(chance.choice([0, 0, 0.001, 0.004]))
+        for _ in range(chance.randint(1, 3)):
+            call.cancel()
+            await asyncio.sleep(0)
+    await asyncio.gather(*calls, return_exceptions=True)
 
 
 async def test_closing_waits_for_those_under_way(client: Client, upstream: Faultd) -> None:

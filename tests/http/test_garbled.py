@@ -39,7 +39,7 @@ def garbled(chance: random.Random) -> bytes:
 
 
 async def test_no_answer_whatever_breaks_a_tool(client: Client, upstream: Faultd) -> None:
-    chance = random.Random(7)  # noqa: S311 - the same for everybody
+    chance = random.Random(7)
 
     async def garble(wire: Wire) -> None:
         await wire.send(garbled(chance))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.http.conftest import KEY
 from tests.support.faultd import Faultd
+from tests.support.tools import eventually
 from tools_app.errors import UpstreamTlsError
 from tools_app.http import ApiClient
 from tools_app.http.network import shared_tls
@@ -45,6 +48,22 @@ async def test_a_good_one_is_trusted_by_those_who_know_its_authority() -> None:
             await stranger.get("ok", operation="x")
         await api.close()
         await stranger.close()
+
+
+@pytest.mark.parametrize("turns", range(0, 40, 2))
+async def test_hanging_up_while_both_sides_agree_on_tls_leaves_nothing_behind(turns: int) -> None:
+    with Faultd(tls="good") as upstream:
+        api = ApiClient(upstream.url, name="n8n", tls=upstream.trusting, at_once=1)
+        call = asyncio.create_task(api.get("ok", operation="x"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        for _ in range(2):
+            call.cancel()
+            await asyncio.sleep(0)
+        await asyncio.gather(call, return_exceptions=True)
+        assert (await api.get("ok", operation="x"))["method"] == "GET"
+        await api.close()
+        assert await asyncio.to_thread(eventually, lambda: upstream.open == 0, 10)
 
 
 async def test_http_where_https_is_spoken_is_told() -> None:

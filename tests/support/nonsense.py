@@ -90,7 +90,7 @@ class Nonsense:
 
     def __init__(self, era: str, seed: int) -> None:
         self._era = era
-        self._chance = random.Random(seed)  # noqa: S311
+        self._chance = random.Random(seed)
         self._number = 0
 
     def lines(self, count: int) -> Iterator[bytes]:

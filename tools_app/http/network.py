@@ -14,11 +14,10 @@ import certifi
 import httpcore
 import httpx
 
+from tools_app.http.pool import Pool
 from tools_app.http.public import is_public
 
 CONNECT_SECONDS: Final = 5.0
-# Node closes idle connections after five seconds, and a request sent in that moment is lost.
-KEPT_SECONDS: Final = 4.0
 MOST_CONNECTIONS: Final = 10
 MOST_ADDRESSES: Final = 3  # tried one after the other
 
@@ -90,10 +89,4 @@ class Transport(httpx.AsyncHTTPTransport):
 
     def __init__(self, network: httpcore.AsyncNetworkBackend, tls: ssl.SSLContext, connections: int) -> None:
         super().__init__(verify=tls, trust_env=False)
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=tls,
-            max_connections=connections,
-            max_keepalive_connections=connections,
-            keepalive_expiry=KEPT_SECONDS,
-            network_backend=network,
-        )
+        self._pool = Pool(network, tls, connections)

@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
+from urllib.parse import unquote
 
 from tests.support.faultd.certificates import Authority
 
@@ -131,7 +132,8 @@ class Faultd:
         try:
             while (seen := await _request(reader, writer)) is not None:
                 self.requests.append(seen)
-                name, *figures = seen.target.lstrip("/").partition("?")[0].partition("/")[0].split(":")
+                fault = unquote(seen.target.lstrip("/").partition("?")[0].partition("/")[0])
+                name, *figures = fault.split(":")
                 await self._fault(name)(Wire(seen, figures, reader, writer, self))
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ssl.SSLError):
             pass  # the client had enough
