@@ -9,6 +9,8 @@ from tests.support.faultd import Faultd
 from tools_app.http import ApiClient
 
 KEY = "s3cr3t-k3y-of-this-test"
+# Seconds: less than what the faults take, and much more than the deadlines; the machine may be busy.
+SOON = 2.0
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.http.conftest import KEY, Client
+from tests.http.conftest import KEY, SOON, Client
 from tests.support.faultd import Faultd, Wire
 from tests.support.tools import eventually
 from tools_app.errors import (
@@ -346,7 +346,7 @@ def test_a_secret_that_cannot_be_sent_is_not_shown_either(value: str) -> None:
 async def test_the_deadline_is_kept_whatever_drips(client: Client, fault: str) -> None:
     begun = time.monotonic()
     error = await failed(client(fault, timeout=0.3).get("a", operation="get a"))
-    assert time.monotonic() - begun < 0.6
+    assert time.monotonic() - begun < SOON
     if fault != "says-too-much":  # is refused at once
         assert isinstance(error, ToolTimeoutError)
         assert error.message == "Faultd did not answer within 300ms"
@@ -360,7 +360,7 @@ async def test_a_change_that_takes_too_long_may_have_been_made(client: Client) -
 async def test_the_deadline_of_a_call_is_kept_too(client: Client) -> None:
     begun = time.monotonic()
     await failed(client("hang").for_call("test", lambda: 0.1).get("a", operation="get a"))
-    assert time.monotonic() - begun < 0.5
+    assert time.monotonic() - begun < SOON
 
 
 # ---- connections

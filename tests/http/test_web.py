@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.http.conftest import SOON
 from tests.support.faultd import Faultd, Names
 from tools_app.errors import ApiError, InvalidArgumentsError, ToolError, ToolTimeoutError, UpstreamUnavailableError
 from tools_app.http import WebClient
@@ -169,7 +170,7 @@ async def test_a_redirect_in_circles_ends(web: WebClient, upstream: Faultd) -> N
     assert isinstance(error, ApiError)
     assert error.message == "Failed to read page: more than 3 redirects"
     assert len(upstream.requests) == 4
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < SOON
 
 
 async def test_one_deadline_holds_for_all_hops(web: WebClient, upstream: Faultd) -> None:
@@ -177,7 +178,7 @@ async def test_one_deadline_holds_for_all_hops(web: WebClient, upstream: Faultd)
     begun = time.monotonic()
     error = await failed(web.get(start, operation="x", seconds=0.3))
     assert isinstance(error, ToolTimeoutError)
-    assert time.monotonic() - begun < 0.6
+    assert time.monotonic() - begun < SOON
 
 
 async def test_no_redirect_leads_from_https_to_http(canary: Faultd) -> None:

@@ -21,6 +21,8 @@ from tests.support.processes import CHECKOUT, Home
 LEGACY = "2025-11-25"
 MODERN = "2026-07-28"
 PREFIX = "io.modelcontextprotocol/"
+# Seconds to wait for what should come at once: it ends a test that hangs, and fails none because the machine is busy.
+PATIENCE = 30.0
 
 
 class Agent:
@@ -97,7 +99,7 @@ class Agent:
 
     # ---- in
 
-    def next(self, seconds: float = 5) -> dict[str, Any]:
+    def next(self, seconds: float = PATIENCE) -> dict[str, Any]:
         """The next message, whatever it is."""
         line = self._lines.get(timeout=seconds)
         self.raw.append(line)
@@ -106,7 +108,7 @@ class Agent:
         self.seen.append(message)
         return message
 
-    def answer(self, request_id: int | str | None, seconds: float = 5) -> dict[str, Any]:
+    def answer(self, request_id: int | str | None, seconds: float = PATIENCE) -> dict[str, Any]:
         """The answer to a request; what comes before it stays in `seen`."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
@@ -115,13 +117,13 @@ class Agent:
                 return message
         raise AssertionError(f"no answer to {request_id!r}")
 
-    def result(self, request_id: int, seconds: float = 5) -> dict[str, Any]:
+    def result(self, request_id: int, seconds: float = PATIENCE) -> dict[str, Any]:
         answer = self.answer(request_id, seconds)
         assert "result" in answer, answer
         result: dict[str, Any] = answer["result"]
         return result
 
-    def told(self, method: str, seconds: float = 5) -> dict[str, Any]:
+    def told(self, method: str, seconds: float = PATIENCE) -> dict[str, Any]:
         """The next notification of that kind."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
@@ -147,7 +149,7 @@ class Agent:
         client = {"protocolVersion": self.era, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
         return self.ask("initialize", client)
 
-    def connect(self, seconds: float = 5) -> dict[str, Any]:
+    def connect(self, seconds: float = PATIENCE) -> dict[str, Any]:
         """The handshake, or what is in its place."""
         result = self.result(self.greet(), seconds)
         if self.era != MODERN:
