@@ -37,8 +37,8 @@ def test_what_is_missing_is_named(tmp_path: Path, changed: dict[str, str], found
 def test_visitors_come_over_https_through_the_proxy_that_is_named(tmp_path: Path) -> None:
     forwarded = {"X-Forwarded-Proto": "https"}
     with Home(tmp_path / "home").serving(**HTTPS | {"ALLOWED_HOSTS": "127.0.0.1"}) as server:
-        there = httpx.get(f"{server.url}/health", headers=forwarded)
-        away = httpx.get(f"{server.url}/health")
+        there = httpx.get(f"{server.url}/health", headers=forwarded, timeout=30)
+        away = httpx.get(f"{server.url}/health", timeout=30)
         assert server.end() == 0
 
     assert there.status_code == 200
@@ -49,7 +49,7 @@ def test_visitors_come_over_https_through_the_proxy_that_is_named(tmp_path: Path
 
 def test_whoever_forgets_the_proxy_is_told(tmp_path: Path) -> None:
     with Home(tmp_path / "home").serving(TOOLHUB_HTTPS="1") as server:
-        assert httpx.get(f"{server.url}/health", headers={"X-Forwarded-Proto": "https"}).status_code == 301
+        assert httpx.get(f"{server.url}/health", headers={"X-Forwarded-Proto": "https"}, timeout=30).status_code == 301
         assert server.end() == 0
 
     assert "TOOLHUB_TRUSTED_PROXIES" in "".join(server.output)

@@ -67,7 +67,9 @@ def server(make_key: MakeKey) -> Iterator[httpx.Client]:
     assert eventually(lambda: running.started, 10)
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
     try:
-        with httpx.Client(base_url=address, headers={"X-API-Key": make_key("server")}, trust_env=False) as client:
+        with httpx.Client(
+            base_url=address, headers={"X-API-Key": make_key("server")}, trust_env=False, timeout=30
+        ) as client:
             yield client
     finally:
         running.should_exit = True

@@ -84,7 +84,7 @@ def test_the_documentation_opens_for_people_who_are_logged_in(server: httpx.Clie
 
     # Without the key of the other requests: it would win.
     session = {settings.SESSION_COOKIE_NAME: browser.cookies[settings.SESSION_COOKIE_NAME].value}
-    with httpx.Client(base_url=server.base_url, cookies=session, trust_env=False) as page:
+    with httpx.Client(base_url=server.base_url, cookies=session, trust_env=False, timeout=30) as page:
         opened = page.get("/v1/docs")
 
     assert (opened.status_code, opened.headers["Content-Type"]) == (200, "text/html; charset=utf-8")

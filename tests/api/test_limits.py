@@ -87,7 +87,9 @@ def test_of_a_hundred_calls_at_once_exactly_the_limit_is_let_in(server: httpx.Cl
     call = {"name": "echo", "parameters": {"message": "hi"}}
 
     async def storm() -> list[httpx.Response]:
-        async with httpx.AsyncClient(base_url=server.base_url, headers=server.headers, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            base_url=server.base_url, headers=server.headers, trust_env=False, timeout=30
+        ) as client:
             return await asyncio.gather(*[client.post("/v1/tools/call", json=call, timeout=60) for _ in range(100)])
 
     statuses = [response.status_code for response in asyncio.run(storm())]

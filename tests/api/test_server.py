@@ -141,7 +141,7 @@ def test_a_connection_stays_usable_after_every_refusal(server: httpx.Client) -> 
 
 
 def test_the_old_addresses_lead_to_the_new_ones(server: httpx.Client) -> None:
-    client = httpx.Client(base_url=server.base_url, headers=server.headers, trust_env=False)
+    client = httpx.Client(base_url=server.base_url, headers=server.headers, trust_env=False, timeout=30)
     client.follow_redirects = True
     with client:
         listed = client.get("/tools?limit=1")

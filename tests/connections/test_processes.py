@@ -39,7 +39,9 @@ def home(tmp_path: Path, store: Store) -> Home:
 @contextlib.contextmanager
 def administrator(home: Home, server: Server) -> Iterator[httpx.Client]:
     made = home.run("addkey", "root", "--scope", "admin:*")
-    with httpx.Client(base_url=server.url, headers={"X-API-Key": key_in(made.stdout)}, trust_env=False) as client:
+    with httpx.Client(
+        base_url=server.url, headers={"X-API-Key": key_in(made.stdout)}, trust_env=False, timeout=30
+    ) as client:
         yield client
 
 

@@ -65,7 +65,7 @@ def new_key(home: Home, name: str) -> str:
 
 @contextmanager
 def rest(server: Server, key: str) -> Iterator[Door]:
-    with httpx.Client(headers={"X-API-Key": key}, trust_env=False) as client:
+    with httpx.Client(headers={"X-API-Key": key}, trust_env=False, timeout=30) as client:
 
         def call(name: str, **arguments: Any) -> Any:
             body = client.post(f"{server.url}/v1/tools/{name}/call", json=arguments).json()
@@ -165,7 +165,7 @@ def test_what_clients_check_answers_against_takes_the_outline(home: Home, era: s
 def test_a_caller_can_ask_for_less(home: Home, server: Server) -> None:
     key = new_key(home, "modest")
     headers = {"X-API-Key": key}
-    with httpx.Client(headers=headers, trust_env=False, base_url=server.url) as client:
+    with httpx.Client(headers=headers, trust_env=False, base_url=server.url, timeout=30) as client:
         whole = client.post("/v1/tools/rows/call", json={"count": 200}).json()["result"]
         short = client.post("/v1/tools/rows/call?answerTokens=1000", json={"count": 200}).json()["result"]
         body = {"name": "rows", "parameters": {"count": 200}, "options": {"answerTokens": 1000}}

@@ -108,7 +108,7 @@ def parsed(text: Any) -> Any:
 def over_rest(home: Home, asked: list[Asked]) -> list[Any]:
     outcomes: list[Any] = []
     key = key_in(home.run("addkey", f"parity of {len(asked)}").stdout)
-    with home.serving() as server, httpx.Client(headers={"X-API-Key": key}, trust_env=False) as client:
+    with home.serving() as server, httpx.Client(headers={"X-API-Key": key}, trust_env=False, timeout=30) as client:
         for name, arguments in asked:
             body = client.post(f"{server.url}/v1/tools/call", json={"name": name, "parameters": arguments}).json()
             outcomes.append(parsed(body["result"]) if body["success"] else (body["code"], body["error"]))
