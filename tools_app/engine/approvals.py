@@ -13,10 +13,10 @@ import logging
 import re
 import secrets as random
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, TypeVar
 
 from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models import QuerySet
@@ -37,7 +37,6 @@ from tools_app.errors import (
 from tools_app.models import Approval, Call, Chore
 from tools_app.models.keys import Asks
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 log = logging.getLogger("tools_app.calls")
@@ -51,6 +50,8 @@ UNKNOWN: Final = "there is none of that id for this caller"
 _ID: Final = re.compile("[0-9a-f]{32}")
 # Whoever holds this row asks; one at a time, so that the same call is asked for once.
 _CHORE: Final = "approvals"
+# What is on its way back; a task that nobody holds might not come to its end.
+_returning: set[asyncio.Task[None]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +92,19 @@ async def taken(request: Request, approval_id: str | None) -> Approval:
         RateLimitError: too much waits already.
         StorageBusyError, ValidationError
     """
-    return await _in_time(_take, request, approval_id)
+    taking = asyncio.ensure_future(database.run(_take, request, approval_id))
+    try:
+        return await _in_time(asyncio.shield(taking))
+    except BaseException:
+        # A thread cannot be cancelled: what it takes although nobody waits any more goes back.
+        taking.add_done_callback(_nobody_waits)
+        raise
 
 
 async def give_back(approval: Approval) -> None:
     """After a call that did nothing: what was approved may still be done. For coroutines."""
     try:
-        await _in_time(_give_back, approval)
+        await _in_time(database.run(_give_back, approval))
     except StorageBusyError:
         log.warning("approval %s counts as used, although its call did nothing", approval.pk)
 
@@ -108,12 +115,20 @@ def arguments_of(approval: Approval) -> Any:
     return None if plain is None else json.loads(zlib.decompress(plain))
 
 
-async def _in_time(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+async def _in_time(work: Awaitable[R]) -> R:
     try:
         async with asyncio.timeout(PATIENCE):
-            return await database.run(work, *args, **kwargs)
+            return await work
     except (TimeoutError, DatabaseError, InterfaceError) as error:
         raise StorageBusyError(detail=error) from error
+
+
+def _nobody_waits(taking: asyncio.Future[Approval]) -> None:
+    if taking.cancelled() or taking.exception() is not None:
+        return
+    returning = asyncio.ensure_future(give_back(taking.result()))
+    _returning.add(returning)
+    returning.add_done_callback(_returning.discard)
 
 
 def _take(request: Request, approval_id: str | None) -> Approval:
