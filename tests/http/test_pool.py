@@ -47,9 +47,9 @@ def upstream(request: pytest.FixtureRequest) -> Iterator[Faultd]:
         yield running
 
 
-def client(upstream: Faultd, **options: int) -> ApiClient:
+def client(upstream: Faultd, at_once: int = 10) -> ApiClient:
     tls = upstream.trusting if upstream.tls else None
-    return ApiClient(upstream.url, name="Faultd", timeout=5.0, tls=tls, **options)
+    return ApiClient(upstream.url, name="Faultd", timeout=5.0, tls=tls, at_once=at_once)
 
 
 @pytest.mark.parametrize("fault", ["one-too-many", "fat-204"])
