@@ -104,6 +104,20 @@ def test_a_caller_can_leave_only_so_much_waiting(asking: Programmable, alice: Ca
     asked(replace(alice, id="key:2"), value=-1)
 
 
+def test_what_nobody_answered_is_kept_up_to_a_number(
+    asking: Programmable, alice: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "MOST_LAPSED", 3)
+    refused = asked(alice, value=100)
+    governance.refuse_call(refused, actor=OPERATOR)
+    others = asked(replace(alice, id="key:2"), value=100)
+    ids = []
+    for number in range(6):
+        ids.append(asked(alice, value=number))
+        Approval.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert set(Approval.objects.values_list("pk", flat=True)) == {refused, others, *ids[2:]}
+
+
 def test_what_nobody_would_read_cannot_be_asked_for(asking: Programmable, alice: Caller) -> None:
     with pytest.raises(ValidationError, match="too large for an operator"):
         call(alice, text="x" * waiting.MOST_BYTES)

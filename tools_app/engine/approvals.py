@@ -44,6 +44,8 @@ log = logging.getLogger("tools_app.calls")
 # What a caller that nobody answers can leave behind, and all of them together.
 MOST_WAITING: Final = 20
 MOST_WAITING_IN_ALL: Final = 1_000
+# Of those of a caller that nobody answered in time, so many are kept to be looked at.
+MOST_LAPSED: Final = 50
 # What is larger, nobody reads before saying yes.
 MOST_BYTES: Final = 256 * 1024
 UNKNOWN: Final = "there is none of that id for this caller"
@@ -202,6 +204,7 @@ def _asked(request: Request) -> Approval:
         if (same := _live(request).first()) is not None:
             return same
         _check_room(Approval.objects.waiting(now), request.call)
+        _forget_lapsed(request.call.caller_id, now)
         call = request.call
         return Approval.objects.create(
             id=random.token_hex(16),
@@ -237,6 +240,14 @@ def _check_room(waiting: QuerySet[Approval], call: Call) -> None:
         retry_after=max(1, round(seconds)),
         next_step="Wait until an operator of this hub has decided about those.",
     )
+
+
+def _forget_lapsed(caller_id: str, now: datetime) -> None:
+    """Otherwise whoever goes on asking could fill the disk, as nobody has to answer for that."""
+    lapsed = Approval.objects.filter(caller_id=caller_id, state=Approval.State.PENDING, expires_at__lte=now)
+    gone = list(lapsed.order_by("-asked_at").values_list("pk", flat=True)[MOST_LAPSED : MOST_LAPSED + MOST_WAITING])
+    if gone:
+        Approval.objects.filter(pk__in=gone).delete()
 
 
 def _sealed(arguments: Mapping[str, Any]) -> bytes:
