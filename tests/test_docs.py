@@ -69,7 +69,9 @@ def test_the_tree_is_the_one_that_imports_are_held_to() -> None:
         name: row for row, cell in enumerate(cells) for name in re.findall(r"`(?:tools_app/)?(\w+)(?:/|\.py)`", cell)
     }
     contracts = tomllib.loads(read("pyproject.toml"))["tool"]["importlinter"]["contracts"]
-    layers = [re.split(r" [|:] ", layer) for layer in next(one for one in contracts if one["type"] == "layers")["layers"]]
+    layers = [
+        re.split(r" [|:] ", layer) for layer in next(one for one in contracts if one["type"] == "layers")["layers"]
+    ]
     assert rows.keys() - {"toolhub"} == {name for layer in layers for name in layer}
     for above, below in pairwise(layers):
         assert max(rows[name] for name in above) <= min(rows[name] for name in below), (above, below)

@@ -84,4 +84,3 @@ class Watcher:
             if report.added or report.changed or report.returned or report.retired:
                 log.info("the tools directory has changed: %s", report)
         self._written = now | waiting
-

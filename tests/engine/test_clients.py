@@ -35,7 +35,9 @@ async def test_an_account_may_change_while_the_client_before_is_closed(hub: Hub)
     with Desk() as desk:
         clients = Clients()
         first = account(desk, "key-of-ann-1")
-        await (await clients.of(first)).get("notes", operation="list notes")  # It has a socket that takes time to close.
+        await (await clients.of(first)).get(
+            "notes", operation="list notes"
+        )  # It has a socket that takes time to close.
         second, third = replace(first, secret="key-of-ann-2"), replace(first, secret="key-of-ann-3")
         made = await asyncio.gather(clients.of(second), clients.of(third))
         assert await clients.of(third) is made[1]
