@@ -306,6 +306,26 @@ def test_nobody_is_left_with_one_that_was_taken_when_the_caller_had_gone(
     assert len(asking.calls) == 1
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_one_that_came_back_counts_although_another_was_asked_for_meanwhile(
+    asking: Programmable, alice: Caller, refused: bool
+) -> None:
+    first = asked(alice)
+    governance.approve_call(first, actor=OPERATOR)
+    Approval.objects.filter(pk=first).update(state=Approval.State.USED, call_id="f" * 32)
+    second = asked(alice)
+    assert second != first
+    Approval.objects.filter(pk=first).update(state=Approval.State.APPROVED, call_id="")
+    if refused:
+        governance.refuse_call(second, actor=OPERATOR)
+        with pytest.raises(ApprovalRefusedError):
+            call(alice)
+    else:
+        call(alice)
+        assert Approval.objects.get(pk=first).state == "used"
+    assert len(asking.calls) == (0 if refused else 1)
+
+
 def test_one_that_failed_has_used_it_up(asking: Programmable, alice: Caller) -> None:
     asking.outcomes = [ValueError("half done")]
     approval_id = asked(alice)

@@ -138,7 +138,7 @@ def _take(request: Request, approval_id: str | None) -> Approval:
         approval = Approval.objects.filter(pk=approval_id, caller_id=request.call.caller_id).first()
         _check_fits(approval, request)
     else:
-        approval = _live(request).first()
+        approval = _standing(request)
     if approval is not None:
         if _won(approval, request.call):
             return approval
@@ -201,7 +201,7 @@ def _asked(request: Request) -> Approval:
     with transaction.atomic():
         Chore.objects.select_for_update().get(name=_CHORE)
         now = _now()
-        if (same := _live(request).first()) is not None:
+        if (same := _standing(request)) is not None:
             return same
         _check_room(Approval.objects.waiting(now), request.call)
         _forget_lapsed(request.call.caller_id, now)
@@ -222,10 +222,16 @@ def _asked(request: Request) -> Approval:
         )
 
 
-def _live(request: Request) -> QuerySet[Approval]:
-    """What was asked for exactly this call and still counts. What was refused does, too: nobody is asked again."""
+def _standing(request: Request) -> Approval | None:
+    """What was asked for exactly this call and still counts. What was refused does, too: nobody is asked again.
+
+    There may be two: one was given back after another call, which found it taken, had asked anew. A refusal goes before
+    an approval, and that before a question.
+    """
     rows = Approval.objects.filter(caller_id=request.call.caller_id, request_hash=request.hash, expires_at__gt=_now())
-    return rows.exclude(state=Approval.State.USED)
+    found = {approval.state: approval for approval in rows.exclude(state=Approval.State.USED)}
+    states = (Approval.State.REFUSED, Approval.State.APPROVED, Approval.State.PENDING)
+    return next((found[state] for state in states if state in found), None)
 
 
 def _check_room(waiting: QuerySet[Approval], call: Call) -> None:
