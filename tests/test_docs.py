@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -51,26 +53,28 @@ def _own_error(thing: object) -> bool:
     return isinstance(thing, type) and issubclass(thing, ToolError) and thing.__module__ == api_errors.__name__
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "serve",
-        "runmcp",
-        "synctools",
-        "addkey",
-        "listkeys",
-        "revokekey",
-        "rotatekey",
-        "calltool",
-        "prunelogs",
-        "forget",
-        "doctor",
-        "connect",
-    ],
-)
-def test_every_command_exists_and_is_named(command: str) -> None:
-    assert (ROOT / f"tools_app/management/commands/{command}.py").exists()
-    assert f"toolhub {command}" in read("README.md") + read("docs/operate.md") + read("CHANGELOG.md")
+COMMANDS = sorted(path.stem for path in (ROOT / "tools_app/management/commands").glob("[a-z]*.py"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_named(command: str) -> None:
+    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    assert any(f"{program} {command}" in page.read_text() for page in pages for program in ("toolhub", "manage.py"))
+
+
+def test_the_tree_is_the_one_that_imports_are_held_to() -> None:
+    tree = read("docs/architecture.md").partition("## The tree")[2].partition("\n## ")[0]
+    cells = [line.split("|")[1] for line in tree.splitlines() if line.startswith("| `")]
+    rows = {
+        name: row for row, cell in enumerate(cells) for name in re.findall(r"`(?:tools_app/)?(\w+)(?:/|\.py)`", cell)
+    }
+    contracts = tomllib.loads(read("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    layers = [
+        re.split(r" [|:] ", layer) for layer in next(one for one in contracts if one["type"] == "layers")["layers"]
+    ]
+    assert rows.keys() - {"toolhub"} == {name for layer in layers for name in layer}
+    for above, below in pairwise(layers):
+        assert max(rows[name] for name in above) <= min(rows[name] for name in below), (above, below)
 
 
 def test_links_lead_somewhere() -> None:

@@ -9,10 +9,10 @@ from django.contrib.auth import get_user_model
 from django.db import OperationalError
 from django.utils import timezone
 
-from tests.support.tools import Hub
+from tests.support.tools import Hub, Programmable
 from tools_app import governance, secrets
 from tools_app.errors import ToolNotFoundError, ValidationError
-from tools_app.models import ApiKey, AuditEntry, ErrorGroup, ToolRecord
+from tools_app.models import ApiKey, AuditEntry, Definition, ErrorGroup, ToolRecord
 from tools_app.models.audit import note
 
 
@@ -35,6 +35,29 @@ def test_one_unknown_name_changes_nothing(hub: Hub) -> None:
         governance.set_enabled(["echo", "nope"], False, actor="test")
     assert ToolRecord.objects.get(name="echo").enabled
     assert not AuditEntry.objects.filter(action="tool.disable").exists()
+
+
+def test_switching_many_takes_few_statements(hub: Hub, django_assert_max_num_queries: Any) -> None:
+    """While they run, no call of this hub can be written down."""
+    hub.add(*(Programmable(f"many_{number}").tool for number in range(40)))
+    names = [f"many_{number}" for number in range(40)]
+    with django_assert_max_num_queries(5):
+        assert governance.set_enabled(names, False, actor="test") == sorted(names)
+    assert AuditEntry.objects.filter(action="tool.disable").count() == 40
+
+
+def test_deciding_about_many_versions_takes_few_statements(hub: Hub, django_assert_max_num_queries: Any) -> None:
+    hub.add(*(Programmable(f"many_{number}").tool for number in range(40)))
+    versions = Definition.objects.filter(tool__name__startswith="many_")
+    versions.update(approved_at=None, approved_by="")
+    keys = list(versions.values_list("pk", flat=True))
+    with django_assert_max_num_queries(5):
+        assert len(governance.refuse_definitions(keys, actor="test", reason="no")) == 40
+    with django_assert_max_num_queries(5):
+        assert len(governance.approve_definitions(keys, actor="test")) == 40
+    entry = AuditEntry.objects.filter(action="definition.approve", subject="many_7").get()
+    assert entry.changes["state"] == ["refused", "approved"]
+    assert {version.state for version in versions.all()} == {"approved"}
 
 
 def test_a_policy_is_bounded_and_can_be_taken_back(hub: Hub) -> None:

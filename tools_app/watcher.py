@@ -9,7 +9,7 @@ from typing import Final
 from django.db import DatabaseError, InterfaceError, connections
 
 from tools_app import conf, sources, sync
-from tools_app.registry import Loaded, Origin
+from tools_app.registry import Origin
 from tools_app.tool import folded
 
 log = logging.getLogger("tools_app.sources")
@@ -27,8 +27,8 @@ class Watcher:
         self._look_seconds = look_seconds
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="toolhub-watcher", daemon=True)
-        # What is written down, by name: the fingerprint of each tool of the directory.
-        self._written: dict[str, str] = {}
+        # What is written down of each tool of the directory, by its name: its fingerprint and its place.
+        self._written: dict[str, tuple[str, str]] = {}
 
     def start(self) -> None:
         if conf.value("TOOLHUB_TOOLS_DIR") is not None:
@@ -62,10 +62,17 @@ class Watcher:
         """Write down what differs from what was written last. Other processes do the same, and find it done."""
         registry = sources.registry()
         there = {loaded.tool.name: loaded for loaded in registry if loaded.origin is Origin.FILE}
-        now = {name: _identity(loaded) for name, loaded in there.items()}
+        now = {name: (loaded.tool.fingerprint, loaded.tool.place) for name, loaded in there.items()}
         changed = [there[name] for name, identity in now.items() if self._written.get(name) != identity]
-        waiting = [problem.tool for problem in registry.problems]
-        gone = [name for name in self._written if name not in registry and name not in waiting]
+        missing = {name: identity for name, identity in self._written.items() if name not in registry}
+        # What is there but broken has not gone: it waits to be mended, or to go after all.
+        problems = registry.problems
+        waiting = {
+            name: (fingerprint, place)
+            for name, (fingerprint, place) in missing.items()
+            if any(problem.keeps_out(name, place) for problem in problems)
+        }
+        gone = [name for name in missing if name not in waiting]
         if changed or gone:
             try:
                 resting = sync.names_of(registry.resting)
@@ -76,8 +83,4 @@ class Watcher:
                 connections.close_all()
             if report.added or report.changed or report.returned or report.retired:
                 log.info("the tools directory has changed: %s", report)
-        self._written = now
-
-
-def _identity(loaded: Loaded) -> str:
-    return f"{loaded.tool.fingerprint} {loaded.tool.place}"
+        self._written = now | waiting

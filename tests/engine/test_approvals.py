@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
 from django.utils import timezone
 
-from tests.support.tools import Hub, Programmable
-from tools_app import engine, governance, sources
+from tests.support.tools import Hub, Programmable, eventually
+from tools_app import database, engine, governance, sources
 from tools_app.context import Caller
 from tools_app.engine import Options, Result
 from tools_app.engine import approvals as waiting
@@ -24,6 +27,7 @@ from tools_app.errors import (
     InvalidArgumentsError,
     OverloadedError,
     RateLimitError,
+    StorageBusyError,
     ToolError,
     ValidationError,
 )
@@ -98,6 +102,20 @@ def test_a_caller_can_leave_only_so_much_waiting(asking: Programmable, alice: Ca
     assert told.value.retry_after is not None
     asked(alice, value=0)
     asked(replace(alice, id="key:2"), value=-1)
+
+
+def test_what_nobody_answered_is_kept_up_to_a_number(
+    asking: Programmable, alice: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "MOST_LAPSED", 3)
+    refused = asked(alice, value=100)
+    governance.refuse_call(refused, actor=OPERATOR)
+    others = asked(replace(alice, id="key:2"), value=100)
+    ids = []
+    for number in range(6):
+        ids.append(asked(alice, value=number))
+        Approval.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert set(Approval.objects.values_list("pk", flat=True)) == {refused, others, *ids[2:]}
 
 
 def test_what_nobody_would_read_cannot_be_asked_for(asking: Programmable, alice: Caller) -> None:
@@ -246,6 +264,66 @@ def test_a_call_that_did_nothing_does_not_use_it_up(asking: Programmable, alice:
     asyncio.run(on_one_loop())
     assert Approval.objects.get(pk=approval_id).state == "used"
     assert len(asking.calls) == 2
+
+
+@pytest.mark.parametrize("impatient", [True, False])
+def test_nobody_is_left_with_one_that_was_taken_when_the_caller_had_gone(
+    asking: Programmable, alice: Caller, monkeypatch: pytest.MonkeyPatch, impatient: bool
+) -> None:
+    """The database is slow: the call is cancelled, or gives up, while a thread goes on to take the approval."""
+    governance.approve_call(asked(alice), actor=OPERATOR)
+    monkeypatch.setattr(waiting, "PATIENCE", 0.2 if impatient else 5)
+
+    def locked(release: threading.Event, tell: Callable[[], object]) -> None:
+        try:
+            with transaction.atomic():
+                list(Approval.objects.select_for_update())
+                tell()
+                release.wait(10)
+        finally:
+            connection.close()
+
+    async def story() -> BaseException | Result:
+        loop, held, release = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+        locking = asyncio.create_task(asyncio.to_thread(locked, release, lambda: loop.call_soon_threadsafe(held.set)))
+        await held.wait()
+        calling = asyncio.create_task(engine.call("asking", {}, alice, door="code"))
+        await asyncio.sleep(0.5)
+        calling.cancel()
+        release.set()
+        [ended] = await asyncio.gather(calling, return_exceptions=True)
+        await locking
+        # When every thread has come here, the one that took it has done so.
+        everybody = threading.Barrier(database.THREADS)
+        await asyncio.gather(*(database.run(everybody.wait, 10) for _ in range(database.THREADS)))
+        return ended
+
+    ended = asyncio.run(story())
+    assert isinstance(ended, StorageBusyError if impatient else asyncio.CancelledError)
+    assert eventually(lambda: Approval.objects.get().state == "approved")
+    monkeypatch.undo()
+    call(alice)
+    assert len(asking.calls) == 1
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_one_that_came_back_counts_although_another_was_asked_for_meanwhile(
+    asking: Programmable, alice: Caller, refused: bool
+) -> None:
+    first = asked(alice)
+    governance.approve_call(first, actor=OPERATOR)
+    Approval.objects.filter(pk=first).update(state=Approval.State.USED, call_id="f" * 32)
+    second = asked(alice)
+    assert second != first
+    Approval.objects.filter(pk=first).update(state=Approval.State.APPROVED, call_id="")
+    if refused:
+        governance.refuse_call(second, actor=OPERATOR)
+        with pytest.raises(ApprovalRefusedError):
+            call(alice)
+    else:
+        call(alice)
+        assert Approval.objects.get(pk=first).state == "used"
+    assert len(asking.calls) == (0 if refused else 1)
 
 
 def test_one_that_failed_has_used_it_up(asking: Programmable, alice: Caller) -> None:

@@ -34,6 +34,8 @@ def test_grows_with_every_kind_of_write(hub: Hub) -> None:
         "queryset update": lambda: ToolRecord.objects.filter(name="echo").update(enabled=True),
         "bulk update": lambda: ToolRecord.objects.bulk_update([echo], ["title"]),
         "raw SQL": lambda: execute("UPDATE tools_app_toolrecord SET category = 'x' WHERE name = 'echo'"),
+        "another pack": lambda: ToolRecord.objects.filter(name="echo").update(pack="other"),
+        "another source": lambda: ToolRecord.objects.filter(name="echo").update(source="plugin"),
         "insert": lambda: ToolRecord.objects.create(name="other", source="code"),
         "tag": lambda: ToolTag.objects.create(tool=echo, tag=Tag.objects.create(name="operators")),
         "rename a tag": lambda: Tag.objects.filter(name="operators").update(name="ops"),
@@ -146,6 +148,20 @@ def test_migrate_mends_triggers_that_were_lost(hub: Hub) -> None:
     call_command("migrate", verbosity=0)
     assert revision.missing_triggers(connection) == set()
     assert number() > before, "what happened in between counts as a change"
+
+
+def test_those_of_an_earlier_version_are_dropped_before_a_table_more_is_watched(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise they would be there while the migrations run, in every upgrade that adds a table."""
+    assert revision.missing_triggers(connection) == set()
+    with monkeypatch.context() as later:
+        later.setitem(revision.WATCHED, "tools_app_later", ("name",))
+        revision.drop_triggers(connection)
+    try:
+        assert len(revision.missing_triggers(connection)) == 3 * len(revision.WATCHED)
+    finally:
+        revision.create_triggers(connection)
 
 
 def test_creating_the_triggers_twice_changes_nothing_but_the_number(hub: Hub) -> None:

@@ -65,6 +65,16 @@ def test_what_is_cut_off_goes_on_where_it_was() -> None:
     assert retention.fold(NOW) == 3
 
 
+def test_what_was_written_while_its_day_was_added_up_is_found_at_the_next_look() -> None:
+    """Neither of the two transactions has seen the other."""
+    hour(YESTERDAY, calls=2)
+    assert retention.fold(NOW) == 1
+    hour(YESTERDAY + HOUR, calls=4)
+    assert retention.fold(NOW + HOUR) == 1
+    assert ("day", YESTERDAY, "echo", 6) in sums()
+    assert retention.fold(NOW + 2 * HOUR) == 0
+
+
 def test_the_keeper_does_it_by_itself() -> None:
     hour(YESTERDAY)
     with time_machine.travel(NOW, tick=False):

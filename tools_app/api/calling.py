@@ -9,7 +9,7 @@ from ninja import Query
 from ninja.params import functions as parts
 from pydantic import ConfigDict, Field
 
-from tools_app import catalog, engine
+from tools_app import engine
 from tools_app.answers import FEWEST_TOKENS, MOST_TOKENS
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
@@ -141,7 +141,7 @@ async def _called(
     made = answer(told)
     if result.answered_by == "replay":
         made[REPLAYED] = "true"
-    called = catalog.latest().find(name)
-    if called is not None and called.tool is not None and called.tool.deprecated:
+    tool = result.entry.tool
+    if tool is not None and tool.deprecated:
         made[DEPRECATED] = "true"
     return made

@@ -13,10 +13,10 @@ import logging
 import re
 import secrets as random
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, TypeVar
 
 from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models import QuerySet
@@ -37,7 +37,6 @@ from tools_app.errors import (
 from tools_app.models import Approval, Call, Chore
 from tools_app.models.keys import Asks
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 log = logging.getLogger("tools_app.calls")
@@ -45,12 +44,16 @@ log = logging.getLogger("tools_app.calls")
 # What a caller that nobody answers can leave behind, and all of them together.
 MOST_WAITING: Final = 20
 MOST_WAITING_IN_ALL: Final = 1_000
+# Of those of a caller that nobody answered in time, so many are kept to be looked at.
+MOST_LAPSED: Final = 50
 # What is larger, nobody reads before saying yes.
 MOST_BYTES: Final = 256 * 1024
 UNKNOWN: Final = "there is none of that id for this caller"
 _ID: Final = re.compile("[0-9a-f]{32}")
 # Whoever holds this row asks; one at a time, so that the same call is asked for once.
 _CHORE: Final = "approvals"
+# What is on its way back; a task that nobody holds might not come to its end.
+_returning: set[asyncio.Task[None]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +94,19 @@ async def taken(request: Request, approval_id: str | None) -> Approval:
         RateLimitError: too much waits already.
         StorageBusyError, ValidationError
     """
-    return await _in_time(_take, request, approval_id)
+    taking = asyncio.ensure_future(database.run(_take, request, approval_id))
+    try:
+        return await _in_time(asyncio.shield(taking))
+    except BaseException:
+        # A thread cannot be cancelled: what it takes although nobody waits any more goes back.
+        taking.add_done_callback(_nobody_waits)
+        raise
 
 
 async def give_back(approval: Approval) -> None:
     """After a call that did nothing: what was approved may still be done. For coroutines."""
     try:
-        await _in_time(_give_back, approval)
+        await _in_time(database.run(_give_back, approval))
     except StorageBusyError:
         log.warning("approval %s counts as used, although its call did nothing", approval.pk)
 
@@ -108,12 +117,20 @@ def arguments_of(approval: Approval) -> Any:
     return None if plain is None else json.loads(zlib.decompress(plain))
 
 
-async def _in_time(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+async def _in_time(work: Awaitable[R]) -> R:
     try:
         async with asyncio.timeout(PATIENCE):
-            return await database.run(work, *args, **kwargs)
+            return await work
     except (TimeoutError, DatabaseError, InterfaceError) as error:
         raise StorageBusyError(detail=error) from error
+
+
+def _nobody_waits(taking: asyncio.Future[Approval]) -> None:
+    if taking.cancelled() or taking.exception() is not None:
+        return
+    returning = asyncio.ensure_future(give_back(taking.result()))
+    _returning.add(returning)
+    returning.add_done_callback(_returning.discard)
 
 
 def _take(request: Request, approval_id: str | None) -> Approval:
@@ -121,7 +138,7 @@ def _take(request: Request, approval_id: str | None) -> Approval:
         approval = Approval.objects.filter(pk=approval_id, caller_id=request.call.caller_id).first()
         _check_fits(approval, request)
     else:
-        approval = _live(request).first()
+        approval = _standing(request)
     if approval is not None:
         if _won(approval, request.call):
             return approval
@@ -184,9 +201,10 @@ def _asked(request: Request) -> Approval:
     with transaction.atomic():
         Chore.objects.select_for_update().get(name=_CHORE)
         now = _now()
-        if (same := _live(request).first()) is not None:
+        if (same := _standing(request)) is not None:
             return same
         _check_room(Approval.objects.waiting(now), request.call)
+        _forget_lapsed(request.call.caller_id, now)
         call = request.call
         return Approval.objects.create(
             id=random.token_hex(16),
@@ -204,10 +222,16 @@ def _asked(request: Request) -> Approval:
         )
 
 
-def _live(request: Request) -> QuerySet[Approval]:
-    """What was asked for exactly this call and still counts. What was refused does, too: nobody is asked again."""
+def _standing(request: Request) -> Approval | None:
+    """What was asked for exactly this call and still counts. What was refused does, too: nobody is asked again.
+
+    There may be two: one was given back after another call, which found it taken, had asked anew. A refusal goes before
+    an approval, and that before a question.
+    """
     rows = Approval.objects.filter(caller_id=request.call.caller_id, request_hash=request.hash, expires_at__gt=_now())
-    return rows.exclude(state=Approval.State.USED)
+    found = {approval.state: approval for approval in rows.exclude(state=Approval.State.USED)}
+    states = (Approval.State.REFUSED, Approval.State.APPROVED, Approval.State.PENDING)
+    return next((found[state] for state in states if state in found), None)
 
 
 def _check_room(waiting: QuerySet[Approval], call: Call) -> None:
@@ -222,6 +246,14 @@ def _check_room(waiting: QuerySet[Approval], call: Call) -> None:
         retry_after=max(1, round(seconds)),
         next_step="Wait until an operator of this hub has decided about those.",
     )
+
+
+def _forget_lapsed(caller_id: str, now: datetime) -> None:
+    """Otherwise whoever goes on asking could fill the disk, as nobody has to answer for that."""
+    lapsed = Approval.objects.filter(caller_id=caller_id, state=Approval.State.PENDING, expires_at__lte=now)
+    gone = list(lapsed.order_by("-asked_at").values_list("pk", flat=True)[MOST_LAPSED : MOST_LAPSED + MOST_WAITING])
+    if gone:
+        Approval.objects.filter(pk__in=gone).delete()
 
 
 def _sealed(arguments: Mapping[str, Any]) -> bytes:

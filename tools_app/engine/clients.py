@@ -23,15 +23,18 @@ class Clients:
     async def of(self, account: Account) -> ApiClient:
         """Raises: ConfigurationError, when the secret of the account cannot be read."""
         client = self._clients.get(account)
-        if client is None:
-            client = connections.client(account)
-            earlier = [known for known in self._clients if (known.pack, known.name) == (account.pack, account.name)]
-            self._clients[account] = client
-            for known in earlier:
-                await self._clients.pop(known).close()
-        self._clients.move_to_end(account)
+        if client is not None:
+            self._clients.move_to_end(account)
+            return client
+        client = connections.client(account)
+        # All that is decided here is decided before anything is waited for: others may change the account meanwhile.
+        same = [known for known in self._clients if (known.pack, known.name) == (account.pack, account.name)]
+        gone = [self._clients.pop(known) for known in same]
+        self._clients[account] = client
         while len(self._clients) > MOST_CLIENTS:
-            await self._clients.popitem(last=False)[1].close()
+            gone.append(self._clients.popitem(last=False)[1])
+        for one in gone:
+            await one.close()
         return client
 
     async def close(self) -> None:

@@ -14,7 +14,7 @@ from tools_app.context import Caller
 from tools_app.errors import AuthorizationError, ConflictError, NotFoundError, Problem, ValidationError, shortened
 from tools_app.models import ApiKey, Approval, Definition
 from tools_app.models.approvals import MOST_REASON
-from tools_app.models.audit import note
+from tools_app.models.audit import note, note_all
 
 # People may say yes to what they themselves asked for; what programs ask for, somebody else decides.
 _PEOPLE: Final = "user:"
@@ -97,12 +97,10 @@ def approve_definitions(keys: Iterable[int], *, actor: str, reason: str = "") ->
         found = _locked(wanted)
         now = timezone.now()
         changed = [definition for definition in found if definition.approved_at is None]
-        for definition in changed:
-            was = definition.state
-            Definition.objects.filter(pk=definition.pk).update(
-                approved_at=now, approved_by=actor[:150], refused_at=None, refused_by="", reason=reason
-            )
-            _note("definition.approve", definition, was, "approved", actor=actor, reason=reason)
+        Definition.objects.filter(pk__in=[definition.pk for definition in changed]).update(
+            approved_at=now, approved_by=actor[:150], refused_at=None, refused_by="", reason=reason
+        )
+        _note("definition.approve", changed, "approved", actor=actor, reason=reason)
     return sorted(definition.tool.name for definition in changed)
 
 
@@ -123,9 +121,10 @@ def refuse_definitions(keys: Iterable[int], *, actor: str, reason: str = "") -> 
             )
         now = timezone.now()
         changed = [definition for definition in found if definition.refused_at is None]
-        for definition in changed:
-            Definition.objects.filter(pk=definition.pk).update(refused_at=now, refused_by=actor[:150], reason=reason)
-            _note("definition.refuse", definition, "waiting", "refused", actor=actor, reason=reason)
+        Definition.objects.filter(pk__in=[definition.pk for definition in changed]).update(
+            refused_at=now, refused_by=actor[:150], reason=reason
+        )
+        _note("definition.refuse", changed, "refused", actor=actor, reason=reason)
     return sorted(definition.tool.name for definition in changed)
 
 
@@ -137,9 +136,17 @@ def _locked(keys: set[int]) -> list[Definition]:
     return found
 
 
-def _note(action: str, definition: Definition, was: str, now: str, *, actor: str, reason: str) -> None:
-    changes = {"definition": [None, definition.hash], "version": [None, definition.version], "state": [was, now]}
-    note(action, definition.tool.name, actor=actor, reason=reason, changes=changes)
+def _note(action: str, changed: Iterable[Definition], now: str, *, actor: str, reason: str) -> None:
+    """With what each of them was, as it was read before the change."""
+    entries: list[tuple[str, str, dict[str, Any]]] = [
+        (
+            action,
+            one.tool.name,
+            {"definition": [None, one.hash], "version": [None, one.version], "state": [one.state, now]},
+        )
+        for one in changed
+    ]
+    note_all(entries, actor=actor, reason=reason)
 
 
 def _checked(reason: str) -> str:

@@ -10,7 +10,7 @@ from django.utils import timezone
 from tools_app.catalog import Snapshot
 from tools_app.errors import ToolNotFoundError, ValidationError
 from tools_app.models import ToolRecord
-from tools_app.models.audit import note
+from tools_app.models.audit import note, note_all
 from tools_app.models.tools import POLICY
 from tools_app.tool import folded
 
@@ -31,16 +31,12 @@ def set_enabled(names: Iterable[str], enabled: bool, *, actor: str, reason: str 
             if key not in records:
                 raise ToolNotFoundError.named(name)
         changed = [record for record in records.values() if record.enabled != enabled]
-        now = timezone.now()
-        for record in changed:
-            ToolRecord.objects.filter(pk=record.pk).update(enabled=enabled, updated_at=now)
-            note(
-                "tool.enable" if enabled else "tool.disable",
-                record.name,
-                actor=actor,
-                reason=reason,
-                changes={"enabled": [not enabled, enabled]},
-            )
+        # Few statements, however many tools: nobody else can write meanwhile.
+        keys = [record.pk for record in changed]
+        ToolRecord.objects.filter(pk__in=keys).update(enabled=enabled, updated_at=timezone.now())
+        action = "tool.enable" if enabled else "tool.disable"
+        entries = [(action, record.name, {"enabled": [not enabled, enabled]}) for record in changed]
+        note_all(entries, actor=actor, reason=reason)
     return sorted(record.name for record in changed)
 
 

@@ -13,7 +13,9 @@ whatever goes wrong into a `ToolError`.
     web         WebClient
     exchange    one request and its answer, the same for both
     failures    from exceptions and status codes to errors
-    network     sockets and TLS
+    network     where a connection may go, and TLS
+    pool        the connections: lent to requests, and taken back
+    sockets     until when a client has them
     public      which addresses belong to the open web
 
 httpx is imported with the first request: an agent waits for the start of its process, and most calls need no upstream.

@@ -30,6 +30,7 @@ class Pool(httpcore.AsyncConnectionPool):
         self._lent: set[Line] = set()
         self._idle: list[Line] = []
         self._hanging_up: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     def __repr__(self) -> str:
         return f"<Pool of {self._most}: {len(self._lent)} lent, {len(self._idle)} idle>"
@@ -45,6 +46,7 @@ class Pool(httpcore.AsyncConnectionPool):
             response = await line.http.handle_async_request(request)
             if not isinstance(response.stream, AsyncIterable):
                 raise TypeError("the connection is not one for asyncio")
+            line.stream = response.extensions["network_stream"]
             body = Body(response.stream, self, line)
             return httpcore.Response(
                 response.status, headers=response.headers, content=body, extensions=response.extensions
@@ -54,6 +56,8 @@ class Pool(httpcore.AsyncConnectionPool):
             raise
 
     async def aclose(self) -> None:
+        """Hang up, where nobody speaks; what is lent is hung up when it comes back."""
+        self._closed = True
         while self._idle:
             self._hang_up(self._idle.pop())
         if self._hanging_up:
@@ -78,12 +82,12 @@ class Pool(httpcore.AsyncConnectionPool):
         return line
 
     def take_back(self, line: Line) -> None:
-        """What a request has left is kept, or hung up: where it stopped in the middle, nothing is known about it."""
+        """Keep what a request has left, or hang up: where it stopped in the middle, nothing is known about it."""
         if line not in self._lent:
             return
         self._lent.remove(line)
         self._places.release()
-        if line.http.is_idle() and not line.http.has_expired():
+        if not self._closed and line.is_fit():
             self._idle.append(line)
         else:
             self._hang_up(line)
@@ -105,12 +109,38 @@ class Line(httpcore.AsyncNetworkBackend):
         self.http = httpcore.AsyncHTTPConnection(
             origin, ssl_context=tls, keepalive_expiry=KEPT_SECONDS, network_backend=self
         )
+        # What answers come out of: the socket, or TLS on top of it.
+        self.stream: httpcore.AsyncNetworkStream | None = None
         self._network = network
         self._socket: httpcore.AsyncNetworkStream | None = None
 
     async def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> httpcore.AsyncNetworkStream:
         self._socket = await self._network.connect_tcp(host, port, *args, **kwargs)
         return self._socket
+
+    def is_fit(self) -> bool:
+        """Whether another request can go over it: the last answer has come to its end, and nothing came behind that."""
+        return self.http.is_idle() and not self.http.has_expired() and not self._says_more()
+
+    def _says_more(self) -> bool:
+        """Whether something has been read, or can be decrypted, that belongs to no answer.
+
+        httpcore looks at the socket alone. What it has read too much of, it would take for the next answer: whoever
+        called next would be given what was meant for another, and so would everybody after that.
+        """
+        # A name that is httpcore's own: where there is none of it any more, no connection is used twice.
+        state = getattr(self.http._connection, "_h11_state", None)
+        if state is None or state.trailing_data[0]:
+            return True
+        tls = self.stream.get_extra_info("ssl_object") if self.stream is not None else None
+        if tls is None:
+            return False
+        with contextlib.suppress(ssl.SSLError):
+            try:
+                tls.read(1)
+            except ssl.SSLWantReadError:
+                return False
+        return True
 
     async def hang_up(self) -> None:
         if self._socket is not None:

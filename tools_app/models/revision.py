@@ -6,7 +6,7 @@ migration rebuilds loses its triggers on SQLite, so they are dropped before ever
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from django.db import models
@@ -15,8 +15,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 # Table → columns that callers see. Health, last use and the like are not here: they change with every call.
 WATCHED: Final[dict[str, tuple[str, ...]]] = {
     "tools_app_toolrecord": (
-        "name", "title", "description", "version", "category", "author", "enabled", "definition_id", "retired_at",
-        "timeout_ms", "retries", "retry_delay_ms", "rate_calls", "rate_seconds", "cache_seconds",
+        "name", "title", "description", "version", "category", "author", "source", "pack", "enabled", "definition_id",
+        "retired_at", "timeout_ms", "retries", "retry_delay_ms", "rate_calls", "rate_seconds", "cache_seconds",
         "answer_tokens", "ask",
     ),
     "tools_app_tag": ("name",),
@@ -52,17 +52,17 @@ def create_triggers(connection: BaseDatabaseWrapper) -> None:
     if not present.issuperset({*WATCHED, "tools_app_revision"}):
         return
     with connection.cursor() as cursor:
-        for statement in (*_drop(connection.vendor), *_create(connection.vendor)):
+        for statement in (*_drop(connection.vendor, present), *_create(connection.vendor)):
             cursor.execute(statement)
         cursor.execute(_BUMP[connection.vendor])
 
 
 def drop_triggers(connection: BaseDatabaseWrapper) -> None:
+    """Drop them where they are: a database of an earlier version has some, and not all tables."""
     present = set(connection.introspection.table_names())
-    if present.issuperset(WATCHED):
-        with connection.cursor() as cursor:
-            for statement in _drop(connection.vendor):
-                cursor.execute(statement)
+    with connection.cursor() as cursor:
+        for statement in _drop(connection.vendor, present):
+            cursor.execute(statement)
 
 
 def missing_triggers(connection: BaseDatabaseWrapper) -> set[str]:
@@ -109,9 +109,10 @@ def _names() -> Iterator[tuple[str, str, str]]:
             yield f"{table}_{event.lower()}_bump", table, event
 
 
-def _drop(vendor: str) -> Iterator[str]:
+def _drop(vendor: str, present: Collection[str]) -> Iterator[str]:
     for name, table, _ in _names():
-        yield f"DROP TRIGGER IF EXISTS {name}" + (f" ON {table}" if vendor == "postgresql" else "")
+        if table in present:
+            yield f"DROP TRIGGER IF EXISTS {name}" + (f" ON {table}" if vendor == "postgresql" else "")
 
 
 def _create(vendor: str) -> Iterator[str]:

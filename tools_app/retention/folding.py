@@ -9,11 +9,13 @@ from django.db import transaction
 from django.db.models import Max, Min, QuerySet, Sum
 
 from tools_app.models import CallHour, CallSum
-from tools_app.models.figures import DAY, EVERY_TOOL, SUMS, beginning
+from tools_app.models.figures import DAY, EVERY_TOOL, FOLDED, SUMS, beginning
 from tools_app.retention.pace import Pace
 
 # What ends just before midnight is written just after it. What comes later than this makes its day be added up anew.
 GRACE: Final = timedelta(minutes=10)
+# So many of the days that are over may still have got calls while they were added up.
+DOUBTFUL: Final = 2
 
 
 def fold(now: datetime, pace: Pace | None = None) -> int:
@@ -37,9 +39,19 @@ def _unfolded(now: datetime) -> list[datetime]:
         return []
     oldest, newest = beginning(ends["hour__min"], DAY), beginning(ends["hour__max"], DAY)
     days = [newest - DAY * number for number in range((newest - oldest) // DAY + 1)]
+    for day in days[:DOUBTFUL]:
+        _check(day)
     sums = CallSum.objects.filter(span=CallSum.Span.DAY)
     folded = set(sums.order_by().values_list("start", flat=True).distinct())
     return [day for day in days if day not in folded and _hours(day).exists()]
+
+
+def _check(day: datetime) -> None:
+    """Forget the sums of a day that lack a call: it was written in the moment in which the day was added up."""
+    sums = CallSum.objects.filter(span=CallSum.Span.DAY, start=day)
+    counted = sums.aggregate(calls=Sum("calls"))["calls"]
+    if counted is not None and counted != _hours(day).aggregate(calls=Sum("calls"))["calls"]:
+        CallSum.objects.filter(span__in=FOLDED, start__gte=day, start__lt=day + DAY).delete()
 
 
 def _hours(day: datetime) -> QuerySet[CallHour]:
