@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from django.conf import LazySettings
 
 from tests.packs.n8n import script
 from tests.packs.n8n.conftest import Ask
@@ -38,9 +39,10 @@ ADDRESS = re.compile(r"http://[^/\"]+/webhook")
 
 
 def test_says_what_it_said_when_the_fake_was_made(
-    ask: Ask, n8n: Server, line: str, settled: partial[None], tmp_path: Path
+    ask: Ask, n8n: Server, line: str, settled: partial[None], tmp_path: Path, settings: LazySettings
 ) -> None:
-    said = script.Script(ask, settled, n8n.rest).run()
+    settings.TOOLHUB_FILE_ROOT = tmp_path
+    said = script.Script(ask, tmp_path, settled, n8n.rest).run()
     (tmp_path / "transcript.json").write_text(json.dumps(said, ensure_ascii=False, indent=1))
     expected = json.loads((RECORDED / f"v{line}" / "transcript.json").read_text())
     for now, then in zip(said, expected, strict=True):
