@@ -90,7 +90,7 @@ async def replace(
         # The change was made, and what was said of it is lost: it can be looked up.
         return _told(await fetched(ctx, workflow_id), [*warnings, response.warning])
     now = mapped(response.data)
-    if _changed_meanwhile(current, now):
+    if changed_meanwhile(current, now):
         warnings = [*warnings, "Somebody else changed it meanwhile: what they changed may be lost. Look at it again."]
     return _told(now, warnings)
 
@@ -112,7 +112,7 @@ async def _look_what_was_saved(ctx: Context, current: Mapping[str, Any], workflo
     error.next_step = f"n8n has saved the change all the same, {what}, once what it says is mended."
 
 
-def _changed_meanwhile(current: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+def changed_meanwhile(current: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Whether n8n counts more changes than this one. n8n 1 counts what it does itself to active workflows as well."""
     before, after = current.get("versionCounter"), now.get("versionCounter")
     counts = current.get("active") is not True or "nodeGroups" in current
