@@ -33,6 +33,13 @@ _SETTINGS: Final = frozenset(
 _SETTINGS_2: Final = _SETTINGS | {
     *("timeSavedMode", "binaryMode", "redactionPolicy", "customTelemetryTags", "credentialResolverId")
 }
+_NODE: Final = frozenset(
+    {
+        *("id", "name", "type", "typeVersion", "position", "parameters", "credentials", "webhookId"),
+        *("disabled", "notes", "notesInFlow", "executeOnce", "alwaysOutputData", "retryOnFail", "maxTries"),
+        *("waitBetweenTries", "continueOnFail", "onError", "createdAt", "updatedAt"),
+    }
+)
 # What n8n 1 puts where they are not said, also where a workflow has them already.
 _DEFAULTS: Final = {"callerPolicy": "workflowsFromSameOwner", "availableInMCP": False}
 _LISTED: Final = (
@@ -201,6 +208,13 @@ class N8n:
             raise self._no("workflow_create_with_foo")
         if body["settings"].keys() - (_SETTINGS_2 if self.line == "2" else _SETTINGS):
             raise self._no("workflow_create_settings_unknown")
+        for number, node in enumerate(body["nodes"]):
+            if unknown := node.keys() - _NODE:
+                said = {
+                    "2": f"Unrecognized key(s) in object: '{min(unknown)}'",
+                    "1": "must NOT have additional properties",
+                }
+                raise Refuses(400, {"message": f"request/body/nodes/{number} {said[self.line]}"})
         names = [node.get("name") for node in body["nodes"]]
         if self.line == "2" and len(set(names)) < len(names):
             raise self._no("workflow_create_duplicate_node", Start=names[-1])

@@ -136,6 +136,19 @@ class TestUpdating:
         assert n8n.workflows[one]["name"] == "renamed"
         assert n8n.workflows[one]["settings"].items() >= {**there, "timezone": "UTC"}.items()
 
+    def test_what_the_editor_keeps_in_nodes_and_n8n_refuses_can_be_taken_away(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        n8n.workflows[one]["nodes"][0]["extendsCredential"] = "wizApi"
+        error = ask.error("update_workflow", id=one, name="renamed")
+        assert error.message == "Failed to update workflow"
+        assert "request/body/nodes/0" in error.context["errorDetails"]
+        assert "'Webhook' (extendsCredential)" in error.next_step
+        assert n8n.workflows[one]["nodes"][0]["extendsCredential"] == "wizApi"
+        ask("update_workflow", id=one, nodes=[webhook("there") | {"extendsCredential": None, "notes": None}])
+        (hook,) = n8n.workflows[one]["nodes"]
+        assert hook.keys().isdisjoint({"extendsCredential", "notes"})
+        assert hook["credentials"] == CREDENTIALS
+
     def test_calls_that_change_the_same_workflow_take_turns(self, ask: Ask, n8n: N8n) -> None:
         one = made(n8n)
         n8n.delay = 0.2

@@ -212,6 +212,26 @@ def test_credentials_and_pinned_data_outlive_an_update(ask: Ask, n8n: Server) ->
     ask("delete_workflow", id=one)
 
 
+def test_what_the_editor_keeps_in_a_node_can_be_taken_away(
+    ask: Ask, n8n: Server, line: str, fake: N8n, turned: Callable[[], None]
+) -> None:
+    node = script.code("Work", "return [];")
+    odd = node | {"extendsCredential": "wizApi"}
+    one = ask("create_workflow", name="odd", nodes=[node], connections={}, settings={})["id"]
+    current = n8n.web.get(f"/rest/workflows/{one}").json()["data"]
+    kept = {key: current[key] for key in ("name", "connections", "settings", "versionId")}
+    n8n.web.patch(f"/rest/workflows/{one}", json=kept | {"nodes": [odd]}).raise_for_status()
+    really = _said(ask, "update_workflow", id=one, name="renamed")
+    assert "'Work' (extendsCredential)" in really["nextStep"]
+    ask("update_workflow", id=one, name="renamed", nodes=[node | {"extendsCredential": None}])
+    assert "extendsCredential" not in ask("get_workflow_node", workflowId=one, nodeId="Work", raw=True)
+    ask("delete_workflow", id=one)
+
+    turned()
+    made_up = fake.add({"name": "odd", "nodes": [odd], "connections": {}, "settings": {}})
+    assert _said(ask, "update_workflow", id=made_up, name="renamed") == really
+
+
 def test_somebody_else_who_changes_it_meanwhile_is_noticed(ask: Ask, n8n: Server) -> None:
     nodes = [script.webhook("toolhub-meanwhile"), script.code("Work", "return [];")]
     one = ask("create_workflow", name="meanwhile", nodes=nodes, connections={}, settings={})["id"]

@@ -85,6 +85,11 @@ async def replace(
     except ApiError as error:
         if current.get("active") is True and error.context.get("statusCode") in _HALVES:
             await _look_what_was_saved(ctx, current, workflow_id, error)
+        elif error.context.get("statusCode") == 400 and (found := drafts.refused(body["nodes"])):
+            error.next_step = (
+                f"n8n's API does not take all that is in these nodes: {', '.join(found[:5])}. "
+                "update_workflow with nodes in which these are null takes them away."
+            )
         raise
     if response.data is None:
         # The change was made, and what was said of it is lost: it can be looked up.
@@ -181,7 +186,9 @@ async def update_workflow(
     ctx: Context,
     workflow_id: WorkflowId,
     name: Annotated[Name | None, "New name"] = None,
-    nodes: Annotated[Nodes | None, "All of its nodes: one that is left out is deleted"] = None,
+    nodes: Annotated[
+        Nodes | None, "All of its nodes: one that is left out is deleted; null takes away what one has"
+    ] = None,
     connections: Annotated[Connections | None, "All of its connections"] = None,
     settings: Annotated[Settings | None, "Settings to change"] = None,
     active: Annotated[bool | None, "Not taken here: use activate_workflow"] = None,

@@ -32,6 +32,15 @@ _COMMON: Final = SETTINGS - {
     *("timeSavedMode", "binaryMode", "redactionPolicy", "customTelemetryTags", "credentialResolverId")
 }
 
+# What n8n takes of a node. Its editor keeps more there, and its API then refuses the whole workflow.
+_TAKEN: Final = frozenset(
+    {
+        *("id", "name", "type", "typeVersion", "position", "parameters", "credentials", "webhookId"),
+        *("disabled", "notes", "notesInFlow", "executeOnce", "alwaysOutputData", "retryOnFail", "maxTries"),
+        *("waitBetweenTries", "continueOnFail", "onError", "createdAt", "updatedAt", "customTelemetryTags"),
+    }
+)
+
 # A node's id and credentials, and the address of its webhook.
 _LEADS: Final = frozenset({"id", "credentials", "webhookId"})
 
@@ -110,10 +119,17 @@ def _merged(
             alike = by_name.get(str(node.get("name")), {})
             there = {} if str(alike.get("id")) in taken else alike
         if there and there.get("type") == node.get("type"):
-            merged.append({**{key: there[key] for key in there if stays is None or key in stays}, **node})
+            whole = {**{key: there[key] for key in there if stays is None or key in stays}, **node}
+            merged.append({key: each for key, each in whole.items() if each is not None})
         else:
             merged.append({"id": str(there.get("id") or uuid.uuid4()), **node})
     return merged
+
+
+def refused(nodes: Iterable[Any]) -> list[str]:
+    """Which nodes n8n's API refuses for what its editor keeps in them."""
+    found = ((mapped(node).get("name"), mapped(node).keys() - _TAKEN) for node in nodes)
+    return [f"{words(str(name), 100)!r} ({words(', '.join(sorted(keys)), 100)})" for name, keys in found if keys]
 
 
 def ignored(*, active: bool | None, tags: Sequence[str] | None, now_active: bool) -> list[str]:
