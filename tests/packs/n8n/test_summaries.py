@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from tools_app.packs.n8n.node_data import node_data
 from tools_app.packs.n8n.runs import Execution
 from tools_app.packs.n8n.summary import summary
 
+ROOT = Path(__file__).parents[3]
 KEYS = [
     *("id", "workflowId", "workflowName", "status", "startedAt", "stoppedAt", "duration", "statistics"),
     *("availableNodes", "_guidance", "availableNodesTotal"),
@@ -177,6 +180,13 @@ def test_saves_nine_tenths_of_all_that_is_recorded(line: str) -> None:
     # Without the wrapper: n8n has none. `benchmarks/n8n.py` shows each of them.
     whole = sum(len(json.dumps(one, ensure_ascii=False, separators=(",", ":")).encode()) / 3 for one in told)
     assert sum(tokens(summary(Execution(one))) for one in told) <= whole / 10
+
+
+def test_the_figures_of_the_documentation_are_those_that_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(ROOT / "benchmarks" / "n8n.py"))["reduction"]()
+    table = capsys.readouterr().out
+    assert "| **all** |" in table
+    assert table in (ROOT / "docs" / "packs" / "n8n.md").read_text()
 
 
 # ---- whatever n8n may tell
