@@ -148,6 +148,16 @@ class TestUpdating:
         (hook,) = n8n.workflows[one]["nodes"]
         assert hook.keys().isdisjoint({"extendsCredential", "notes"})
         assert hook["credentials"] == CREDENTIALS
+        ask("activate_workflow", id=one)
+        n8n.workflows[one]["nodes"][0]["color"] = 2
+        assert "'Webhook' (color)" in ask.error("update_workflow", id=one, name="again").next_step
+
+    def test_a_change_whose_answer_is_lost_was_made(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        n8n.between = lambda: n8n.fail(200, '{"id": "cut o')
+        data = ask("update_workflow", id=one, name="renamed")
+        assert (data["id"], data["name"], n8n.workflows[one]["name"]) == (one, "renamed", "renamed")
+        assert "could not be read" in data["warnings"][0]
 
     def test_calls_that_change_the_same_workflow_take_turns(self, ask: Ask, n8n: N8n) -> None:
         one = made(n8n)

@@ -83,17 +83,22 @@ async def replace(
             "workflows", workflow_id, operation="update workflow", resource="Workflow", json=body
         )
     except ApiError as error:
-        if current.get("active") is True and error.context.get("statusCode") in _HALVES:
+        status = error.context.get("statusCode")
+        if current.get("active") is True and status in _HALVES:
             await _look_what_was_saved(ctx, current, workflow_id, error)
-        elif error.context.get("statusCode") == 400 and (found := drafts.refused(body["nodes"])):
+        if not error.next_step and status == 400 and (found := drafts.refused(body["nodes"])):
             error.next_step = (
                 f"n8n's API does not take all that is in these nodes: {', '.join(found[:5])}. "
                 "update_workflow with nodes in which these are null takes them away."
             )
         raise
     if response.data is None:
-        # The change was made, and what was said of it is lost: it can be looked up.
-        return _told(await fetched(ctx, workflow_id), [*warnings, response.warning])
+        # The change was made, and what was said of it is lost: it can be looked up, or not.
+        warnings = [*warnings, response.warning]
+        try:
+            return _told(await fetched(ctx, workflow_id), warnings)
+        except ToolError:
+            return {"id": workflow_id, "name": body["name"], "warnings": warnings}
     now = mapped(response.data)
     if changed_meanwhile(current, now):
         warnings = [*warnings, "Somebody else changed it meanwhile: what they changed may be lost. Look at it again."]
