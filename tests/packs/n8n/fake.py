@@ -9,7 +9,7 @@ import asyncio
 import base64
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -24,8 +24,24 @@ _MOST: Final = 250
 _READ_ONLY: Final = ("id", "active", "createdAt", "updatedAt", "tags", "triggerCount")
 _KEYS: Final = {"name", "nodes", "connections", "settings", "staticData"}
 _SETTINGS: Final = frozenset(
-    {"timezone", "executionOrder", "errorWorkflow", "executionTimeout", "callerPolicy", "availableInMCP"}
+    {
+        *("timezone", "executionOrder", "errorWorkflow", "executionTimeout", "callerPolicy", "callerIds"),
+        *("saveExecutionProgress", "saveManualExecutions", "saveDataErrorExecution", "saveDataSuccessExecution"),
+        *("timeSavedPerExecution", "availableInMCP"),
+    }
 )
+_SETTINGS_2: Final = _SETTINGS | {
+    *("timeSavedMode", "binaryMode", "redactionPolicy", "customTelemetryTags", "credentialResolverId")
+}
+_NODE: Final = frozenset(
+    {
+        *("id", "name", "type", "typeVersion", "position", "parameters", "credentials", "webhookId"),
+        *("disabled", "notes", "notesInFlow", "executeOnce", "alwaysOutputData", "retryOnFail", "maxTries"),
+        *("waitBetweenTries", "continueOnFail", "onError", "createdAt", "updatedAt"),
+    }
+)
+# What n8n 1 puts where they are not said, also where a workflow has them already.
+_DEFAULTS: Final = {"callerPolicy": "workflowsFromSameOwner", "availableInMCP": False}
 _LISTED: Final = (
     *("id", "finished", "mode", "retryOf", "retrySuccessId", "status"),
     *("startedAt", "stoppedAt", "workflowId", "waitTill"),
@@ -61,10 +77,16 @@ class N8n:
         self.failing: tuple[int, bytes, str] | None = None
         # What the next deletions end with, and whether they were made all the same.
         self.failing_deletes: list[tuple[int, bool]] = []
+        self.failing_puts: list[int] = []
+        # What somebody else does to a workflow just before it is changed.
+        self.between: Callable[[], object] | None = None
+        # What n8n 2 says of a change that it saves and, for want of a scope, does not make active.
+        self.failing_publish: dict[str, Any] | None = None
         self._refusals = recorded("refusals", line)
         # n8n 2 takes a moment to switch one off after it has said that it has.
         self._unpublishing: set[str] = set()
         self._ids = itertools.count(1)
+        self._times = itertools.count(1)
         self._server = Faultd()
         self._server.answer("n8n", self._answer)
 
@@ -184,8 +206,15 @@ class N8n:
                 raise self._no("workflow_create_with_id", id=key)
         if body.keys() - _KEYS - ({"pinData", "nodeGroups"} if self.line == "2" else set()):
             raise self._no("workflow_create_with_foo")
-        if body["settings"].keys() - _SETTINGS:
+        if body["settings"].keys() - (_SETTINGS_2 if self.line == "2" else _SETTINGS):
             raise self._no("workflow_create_settings_unknown")
+        for number, node in enumerate(body["nodes"]):
+            if unknown := node.keys() - _NODE:
+                said = {
+                    "2": f"Unrecognized key(s) in object: '{min(unknown)}'",
+                    "1": "must NOT have additional properties",
+                }
+                raise Refuses(400, {"message": f"request/body/nodes/{number} {said[self.line]}"})
         names = [node.get("name") for node in body["nodes"]]
         if self.line == "2" and len(set(names)) < len(names):
             raise self._no("workflow_create_duplicate_node", Start=names[-1])
@@ -201,10 +230,28 @@ class N8n:
 
     def _put(self, one: str, body: dict[str, Any]) -> dict[str, Any]:
         workflow = self._workflow(one, "workflow_update_not_found")
+        if self.failing_puts:
+            raise Refuses(self.failing_puts.pop(0), {"message": "Forbidden"})
+        if self.between is not None:
+            self.between()
         body = self._checked(body)
-        settings = {**workflow["settings"], **body["settings"]}
-        workflow.update(body, settings=settings, updatedAt="2026-11-18T12:00:00.000Z")
+        settings = {**workflow["settings"], **(_DEFAULTS if self.line == "1" else {}), **body["settings"]}
+        counts = self.line == "1" or (body["nodes"], settings) != (workflow["nodes"], workflow["settings"])
+        workflow["versionCounter"] += counts
+        workflow.update(body, settings=settings, updatedAt=f"2026-11-18T12:00:{next(self._times) % 60:02}.000Z")
+        if workflow["active"]:
+            self._publish(workflow)
         return workflow
+
+    def _publish(self, workflow: dict[str, Any]) -> None:
+        """What has been saved becomes active; or it does not, and stays as it was saved."""
+        if self.failing_publish is not None:
+            raise Refuses(403, self.failing_publish)
+        try:
+            self._free(workflow)
+        except Refuses:
+            workflow["active"] = self.line == "2"
+            raise
 
     def _delete(self, one: str) -> dict[str, Any]:
         workflow = self._workflow(one, "workflow_delete_again")
@@ -227,14 +274,19 @@ class N8n:
             raise self._no("workflow_activate_unknown_node")
         if on and not any("rigger" in kind or kind.endswith("webhook") for kind in kinds - {_MANUAL}):
             raise self._no("workflow_activate_no_trigger", **{"tmp 2": workflow["name"], "aMzQyDWqyAyYS5yh": one})
-        paths = {_path(node) for node in workflow["nodes"]} - {None}
-        for other in self.workflows.values():
-            if on and other is not workflow and other["active"] and paths & {_path(node) for node in other["nodes"]}:
-                raise self._no("workflow_activate_conflict", Start="Webhook")
+        if on:
+            self._free(workflow)
         if workflow["active"] and not on and self.line == "2":
             self._unpublishing.add(one)
         workflow["active"] = on
         return workflow
+
+    def _free(self, workflow: dict[str, Any]) -> None:
+        """Nobody else listens where it wants to."""
+        paths = {_path(node) for node in workflow["nodes"]} - {None}
+        for other in self.workflows.values():
+            if other is not workflow and other["active"] and paths & {_path(node) for node in other["nodes"]}:
+                raise self._no("workflow_activate_conflict", Start="Webhook")
 
     # ---- executions
 

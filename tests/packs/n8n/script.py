@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from tests.packs.n8n.conftest import Ask
@@ -42,13 +44,20 @@ class Script:
     """The conversation, and what came of it."""
 
     def __init__(
-        self, ask: Ask, settled: Callable[[str], None] = lambda path: None, rested: Callable[[], None] = lambda: None
+        self,
+        ask: Ask,
+        folder: Path,
+        settled: Callable[[str], None] = lambda path: None,
+        rested: Callable[[], None] = lambda: None,
     ) -> None:
-        """`settled` waits until a webhook is there: n8n 2 says that it has activated a workflow a moment before.
+        """`folder` is the one whose files may be read.
+
+        `settled` waits until a webhook is there: n8n 2 says that it has activated a workflow a moment before.
 
         `rested` waits until n8n 2 has switched one off for good: meanwhile it may fail to delete it, with a 500.
         """
         self._ask = ask
+        self._folder = folder
         self._rested = rested
         self._settled = settled
         self._names: dict[str, str] = {}
@@ -79,6 +88,8 @@ class Script:
         self.did("list_executions", workflowId=one)
         self.did("list_executions", workflowId=one, status="waiting")
         self.did("list_executions", cursor="garbage")
+        self._files(one)
+        self._half(nodes)
         self.did("deactivate_workflow", id=one)
         self._rested()
         self.did("delete_workflow", id=one)
@@ -97,6 +108,35 @@ class Script:
         self.did("get_execution", id="abc")
         return self.transcript
 
+    def _files(self, one: str) -> None:
+        exported = {"name": "from a file", "nodes": [MANUAL], "connections": {}, "settings": {"executionOrder": "v1"}}
+        for name, told in {
+            "new.json": exported | {"id": "x", "active": True, "tags": [{"name": "a"}], "pinData": {"Start": [{}]}},
+            "other.json": exported | {"name": "from another", "settings": {"timezone": "UTC"}},
+            "wrong.json": exported | {"nodes": {}},
+        }.items():
+            (self._folder / name).write_text(json.dumps(told))
+        made = self.did("create_workflow_from_file", filePath="new.json", raw=True)["id"]
+        self.did("create_workflow_from_file", filePath="wrong.json")
+        self.did("create_workflow_from_file", filePath="none.json")
+        self.did("replace_workflow_from_file", id=made, filePath="other.json")
+        self.did("get_workflow", id=made, raw=True)
+        self.did("delete_workflow", id=made)
+        self.did("replace_workflow_from_file", id=made, filePath="other.json")
+
+    def _half(self, taken: list[dict[str, Any]]) -> None:
+        """An active workflow is changed so that it cannot be active: n8n saves that all the same."""
+        nodes = [webhook("toolhub-script-too"), *taken[1:]]
+        links = {"Webhook": to("Add")}
+        one = self.did("create_workflow", name="script, half", nodes=nodes, connections=links, settings={})["id"]
+        self.did("activate_workflow", id=one)
+        self._settled("toolhub-script-too")
+        self.did("update_workflow", id=one, nodes=taken)
+        self.did("get_workflow", id=one)
+        self.did("deactivate_workflow", id=one)
+        self._rested()
+        self.did("delete_workflow", id=one)
+
     def did(self, name: str, /, **arguments: Any) -> Any:
         from tools_app.errors import ToolError
 
@@ -108,7 +148,7 @@ class Script:
             self.transcript.append(self._plain(shown | {"failed": told}))
             return None
         self.transcript.append(self._plain(shown | {"answered": answer}))
-        if name == "create_workflow":
+        if name.startswith("create_workflow"):
             self._names[str(answer["id"])] = f"<{len(self._names)}>"
             self.transcript[-1] = self._plain(self.transcript[-1])
         return answer

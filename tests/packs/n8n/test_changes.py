@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -102,6 +103,20 @@ class TestUpdating:
         assert hook["notes"] == "mind this"
         assert (hook["id"], hook["disabled"], hook["parameters"]["path"]) == ("w", False, "elsewhere")
 
+    def test_a_node_with_an_id_that_somebody_made_up_is_known_by_its_name(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        ask("update_workflow", id=one, nodes=[webhook("elsewhere") | {"id": "1"}, code("Add", "") | {"id": "2"}])
+        hook, _ = sent(n8n)["nodes"]
+        assert (hook["id"], hook["credentials"], hook["notes"]) == ("1", CREDENTIALS, "mind this")
+
+    def test_a_new_node_by_the_old_name_of_a_renamed_one_gets_nothing_of_it(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        renamed = webhook("there") | {"name": "Old hook"}
+        ask("update_workflow", id=one, nodes=[webhook("new") | {"id": "1"}, renamed])
+        new, old = sent(n8n)["nodes"]
+        assert "credentials" not in new
+        assert old["credentials"] == CREDENTIALS
+
     def test_another_kind_of_node_gets_nothing_of_the_old(self, ask: Ask, n8n: N8n) -> None:
         one = made(n8n)
         ask("update_workflow", id=one, nodes=[code("Webhook", "") | {"id": "w"}])
@@ -112,6 +127,93 @@ class TestUpdating:
         data = ask("update_workflow", id=one, settings={"timezone": "UTC", "nope": 1}, raw=True)
         assert sent(n8n)["settings"].items() >= {"executionOrder": "v1", "timezone": "UTC"}.items()
         assert data["warnings"] == ["settings: n8n does not take nope; left out."]
+
+    def test_settings_of_the_editor_that_n8n_refuses_survive(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        there = {"callerPolicy": "any", "timeSavedMode": "fixed", "binaryMode": "separate", "graphVersion": 2}
+        n8n.workflows[one]["settings"] |= there
+        ask("update_workflow", id=one, name="renamed", settings={"timezone": "UTC"})
+        assert n8n.workflows[one]["name"] == "renamed"
+        assert n8n.workflows[one]["settings"].items() >= {**there, "timezone": "UTC"}.items()
+
+    def test_what_the_editor_keeps_in_nodes_and_n8n_refuses_can_be_taken_away(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        n8n.workflows[one]["nodes"][0]["extendsCredential"] = "wizApi"
+        error = ask.error("update_workflow", id=one, name="renamed")
+        assert error.message == "Failed to update workflow"
+        assert "request/body/nodes/0" in error.context["errorDetails"]
+        assert "'Webhook' (extendsCredential)" in error.next_step
+        assert n8n.workflows[one]["nodes"][0]["extendsCredential"] == "wizApi"
+        ask("update_workflow", id=one, nodes=[webhook("there") | {"extendsCredential": None, "notes": None}])
+        (hook,) = n8n.workflows[one]["nodes"]
+        assert hook.keys().isdisjoint({"extendsCredential", "notes"})
+        assert hook["credentials"] == CREDENTIALS
+        ask("activate_workflow", id=one)
+        n8n.workflows[one]["nodes"][0]["color"] = 2
+        assert "'Webhook' (color)" in ask.error("update_workflow", id=one, name="again").next_step
+
+    def test_a_change_whose_answer_is_lost_was_made(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        n8n.between = lambda: n8n.fail(200, '{"id": "cut o')
+        data = ask("update_workflow", id=one, name="renamed")
+        assert (data["id"], data["name"], n8n.workflows[one]["name"]) == (one, "renamed", "renamed")
+        assert "could not be read" in data["warnings"][0]
+
+    def test_calls_that_change_the_same_workflow_take_turns(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        n8n.delay = 0.2
+        changes: list[dict[str, Any]] = [
+            {"name": "renamed"},
+            {"settings": {"timezone": "UTC"}},
+            {"nodes": [webhook("there")]},
+            {"connections": {}},
+        ]
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda change: ask("update_workflow", id=one, **change), changes))
+        now = n8n.workflows[one]
+        assert (now["name"], now["settings"]["timezone"], now["connections"]) == ("renamed", "UTC", {})
+        assert [node["name"] for node in now["nodes"]] == ["Webhook"]
+
+    def test_what_somebody_else_changed_meanwhile_is_said(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        assert "warnings" not in ask("update_workflow", id=one, nodes=[webhook("there")], settings={"timezone": "UTC"})
+        n8n.between = lambda: n8n.workflows[one].update(nodes=[], versionCounter=7)
+        (warning,) = ask("update_workflow", id=one, name="renamed")["warnings"]
+        assert warning.startswith("Somebody else changed it meanwhile")
+
+    @pytest.mark.parametrize(("line", "left"), [("2", "as a draft"), ("1", "switched the workflow off")])
+    def test_what_was_saved_and_is_not_active_is_said(self, ask: Ask, n8n: N8n, left: str) -> None:
+        first, second = made(n8n), made(n8n)
+        ask("update_workflow", id=second, nodes=[webhook("elsewhere")], connections={})
+        for one in (first, second):
+            ask("activate_workflow", id=one)
+        error = ask.error("update_workflow", id=second, nodes=[webhook("there")])
+        assert error.message == "Failed to update workflow"
+        assert error.next_step.startswith("n8n has saved the change all the same")
+        assert left in error.next_step
+        assert n8n.workflows[second]["active"] is (n8n.line == "2")
+
+    @pytest.mark.parametrize("line", ["2"])
+    def test_a_key_that_may_not_activate_still_saves(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        ask("activate_workflow", id=one)
+        n8n.failing_publish = {
+            "message": "Your change was saved as a draft. It wasn't published because this API key does not have the "
+            "workflow:activate scope.",
+            "reason": "insufficient_api_key_scope",
+        }
+        error = ask.error("update_workflow", id=one, name="renamed")
+        assert error.message == "Failed to update workflow"
+        assert "workflow:activate" in error.context["errorDetails"]
+        assert "saved the change all the same, as a draft" in error.next_step
+
+    def test_what_was_not_saved_is_not_said_to_be(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        ask("activate_workflow", id=one)
+        n8n.failing_puts = [403]
+        error = ask.error("update_workflow", id=one, name="renamed")
+        assert error.message == "Permission denied: n8n does not let this connection update workflow"
+        assert "saved" not in error.next_step
 
     def test_with_nothing_to_change_nothing_is_sent(self, ask: Ask, n8n: N8n) -> None:
         one = made(n8n)
@@ -173,6 +275,10 @@ class TestDeleting:
         n8n.failing_deletes = [(500, False), (409, False)]
         assert ask("delete_workflow", id=one)["id"] == one
         assert n8n.asked().count(f"DELETE /workflows/{one}") == 3
+        # It failed, was still there to be seen, and was gone when it was asked again.
+        late = made(n8n)
+        n8n.failing_deletes = [(500, False), (404, True)]
+        assert ask("delete_workflow", id=late)["id"] == late
         other = made(n8n)
         n8n.failing_deletes = [(500, True)]
         assert ask("delete_workflow", id=other)["id"] == other

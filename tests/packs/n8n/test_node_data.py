@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.packs.n8n.conftest import Ask
 from tests.packs.n8n.fake import N8n, recorded
@@ -114,6 +116,37 @@ def test_turning_all_pages_shows_every_item_once() -> None:
             given, made = given + len(data["input"]["items"]), made + len(data["output"]["items"])
             offset = data["output"]["nextItemOffset"] or data["input"]["nextItemOffset"]
         assert (given, made) == (103, 103)
+
+
+SIZES = st.lists(st.sampled_from([0, 1, 40, 2_000, 30_000, 80_000]), max_size=30)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(SIZES, st.lists(SIZES, min_size=1, max_size=3), st.sampled_from([1, 3, 7, 50, 1_000]))
+def test_whatever_their_sizes_every_item_is_on_one_page(given_: list[int], made: list[list[int]], limit: int) -> None:
+    told = large(2)
+    before, after = (runs[0] for runs in told["data"]["resultData"]["runData"].values())
+    before["data"]["main"] = [[{"json": {"n": ["in", 0, at], "text": "x" * size}} for at, size in enumerate(given_)]]
+    after["data"]["main"] = [
+        [{"json": {"n": ["out", way, at], "text": "x" * size}} for at, size in enumerate(sizes)]
+        for way, sizes in enumerate(made)
+    ]
+    execution = Execution(told)
+    seen: list[Any] = []
+    offset: int | None = 0
+    while offset is not None:
+        data = node_data(execution, execution.steps[1], offset, limit)
+        assert len(json.dumps(data, ensure_ascii=False).encode()) <= 75_000
+        pages = (data["input"], data["output"])
+        assert all(len(page["items"]) <= limit for page in pages)
+        seen += [item["json"]["n"] for page in pages for item in page["items"]]
+        offsets = {page["nextItemOffset"] for page in pages} - {None}
+        assert len(offsets) <= 1
+        assert [page["truncated"] for page in pages] == [page["nextItemOffset"] is not None for page in pages]
+        offset = min(offsets, default=None)
+    expected = [["in", 0, at] for at in range(len(given_))]
+    expected += [["out", way, at] for way, sizes in enumerate(made) for at in range(len(sizes))]
+    assert sorted(seen) == sorted(expected)
 
 
 def test_pages_end_where_there_is_no_room_for_more() -> None:

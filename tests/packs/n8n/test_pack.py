@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from django.conf import LazySettings
 
 from tests.packs.n8n.conftest import Ask
 from tests.packs.n8n.fake import KEY, READER, N8n, recorded
@@ -68,9 +69,10 @@ def test_takes_the_address_as_people_know_it(entered: str) -> None:
     assert N8N.client(f"https://host.test/n8n{entered}", "key").base.path == "/n8n/api/v1"
 
 
-def test_says_the_same_as_n8n_did(ask: Ask, n8n: N8n) -> None:
+def test_says_the_same_as_n8n_did(ask: Ask, n8n: N8n, settings: LazySettings, tmp_path: Path) -> None:
+    settings.TOOLHUB_FILE_ROOT = tmp_path
     told = json.loads((Path(__file__).parent / f"v{n8n.line}" / "transcript.json").read_text())
-    for said, expected in zip(Script(ask).run(), told, strict=True):
+    for said, expected in zip(Script(ask, tmp_path).run(), told, strict=True):
         assert said == expected
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
 
 import pytest
@@ -53,6 +54,93 @@ def test_an_address_loses_its_signature_wherever_it_stands() -> None:
         "json": ["Click http://n8n.test/webhook-waiting/23 or http://n8n.test/form-waiting/4/x"]
     }
     assert stripped("https://example.test/?signature=kept") == "https://example.test/?signature=kept"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://go.test/?u=https%3A%2F%2Fn8n.test%2Fwebhook-waiting%2F23%3Fsignature%3Dabc",
+        r"{\"url\":\"http:\/\/n8n.test\/form-waiting\/23?signature=abc\"}",
+        "[here](http://n8n.test/sub/webhook-waiting/23/approve?approved=true&signature=abc)",
+        "http://n8n.test/rest/binary-data/signed?token=abc",
+        "u=http%3a%2f%2fn8n.test%2fform-waiting%2f23%2Fa%20b%3fsignature=abc",
+    ],
+)
+def test_an_address_within_another_loses_it_too(text: str) -> None:
+    assert "abc" not in json.dumps(stripped({"a": [{"b": text}]}))
+    assert "abc" not in json.dumps(error_of({"message": text}))
+
+
+def test_what_resumes_an_execution_is_hidden_wherever_it_stands() -> None:
+    told = recorded("execution_waiting")
+    token = told["data"]["resumeToken"]
+    runs = told["data"]["resultData"]["runData"]
+    signed = runs["Wait for hook"][0]["metadata"]["resumeUrl"].rpartition("=")[2]
+    runs["Webhook"][0]["data"]["main"][0][0]["json"] = {"x": {token: [f"say {signed}!", {"y": token}]}}
+    runs["Webhook"][0]["error"] = {"message": f"{token} was refused", "context": {"z": signed}}
+    shown = everything(told)
+    assert token not in shown
+    assert signed not in shown
+    assert "say …!" in shown
+
+
+def test_who_resumed_an_execution_sent_its_signature() -> None:
+    told = recorded("execution_resumed")
+    sent = told["data"]["resultData"]["runData"]["Wait for hook"][0]["data"]["main"][0][0]["json"]["query"]
+    assert len(sent["signature"]) == 64
+    assert sent["signature"] not in everything(told)
+    assert stripped({"webhookUrl": "x", "query": {"signature": "a" * 64, "page": 2}})["query"] == {"page": 2}
+    assert stripped({"query": {"signature": "a" * 64}}) == {"query": {"signature": "a" * 64}}
+
+
+def test_errors_among_items_are_errors_however_deep_they_lie() -> None:
+    config = {"method": "get", "url": "https://api.test/x?key=secret", "headers": {"Authorization": "secret"}}
+    axios = {
+        "message": "no",
+        "code": "E",
+        "config": config,
+        "response": {"status": 500, "headers": {"set-cookie": "secret"}},
+    }
+    api = {
+        "message": "Bad request",
+        "stack": "NodeApiError: Bad request\n    at ExecuteContext.secret (x.ts:1:2)",
+        "node": {"parameters": {"key": "secret"}},
+        "context": {
+            "request": {"uri": "https://api.test/", "method": "POST", "body": "secret", "headers": {"a": "secret"}}
+        },
+        "cause": {"options": {"uri": "https://api.test/", "headers": {"cookie": "secret"}}, "Authorization": "secret"},
+    }
+    for told in ({"error": axios}, {"a": [{"b": {"error": api}}]}, axios, api):
+        assert "secret" not in json.dumps(stripped(told))
+        assert "secret" not in json.dumps(error_of(told))
+    assert stripped({"error": axios})["error"]["config"] == {"method": "get", "uri": "https://api.test/x"}
+
+
+def test_the_words_of_people_are_no_errors() -> None:
+    for kept in (
+        {"message": "hello", "options": {"a": None}, "tags": []},
+        {"message": "hello", "request": "please", "timestamp": 1, "node": ""},
+        {"signature": "kept", "level": "", "stack": ["a"]},
+    ):
+        assert stripped(kept) == kept
+
+
+def test_a_traceback_is_a_stack() -> None:
+    text = 'Traceback (most recent call last):\n  File "/x.py", line 1, in <module>\n    boom()\nValueError: no'
+    assert error_of({"message": text, "description": "a"}) == {"message": "ValueError: no", "description": "a"}
+    assert stripped({"message": "x", "stack": text}) == {"message": "x"}
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["\n", "\n ", "/webhook-waiting/", "%2Fform-waiting%2F", "\n  File", "Traceback (most recent call last):\n"],
+)
+def test_a_text_of_nothing_but_beginnings_of_secrets_takes_no_time(piece: str) -> None:
+    text = piece * (2_000_000 // len(piece))
+    began = time.process_time()
+    stripped({"text": text, "stack": text})
+    error_of({"message": text})
+    assert time.process_time() - began < 10
 
 
 def test_headers_of_a_request_go_and_those_of_a_response_stay() -> None:

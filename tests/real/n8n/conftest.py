@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
 
 from tests.packs.n8n.conftest import Ask
+from tests.packs.n8n.fake import KEY, N8n
 from tests.real.n8n.server import LINES, Server, running
 from tests.support.tools import Hub
+from tools_app import catalog
 from tools_app.packs.n8n import changes, executions, files, pack, workflows  # noqa: F401 - these declare the tools
 
 
@@ -32,6 +34,24 @@ def ask(n8n: Server, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Ask:
     monkeypatch.setenv("N8N_API_KEY", n8n.key)
     hub.add(*pack.tools)
     return Ask()
+
+
+@pytest.fixture
+def fake(line: str) -> Iterator[N8n]:
+    with N8n(line) as running:
+        yield running
+
+
+@pytest.fixture
+def turned(fake: N8n, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From when it is called, the hub speaks to the fake one."""
+
+    def turn() -> None:
+        monkeypatch.setenv("N8N_URL", fake.url)
+        monkeypatch.setenv("N8N_API_KEY", KEY)
+        catalog.forget()
+
+    return turn
 
 
 @pytest.fixture

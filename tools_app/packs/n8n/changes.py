@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
+from weakref import WeakValueDictionary
 
 from tools_app.context import Context
 from tools_app.errors import ApiError, NotFoundError, ToolError
@@ -23,6 +24,9 @@ _TAGS: Final = ("n8n", "workflow", "write")
 # fails to. In seconds:
 _UNPUBLISHING: Final = (0.2, 0.5, 1.0, 2.0, 4.0)
 _PASSING: Final = frozenset({409, 500})
+# With these n8n says that it could not make active what it has saved.
+_HALVES: Final = frozenset({400, 403, 409})
+_TURNS: Final = "n8n: turns to change a workflow"
 
 CHANGED: Final[dict[str, Any]] = {
     "type": "object",
@@ -61,12 +65,68 @@ async def create(ctx: Context, body: Mapping[str, Any], warnings: list[str]) -> 
     return _told(mapped(response.data), warnings)
 
 
-async def replace(ctx: Context, workflow_id: str, body: Mapping[str, Any], warnings: list[str]) -> dict[str, Any]:
-    response = await ctx.http.put("workflows", workflow_id, operation="update workflow", resource="Workflow", json=body)
+def turn(ctx: Context, workflow_id: str) -> asyncio.Lock:
+    """Held from reading a workflow to sending it back: no other call of this process changes it meanwhile."""
+    turns: WeakValueDictionary[str, asyncio.Lock] = ctx.http.memory.setdefault(_TURNS, WeakValueDictionary())
+    found = turns.get(workflow_id)
+    if found is None:
+        found = turns[workflow_id] = asyncio.Lock()
+    return found
+
+
+async def replace(
+    ctx: Context, current: Mapping[str, Any], workflow_id: str, body: Mapping[str, Any], warnings: list[str]
+) -> dict[str, Any]:
+    """Send the workflow, which was `current` a moment ago, as it should be."""
+    try:
+        response = await ctx.http.put(
+            "workflows", workflow_id, operation="update workflow", resource="Workflow", json=body
+        )
+    except ApiError as error:
+        status = error.context.get("statusCode")
+        if current.get("active") is True and status in _HALVES:
+            await _look_what_was_saved(ctx, current, workflow_id, error)
+        if not error.next_step and status == 400 and (found := drafts.refused(body["nodes"])):
+            error.next_step = (
+                f"n8n's API does not take all that is in these nodes: {', '.join(found[:5])}. "
+                "update_workflow with nodes in which these are null takes them away."
+            )
+        raise
     if response.data is None:
-        # The change was made, and what was said of it is lost: it can be looked up.
-        return _told(await fetched(ctx, workflow_id), [*warnings, response.warning])
-    return _told(mapped(response.data), warnings)
+        # The change was made, and what was said of it is lost: it can be looked up, or not.
+        warnings = [*warnings, response.warning]
+        try:
+            return _told(await fetched(ctx, workflow_id), warnings)
+        except ToolError:
+            return {"id": workflow_id, "name": body["name"], "warnings": warnings}
+    now = mapped(response.data)
+    if changed_meanwhile(current, now):
+        warnings = [*warnings, "Somebody else changed it meanwhile: what they changed may be lost. Look at it again."]
+    return _told(now, warnings)
+
+
+async def _look_what_was_saved(ctx: Context, current: Mapping[str, Any], workflow_id: str, error: ApiError) -> None:
+    """n8n saves an active workflow before it makes the change active. If only that fails, the change is there."""
+    try:
+        now = await fetched(ctx, workflow_id)
+    except ToolError:
+        return
+    if now.get("updatedAt") == current.get("updatedAt"):
+        return
+    error.message = "Failed to update workflow"
+    what = (
+        "as a draft, and what was active before goes on. activate_workflow makes it active"
+        if now.get("active") is True
+        else "and switched the workflow off. activate_workflow switches it on again"
+    )
+    error.next_step = f"n8n has saved the change all the same, {what}, once what it says is mended."
+
+
+def changed_meanwhile(current: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether n8n counts more changes than this one. n8n 1 counts what it does itself to active workflows as well."""
+    before, after = current.get("versionCounter"), now.get("versionCounter")
+    counts = current.get("active") is not True or "nodeGroups" in current
+    return counts and isinstance(before, int) and isinstance(after, int) and after - before > 1
 
 
 def _told(workflow: Mapping[str, Any], warnings: list[str]) -> dict[str, Any]:
@@ -131,7 +191,9 @@ async def update_workflow(
     ctx: Context,
     workflow_id: WorkflowId,
     name: Annotated[Name | None, "New name"] = None,
-    nodes: Annotated[Nodes | None, "All of its nodes: one that is left out is deleted"] = None,
+    nodes: Annotated[
+        Nodes | None, "All of its nodes: one that is left out is deleted; null takes away what one has"
+    ] = None,
     connections: Annotated[Connections | None, "All of its connections"] = None,
     settings: Annotated[Settings | None, "Settings to change"] = None,
     active: Annotated[bool | None, "Not taken here: use activate_workflow"] = None,
@@ -141,13 +203,14 @@ async def update_workflow(
 
     Of a node that is there already, credentials and whatever else is not said stay, too.
     """
-    current = await fetched(ctx, workflow_id, "update workflow")
-    given = {"name": name, "nodes": nodes, "connections": connections, "settings": settings}
-    warnings = drafts.ignored(active=active, tags=tags, now_active=current.get("active") is True)
-    if all(part is None for part in given.values()):
-        return _told(current, [*warnings, "There was nothing to change."])
-    body, more = drafts.changed(current, given)
-    return await replace(ctx, workflow_id, body, [*more, *warnings])
+    async with turn(ctx, workflow_id):
+        current = await fetched(ctx, workflow_id, "update workflow")
+        given = {"name": name, "nodes": nodes, "connections": connections, "settings": settings}
+        warnings = drafts.ignored(active=active, tags=tags, now_active=current.get("active") is True)
+        if all(part is None for part in given.values()):
+            return _told(current, [*warnings, "There was nothing to change."])
+        body, more = drafts.changed(current, given)
+        return await replace(ctx, current, workflow_id, body, [*more, *warnings])
 
 
 @pack.tool(
@@ -166,10 +229,16 @@ async def update_workflow(
 )
 async def delete_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, Any]:
     """Delete a workflow for good."""
+    again = False
     for wait in (*_UNPUBLISHING, None):
         try:
             await ctx.http.delete("workflows", workflow_id, operation="delete workflow", resource="Workflow")
             break
+        except NotFoundError:
+            # It was there when this began: what n8n called a failure has deleted it.
+            if again:
+                break
+            raise
         except ApiError as error:
             if error.context.get("statusCode") not in _PASSING:
                 raise
@@ -178,6 +247,7 @@ async def delete_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, An
                 break
             if found != "off" or wait is None:
                 raise
+        again = True
         await asyncio.sleep(wait)
     return {"id": workflow_id}
 

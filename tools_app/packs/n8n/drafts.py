@@ -1,7 +1,8 @@
 """What n8n is sent of a workflow: what is there, with what should change, and nothing that it refuses.
 
 n8n wants all nodes, connections and settings at once, and refuses what it has itself shown of a workflow: its id, its
-tags, whether it is active. What is pinned, and what nodes remember, it keeps by itself as long as nobody speaks of it.
+tags, whether it is active. What is pinned, what nodes remember, and settings it keeps by itself as long as nobody
+speaks of them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,21 @@ SETTINGS: Final = frozenset(
         *("saveDataErrorExecution", "saveDataSuccessExecution", "saveManualExecutions", "saveExecutionProgress"),
         *("timeSavedPerExecution", "timeSavedMode", "availableInMCP", "binaryMode", "redactionPolicy"),
         *("customTelemetryTags", "credentialResolverId"),
+    }
+)
+
+# Settings that every version takes. The editor makes others, for which n8n refuses the whole workflow, or does before
+# version 2; of these, n8n 1 would set some back where they are not said again.
+_COMMON: Final = SETTINGS - {
+    *("timeSavedMode", "binaryMode", "redactionPolicy", "customTelemetryTags", "credentialResolverId")
+}
+
+# What n8n takes of a node. Its editor keeps more there, and its API then refuses the whole workflow.
+_TAKEN: Final = frozenset(
+    {
+        *("id", "name", "type", "typeVersion", "position", "parameters", "credentials", "webhookId"),
+        *("disabled", "notes", "notesInFlow", "executeOnce", "alwaysOutputData", "retryOnFail", "maxTries"),
+        *("waitBetweenTries", "continueOnFail", "onError", "createdAt", "updatedAt", "customTelemetryTags"),
     }
 )
 
@@ -63,11 +79,11 @@ def changed(
 ) -> tuple[dict[str, Any], list[str]]:
     """The body that changes a workflow into what is given, and keeps all that is not.
 
-    With `anew` nodes and settings become exactly what is given; only what leads to secrets and addresses is kept.
+    With `anew` nodes become exactly what is given; only what leads to secrets and addresses is kept.
     """
     nodes, settings = given.get("nodes"), given.get("settings")
     kept, warnings = _known(settings or {})
-    there = {} if anew else mapped(current.get("settings"))
+    there = {} if anew else {key: each for key, each in mapped(current.get("settings")).items() if key in _COMMON}
     body = {
         "name": given.get("name") or current.get("name"),
         "nodes": current.get("nodes"),
@@ -88,20 +104,32 @@ def _known(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _merged(
-    current: Iterable[Any], given: Iterable[Mapping[str, Any]], stays: frozenset[str] | None
+    current: Iterable[Any], given: Sequence[Mapping[str, Any]], stays: frozenset[str] | None
 ) -> list[dict[str, Any]]:
     """The nodes that are given. Where one is there already, what is not said of it stays: credentials, above all."""
     known = [mapped(node) for node in current]
-    by_id = {node.get("id"): node for node in known}
-    by_name = {node.get("name"): node for node in known}
+    by_id = {str(node["id"]): node for node in known if "id" in node}
+    by_name = {str(node.get("name")): node for node in known}
+    taken = {str(node["id"]) for node in given if "id" in node}
     merged = []
     for node in given:
-        there = by_id.get(node["id"], {}) if "id" in node else by_name.get(node.get("name"), {})
+        there = by_id.get(str(node["id"]), {}) if "id" in node else {}
+        if not there:
+            # Agents make up ids of their own. A node that another one is by its id has only been renamed.
+            alike = by_name.get(str(node.get("name")), {})
+            there = {} if str(alike.get("id")) in taken else alike
         if there and there.get("type") == node.get("type"):
-            merged.append({**{key: there[key] for key in there if stays is None or key in stays}, **node})
+            whole = {**{key: there[key] for key in there if stays is None or key in stays}, **node}
+            merged.append({key: each for key, each in whole.items() if each is not None})
         else:
             merged.append({"id": str(there.get("id") or uuid.uuid4()), **node})
     return merged
+
+
+def refused(nodes: Iterable[Any]) -> list[str]:
+    """Which nodes n8n's API refuses for what its editor keeps in them."""
+    found = ((mapped(node).get("name"), mapped(node).keys() - _TAKEN) for node in nodes)
+    return [f"{words(str(name), 100)!r} ({words(', '.join(sorted(keys)), 100)})" for name, keys in found if keys]
 
 
 def ignored(*, active: bool | None, tags: Sequence[str] | None, now_active: bool) -> list[str]:

@@ -14,6 +14,7 @@ from tools_app.http.bodies import TooLarge
 from tools_app.packs.n8n import ExecutionId, explanation, node_data, pack, summary
 from tools_app.packs.n8n.refusals import in_its_words
 from tools_app.packs.n8n.runs import Execution, listed, mapped
+from tools_app.packs.n8n.secrecy import readable
 from tools_app.packs.n8n.sizes import words
 from tools_app.packs.n8n.summary import quoted
 from tools_app.signatures import Says
@@ -168,7 +169,7 @@ async def get_execution(ctx: Context, execution_id: ExecutionId) -> dict[str, An
 
     At most 1,000 tokens. Data of a node: get_execution_by_node. Why it failed: explain_execution.
     """
-    return summary.summary(await fetched(ctx, execution_id, in_outline=True))
+    return readable(summary.summary(await fetched(ctx, execution_id, in_outline=True)))
 
 
 @pack.tool(
@@ -212,7 +213,7 @@ async def get_execution_by_node(
             next_step=f"It ran {len(runs)} times: runIndex goes from 0 to {len(runs) - 1}.",
         )
     told = node_data.node_data(execution, runs[index], item_offset, item_limit)
-    return told | {"_guidance": _node_guidance(execution, told, node_data.notes(execution, runs[index]))}
+    return readable(told | {"_guidance": _node_guidance(execution, told, node_data.notes(execution, runs[index]))})
 
 
 def _no_node(execution: Execution, name: str) -> NotFoundError:
@@ -270,7 +271,7 @@ async def explain_execution(ctx: Context, execution_id: ExecutionId) -> dict[str
 
     At most 1,000 tokens. Also for executions that wait, were canceled, or succeeded with less than expected.
     """
-    return explanation.explanation(await fetched(ctx, execution_id, in_outline=True))
+    return readable(explanation.explanation(await fetched(ctx, execution_id, in_outline=True)))
 
 
 # ---- running and stopping

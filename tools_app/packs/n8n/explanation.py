@@ -15,6 +15,9 @@ _MOST_ERROR: Final = 800
 _MOST_ITEM: Final = 500
 _MOST_LISTED: Final = 8
 _NAME: Final = 120
+# Of calls: the longest name that can be asked for takes some 800 bytes, and one such call there is room for.
+_MOST_CALL: Final = 260
+_MOST_FIRST: Final = 900
 # In the order in which they help; the rest is in get_execution_by_node.
 _TELLING: Final = ("message", "description", "httpCode", "lineNumber", "name", "messages", "request", "reason")
 
@@ -54,17 +57,17 @@ def explanation(execution: Execution) -> dict[str, Any]:
         "lookAt": [],
         "_guidance": _guidance(execution, run),
     }
-    told["lookAt"] = [words(call, 260) for call in _calls(execution, run)]
+    told["lookAt"] = _calls(execution, run)
     for key in ("input", "emptyNodes", "lookAt", "error"):
         # Each of these is short by itself; what all of them together have too much goes in this order.
         if (over := size(told) - SUMMARY) > 0:
-            told[key] = _less(told[key], max(60, size(told[key]) - over))
+            told[key] = _less(told[key], max(60, size(told[key]) - over), keep=key == "lookAt")
     return told
 
 
-def _less(value: Any, most: int) -> Any:
+def _less(value: Any, most: int, *, keep: bool) -> Any:
     if isinstance(value, list):
-        while value and size(value) > most:
+        while len(value) > keep and size(value) > most:
             value = value[:-1]
         return value
     less = fitted(value, most)
@@ -82,7 +85,7 @@ def _failing(execution: Execution) -> Run | None:
 
 def _error(execution: Execution, run: Run | None) -> dict[str, Any] | None:
     told = run.error if run is not None and run.error is not None else execution.error
-    clean = error_of(told)
+    clean = error_of(told, execution.hidden)
     if isinstance(clean, str):
         clean = {"message": clean}
     if not isinstance(clean, dict):
@@ -118,7 +121,7 @@ def _input(execution: Execution, run: Run) -> dict[str, Any] | None:
     at = index if isinstance(index, int) and 0 <= index < len(given) else 0
     shown: dict[str, Any] = {"from": sources, "items": len(given)}
     if given:
-        shown |= {"itemIndex": at, "item": fitted(shown_item(*given[at]), _MOST_ITEM)}
+        shown |= {"itemIndex": at, "item": fitted(shown_item(*given[at], execution.hidden), _MOST_ITEM)}
     return shown
 
 
@@ -198,9 +201,11 @@ def _calls(execution: Execution, run: Run | None) -> list[str]:
         calls.append(f"explain_execution(id: {quoted(str(earlier))})")
     if execution.reduced:
         calls = [call for call in calls if not call.startswith("get_execution_by_node")]
+    calls = [call for call in dict.fromkeys(calls) if size(call) <= _MOST_FIRST]
+    calls = [call for number, call in enumerate(calls) if number == 0 or size(call) <= _MOST_CALL][:5]
     if execution.redacted or execution.too_large or not calls:
-        calls.append(f"get_workflow(id: {quoted(execution.workflow_id)}, raw: true)")
-    return [call for call in dict.fromkeys(calls) if size(call) <= 260][:5]
+        calls.append(f"get_workflow(id: {quoted(words(execution.workflow_id, 100))}, raw: true)")
+    return calls[:5]
 
 
 def _by_node(execution: Execution, run: Run) -> str:

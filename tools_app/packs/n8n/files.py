@@ -16,7 +16,7 @@ from tools_app.context import Context
 from tools_app.errors import AuthorizationError, ConfigurationError, NotFoundError, ValidationError
 from tools_app.examples import Example
 from tools_app.packs.n8n import WorkflowId, drafts, pack
-from tools_app.packs.n8n.changes import CHANGED, create, replace
+from tools_app.packs.n8n.changes import CHANGED, create, replace, turn
 from tools_app.packs.n8n.runs import listed, mapped
 from tools_app.packs.n8n.summary import quoted
 from tools_app.packs.n8n.workflows import brief, fetched
@@ -72,12 +72,13 @@ async def create_workflow_from_file(ctx: Context, file_path: FilePath) -> dict[s
 async def replace_workflow_from_file(ctx: Context, workflow_id: WorkflowId, file_path: FilePath) -> dict[str, Any]:
     """Replace a workflow by what is in a JSON file. Only for callers on the hub's own machine.
 
-    Credentials stay where the file names none.
+    Credentials, and settings that the file says nothing of, stay.
     """
     told, ignored = await _read(ctx, file_path)
-    current = await fetched(ctx, workflow_id, "update workflow")
-    body, warnings = drafts.changed(current, told, anew=True)
-    return await replace(ctx, workflow_id, body, [*warnings, *ignored])
+    async with turn(ctx, workflow_id):
+        current = await fetched(ctx, workflow_id, "update workflow")
+        body, warnings = drafts.changed(current, told, anew=True)
+        return await replace(ctx, current, workflow_id, body, [*warnings, *ignored])
 
 
 async def _read(ctx: Context, file_path: str) -> tuple[dict[str, Any], list[str]]:

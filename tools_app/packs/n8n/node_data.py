@@ -7,12 +7,14 @@ from typing import Any, Final
 
 from tools_app import hygiene
 from tools_app.packs.n8n.runs import Execution, Run, iso, listed, mapped
-from tools_app.packs.n8n.secrecy import error_of, stripped
-from tools_app.packs.n8n.sizes import ANSWER, fitted, size
+from tools_app.packs.n8n.secrecy import error_of, readable, stripped
+from tools_app.packs.n8n.sizes import ANSWER, fitted, size, words
 
 _MOST_PARAMETERS: Final = ANSWER // 5
 _MOST_ERROR: Final = ANSWER // 8
 _MOST_BRANCHES: Final = 50
+# Of the longest name that can be asked for, in a script of three bytes a letter.
+_MOST_NAME: Final = 800
 
 _ITEMS: Final[dict[str, Any]] = {
     "type": "object",
@@ -53,7 +55,7 @@ def found(execution: Execution, name: str) -> str | None:
     """The node of that name among those that ran. Agents are shown names without what people do not see in them."""
     if name in execution.runs:
         return name
-    alike = [node for node in execution.runs if hygiene.cleaned(node) == name]
+    alike = [node for node in execution.runs if hygiene.cleaned(readable(node)) == name]
     return alike[0] if len(alike) == 1 else None
 
 
@@ -80,22 +82,26 @@ def node_data(execution: Execution, run: Run, offset: int, limit: int) -> dict[s
         "input": {},
         "output": {},
         "parameters": fitted(
-            stripped(dict(mapped(execution.nodes.get(run.node, {}).get("parameters")))), _MOST_PARAMETERS
+            stripped(mapped(execution.nodes.get(run.node, {}).get("parameters")), execution.hidden), _MOST_PARAMETERS
         ),
-        "error": fitted(error_of(run.error), _MOST_ERROR),
+        "error": fitted(error_of(run.error, execution.hidden), _MOST_ERROR),
     }
     if not isinstance(told["parameters"], dict):
         told["parameters"] = {"…": told["parameters"]}
-    sources = [{"nodeName": each.node, "run": each.run, "output": each.output} for each in run.sources]
-    branches = [{"output": output.label, "items": len(output.items)} for output in run.outputs]
+    sources = [
+        {"nodeName": words(each.node, _MOST_NAME), "run": each.run, "output": each.output}
+        for each in run.sources[:_MOST_BRANCHES]
+    ]
+    branches = [{"output": output.label, "items": len(output.items)} for output in run.outputs[:_MOST_BRANCHES]]
     # Half of the room is for each; the rest is what the names above and the guidance below may need.
-    room = (ANSWER - size(told) - size(sources[:_MOST_BRANCHES]) - size(branches[:_MOST_BRANCHES]) - 2_000) // 2
-    shown_in, shown_out = _shown(given, offset, limit, room), _shown(made, offset, limit, room)
+    room = (ANSWER - size(told) - size(sources) - size(branches) - 4_000) // 2
+    hidden = execution.hidden
+    shown_in, shown_out = _shown(given, offset, limit, room, hidden), _shown(made, offset, limit, room, hidden)
     # Where one side had room for fewer items, the other stops there too: the next page begins at the same place.
     stops = [len(shown) for shown, whole in ((shown_in, given), (shown_out, made)) if offset + len(shown) < len(whole)]
     count = min(stops, default=limit)
-    told["input"] = _page(shown_in[:count], offset, len(given)) | {"sources": sources[:_MOST_BRANCHES]}
-    told["output"] = _page(shown_out[:count], offset, len(made)) | {"branches": branches[:_MOST_BRANCHES]}
+    told["input"] = _page(shown_in[:count], offset, len(given)) | {"sources": sources}
+    told["output"] = _page(shown_out[:count], offset, len(made)) | {"branches": branches}
     return told
 
 
@@ -105,11 +111,11 @@ def _page(items: list[Any], offset: int, total: int) -> dict[str, Any]:
     return {"items": items, "total": total, "truncated": more, "nextItemOffset": then if more else None}
 
 
-def _shown(items: list[tuple[int | str, Any]], offset: int, limit: int, room: int) -> list[Any]:
+def _shown(items: list[tuple[int | str, Any]], offset: int, limit: int, room: int, hidden: frozenset[str]) -> list[Any]:
     """As many as have room, and one at least: if need be, in part."""
     shown: list[Any] = []
     for label, item in items[offset : offset + limit]:
-        clean = shown_item(label, item)
+        clean = shown_item(label, item, hidden)
         needed = size(clean) + 1
         if needed > room:
             if not shown:
@@ -120,16 +126,16 @@ def _shown(items: list[tuple[int | str, Any]], offset: int, limit: int, room: in
     return shown
 
 
-def shown_item(label: int | str, told: Any) -> Any:
+def shown_item(label: int | str, told: Any, hidden: frozenset[str]) -> Any:
     """An item without n8n's own bookkeeping; one of another output than the first says of which."""
     if not isinstance(told, Mapping):
-        return stripped(told)
+        return stripped(told, hidden)
     item: dict[str, Any] = {} if label == 0 else {"output": label}
-    item["json"] = stripped(told.get("json"))
+    item["json"] = stripped(told.get("json"), hidden)
     if files := mapped(told.get("binary")):
         item["binary"] = {name: _file(mapped(each)) for name, each in files.items()}
     if (wrong := told.get("error")) is not None:
-        item["error"] = error_of(wrong)
+        item["error"] = error_of(wrong, hidden)
     if mapped(told.get("redaction")).get("redacted"):
         item["redacted"] = True
     return item

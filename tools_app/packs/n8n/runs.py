@@ -12,6 +12,9 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final, Literal
 
+from tools_app.packs.n8n.secrecy import signature
+from tools_app.packs.n8n.sizes import words
+
 STICKY_NOTE: Final = "n8n-nodes-base.stickyNote"
 MAIN: Final = "main"
 _FAILED: Final = frozenset({"error", "crashed"})
@@ -132,7 +135,7 @@ class Execution:
         self.told = told
         self.reduced = reduced
         self.workflow = mapped(told.get("workflowData"))
-        self.id = str(told.get("id", ""))
+        self.id = words(str(told.get("id", "")), 100)
         self.n8n_status = str(told.get("status") or "unknown")
         self.too_large = told.get("dataTooLargeToDisplay") is True
         self.error = result.get("error")
@@ -148,6 +151,16 @@ class Execution:
             node: [Run(node, index, mapped(each)) for index, each in enumerate(listed(runs))]
             for node, runs in mapped(result.get("runData")).items()
         }
+
+    @cached_property
+    def hidden(self) -> frozenset[str]:
+        """What resumes this execution, and must not be told wherever it stands."""
+        notes = (mapped(run.told.get("metadata")) for runs in self.runs.values() for run in runs)
+        signatures = {signature(note.get(key)) for note in notes for key in ("resumeUrl", "resumeFormUrl")}
+        token = mapped(self.told.get("data")).get("resumeToken")
+        found = signatures | ({token} if isinstance(token, str) else set())
+        # Anything shorter is none, and would take words out of what is told.
+        return frozenset(each for each in found if len(each) >= 16)
 
     @property
     def workflow_id(self) -> str:

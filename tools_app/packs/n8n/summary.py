@@ -89,7 +89,7 @@ def summary(execution: Execution) -> dict[str, Any]:
 
 def _times(execution: Execution) -> dict[str, Any]:
     told = {name: execution.told.get(name) for name in ("startedAt", "stoppedAt")}
-    known: dict[str, Any] = {name: value for name, value in told.items() if isinstance(value, str)}
+    known: dict[str, Any] = {name: words(value, 40) for name, value in told.items() if isinstance(value, str)}
     return known | ({"duration": execution.duration} if execution.duration is not None else {})
 
 

@@ -12,6 +12,7 @@ from tools_app.errors import NotFoundError, UpstreamInvalidResponseError
 from tools_app.examples import Example
 from tools_app.packs.n8n import Id, WorkflowId, pack
 from tools_app.packs.n8n.runs import MAIN, STICKY_NOTE, listed, mapped
+from tools_app.packs.n8n.secrecy import readable
 from tools_app.packs.n8n.sizes import ANSWER, fitted, size, words
 from tools_app.packs.n8n.summary import quoted
 from tools_app.signatures import Says
@@ -72,7 +73,7 @@ def whole(workflow: Mapping[str, Any]) -> dict[str, Any]:
     shown |= {"active": workflow.get("active") is True, "nodeCount": len(_nodes(workflow))}
     if pinned := mapped(workflow.get("pinData")):
         shown["pinnedNodes"] = list(pinned)
-    return shown
+    return readable(shown)
 
 
 def brief(workflow: Mapping[str, Any], *keys: str) -> dict[str, Any]:
@@ -93,7 +94,7 @@ def _tags(workflow: Mapping[str, Any]) -> str:
 
 
 def _listed(workflow: Mapping[str, Any]) -> dict[str, Any]:
-    return {
+    shown = {
         "id": str(workflow.get("id", "")),
         "name": words(str(workflow.get("name", "")), 400),
         "active": workflow.get("active") is True,
@@ -102,6 +103,7 @@ def _listed(workflow: Mapping[str, Any]) -> dict[str, Any]:
         "updatedAt": workflow.get("updatedAt"),
         "nodeCount": len(_nodes(workflow)),
     }
+    return readable(shown)
 
 
 def _short_list(full: dict[str, Any]) -> dict[str, Any]:
@@ -256,7 +258,7 @@ async def get_workflow_node(
     """Get one node of a workflow with its parameters."""
     nodes = _nodes(await fetched(ctx, workflow_id))
     found = next((node for node in nodes if node.get("id") == node_id), None)
-    found = found or next((node for node in nodes if node.get("name") == node_id), None)
+    found = found or next((node for node in nodes if readable(node.get("name")) == node_id), None)
     if found is None:
         known = ", ".join(words(str(node.get("name")), 100) for node in nodes[:10])
         raise NotFoundError(
@@ -264,7 +266,7 @@ async def get_workflow_node(
             context={"operation": "get workflow", "resourceType": "Node", "resourceId": node_id},
             next_step=f"It has: {known}." if known else "It has no nodes.",
         )
-    return dict(found)
+    return readable(dict(found))
 
 
 # ---- the graph
@@ -354,4 +356,4 @@ async def get_workflow_connections(ctx: Context, workflow_id: WorkflowId) -> dic
         "graph": _graph(workflow),
         "rawConnections": dict(mapped(workflow.get("connections"))),
     }
-    return shown
+    return readable(shown)
