@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.packs.redmine.office import TOOLS, read
+from tests.packs.redmine.office import TOOLS, assert_is_a_tool_response, read
 from tests.support.redmine import FakeRedmine
 from tests.support.tools import Hub
 from tools_app import catalog, engine, governance
@@ -37,15 +37,6 @@ def tracker(hub: Hub, redmine: FakeRedmine, monkeypatch: pytest.MonkeyPatch) -> 
 
 def called(name: str, by: Caller | None = None, /, **arguments: Any) -> engine.Result:
     return engine.call_sync(name, arguments, by or caller(), door="code", options=engine.Options())
-
-
-def assert_is_a_tool_response(wire: dict[str, Any]) -> None:
-    """The assertion of the user's document."""
-    assert isinstance(wire["isError"], bool)
-    assert wire["content"]
-    for item in wire["content"]:
-        assert item["type"] in ("text", "image", "resource")
-        assert item["type"] != "text" or isinstance(item["text"], str)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -34,7 +34,13 @@ RESOURCES: dict[str, tuple[str, dict[str, Any], str, str, str]] = {
         "Time entry #1",
         "the permission “View spent time” in this project",
     ),
-    "user": ("show_user", {"id": "5"}, "/users/5.json", "User #5", "a role that may get user"),
+    "user": (
+        "show_user",
+        {"id": "5"},
+        "/users/5.json",
+        "User #5",
+        "an administrator of Redmine, or somebody who works with this user",
+    ),
 }
 HTML = b"<!DOCTYPE html><html><head><title>Sign in</title></head><body>secret</body></html>"
 ERRORS = json.dumps({"errors": ["Internal server error", "Disk is <full>"]}).encode()

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tools_app.context import Context
 from tools_app.errors import ApiError, ToolError, UpstreamInvalidResponseError
-from tools_app.packs.redmine.lookups import remembered
+from tools_app.packs.redmine.memory import remembered
 from tools_app.packs.redmine.shapes import shown
 from tools_app.schemas import Schema
 

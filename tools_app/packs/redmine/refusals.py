@@ -35,6 +35,7 @@ REQUIRED: Final = {
     "update time entry": "the permission “Edit time logs” in this project",
     "delete time entry": "the permission “Edit time logs” in this project",
     "list users": _ADMINISTRATOR,
+    "get user": "an administrator of Redmine, or somebody who works with this user",
     "create user": _ADMINISTRATOR,
     "update user": _ADMINISTRATOR,
     "delete user": _ADMINISTRATOR,

@@ -15,6 +15,7 @@ from tools_app.examples import Example
 from tools_app.packs.redmine import USER_ADMINISTRATION, account, pack, shapes, writing
 from tools_app.packs.redmine.arguments import Id, Limit, Offset, UserInclude, given
 from tools_app.reach import ENVIRONMENT
+from tools_app.signatures import OrNumber
 from tools_app.tool import Hints
 
 _STATUSES: Final = {0: "anonymous", 1: "active", 2: "registered", 3: "locked"}
@@ -73,7 +74,9 @@ async def list_users(
 )
 async def show_user(
     ctx: Context,
-    id: Annotated[str, Field(pattern="^(current|[1-9][0-9]{0,8})$"), "current, or the id of the user."] = "current",
+    id: Annotated[
+        str, Field(pattern="^(current|[1-9][0-9]{0,8})$"), OrNumber(), "current, or the id of the user."
+    ] = "current",
     include: UserInclude | None = None,
 ) -> dict[str, Any]:
     """Get a user. Mail, status and groups are seen by administrators only."""
