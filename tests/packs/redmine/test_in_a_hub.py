@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from typing import Any
 
 import pytest
 
+from tests.admin.conftest import browser
+from tests.admin.pages import page, sent
+from tests.api.rest import Rest, failure
 from tests.packs.redmine.office import TOOLS, assert_is_a_tool_response, read
 from tests.support.redmine import FakeRedmine
 from tests.support.tools import Hub
 from tools_app import catalog, engine, governance
 from tools_app.context import Caller
-from tools_app.errors import AuthorizationError, ToolDisabledError, ToolError
+from tools_app.errors import AuthorizationError, InvalidArgumentsError, ToolDisabledError, ToolError
 from tools_app.mcp_server import results
-from tools_app.models import Call
+from tools_app.models import AuditEntry, Call, Connection, ErrorLog
 from tools_app.reach import Reach
 
 ALL = frozenset({"tools:list", "tools:read", "tools:execute"})
@@ -120,6 +124,41 @@ class TestOperators:
         with pytest.raises(AuthorizationError, match="is off for the connection desk"):
             called("create_user", by, connection="desk", **ANN)
 
+    def test_switch_it_over_rest_and_in_the_admin_on_record(self, tracker: Hub, redmine: FakeRedmine) -> None:
+        governance.create_connection("hr", "redmine", url=redmine.url, secret="key-of-admin", actor="t")
+        root = Rest(governance.create_key("root", scopes=["admin:*"], connections=["hr"], actor="t")[1])
+        agent = Rest(governance.create_key("agent", scopes=["tools:execute"], connections=["hr"], actor="t")[1])
+        chief = browser("chief", is_superuser=True)
+        address = f"/admin/tools_app/connection/{Connection.objects.get().pk}/change/"
+        try:
+            off = failure(root.call("create_user", ANN), 403, "AUTHORIZATION_ERROR")
+            assert off["error"] == "Permission denied: user administration is off for the connection hr"
+            assert "can switch its option user_administration on, at the connection, in the admin" in str(off)
+            assert root.get("/v1/connections/hr").json()["options"] == {"user_administration": False}
+
+            denied = agent.send("PATCH", "/v1/connections/hr", json.dumps({"options": {"user_administration": True}}))
+            failure(denied, 403, "AUTHORIZATION_ERROR")
+            root.send("PATCH", "/v1/connections/hr", json.dumps({"options": {"user_administration": True}}))
+            failure(agent.call("create_user", ANN), 403, "AUTHORIZATION_ERROR")
+            assert [seen for seen in redmine.requests if seen.method != "GET"] == []
+            assert root.call("create_user", ANN).json()["success"] is True
+
+            form = page(chief, address)
+            box = form.one("input", name="option_user_administration")
+            assert (box["type"], "checked" in box.attributes) == ("checkbox", True)
+            assert "Whether users of this Redmine may be created, changed and deleted" in form.text
+            sent(chief, address, url=redmine.url, allow_http="on", enabled="on")
+            again = failure(root.call("delete_user", {"id": 5}), 403, "AUTHORIZATION_ERROR")
+            assert again["error"] == off["error"]
+        finally:
+            root.close()
+            agent.close()
+        switched = AuditEntry.objects.filter(subject="connection:hr", changes__has_key="options").order_by("pk")
+        assert [(entry.actor, entry.changes["options"][1]) for entry in switched][-2:] == [
+            ("key:root", {"user_administration": True}),
+            ("user:chief", {"user_administration": False}),
+        ]
+
     def test_never_see_a_password_or_a_key(
         self, tracker: Hub, redmine: FakeRedmine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -133,6 +172,49 @@ class TestOperators:
         assert "a" * 40 not in kept
         sent = [seen for seen in redmine.requests if seen.method == "POST"]
         assert "Quite-long-1" in sent[0].body.decode()
+
+    @pytest.mark.parametrize(
+        ("body", "status"),
+        [
+            (
+                b'{"errors":["Password is too short", "X-Redmine-API-Key: key-of-admin"]}',
+                "422 Unprocessable",
+            ),
+            (b'{"errors":["key-of-admin may not", "password=Quite-long-1"]}', "500 Internal Server Error"),
+            (b"<html><title>key-of-admin</title>password: Quite-long-1</html>", "500 Internal Server Error"),
+            (b'{"user": {"id": 5, "password": "Quite-long-1", "api_key": "key-of-admin"', "201 Created"),
+            (
+                b'{"user": {"id": 5, "login": "ann", "password": "Quite-long-1", "api_key": "key-of-admin"}}',
+                "201 Created",
+            ),
+        ],
+    )
+    def test_never_see_them_where_redmine_repeats_them(
+        self,
+        tracker: Hub,
+        redmine: FakeRedmine,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+        body: bytes,
+        status: str,
+    ) -> None:
+        monkeypatch.setenv("REDMINE_USER_ADMINISTRATION", "true")
+        caplog.set_level(logging.DEBUG)
+        redmine.breaks("POST /users", body, status=status)
+        try:
+            told = json.dumps(results.succeeded(called("create_user", caller("admin:*"), **ANN)))
+        except ToolError as error:
+            told = json.dumps(results.failed(error))
+        with pytest.raises(InvalidArgumentsError) as caught:
+            called("create_user", caller("admin:*"), **ANN | {"password": "Sh0rt-1"})
+        told += json.dumps(results.failed(caught.value))
+        asyncio.run(engine.close(5))
+        kept = json.dumps([*Call.objects.values(), *ErrorLog.objects.values()], default=str) + caplog.text
+        assert Call.objects.count() == 2
+        for secret in ("Quite-long-1", "Sh0rt-1", "key-of-admin"):
+            assert secret not in kept
+        assert "key-of-admin" not in told
+        assert "Sh0rt-1" not in told
 
     def test_who_change_a_key_are_believed_at_once(self, tracker: Hub, redmine: FakeRedmine) -> None:
         governance.create_connection("own", "redmine", url=redmine.url, secret="key-of-admin", actor="t")
