@@ -66,5 +66,5 @@ def measured(name: str, arguments: dict[str, Any]) -> tuple[float, float]:
     # The first looks names up, and makes connections.
     del took[0]
     waited = dict(Call.objects.filter(pk__in=[call for call, _ in took]).values_list("pk", "upstream_ms"))
-    own = [whole - waited[call] for call, whole in took]
+    own = [whole - (waited[call] or 0) for call, whole in took]
     return statistics.median(whole for _, whole in took), statistics.median(own)
