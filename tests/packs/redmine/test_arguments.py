@@ -13,6 +13,7 @@ from tests.packs.redmine.office import TOOLS, Office
 from tests.support.redmine import FakeRedmine
 from tools_app.errors import InvalidArgumentsError
 from tools_app.schemas import parts_of
+from tools_app.tool import Tool
 
 ISSUE: dict[str, Any] = {"project_id": "1", "subject": "x"}
 TIME: dict[str, Any] = {"issue_id": 1, "hours": 1}
@@ -58,6 +59,7 @@ def _is_id_as_text(name: str, part: dict[str, Any]) -> bool:
         ("show_user", {"id": 0}, "id: expected text that matches"),
         ("create_project", {"name": "x", "identifier": "2026"}, "digits alone would be an id"),
         ("list_issues", {"cf_x": "1"}, "Unknown parameter: cf_x"),
+        ("list_issues", {"cf_3": ""}, "cf_3: expected a value that is not empty"),
         ("list_issues", {"set_filter": "1"}, "Unknown parameter: set_filter"),
         ("list_issues", {"issue_id": "1,a"}, "issue_id"),
         ("list_issues", {"subproject_id": "*"}, "subproject_id"),
@@ -248,3 +250,24 @@ def test_values_of_custom_fields_are_sent_as_redmine_keeps_them(
     office.call("admin", "create_issue", project_id="alpha", subject="x", custom_fields=fields)
     (made,) = [seen for seen in redmine.requests if seen.method == "POST"]
     assert json.loads(made.body)["issue"]["custom_fields"] == [{"id": 3, "value": sent}]
+
+
+WRITING = [tool for tool in TOOLS.values() if tool.hints.writes]
+# What would make more of whoever is named, or of what is made.
+FOREIGN = (
+    *("role", "is_superuser", "enabled", "owner", "definition_approved", "admin", "api_key", "status", "author_id"),
+    *("lock_version", "created_on", "user", "issue", "project", "issue[author_id]", "X-Redmine-Switch-User", "_method"),
+)
+
+
+@pytest.mark.parametrize("tool", WRITING, ids=lambda tool: tool.name)
+def test_nothing_is_passed_on_that_a_tool_does_not_name(
+    office: Office, redmine: FakeRedmine, monkeypatch: pytest.MonkeyPatch, tool: Tool
+) -> None:
+    monkeypatch.setenv("REDMINE_USER_ADMINISTRATION", "true")
+    foreign = [name for name in FOREIGN if name not in tool.input_schema["properties"]]
+    assert len(foreign) >= len(FOREIGN) - 1
+    for name in foreign:
+        error = office.refusal("admin", tool.name, **dict(tool.examples[0].parameters) | {name: True})
+        assert [problem.message for problem in error.details] == [f"Unknown parameter: {name}"]
+    assert redmine.requests == []

@@ -216,6 +216,35 @@ class TestOperators:
         assert "key-of-admin" not in told
         assert "Sh0rt-1" not in told
 
+    def test_find_that_no_account_learns_from_another(self, tracker: Hub, redmine: FakeRedmine) -> None:
+        for login in ("admin", "limited"):
+            governance.create_connection(login, "redmine", url=redmine.url, secret=f"key-of-{login}", actor="t")
+        by = caller(connections=frozenset({"admin", "limited"}))
+        named = {"id": "Beta (private)"}
+        assert called("show_project", by, connection="admin", **named).answer.value["project"]["id"] == 3
+        with pytest.raises(InvalidArgumentsError, match="there is no project") as caught:
+            called("show_project", by, connection="limited", **named)
+        assert "beta" not in caught.value.message.replace("Beta (private)", "", 1)
+
+    def test_find_that_callers_send_no_headers_to_redmine(self, tracker: Hub, redmine: FakeRedmine) -> None:
+        governance.create_connection("desk", "redmine", url=redmine.url, secret="key-of-limited", actor="t")
+        client = Rest(governance.create_key("agent", scopes=["tools:execute"], connections=["desk"], actor="t")[1])
+        sent = {
+            **dict.fromkeys(("X_Redmine_API_Key", "X_Redmine_Switch_User", "X_N8N_API_KEY"), "admin"),
+            **dict.fromkeys(("X_Forwarded_For", "X_Forwarded_Host", "X_Real_IP", "Forwarded", "Cookie"), "admin"),
+            **dict.fromkeys(("X_Original_URL", "X_HTTP_Method_Override", "Referer", "Via"), "admin"),
+        }
+        try:
+            user = client.call("show_user", **sent).json()["result"]["user"]
+            failure(client.call("show_user", {"connection": "environment"}, **sent), 403, "AUTHORIZATION_ERROR")
+        finally:
+            client.close()
+        assert user["login"] == "limited"
+        assert redmine.requests
+        for seen in redmine.requests:
+            assert "admin" not in seen.headers.values()
+            assert seen.headers["x-redmine-api-key"] == "key-of-limited"
+
     def test_who_change_a_key_are_believed_at_once(self, tracker: Hub, redmine: FakeRedmine) -> None:
         governance.create_connection("own", "redmine", url=redmine.url, secret="key-of-admin", actor="t")
         by = caller(connections=frozenset({"own"}))

@@ -50,6 +50,7 @@ class Filters(BaseModel):
             "patternProperties": {
                 "^cf_[1-9][0-9]{0,8}$": {
                     "type": "string",
+                    "minLength": 1,
                     "maxLength": 255,
                     "description": "By custom field: its value, or ~ and a part of it.",
                 }

@@ -185,4 +185,6 @@ async def list_project_statuses(
     statuses = shapes.shown(shapes.many(shapes.STATUS), read.get("allowed_statuses")) or []
     status = shapes.part_of(read, "status").get("name", "in an unknown status")
     message = f"Seen from issue #{issue}, which is {status}."
+    if "allowed_statuses" not in read:
+        message = "This Redmine does not say what an issue can become: it takes 5.0. list_issue_statuses has them all."
     return {"statuses": statuses, "total_count": len(statuses), "message": message}
