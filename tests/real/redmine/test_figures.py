@@ -1,6 +1,6 @@
 """What a call of each reading tool costs on a real Redmine, and what of that is the hub's own.
 
-    make test-real-redmine ARGS="-n0 -k figures"
+make test-real-redmine ARGS="-n0 -k figures"
 """
 
 from __future__ import annotations
