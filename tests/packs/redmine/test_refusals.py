@@ -103,6 +103,28 @@ def test_a_rest_interface_that_is_off_is_named(office: Office, redmine: FakeRedm
     assert error.message == "Permission denied: requires a Redmine whose REST web service is switched on"
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("get_issue", {"id": 8}),
+        ("get_issue", {"id": 9999}),
+        ("show_project", {"id": "nowhere"}),
+        ("list_custom_fields", {}),
+        ("list_issues", {"project_id": "Beta (private)", "assigned_to_id": "Mara Manager"}),
+        ("update_issue", {"id": 8, "category_id": "Backend"}),
+    ],
+)
+def test_that_nobody_is_asking_is_said_before_anything_else(
+    office: Office, redmine: FakeRedmine, name: str, arguments: dict[str, Any]
+) -> None:
+    redmine.breaks("GET /users/current", "bare:403")
+    error = office.refusal("limited", name, **arguments)
+    assert error.message == "Permission denied: requires a Redmine whose REST web service is switched on"
+    redmine.breaks("GET /users/current", "bare:401")
+    error = office.refusal("somebody", name, **arguments)
+    assert error.message == "Authentication failed: Redmine does not accept the API key of this connection"
+
+
 def test_what_an_older_redmine_does_not_know_is_said(office: Office, redmine: FakeRedmine) -> None:
     redmine.breaks("PUT /projects/1/archive", b'{"status":404,"error":"Not Found"}', status="404 Not Found")
     error = office.refusal("admin", "archive_project", id="1")

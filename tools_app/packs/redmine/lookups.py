@@ -163,10 +163,7 @@ async def choices(ctx: Context, kind: Kind, project: int | str = "") -> list[Cho
     async def asked() -> list[Choice]:
         if kind.included and project:
             return _choices(await _of_project(ctx, kind, project))
-        found = [choice for listed in await _pages(ctx, kind, project) for choice in _choices(listed)]
-        # Nobody is shown less: a name that is missing then is a key that is wrong.
-        await account.check(ctx)
-        return found
+        return [choice for listed in await _pages(ctx, kind, project) for choice in _choices(listed)]
 
     found: list[Choice] = await remembered(ctx, f"{kind.title} {project}", _SECONDS, asked)
     return found
@@ -174,8 +171,8 @@ async def choices(ctx: Context, kind: Kind, project: int | str = "") -> list[Cho
 
 async def _of_project(ctx: Context, kind: Kind, project: int | str) -> list[Any]:
     """What is said with a project. It may have activities of its own, with other ids than those that all have."""
-    found = await ctx.http.get(
-        "projects", project, operation=kind.operation, resource="Project", params={"include": kind.name}
+    found = await account.ask(
+        ctx, "projects", project, operation=kind.operation, resource="Project", params={"include": kind.name}
     )
     return _listed(found.get("project") if isinstance(found, dict) else None, kind.name)
 
@@ -186,7 +183,8 @@ async def _pages(ctx: Context, kind: Kind, project: int | str) -> list[list[Any]
     pages: list[list[Any]] = []
     total = _PAGE
     while len(pages) < _MOST_PAGES and len(pages) * _PAGE < total:
-        found = await ctx.http.get(
+        found = await account.ask(
+            ctx,
             *path,
             operation=kind.operation,
             resource="Project" if project else "",
