@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -69,10 +69,10 @@ class Refuse(Exception):
 
 
 class Break(Refuse):
-    """Redmine itself goes wrong."""
+    """Redmine itself goes wrong, or loses its way."""
 
-    def __init__(self) -> None:
-        self.answer = (500, {"status": 500, "error": "Internal Server Error"})
+    def __init__(self, status: int) -> None:
+        self.answer = (status, {"status": status, "error": _REASONS[status]})
 
 
 class FakeRedmine:
@@ -208,12 +208,16 @@ class FakeRedmine:
             raise Refuse(422, "Project cannot be blank", "Tracker cannot be blank", "Status cannot be blank") from None
         if not asked.get("subject"):
             raise Refuse(422, *recorded("issue_create_blank")["errors"])
+        watchers = asked.pop("watcher_user_ids", ())
+        if login not in _TRUSTED:
+            watchers = ()
+        _check_all(watchers, _PEOPLE)
         number = max(self.issues) + 1
         issue = copy.deepcopy(recorded("issue_parent_children")["issue"])
         del issue["children"]
         issue |= {"id": number, "project": _named(project), "author": {"id": _IDS[login], "name": _PEOPLE[_IDS[login]]}}
         issue |= {"tracker": {"id": 1, "name": "Bug"}, "status": {"id": 1, "name": "New", "is_closed": False}}
-        issue["watchers"] = [{"id": one, "name": _PEOPLE[one]} for one in asked.pop("watcher_user_ids", ())]
+        issue["watchers"] = [{"id": one, "name": _PEOPLE[one]} for one in watchers]
         self.issues[number] = issue
         self._change(issue, asked)
         return 201, {"issue": _without(issue, {})}
@@ -275,6 +279,7 @@ class FakeRedmine:
         if login != "admin":
             raise Refuse(403)
         _check_parent(asked)
+        _check_all(asked.get("tracker_ids", ()), [one["id"] for one in listed("trackers")])
         if any(one["identifier"] == asked["identifier"] for one in self.projects.values()):
             raise Refuse(422, "Identifier has already been taken")
         number = max(self.projects) + 1
@@ -517,7 +522,12 @@ def _named(thing: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_parent(asked: Mapping[str, Any]) -> None:
     if not str(asked.get("parent_id", 1)).isdecimal():
-        raise Break
+        raise Break(500)
+
+
+def _check_all(asked: Iterable[int], known: Container[int]) -> None:
+    if any(number not in known for number in asked):
+        raise Break(404)
 
 
 def _has_value(issue: Mapping[str, Any], number: int, wanted: str) -> bool:

@@ -156,6 +156,21 @@ def test_an_unknown_name_or_number_is_refused_with_the_choices(office: Office) -
         assert "expected one of Bug (1), Feature (2), Support (3)" in error.message
 
 
+def test_ids_that_redmine_does_not_have_are_said_to_be_wrong(office: Office) -> None:
+    for name, arguments in (
+        ("create_project", {"name": "x", "identifier": "xx1"}),
+        ("update_project", {"id": "alpha"}),
+    ):
+        error = office.refusal("admin", name, **arguments, tracker_ids=[1, 99])
+        assert error.message == (
+            "Invalid value for parameter tracker_ids: there is no tracker 99; "
+            "expected one of Bug (1), Feature (2), Support (3)"
+        )
+    error = office.refusal("manager", "create_issue", project_id="alpha", subject="x", watcher_user_ids=[6, 999])
+    assert error.message == "Failed to create issue: Redmine does not have all that was named by id"
+    assert "list_users" in error.next_step
+
+
 def test_a_project_that_cannot_be_used_is_said_to_be_blank(office: Office) -> None:
     error = office.refusal("manager", "create_issue", project_id="nowhere", subject="x")
     assert error.message.startswith("Project cannot be blank")

@@ -52,6 +52,7 @@ QUESTIONS = [
     ("GET", "/no/such/place.json", None),
     ("POST", "/issues.json", {"issue": {"project_id": "nowhere", "subject": "x"}}),
     ("POST", "/issues.json", {"issue": {"project_id": "alpha"}}),
+    ("POST", "/projects.json", {"project": {"name": "x", "identifier": "x", "tracker_ids": [99]}}),
     ("PUT", "/issues/2.json", {"issue": {"status_id": 99}}),
     ("PUT", "/issues/999999.json", {"issue": {"subject": "x"}}),
     ("DELETE", "/issues/999999.json", None),

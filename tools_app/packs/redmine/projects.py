@@ -131,7 +131,7 @@ async def create_project(
             "is_public": is_public,
             "parent_id": await _parent(ctx, parent_id),
             "inherit_members": inherit_members,
-            "tracker_ids": tracker_ids,
+            "tracker_ids": await _known(ctx, tracker_ids),
             "enabled_module_names": enabled_module_names,
         }
     )
@@ -167,7 +167,7 @@ async def update_project(
             "is_public": is_public,
             "parent_id": await _parent(ctx, parent_id),
             "inherit_members": inherit_members,
-            "tracker_ids": tracker_ids,
+            "tracker_ids": await _known(ctx, tracker_ids),
             "enabled_module_names": enabled_module_names,
         }
     )
@@ -231,6 +231,13 @@ async def _then_forget(ctx: Context, answer: dict[str, Any]) -> dict[str, Any]:
 
 async def _parent(ctx: Context, named: str | None) -> int | None:
     return await lookups.project_number(ctx, named, "parent_id") if named is not None else None
+
+
+async def _known(ctx: Context, trackers: list[int] | None) -> list[int] | None:
+    """Trackers, of which Redmine has all: of others it only says that something was not found."""
+    if trackers is None:
+        return None
+    return [await lookups.id_of(ctx, lookups.TRACKER, str(one), "tracker_ids") for one in trackers]
 
 
 async def _project(ctx: Context, key: str, include: str) -> Any:
