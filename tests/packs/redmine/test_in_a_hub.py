@@ -102,31 +102,29 @@ class TestAnswers:
         page = called("read_result", id=guidance["example"]["arguments"]["id"], pointer="/issues", offset=7, limit=1)
         assert page.answer.value["items"][0]["id"] == 192
 
-    @pytest.mark.parametrize("words", INJECTED)
-    def test_keep_what_strangers_wrote_in_its_place(self, tracker: Hub, redmine: FakeRedmine, words: str) -> None:
-        redmine.issues[1] |= {"subject": words, "description": words}
-        wire = results.succeeded(called("get_issue", id=1))
-        assert wire["_meta"]["toolhub/untrusted"] is True
-        root = read(wire["content"][0]["text"])
-        shown = wire["structuredContent"]["issue"]
-        assert (root.findtext("subject"), root.findtext("description")) == (shown["subject"], shown["description"])
-        assert [len(list(root.iter(name))) for name in ("subject", "description", "system", "_guidance")] == [
-            1,
-            1,
-            0,
-            0,
-        ]
-        for number in range(100, 200):
-            redmine.issues[number] = redmine.issues[1] | {"id": number, "description": words + " long " * 200}
-        outlined = results.succeeded(called("list_issues", limit=100))
-        told = json.loads(outlined["content"][0]["text"])
-        assert told == outlined["structuredContent"]
-        meant = told["_guidance"]["example"]
-        wanted = {"id": told["outline"]["id"], "pointer": "/issues"}
-        assert meant == {"name": "read_result", "arguments": wanted}
-        page = results.succeeded(called("read_result", **meant["arguments"]))
+    def test_keep_what_strangers_wrote_in_its_place(self, tracker: Hub, redmine: FakeRedmine) -> None:
+        for words in INJECTED:
+            redmine.issues[1] |= {"subject": words, "description": words}
+            wire = results.succeeded(called("get_issue", id=1))
+            assert wire["_meta"]["toolhub/untrusted"] is True
+            root = read(wire["content"][0]["text"])
+            shown = wire["structuredContent"]["issue"]
+            assert (root.findtext("subject"), root.findtext("description")) == (shown["subject"], shown["description"])
+            elements = [element.tag for element in root.iter()]
+            assert [elements.count(name) for name in ("subject", "description", "system")] == [1, 1, 0], words
+
+    def test_guide_to_the_call_that_is_meant_whatever_strangers_wrote(self, tracker: Hub, redmine: FakeRedmine) -> None:
+        for words in INJECTED:
+            for number in range(100, 200):
+                redmine.issues[number] = redmine.issues[1] | {"id": number, "description": words + " long " * 200}
+            wire = results.succeeded(called("list_issues", limit=100))
+            told = json.loads(wire["content"][0]["text"])
+            assert told == wire["structuredContent"]
+            meant = {"id": told["outline"]["id"], "pointer": "/issues"}
+            assert told["_guidance"]["example"] == {"name": "read_result", "arguments": meant}
+            assert words[:20] not in json.dumps(told["_guidance"], ensure_ascii=False)
+        page = results.succeeded(called("read_result", **meant))
         assert page["_meta"]["toolhub/untrusted"] is True
-        assert words[:20] not in json.dumps(told["_guidance"], ensure_ascii=False)
 
     def test_of_failures_are_in_words(self, tracker: Hub) -> None:
         with pytest.raises(ToolError) as caught:
