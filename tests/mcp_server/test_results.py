@@ -22,6 +22,7 @@ from tools_app.errors import (
     ToolExecutionError,
 )
 from tools_app.mcp_server import results
+from tools_app.tool import Hints
 
 OBJECT = {"type": "object"}
 
@@ -43,9 +44,21 @@ def test_a_text_is_sent_as_it_is() -> None:
     assert wire == {
         "content": [{"type": "text", "text": "a\n“b” ü"}],
         "isError": False,
-        "_meta": {"toolhub/callId": "c1"},
+        "_meta": {"toolhub/callId": "c1", "toolhub/untrusted": True},
         "resultType": "complete",
     }
+
+
+@pytest.mark.parametrize(
+    ("declared", "untrusted"),
+    [
+        ({"hints": Hints(read_only=True)}, True),
+        ({"hints": Hints(read_only=True, open_world=False)}, None),
+        ({"hints": Hints(read_only=True, open_world=False), "name": "read_result"}, True),
+    ],
+)
+def test_what_others_may_have_written_is_marked(declared: dict[str, Any], untrusted: bool | None) -> None:
+    assert ended("x", **declared)["_meta"].get("toolhub/untrusted") is untrusted
 
 
 @pytest.mark.parametrize(("returned", "text"), [(None, "null"), ([1, "ü"], '[1,"ü"]'), (True, "true"), ("", "")])

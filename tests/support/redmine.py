@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -29,12 +29,15 @@ _REASONS: Final = {
     403: "Forbidden",
     404: "Not Found",
     422: "Unprocessable Entity",
+    500: "Internal Server Error",
 }
 _INCLUDES: Final = (
     *("children", "attachments", "relations", "changesets", "journals", "watchers", "allowed_statuses"),
     *("trackers", "issue_categories", "enabled_modules", "time_entry_activities", "issue_custom_fields"),
     *("memberships", "groups"),
 )
+# The custom fields that issues can be filtered by; what is said of others is passed over.
+_FILTERS: Final = {"cf_1": 1, "cf_3": 3, "cf_4": 4}
 _BETA: Final = {"id": 3, "name": "Beta (private)"}
 _NAMED: Final = {
     "tracker_id": ("tracker", "trackers"),
@@ -65,6 +68,13 @@ class Refuse(Exception):
         self.answer: Answer = (status, {"errors": list(errors)} if errors else None)
 
 
+class Break(Refuse):
+    """Redmine itself goes wrong, or loses its way."""
+
+    def __init__(self, status: int) -> None:
+        self.answer = (status, {"status": status, "error": _REASONS[status]})
+
+
 class FakeRedmine:
     """`url` is below a path, as many installations are."""
 
@@ -84,11 +94,15 @@ class FakeRedmine:
         self.issues: dict[int, dict[str, Any]] = {issue["id"]: issue for issue in issues}
         self.projects: dict[int, dict[str, Any]] = {project["id"]: project for project in listed("projects_list")}
         self.projects[1] |= recorded("project_show")["project"]
-        self.projects[5] = self.projects[2] | {"id": 5, "name": "Empty", "identifier": "empty"}
+        alone = _less(self.projects[2], "parent")
+        self.projects[5] = alone | {"id": 5, "name": "Empty", "identifier": "empty"}
+        self.projects[6] = alone | {"id": 6, "name": "Closed project", "identifier": "closed", "status": 5}
         self.entries: dict[int, dict[str, Any]] = {entry["id"]: entry for entry in listed("time_entries")}
         self.users: dict[int, dict[str, Any]] = {user["id"]: user for user in listed("users_list")}
         self.users[5] = recorded("user_as_admin")["user"]
         self.archived: set[int] = set()
+        # Whether it passes over what it is told of custom fields.
+        self.keeps_custom_fields = False
         self._broken: dict[str, tuple[str | bytes, str, str]] = {}
 
     @property
@@ -167,6 +181,7 @@ class FakeRedmine:
             and params.get("tracker_id", str(issue["tracker"]["id"])) == str(issue["tracker"]["id"])
             and (numbers == [""] or str(issue["id"]) in numbers)
             and _is_assigned(issue, params.get("assigned_to_id"), login)
+            and all(_has_value(issue, _FILTERS[name], params[name]) for name in _FILTERS.keys() & params.keys())
         ]
         return _page("issues", [_without(issue, params) for issue in found], params)
 
@@ -193,12 +208,16 @@ class FakeRedmine:
             raise Refuse(422, "Project cannot be blank", "Tracker cannot be blank", "Status cannot be blank") from None
         if not asked.get("subject"):
             raise Refuse(422, *recorded("issue_create_blank")["errors"])
+        watchers = asked.pop("watcher_user_ids", ())
+        if login not in _TRUSTED:
+            watchers = ()
+        _check_all(watchers, _PEOPLE)
         number = max(self.issues) + 1
         issue = copy.deepcopy(recorded("issue_parent_children")["issue"])
         del issue["children"]
         issue |= {"id": number, "project": _named(project), "author": {"id": _IDS[login], "name": _PEOPLE[_IDS[login]]}}
         issue |= {"tracker": {"id": 1, "name": "Bug"}, "status": {"id": 1, "name": "New", "is_closed": False}}
-        issue["watchers"] = [{"id": one, "name": _PEOPLE[one]} for one in asked.pop("watcher_user_ids", ())]
+        issue["watchers"] = [{"id": one, "name": _PEOPLE[one]} for one in watchers]
         self.issues[number] = issue
         self._change(issue, asked)
         return 201, {"issue": _without(issue, {})}
@@ -210,10 +229,15 @@ class FakeRedmine:
         if not login:
             raise Refuse(401)
         if login == "limited":
+            # It may comment, and not in private.
             asked = {key: value for key, value in asked.items() if key == "notes"}
+        is_private = asked.pop("private_notes", False)
         if notes := asked.pop("notes", None):
             journal = {"id": 99, "user": {"id": _IDS[login], "name": _PEOPLE[_IDS[login]]}, "notes": notes}
-            issue.setdefault("journals", []).append(journal | {"created_on": "2026-11-18T10:10:58Z", "details": []})
+            journal |= {"created_on": "2026-11-18T10:10:58Z", "private_notes": is_private, "details": []}
+            issue.setdefault("journals", []).append(journal)
+        if "project_id" in asked:
+            issue["project"] = _named(self._project(login, str(asked["project_id"])))
         self._change(issue, asked)
         return 204, None
 
@@ -242,9 +266,9 @@ class FakeRedmine:
     # ---- projects
 
     def list_projects(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
-        status = int(params.get("status", 1))
+        statuses = params.get("status", "1").split("|")
         seen = [one for one in self.projects.values() if one["id"] != 3 or login in ("admin", "manager")]
-        here = [one for one in seen if one["status"] == status and one["id"] not in self.archived]
+        here = [one for one in seen if str(one["status"]) in statuses and one["id"] not in self.archived]
         return _page("projects", [_less(_without(project, params), "homepage") for project in here], params)
 
     def get_project(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
@@ -254,10 +278,13 @@ class FakeRedmine:
         asked = body["project"]
         if login != "admin":
             raise Refuse(403)
+        _check_parent(asked)
+        _check_all(asked.get("tracker_ids", ()), [one["id"] for one in listed("trackers")])
         if any(one["identifier"] == asked["identifier"] for one in self.projects.values()):
             raise Refuse(422, "Identifier has already been taken")
         number = max(self.projects) + 1
         project = copy.deepcopy(self.projects[2]) | {"id": number, "parent": None}
+        project["time_entry_activities"] = listed("activities")
         self.projects[number] = project
         self._change(project, asked)
         return 201, {"project": _without(project, {})}
@@ -266,6 +293,7 @@ class FakeRedmine:
         project = self._project(login, params["id"])
         if login == "limited":
             raise Refuse(403)
+        _check_parent(body["project"])
         self._change(project, body["project"])
         return 204, None
 
@@ -304,8 +332,9 @@ class FakeRedmine:
 
     def create_entry(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         asked = body["time_entry"]
-        if login == "limited":
-            raise Refuse(422, "Project is invalid")
+        if not login:
+            raise Refuse(403)
+        self._check_spent_on(login, asked)
         number = max(self.entries) + 1
         entry = self.entries[1] | {"id": number, "user": {"id": _IDS[login], "name": _PEOPLE[_IDS[login]]}}
         entry.pop("issue", None)
@@ -316,16 +345,28 @@ class FakeRedmine:
         self._change(entry, {key: value for key, value in asked.items() if key != "issue_id"})
         return 201, {"time_entry": entry}
 
+    def _check_spent_on(self, login: str, asked: Mapping[str, Any]) -> None:
+        kind = "Issue" if "issue_id" in asked else "Project"
+        try:
+            if kind == "Issue":
+                self._issue(login, str(asked["issue_id"]))
+            elif self._project(login, str(asked["project_id"]))["id"] != 1 and login == "limited":
+                raise Refuse(404)
+        except Refuse as refused:
+            if kind == "Issue" or refused.answer[0] == 404:
+                raise Refuse(422, f"{kind} is invalid") from None
+            raise
+
     def update_entry(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         entry = self._entry(params["id"])
-        if login != "manager":
+        if login not in ("admin", "manager"):
             raise Refuse(403)
         self._change(entry, body["time_entry"])
         return 204, None
 
     def delete_entry(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         entry = self._entry(params["id"])
-        if login != "manager":
+        if login not in ("admin", "manager"):
             raise Refuse(403)
         del self.entries[entry["id"]]
         return 204, None
@@ -441,7 +482,11 @@ class FakeRedmine:
             elif field == "assigned_to_id":
                 thing["assigned_to"] = {"id": value, "name": _PEOPLE[value]} if value else None
             elif field in ("parent_issue_id", "parent_id"):
-                thing["parent"] = {"id": int(value), "name": "Alpha"} if str(value).isdecimal() else None
+                thing["parent"] = {"id": int(value)} if str(value).isdecimal() else None
+                if field == "parent_id":
+                    thing["parent"] = _named(self.projects[int(value)])
+            elif field == "custom_fields" and self.keeps_custom_fields:
+                continue
             elif field == "custom_fields":
                 values = {one["id"]: one["value"] for one in value}
                 for one in thing["custom_fields"]:
@@ -473,6 +518,24 @@ def _less(thing: Mapping[str, Any], *keys: str) -> dict[str, Any]:
 
 def _named(thing: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": thing["id"], "name": thing["name"]}
+
+
+def _check_parent(asked: Mapping[str, Any]) -> None:
+    if not str(asked.get("parent_id", 1)).isdecimal():
+        raise Break(500)
+
+
+def _check_all(asked: Iterable[int], known: Container[int]) -> None:
+    if any(number not in known for number in asked):
+        raise Break(404)
+
+
+def _has_value(issue: Mapping[str, Any], number: int, wanted: str) -> bool:
+    found = next((one["value"] for one in issue.get("custom_fields", ()) if one["id"] == number), None)
+    values = found if isinstance(found, list) else [found] if found else []
+    if wanted in ("*", "!*"):
+        return bool(values) is (wanted == "*")
+    return any(wanted[1:].casefold() in value.casefold() if wanted[0] == "~" else wanted == value for value in values)
 
 
 def _is_assigned(issue: Mapping[str, Any], wanted: str | None, login: str) -> bool:

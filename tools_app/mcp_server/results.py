@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from tools_app.catalog import READER
 from tools_app.engine import Result
 from tools_app.errors import ToolError
 from tools_app.listed import listed_output
@@ -25,8 +26,11 @@ def succeeded(result: Result) -> WireResult:
     if result.answered_by:
         meta["toolhub/answeredBy"] = result.answered_by
     answer = result.answer
-    wire = _wire(answer.content or [_text(answer.text)], failed=False, meta=meta)
     tool = result.entry.tool
+    # Strangers may have written what other systems hold, and what is read on of it.
+    if tool is not None and (tool.hints.open_world or tool.name == READER):
+        meta["toolhub/untrusted"] = True
+    wire = _wire(answer.content or [_text(answer.text)], failed=False, meta=meta)
     if answer.structured is not None and tool is not None and not result.via and listed_output(tool) is not None:
         wire["structuredContent"] = answer.structured
     return wire

@@ -59,6 +59,15 @@ def parsed(data: Any) -> Element:
     return read(text)
 
 
+def assert_is_a_tool_response(wire: dict[str, Any]) -> None:
+    """The assertion of the user's document."""
+    assert isinstance(wire["isError"], bool)
+    assert wire["content"]
+    for item in wire["content"]:
+        assert item["type"] in ("text", "image", "resource")
+        assert item["type"] != "text" or isinstance(item["text"], str)
+
+
 def read(text: str) -> Element:
     """The standard parser is a strict one; what it reads here is our own."""
     return fromstring(text.encode())  # noqa: S314

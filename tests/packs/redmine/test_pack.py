@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from tests.packs.redmine.office import TOOLS
+from tests.packs.redmine.office import TOOLS, Office
+from tests.support.redmine import FakeRedmine
 from toolhub import testing
 from tools_app.packs.redmine import pack
 from tools_app.schemas import faults
@@ -49,6 +50,16 @@ def test_every_tool_reads_well_to_an_agent(tool: Tool) -> None:
     assert tool.examples
     # Users are told nothing that only Redmine should know.
     assert "api_key" not in json.dumps(tool.output_schema)
+
+
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
+def test_every_example_works_as_shown(
+    office: Office, redmine: FakeRedmine, monkeypatch: pytest.MonkeyPatch, tool: Tool
+) -> None:
+    redmine.projects[1]["identifier"], redmine.projects[5]["identifier"] = "website", "old-site"
+    monkeypatch.setenv("REDMINE_USER_ADMINISTRATION", "true")
+    with office.as_("admin"):
+        testing.assert_contract(tool)
 
 
 def test_the_prompt_names_what_it_was_given() -> None:

@@ -34,7 +34,13 @@ RESOURCES: dict[str, tuple[str, dict[str, Any], str, str, str]] = {
         "Time entry #1",
         "the permission “View spent time” in this project",
     ),
-    "user": ("show_user", {"id": "5"}, "/users/5.json", "User #5", "a role that may get user"),
+    "user": (
+        "show_user",
+        {"id": "5"},
+        "/users/5.json",
+        "User #5",
+        "an administrator of Redmine, or somebody who works with this user",
+    ),
 }
 HTML = b"<!DOCTYPE html><html><head><title>Sign in</title></head><body>secret</body></html>"
 ERRORS = json.dumps({"errors": ["Internal server error", "Disk is <full>"]}).encode()
@@ -95,6 +101,28 @@ def test_a_rest_interface_that_is_off_is_named(office: Office, redmine: FakeRedm
     redmine.breaks("GET /users/current", "bare:403")
     error = office.refusal("admin", "list_trackers")
     assert error.message == "Permission denied: requires a Redmine whose REST web service is switched on"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("get_issue", {"id": 8}),
+        ("get_issue", {"id": 9999}),
+        ("show_project", {"id": "nowhere"}),
+        ("list_custom_fields", {}),
+        ("list_issues", {"project_id": "Beta (private)", "assigned_to_id": "Mara Manager"}),
+        ("update_issue", {"id": 8, "category_id": "Backend"}),
+    ],
+)
+def test_that_nobody_is_asking_is_said_before_anything_else(
+    office: Office, redmine: FakeRedmine, name: str, arguments: dict[str, Any]
+) -> None:
+    redmine.breaks("GET /users/current", "bare:403")
+    error = office.refusal("limited", name, **arguments)
+    assert error.message == "Permission denied: requires a Redmine whose REST web service is switched on"
+    redmine.breaks("GET /users/current", "bare:401")
+    error = office.refusal("somebody", name, **arguments)
+    assert error.message == "Authentication failed: Redmine does not accept the API key of this connection"
 
 
 def test_what_an_older_redmine_does_not_know_is_said(office: Office, redmine: FakeRedmine) -> None:
@@ -180,3 +208,53 @@ def test_a_change_that_cannot_be_read_back_is_a_success_with_a_warning(office: O
     said = office.call("admin", "update_issue", id=1, subject="x")["response"]
     assert (said["status"], len(said["warnings"])) == ("success", 1)
     assert said["warnings"][0].startswith("It could not be read back: Permission denied")
+
+
+MADE: dict[str, tuple[str, dict[str, Any], str]] = {
+    "issue": ("create_issue", {"project_id": "1", "subject": "x"}, "POST /issues"),
+    "project": ("create_project", {"name": "x", "identifier": "x"}, "POST /projects"),
+    "time entry": ("create_time_entry", {"issue_id": 1, "hours": 1}, "POST /time_entries"),
+    "user": ("create_user", {"login": "a", "firstname": "a", "lastname": "b", "mail": "a@b.c"}, "POST /users"),
+}
+
+
+@pytest.mark.parametrize("resource", MADE)
+@pytest.mark.parametrize(
+    ("body", "status"), [(b"", "204 No Content"), (b"", "200 OK"), (b"", "201 Created"), (b'{"issue": {"id"', "200 OK")]
+)
+def test_a_thing_that_was_made_is_one_whatever_is_said_of_it(
+    office: Office, redmine: FakeRedmine, monkeypatch: pytest.MonkeyPatch, resource: str, body: bytes, status: str
+) -> None:
+    monkeypatch.setenv("REDMINE_USER_ADMINISTRATION", "true")
+    name, arguments, request = MADE[resource]
+    redmine.breaks(request, body, status=status)
+    said = office.call("admin", name, **arguments)["response"]
+    assert (said["status"], said["message"]) == ("success", f"{resource.capitalize()} was successfully created.")
+    assert len(said["warnings"]) == 1
+
+
+# Attacks on those who read XML; nobody here does.
+EVIL_XML = [
+    b'<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]><issues>&e;</issues>',
+    b'<!DOCTYPE x [<!ENTITY e SYSTEM "http://127.0.0.1:1/x">]><issues>&e;</issues>',
+    b'<!DOCTYPE x [<!ENTITY % p SYSTEM "http://127.0.0.1:1/x.dtd"> %p;]><issues/>',
+    b'<!DOCTYPE x [<!ENTITY a0 "ha">' + b"".join(
+        b'<!ENTITY a%d "%s">' % (n, b"&a%d;" % (n - 1) * 10) for n in range(1, 10)
+    ) + b"]><issues>&a9;</issues>",
+    b'<!DOCTYPE x [<!ENTITY a "' + b"a" * 100_000 + b'">]><issues>' + b"&a;" * 10_000 + b"</issues>",
+    b"<a>" * 200_000,
+    b'<!DOCTYPE issues SYSTEM "http://127.0.0.1:1/x.dtd"><issues/>',
+    b'<?xml version="1.0" encoding="UTF-7"?>+ADw-issues+AD4-+ADw-/issues+AD4-',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["application/xml", "application/json"])
+@pytest.mark.parametrize("body", EVIL_XML, ids=range(len(EVIL_XML)))
+@pytest.mark.parametrize("status", ["200 OK", "422 Unprocessable Entity", "500 Internal Server Error"])
+def test_xml_is_read_from_nobody(office: Office, redmine: FakeRedmine, body: bytes, kind: str, status: str) -> None:
+    redmine.breaks("GET /issues", body, kind, status)
+    error = office.refusal("admin", "list_issues")
+    assert isinstance(error, UpstreamInvalidResponseError | ApiError | UpstreamValidationError)
+    told = json.dumps(error.as_dict())
+    assert "ENTITY" not in told
+    assert "root:" not in told

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.packs.redmine.office import read
+from tools_app.packs.redmine import shapes
 from tools_app.packs.redmine.xml import DECLARATION, document
 
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -42,6 +43,29 @@ def test_any_text_parses_strictly_and_comes_back(subject: str, name: str, value:
 def test_begins_with_the_declaration() -> None:
     assert document({"issues": [], "total_count": 0}).startswith(DECLARATION + "\n")
     assert DECLARATION == '<?xml version="1.0" encoding="UTF-8"?>'
+
+
+@settings(max_examples=300, deadline=None)
+@given(name=texts)
+def test_no_name_ends_a_tag(name: str) -> None:
+    root = read(document({"issue": {"id": 1, name: {"id": 2, name: ["x"]}}}))
+    assert root.tag == "issue"
+
+
+def test_what_a_plugin_adds_to_a_field_or_a_child_is_left_out() -> None:
+    plugin = {"a><b": "c", "api_key": "x"}
+    child = {
+        "id": 5,
+        "subject": "a",
+        "children": [{"id": 6, "subject": "b", "children": [plugin | {"id": 7}]} | plugin],
+    }
+    fields = [{"id": 1, "name": "f", "value": plugin}, {"id": 2, "name": "g", "value": [plugin, "x", ["y"]]}]
+    issue = shapes.shown(shapes.ISSUE, {"id": 1, "children": [child | plugin], "custom_fields": fields} | plugin)
+    assert issue == {
+        "id": 1,
+        "children": [{"id": 5, "subject": "a", "children": [{"id": 6, "subject": "b", "children": [{"id": 7}]}]}],
+        "custom_fields": [{"id": 1, "name": "f", "value": None}, {"id": 2, "name": "g", "value": ["x"]}],
+    }
 
 
 @pytest.mark.parametrize(

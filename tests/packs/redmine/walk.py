@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.packs.redmine.office import Office, parsed
+from tests.packs.redmine.office import TOOLS, Office, parsed
 from tools_app.errors import ApiError, InvalidArgumentsError, NotFoundError, UpstreamValidationError
 
 
@@ -63,6 +63,24 @@ def test_issues_are_found_by_names(office: Office) -> None:
     assert [issue["id"] for issue in data["issues"]] == [1]
     root = parsed(data)
     assert root.attrib == {"type": "array", "total_count": "1", "offset": "0", "limit": "25"}
+
+
+def test_a_custom_field_that_redmine_does_not_filter_by_is_refused(office: Office) -> None:
+    found = office.call("admin", "list_issues", project_id="alpha", cf_1="~ACME")
+    assert [issue["id"] for issue in found["issues"]] == [1]
+    assert office.call("admin", "list_issues", project_id="alpha", cf_3="!*")["issues"]
+    assert office.call("admin", "list_issues", project_id="alpha", cf_1="nobody")["issues"] == []
+    fields = {field["id"]: field for field in office.call("admin", "list_custom_fields")["custom_fields"]}
+    for name in ("cf_5", "cf_999"):
+        error = office.refusal("admin", "list_issues", project_id="alpha", **{name: "8"})
+        assert isinstance(error, InvalidArgumentsError)
+        assert f"parameter {name}: Redmine does not filter by it" in error.message
+    assert [fields[number]["is_filter"] for number in (1, 3, 5)] == [True, True, False]
+
+
+def test_a_project_that_is_closed_can_be_named_and_read(office: Office) -> None:
+    assert office.call("limited", "show_project", id="Closed project")["project"]["status"] == "closed"
+    assert office.call("limited", "list_issues", project_id="closed project")["issues"] == []
 
 
 def test_no_issues_are_a_list_without_any(office: Office) -> None:
@@ -125,6 +143,10 @@ def test_a_change_that_redmine_only_pretends_to_make_is_a_failure(office: Office
     assert office.call("limited", "get_issue", id=2)["issue"]["subject"] == before
     partly = office.call("limited", "update_issue", id=2, subject="mine now", notes="a note")["response"]
     assert (partly["status"], len(partly["warnings"])) == ("partial", 1)
+    moved = office.refusal("limited", "update_issue", id=2, project_id="empty")
+    assert moved.message == "Issue #2 was not changed: Redmine accepted the request, and ignored project_id"
+    public = office.call("limited", "update_issue", id=2, notes="Between us", private_notes=True)["response"]
+    assert public["message"] == "Issue #2 was updated, but Redmine ignored private_notes."
 
 
 def test_an_unknown_name_or_number_is_refused_with_the_choices(office: Office) -> None:
@@ -132,6 +154,21 @@ def test_an_unknown_name_or_number_is_refused_with_the_choices(office: Office) -
         error = office.refusal("manager", "create_issue", project_id="alpha", subject="x", tracker_id=wrong)
         assert isinstance(error, InvalidArgumentsError)
         assert "expected one of Bug (1), Feature (2), Support (3)" in error.message
+
+
+def test_ids_that_redmine_does_not_have_are_said_to_be_wrong(office: Office) -> None:
+    for name, arguments in (
+        ("create_project", {"name": "x", "identifier": "xx1"}),
+        ("update_project", {"id": "alpha"}),
+    ):
+        error = office.refusal("admin", name, **arguments, tracker_ids=[1, 99])
+        assert error.message == (
+            "Invalid value for parameter tracker_ids: there is no tracker 99; "
+            "expected one of Bug (1), Feature (2), Support (3)"
+        )
+    error = office.refusal("manager", "create_issue", project_id="alpha", subject="x", watcher_user_ids=[6, 999])
+    assert error.message == "Failed to create issue: Redmine does not have all that was named by id"
+    assert "list_users" in error.next_step
 
 
 def test_a_project_that_cannot_be_used_is_said_to_be_blank(office: Office) -> None:
@@ -170,7 +207,7 @@ def test_a_project_lives_and_dies(office: Office) -> None:
         "create_project",
         name=f"<{key}>",
         identifier=key,
-        parent_id="Alpha",
+        parent_id="alpha",
         tracker_ids=[1],
         enabled_module_names=["wiki", "issue_tracking"],
         is_public=False,
@@ -178,6 +215,8 @@ def test_a_project_lives_and_dies(office: Office) -> None:
     assert (made["status"], made["project"]["is_public"]) == ("success", False)
     changed = office.call("admin", "update_project", id=f"<{key}>", description="a & b", tracker_ids=[2])["response"]
     assert (changed["status"], changed["project"]["description"]) == ("success", "a & b")
+    moved = office.call("admin", "update_project", id=key, parent_id="alpha-sub")["response"]
+    assert (moved["status"], moved["project"]["parent"]["name"]) == ("success", "Alpha sub")
     statuses = office.call("admin", "list_project_statuses", project_id=key, tracker_id="Feature")
     assert (statuses["statuses"], statuses["message"][:17]) == ([], "There is no issue")
     assert office.call("admin", "archive_project", id=key)["response"]["message"].endswith("successfully archived.")
@@ -278,7 +317,109 @@ def test_a_key_that_redmine_does_not_know_is_noticed(office: Office) -> None:
         ("get_issue", {"id": 2}),
         ("list_trackers", {}),
         ("create_issue", {"project_id": "alpha", "subject": "x"}),
+        ("create_issue", {"project_id": "Beta (private)", "subject": "x"}),
+        ("list_issues", {"project_id": "alpha", "tracker_id": "No such"}),
     ):
         error = office.refusal("somebody", name, **arguments)
         assert isinstance(error, ApiError)
         assert error.message == "Authentication failed: Redmine does not accept the API key of this connection"
+
+
+# What somebody says who may report and comment in one project, by tool: nothing, or why not.
+DENIED = "Permission denied: requires "
+LIMITED: dict[str, tuple[dict[str, Any], str]] = {
+    "list_issues": ({"project_id": "alpha"}, ""),
+    "get_issue": ({"id": 2}, ""),
+    "create_issue": ({"project_id": "beta", "subject": "x"}, "Project cannot be blank"),
+    "update_issue": (
+        {"id": 2, "due_date": "2026-12-24"},
+        "Issue #2 was not changed: Redmine accepted the request, and",
+    ),
+    "delete_issue": ({"id": 2}, f"{DENIED}the permission “Delete issues” in this project"),
+    "add_issue_watcher": ({"issue_id": 2, "user_id": 5}, f"{DENIED}the permission “Add watchers” in this project"),
+    "remove_issue_watcher": ({"issue_id": 2, "user_id": 5}, f"{DENIED}the permission “Delete watchers”"),
+    "list_projects": ({}, ""),
+    "show_project": ({"id": "alpha"}, ""),
+    "create_project": ({"name": "x", "identifier": "xx1"}, f"{DENIED}the permission “Create project”"),
+    "update_project": ({"id": "alpha", "name": "x"}, f"{DENIED}the permission “Edit project” in this project"),
+    "archive_project": ({"id": "alpha"}, f"{DENIED}an administrator of Redmine"),
+    "unarchive_project": ({"id": "alpha"}, f"{DENIED}an administrator of Redmine"),
+    "delete_project": ({"id": "alpha"}, f"{DENIED}an administrator of Redmine"),
+    "list_project_statuses": ({"project_id": "alpha", "tracker_id": "Bug"}, ""),
+    "list_time_entries": ({}, ""),
+    "show_time_entry": ({"id": 1}, ""),
+    "create_time_entry": ({"project_id": 3, "hours": 1, "activity_id": 8}, f"{DENIED}the permission “Log spent time”"),
+    "update_time_entry": ({"id": 1, "hours": 2}, f"{DENIED}the permission “Edit time logs” in this project"),
+    "delete_time_entry": ({"id": 1}, f"{DENIED}the permission “Edit time logs” in this project"),
+    "list_users": ({}, f"{DENIED}an administrator of Redmine"),
+    "show_user": ({"id": 5}, ""),
+    "create_user": (
+        {"login": "x", "firstname": "x", "lastname": "x", "mail": "x@example.org"},
+        f"{DENIED}an administrator of Redmine",
+    ),
+    "update_user": ({"id": 5, "lastname": "x"}, f"{DENIED}an administrator of Redmine"),
+    "delete_user": ({"id": 5}, f"{DENIED}an administrator of Redmine"),
+    "list_trackers": ({}, ""),
+    "list_issue_statuses": ({}, ""),
+    "list_priorities": ({}, ""),
+    "list_activities": ({"project_id": "alpha"}, ""),
+    "list_versions": ({"project_id": "alpha"}, ""),
+    "list_custom_fields": ({"project_id": "alpha"}, ""),
+    "search_redmine": ({"query": "issue"}, ""),
+}
+
+
+def test_whoever_may_do_little_is_told_so_by_every_tool(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDMINE_USER_ADMINISTRATION", "true")
+    assert LIMITED.keys() == TOOLS.keys()
+    for name, (arguments, refused) in LIMITED.items():
+        if refused:
+            assert office.refusal("limited", name, **arguments).message.startswith(refused), name
+        else:
+            assert office.call("limited", name, **arguments), name
+
+
+def test_an_administrator_may_use_every_tool(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDMINE_USER_ADMINISTRATION", "true")
+    key, used = f"tmp-{uuid4().hex[:12]}", set()
+
+    def call(name: str, /, **arguments: Any) -> Any:
+        used.add(name)
+        data = office.call("admin", name, **arguments)
+        assert data.get("response", {}).get("status", "success") == "success"
+        return next(iter(data.values()))
+
+    call("create_project", name=key, identifier=key, enabled_module_names=["issue_tracking", "time_tracking"])
+    call("update_project", id=key, homepage="https://example.org/?a=1&b=2")
+    assert key in [project["identifier"] for project in call("list_projects", limit=100)]
+    made = call("create_issue", project_id=key, subject="<a> & b", tracker_id="Bug", priority_id="High")
+    number = made["issue"]["id"]
+    call("update_issue", id=number, done_ratio=50, notes="half", private_notes=True)
+    assert [issue["id"] for issue in call("list_issues", project_id=key)] == [number]
+    call("add_issue_watcher", issue_id=number, user_id=5)
+    call("remove_issue_watcher", issue_id=number, user_id=5)
+    watchers = call("get_issue", id=number, include="watchers,journals").get("watchers", [])
+    assert 5 not in [watcher["id"] for watcher in watchers]
+    call("list_project_statuses", project_id=key, tracker_id="Bug")
+    spent = call("create_time_entry", issue_id=number, hours=1.5, activity_id="Design", spent_on="2026-11-18")
+    entry = spent["time_entry"]["id"]
+    call("update_time_entry", id=entry, comments="ü & <x>")
+    assert call("show_time_entry", id=entry)["comments"] == "ü & <x>"
+    assert entry in [one["id"] for one in call("list_time_entries", user_id="me", limit=100)]
+    call("delete_time_entry", id=entry)
+    call("delete_issue", id=number)
+    call("archive_project", id=key)
+    call("unarchive_project", id=key)
+    assert call("show_project", id=key)["homepage"] == "https://example.org/?a=1&b=2"
+    call("delete_project", id=key)
+    new = {"login": key, "firstname": "Ann", "lastname": "x" * 30, "mail": f"{key}@example.org"}
+    user = call("create_user", **new, generate_password=True)["user"]["id"]
+    call("update_user", id=user, lastname="Lee", admin=True)
+    assert call("show_user", id=user)["admin"] is True
+    call("list_users", name=key)
+    call("delete_user", id=user)
+    for name in ("list_trackers", "list_issue_statuses", "list_priorities", "list_activities", "list_custom_fields"):
+        assert call(name)
+    assert call("list_versions", project_id="alpha")
+    assert call("search_redmine", query="issue")
+    assert used == TOOLS.keys()

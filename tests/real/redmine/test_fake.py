@@ -13,16 +13,25 @@ import pytest
 from tests.packs.redmine.office import Office
 from tests.support.redmine import KEYS, FakeRedmine
 
+# Where nobody of those who are asked can spend time.
+SPENT_ON: list[dict[str, Any]] = [{"project_id": "nowhere"}, {"issue_id": 999999}]
 QUESTIONS = [
     ("GET", "/users/current.json", None),
     ("GET", "/issues.json?issue_id=1,2,3,4,11&status_id=*", None),
     ("GET", "/issues.json?project_id=nowhere", None),
     ("GET", "/issues.json?project_id=beta", None),
+    ("GET", "/issues.json?project_id=alpha&cf_3=%2A&status_id=%2A", None),
+    ("GET", "/issues.json?issue_id=1&status_id=%2A&cf_3=%21%2A", None),
+    ("GET", "/issues.json?issue_id=1&status_id=%2A&cf_5=%21%2A", None),
+    ("GET", "/issues.json?issue_id=1&status_id=%2A&cf_999=%2A", None),
+    ("GET", "/issues.json?issue_id=1&status_id=%2A&sort=nonsense", None),
     ("GET", "/issues/1.json", None),
     ("GET", "/issues/1.json?include=journals,watchers,relations,attachments,allowed_statuses,children", None),
     ("GET", "/issues/8.json", None),
     ("GET", "/issues/999999.json", None),
     ("GET", "/projects.json?limit=100", None),
+    ("GET", "/projects.json?limit=100&status=1%7C5", None),
+    ("GET", "/projects/closed.json", None),
     ("GET", "/projects/alpha.json?include=trackers,issue_categories,enabled_modules,time_entry_activities", None),
     ("GET", "/projects/nowhere.json", None),
     ("GET", "/projects/alpha/versions.json", None),
@@ -30,6 +39,7 @@ QUESTIONS = [
     ("GET", "/projects/alpha/issue_categories.json", None),
     ("GET", "/time_entries.json?limit=100", None),
     ("GET", "/time_entries/999999.json", None),
+    *(("POST", "/time_entries.json", {"time_entry": {"hours": 1, "activity_id": 8, **on}}) for on in SPENT_ON),
     ("GET", "/trackers.json", None),
     ("GET", "/issue_statuses.json", None),
     ("GET", "/enumerations/issue_priorities.json", None),
@@ -42,11 +52,13 @@ QUESTIONS = [
     ("GET", "/no/such/place.json", None),
     ("POST", "/issues.json", {"issue": {"project_id": "nowhere", "subject": "x"}}),
     ("POST", "/issues.json", {"issue": {"project_id": "alpha"}}),
+    ("POST", "/projects.json", {"project": {"name": "x", "identifier": "x", "tracker_ids": [99]}}),
     ("PUT", "/issues/2.json", {"issue": {"status_id": 99}}),
     ("PUT", "/issues/999999.json", {"issue": {"subject": "x"}}),
     ("DELETE", "/issues/999999.json", None),
     ("POST", "/issues/3/watchers.json", {"user_id": 999}),
     ("POST", "/projects.json", {"project": {"name": "x", "identifier": "alpha"}}),
+    ("POST", "/projects.json", {"project": {"name": "x", "identifier": "x", "parent_id": "alpha"}}),
 ]
 
 

@@ -4,7 +4,9 @@
     prompts      jobs that an agent can be given
     arguments    what several tools take, and what is refused before anything is sent
     lookups      from names to ids
+    filters      which issues are looked for, and filters that Redmine passes over in silence
     account      asking, and who Redmine takes us for
+    memory       what an account has told, for a while
     writing      changing, and reading back what became of it
     shapes       what is shown of an answer, which is the output schema, too
     xml          the text of an answer

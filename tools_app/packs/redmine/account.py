@@ -6,17 +6,24 @@ it shows: behind the first answer, and ahead of the first change, then again aft
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NotRequired, TypedDict, Unpack
 
 from tools_app.context import Context
-from tools_app.errors import ApiError, ToolError, UpstreamInvalidResponseError
-from tools_app.packs.redmine.lookups import remembered
+from tools_app.errors import ApiError, NotFoundError, ToolError, UpstreamInvalidResponseError
+from tools_app.packs.redmine.memory import remembered
 from tools_app.packs.redmine.shapes import shown
 from tools_app.schemas import Schema
 
 # For so long an account is what it was.
 _TRUSTED_SECONDS: Final = 300.0
 _REFUSED: Final = frozenset({401, 403})
+
+
+class Asking(TypedDict):
+    operation: str
+    resource: NotRequired[str]
+    resource_id: NotRequired[str | int]
+    params: NotRequired[dict[str, Any]]
 
 
 async def one(
@@ -89,15 +96,24 @@ async def _answer(
     """
     if resource and not resource_id and len(path) > 1:
         resource_id = path[1]
-    found = await ctx.http.get(
-        *path, operation=operation, resource=resource, resource_id=resource_id, params=params or {}
-    )
+    found = await ask(ctx, *path, operation=operation, resource=resource, resource_id=resource_id, params=params or {})
     if not isinstance(found, dict) or not isinstance(found.get(name), kind):
         raise UpstreamInvalidResponseError(
             f"Failed to {operation}: Redmine answered something else than its interface promises",
             context={"operation": operation},
             next_step="An operator should check the base URL of this connection.",
         )
+    return found
+
+
+async def ask(ctx: Context, *path: str | int, **sending: Unpack[Asking]) -> Any:
+    """What Redmine says to whoever the key is of; if it is nobody's, that is said first, whatever else is wrong."""
+    try:
+        found = await ctx.http.get(*path, **sending)
+    except (ApiError, NotFoundError) as error:
+        if isinstance(error, NotFoundError) or error.context.get("statusCode") in _REFUSED:
+            await check(ctx)
+        raise
     await check(ctx)
     return found
 

@@ -11,7 +11,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 
 from tools_app.signatures import OrNumber
 
-_FILTERED_DATE: Final = re.compile(r"(>=|<=|><)?([^|]+)(?:\|([^|]+))?")
+_MOMENT: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}(?::[0-9]{2})?Z?)?"
+_FILTERED_DATE: Final = re.compile(rf"(>=|<=|><)?({_MOMENT})(?:\|({_MOMENT}))?")
+_WHOLE: Final = re.compile("-?[0-9]+")
 _DATES: Final = "a date, or one behind >= or <=, or two as ><2026-01-01|2026-01-31"
 
 
@@ -42,17 +44,23 @@ def _moment(text: str) -> None:
 def _filtered_date(given: str) -> str:
     found = _FILTERED_DATE.fullmatch(given.strip())
     if found is None or (found[1] == "><") != (found[3] is not None):
-        raise ValueError(f"expected {_DATES}")
+        raise ValueError(f"{given[:30]!r} is no filter by date; expected {_DATES}")
     for moment in (found[2], found[3]):
         if moment is not None:
             _moment(moment)
     return given.strip()
 
 
+def is_id(given: str) -> bool:
+    """Whether this is an id, and no name."""
+    return given.isascii() and given.isdecimal()
+
+
 def _positive(given: str) -> str:
-    if given.isascii() and given.isdecimal() and not 0 < int(given) < 2**31:
+    name = given.strip()
+    if _WHOLE.fullmatch(name) and not 0 < int(name) < 2**31:
         raise ValueError("expected an id from 1, or a name")
-    return given.strip()
+    return name
 
 
 Id = Annotated[int, Field(ge=1, lt=2**31)]
@@ -78,6 +86,9 @@ ProjectInclude = Annotated[
 UserInclude = Annotated[str, *_among("memberships", "groups")]
 
 
+_Value = str | bool | int | float | None
+
+
 class CustomValue(BaseModel):
     """The value of a custom field; several for a field that takes several."""
 
@@ -86,13 +97,20 @@ class CustomValue(BaseModel):
     id: Id
     # Text, or a list of texts: said in words, as many agents cannot read a choice of types.
     value: Annotated[
-        str | list[str] | int | float | None,
+        _Value | list[_Value],
         WithJsonSchema({"description": "Text, or a list of texts where the field takes several."}),
     ]
 
     def sent(self) -> dict[str, Any]:
         value = self.value
-        return {"id": self.id, "value": str(value) if isinstance(value, int | float) else value}
+        return {"id": self.id, "value": [_sent(each) for each in value] if isinstance(value, list) else _sent(value)}
+
+
+def _sent(value: _Value) -> str | None:
+    # Redmine keeps all values as texts, and yes and no as 1 and 0.
+    if isinstance(value, bool) or (isinstance(value, float) and value.is_integer()):
+        value = int(value)
+    return str(value) if value is not None else None
 
 
 CustomValues = Annotated[

@@ -9,24 +9,21 @@ from pydantic import BaseModel, ConfigDict, Field
 from tools_app.context import Context
 from tools_app.errors import InvalidArgumentsError, Problem
 from tools_app.examples import Example
-from tools_app.packs.redmine import account, lookups, pack, shapes, writing
+from tools_app.packs.redmine import account, filters, lookups, pack, shapes, writing
 from tools_app.packs.redmine.arguments import (
     CustomValues,
-    DateFilter,
     Day,
     Id,
     IssueInclude,
-    IssuesInclude,
-    Limit,
     Name,
-    Offset,
     given,
+    is_id,
 )
+from tools_app.packs.redmine.filters import Filters
 from tools_app.tool import Hints, Tool
 
 ISSUE: Final = writing.Noun("issue", "issues", "Issue", shapes.ISSUE, include="journals,watchers,allowed_statuses")
 _TAGS: Final = ("redmine", "issues")
-_SORT: Final = r"^[a-z_.]+(:(asc|desc))?(,[a-z_.]+(:(asc|desc))?)*$"
 _Cleared = Literal[
     "assigned_to_id",
     "category_id",
@@ -37,43 +34,6 @@ _Cleared = Literal[
     "estimated_hours",
     "description",
 ]
-
-
-class Filters(BaseModel):
-    """What issues are looked for by. A custom field's filter is called `cf_` and its id."""
-
-    model_config = ConfigDict(
-        extra="allow",
-        json_schema_extra={
-            "additionalProperties": False,
-            "patternProperties": {
-                "^cf_[1-9][0-9]{0,8}$": {
-                    "type": "string",
-                    "maxLength": 255,
-                    "description": "By custom field: its value, or ~ and a part of it.",
-                }
-            },
-        },
-    )
-
-    project_id: Name | None = Field(None, description="Id, identifier or name.")
-    subproject_id: str | None = Field(None, pattern=r"^(!\*|[0-9]{1,9})$", description="!* leaves subprojects out.")
-    status_id: Name | None = Field(None, description="open (unless issue_id is given), closed, *, an id or a name.")
-    tracker_id: Name | None = Field(None, description="Id or name.")
-    priority_id: Name | None = Field(None, description="Id or name.")
-    assigned_to_id: Name | None = Field(None, description="me, an id, !* for nobody, or with project_id a name.")
-    author_id: Name | None = Field(None, description="me, an id, or with project_id a name.")
-    fixed_version_id: Name | None = Field(None, description="Id, or with project_id a name.")
-    parent_id: Id | None = Field(None, description="Subtasks of this issue.")
-    issue_id: str | None = Field(
-        None, pattern=r"^[0-9]+(,[0-9]+)*$", max_length=1000, description="Comma-separated ids."
-    )
-    created_on: DateFilter | None = Field(None, description="2026-01-31, >=…, <=… or ><2026-01-01|2026-01-31.")
-    updated_on: DateFilter | None = Field(None, description="As created_on.")
-    sort: str | None = Field(None, pattern=_SORT, max_length=200, description="Like priority:desc,updated_on.")
-    include: IssuesInclude | None = None
-    limit: Limit = 25
-    offset: Offset = 0
 
 
 @pack.add
@@ -94,23 +54,8 @@ class ListIssues(Tool):
     Arguments: ClassVar[Any] = Filters
 
     async def run(self, ctx: Context, arguments: Filters) -> dict[str, Any]:
-        params = given(arguments.model_dump())
-        if arguments.project_id is not None:
-            params["project_id"] = await lookups.project_key(ctx, arguments.project_id)
-        if arguments.issue_id is not None:
-            # Whoever names them wants them, open or not.
-            params.setdefault("status_id", "*")
-        project = params.get("project_id", "")
-        for name, kind, special in _NAMED_FILTERS:
-            value = params.get(name)
-            if value is None or value in special:
-                continue
-            if kind in _OF_A_PROJECT and not project and not value.isdecimal():
-                expected = ", ".join([*special, "an id", "or a name together with project_id"])
-                message = f"Invalid value for parameter {name}: expected {expected}"
-                raise InvalidArgumentsError(problems=[Problem(f"/{name}", message, expected)])
-            params[name] = await lookups.id_of(ctx, kind, value, name, project)
-        return await account.page(
+        params = await filters.resolved(ctx, arguments)
+        found = await account.page(
             ctx,
             "issues",
             name="issues",
@@ -118,19 +63,10 @@ class ListIssues(Tool):
             operation="list issues",
             params=params,
             resource="Project",
-            resource_id=project,
+            resource_id=params.get("project_id", ""),
         )
-
-
-_OF_A_PROJECT: Final = (lookups.MEMBER, lookups.VERSION)
-_NAMED_FILTERS: Final = (
-    ("status_id", lookups.STATUS, ("open", "closed", "*")),
-    ("tracker_id", lookups.TRACKER, ()),
-    ("priority_id", lookups.PRIORITY, ()),
-    ("assigned_to_id", lookups.MEMBER, ("me", "!*", "*")),
-    ("author_id", lookups.MEMBER, ("me",)),
-    ("fixed_version_id", lookups.VERSION, ("!*", "*")),
-)
+        await filters.check_used(ctx, params, found["issues"])
+        return found
 
 
 @pack.tool(
@@ -226,16 +162,15 @@ class UpdateIssue(Tool):
 
     async def run(self, ctx: Context, arguments: IssueChanges) -> dict[str, Any]:
         project: int | str = ""
+        of_a_project = (arguments.category_id, arguments.fixed_version_id, arguments.assigned_to_id)
         if arguments.project_id is not None:
-            project = await lookups.project_key(ctx, arguments.project_id)
-        elif any(not value.isdecimal() for value in (arguments.category_id, arguments.fixed_version_id) if value) or (
-            arguments.assigned_to_id and not arguments.assigned_to_id.isdecimal()
-        ):
+            project = await lookups.project_number(ctx, arguments.project_id)
+        elif any(not is_id(value) for value in of_a_project if value not in (None, "me")):
             # These names mean something in the project of the issue only.
             found = await account.one(
                 ctx, "issues", arguments.id, name="issue", operation="get issue", resource="Issue"
             )
-            project = (found.get("project") or {}).get("id", "")
+            project = shapes.part_of(found, "project").get("id", "")
         payload = await _payload(ctx, arguments, project)
         if arguments.project_id is not None:
             payload["project_id"] = project
@@ -280,5 +215,6 @@ _NAMED_FIELDS: Final = {
     output_schema=shapes.written(),
 )
 async def delete_issue(ctx: Context, id: Annotated[Id, "The number of the issue."]) -> dict[str, Any]:
-    """Delete an issue for good, with its subtasks. Closing it (update_issue) is usually what is wanted."""
+    """Delete an issue for good, with its subtasks and the time logged on it.
+    Closing it (update_issue) is usually what is wanted."""
     return await writing.delete(ctx, ISSUE, id)

@@ -104,28 +104,41 @@ async def list_versions(ctx: Context, project_id: _Project) -> dict[str, Any]:
     examples=[Example("All of them"), Example("Those that issues of a project show", {"project_id": "website"})],
     **_listed("custom_fields", shapes.CUSTOM_FIELD),
 )
-async def list_custom_fields(ctx: Context, project_id: _Project | None = None) -> dict[str, Any]:
-    """List custom fields with their ids and possible values.
+async def list_custom_fields(
+    ctx: Context, project_id: Annotated[Name | None, "Only those that its recent issues show."] = None
+) -> dict[str, Any]:
+    """List custom fields with their ids, possible values, and whether issues can be filtered by them.
     Only Redmine's administrators see them all; for others, those that recent issues show are listed."""
+    key = await lookups.project_key(ctx, project_id) if project_id is not None else None
+    defined = await _defined(ctx)
+    if defined is None:
+        fields = await _shown_by_issues(ctx, key)
+    elif key is None:
+        fields = defined
+    else:
+        shown = {field.get("id") for field in await _shown_by_issues(ctx, key)}
+        fields = [field for field in defined if field.get("id") in shown]
+    return {"custom_fields": fields, "total_count": len(fields)}
+
+
+async def _defined(ctx: Context) -> list[dict[str, Any]] | None:
+    """All there are, where this account may see them all."""
     try:
         found, _ = await account.many(ctx, "custom_fields", name="custom_fields", operation="list custom fields")
     except ApiError as error:
         if error.context.get("statusCode") != 403:
             raise
-        return await _shown_by_issues(ctx, project_id)
-    fields = [shapes.shown(shapes.CUSTOM_FIELD, _with_values(field)) for field in found]
-    return {"custom_fields": fields, "total_count": len(fields)}
+        return None
+    return [shapes.shown(shapes.CUSTOM_FIELD, _with_values(field)) for field in found]
 
 
-def _with_values(field: Any) -> Any:
-    if not isinstance(field, dict) or not isinstance(field.get("possible_values"), list):
+def _with_values(field: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(field.get("possible_values"), list):
         return field
-    values = [one.get("value") for one in field["possible_values"] if isinstance(one, dict)]
-    return field | {"possible_values": values}
+    return field | {"possible_values": [one.get("value") for one in shapes.parts_of(field, "possible_values")]}
 
 
-async def _shown_by_issues(ctx: Context, project_id: str | None) -> dict[str, Any]:
-    project = await lookups.project_key(ctx, project_id) if project_id is not None else None
+async def _shown_by_issues(ctx: Context, project: str | None) -> list[dict[str, Any]]:
     found, _ = await account.many(
         ctx,
         "issues",
@@ -135,15 +148,14 @@ async def _shown_by_issues(ctx: Context, project_id: str | None) -> dict[str, An
         resource_id=project or "",
         params={"status_id": "*", "limit": 100, "project_id": project},
     )
-    fields: dict[Any, dict[str, Any]] = {}
+    fields: dict[str, dict[str, Any]] = {}
     for issue in found:
-        for field in issue.get("custom_fields") or ():
-            known = fields.setdefault(field.get("id"), {**field, "customized_type": "issue", "trackers": []})
-            tracker = issue.get("tracker")
+        tracker = shapes.part_of(issue, "tracker")
+        for field in shapes.parts_of(issue, "custom_fields"):
+            known = fields.setdefault(str(field.get("id")), {**field, "customized_type": "issue", "trackers": []})
             if tracker and tracker not in known["trackers"]:
                 known["trackers"].append(tracker)
-    shown = [shapes.shown(shapes.CUSTOM_FIELD, field) for field in fields.values()]
-    return {"custom_fields": shown, "total_count": len(shown)}
+    return [shapes.shown(shapes.CUSTOM_FIELD, field) for field in fields.values()]
 
 
 @pack.tool(
@@ -171,5 +183,8 @@ async def list_project_statuses(
         ctx, "issues", issue, name="issue", operation=operation, resource="Issue", include="allowed_statuses"
     )
     statuses = shapes.shown(shapes.many(shapes.STATUS), read.get("allowed_statuses")) or []
-    message = f"Seen from issue #{issue}, which is {(read.get('status') or {}).get('name', 'in an unknown status')}."
+    status = shapes.part_of(read, "status").get("name", "in an unknown status")
+    message = f"Seen from issue #{issue}, which is {status}."
+    if "allowed_statuses" not in read:
+        message = "This Redmine does not say what an issue can become: it takes 5.0. list_issue_statuses has them all."
     return {"statuses": statuses, "total_count": len(statuses), "message": message}

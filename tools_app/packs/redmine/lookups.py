@@ -6,36 +6,24 @@ A name that means nothing, or several things, is refused with what there is.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tools_app.context import Context
 from tools_app.errors import InvalidArgumentsError, Problem, ToolError, shortened
+from tools_app.packs.redmine import account
+from tools_app.packs.redmine.arguments import is_id
+from tools_app.packs.redmine.memory import remembered
+from tools_app.packs.redmine.shapes import part_of
 
 _SECONDS: Final = 60.0
-_MOST_KEPT: Final = 500
 _MOST_TOLD: Final = 20
 _PAGE: Final = 100
 _MOST_PAGES: Final = 10
-
-
-async def remembered(ctx: Context, what: str, seconds: float, ask: Callable[[], Awaitable[Any]]) -> Any:
-    """An answer that is good for a while. What one account may see, another is not told.
-
-    Two calls at once may both ask; nothing is wrong with that.
-    """
-    memory = ctx.http.memory
-    kept = memory.get(what)
-    if kept is not None and kept[0] > time.monotonic():
-        return kept[1]
-    found = await ask()
-    memory.pop(what, None)
-    while len(memory) >= _MOST_KEPT:
-        del memory[next(iter(memory))]
-    memory[what] = (time.monotonic() + seconds, found)
-    return found
+# What Redmine takes for the identifier of a project.
+_IDENTIFIER: Final = re.compile("[a-z0-9_-]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +51,10 @@ class Kind:
     replaced: bool = False
     # Said with the project itself, where everybody who sees that may read it; the list is for its managers.
     included: bool = False
+    # Digits may be a name of it, too, like the version 2026.
+    digits: bool = False
+    # Which of them Redmine lists only when asked to.
+    status: str | None = None
 
     @property
     def operation(self) -> str:
@@ -73,9 +65,10 @@ TRACKER: Final = Kind("tracker", "trackers", ("trackers",), replaced=True)
 STATUS: Final = Kind("status", "issue_statuses", ("issue_statuses",), replaced=True)
 PRIORITY: Final = Kind("priority", "issue_priorities", ("enumerations", "issue_priorities"), replaced=True)
 ACTIVITY: Final = Kind("activity", "time_entry_activities", ("enumerations", "time_entry_activities"), included=True)
-PROJECT: Final = Kind("project", "projects", ("projects",))
+# Active ones, and those that are closed: these can be read.
+PROJECT: Final = Kind("project", "projects", ("projects",), status="1|5")
 CATEGORY: Final = Kind("category", "issue_categories", ("projects", "%s", "issue_categories"), included=True)
-VERSION: Final = Kind("version", "versions", ("projects", "%s", "versions"))
+VERSION: Final = Kind("version", "versions", ("projects", "%s", "versions"), digits=True)
 MEMBER: Final = Kind("member", "memberships", ("projects", "%s", "memberships"))
 
 
@@ -85,8 +78,8 @@ async def id_of(ctx: Context, kind: Kind, given: str, parameter: str, project: i
     Raises:
         InvalidArgumentsError: there is no such thing, or there are several.
     """
-    number = int(given) if given.isascii() and given.isdecimal() else None
-    if number is not None and not kind.replaced:
+    number = int(given) if is_id(given) else None
+    if number is not None and not kind.replaced and not (kind.digits and project):
         return number
     try:
         found = await choices(ctx, kind, project)
@@ -94,31 +87,65 @@ async def id_of(ctx: Context, kind: Kind, given: str, parameter: str, project: i
         if number is None:
             raise
         return number
-    matching = [one for one in found if one.id == number or (number is None and one.is_called(given))]
-    if len({one.id for one in matching}) == 1:
-        return matching[0].id
-    if matching:
-        raise refused(parameter, f"{shortened(given)} is the name of more than one {kind.title}", matching)
-    alike = [one for one in found if given.casefold() in one.name.casefold()]
-    raise refused(parameter, f"there is no {kind.title} {shortened(given)}", alike or found)
+    if number is not None and (number in {one.id for one in found} or not (_called(found, given) or kind.replaced)):
+        return number
+    return _chosen(kind, found, given, parameter).id
 
 
 async def project_key(ctx: Context, given: str, parameter: str = "project_id") -> str:
-    """A project as a path and a filter take it: by its id or identifier, where a caller may have said its name."""
-    if given.isascii() and given.isdecimal():
+    """A project as a path and a filter take it: by its id or identifier, where a caller may have said its name.
+
+    Raises:
+        InvalidArgumentsError: there is no such project, or there are several.
+    """
+    if is_id(given):
         return given
     found = await choices(ctx, PROJECT)
-    if any(one.key == given for one in found):
+    is_known = any(one.key == given for one in found)
+    # Redmine lists no archived projects, and may know more than were looked at.
+    if is_known or (_IDENTIFIER.fullmatch(given) and not _called(found, given)):
         return given
-    if len(found) >= _PAGE * _MOST_PAGES and given == given.casefold() and " " not in given:
-        return given  # one of those that did not fit: Redmine will know
-    try:
-        return str(await id_of(ctx, PROJECT, given, parameter))
-    except InvalidArgumentsError:
-        # Redmine lists no archived projects, and may know more under that identifier.
-        if given == given.casefold() and given.isascii() and not any(map(str.isspace, given)):
-            return given
-        raise
+    return str(_chosen(PROJECT, found, given, parameter).id)
+
+
+async def project_number(ctx: Context, given: str, parameter: str = "project_id") -> int:
+    """The id of a project. Redmine breaks over the identifier of a parent, and never shows one afterwards.
+
+    Raises:
+        ToolError: there is no such project, or there are several.
+    """
+    key = await project_key(ctx, given, parameter)
+    if is_id(key):
+        return int(key)
+    for one in await choices(ctx, PROJECT):
+        if one.key == key:
+            return one.id
+    project = await account.one(ctx, "projects", key, name="project", operation="get project", resource="Project")
+    number: int = project.get("id", 0)
+    return number
+
+
+def _called(found: Sequence[Choice], given: str) -> list[Choice]:
+    """Those of this name. What is spelt just so comes before what differs in capitals."""
+    exact = [one for one in found if given in (one.name, one.key)]
+    matching = exact or [one for one in found if one.is_called(given)]
+    return list({one.id: one for one in matching}.values())
+
+
+def _chosen(kind: Kind, found: Sequence[Choice], given: str, parameter: str) -> Choice:
+    """The only one of this name.
+
+    Raises:
+        InvalidArgumentsError
+    """
+    match _called(found, given):
+        case [only]:
+            return only
+        case []:
+            alike = [one for one in found if given.casefold() in one.name.casefold()]
+            raise refused(parameter, f"there is no {kind.title} {shortened(given)}", alike or found)
+        case several:
+            raise refused(parameter, f"{shortened(given)} is the name of more than one {kind.title}", several)
 
 
 def refused(parameter: str, why: str, candidates: Sequence[Choice]) -> InvalidArgumentsError:
@@ -142,15 +169,10 @@ async def choices(ctx: Context, kind: Kind, project: int | str = "") -> list[Cho
     return found
 
 
-def forget(ctx: Context) -> None:
-    """After a change to what is looked up here."""
-    ctx.http.memory.clear()
-
-
 async def _of_project(ctx: Context, kind: Kind, project: int | str) -> list[Any]:
     """What is said with a project. It may have activities of its own, with other ids than those that all have."""
-    found = await ctx.http.get(
-        "projects", project, operation=kind.operation, resource="Project", params={"include": kind.name}
+    found = await account.ask(
+        ctx, "projects", project, operation=kind.operation, resource="Project", params={"include": kind.name}
     )
     return _listed(found.get("project") if isinstance(found, dict) else None, kind.name)
 
@@ -161,12 +183,13 @@ async def _pages(ctx: Context, kind: Kind, project: int | str) -> list[list[Any]
     pages: list[list[Any]] = []
     total = _PAGE
     while len(pages) < _MOST_PAGES and len(pages) * _PAGE < total:
-        found = await ctx.http.get(
+        found = await account.ask(
+            ctx,
             *path,
             operation=kind.operation,
             resource="Project" if project else "",
             resource_id=project,
-            params={"limit": _PAGE, "offset": len(pages) * _PAGE},
+            params={"limit": _PAGE, "offset": len(pages) * _PAGE, "status": kind.status},
         )
         pages.append(_listed(found, kind.name))
         declared = found.get("total_count") if isinstance(found, dict) and "limit" in found else None
@@ -180,7 +203,9 @@ def _listed(found: Any, name: str) -> list[Any]:
 
 
 def _choices(found: Sequence[Any]) -> list[Choice]:
-    things = [one.get("user") or one.get("group") or one for one in found if isinstance(one, dict)]
+    listed = [one for one in found if isinstance(one, dict)]
+    # Members are listed with their roles around them.
+    things = [part_of(one, "user") or part_of(one, "group") or one for one in listed]
     return [
         Choice(thing["id"], str(thing["name"]), str(thing.get("identifier") or ""))
         for thing in things

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from tools_app.context import Context
 from tools_app.errors import InvalidArgumentsError, Problem
 from tools_app.examples import Example
-from tools_app.packs.redmine import account, lookups, pack, shapes, writing
-from tools_app.packs.redmine.arguments import Id, Limit, Name, Offset, ProjectInclude, given
+from tools_app.packs.redmine import account, lookups, memory, pack, shapes, writing
+from tools_app.packs.redmine.arguments import Id, Limit, Name, Offset, ProjectInclude, given, is_id
 from tools_app.tool import Hints
 
 _STATUSES: Final = {1: "active", 5: "closed", 9: "archived", 10: "scheduled for deletion"}
@@ -41,6 +41,12 @@ _Trackers = Annotated[list[Id], Field(max_length=100), Field(description="Ids; l
 _Modules = Annotated[
     list[_Module], Field(max_length=10), Field(description="What the project uses; what is not named is switched off.")
 ]
+
+
+def _not_a_number(identifier: str) -> str:
+    if is_id(identifier):
+        raise ValueError("digits alone would be an id; expected a letter among them")
+    return identifier
 
 
 def _shown(project: Any) -> Any:
@@ -102,7 +108,10 @@ async def create_project(
     ctx: Context,
     name: _Title,
     identifier: Annotated[
-        str, Field(min_length=1, max_length=100, pattern=_PATTERN), "For addresses; not only digits."
+        str,
+        Field(min_length=1, max_length=100, pattern=_PATTERN),
+        AfterValidator(_not_a_number),
+        "For addresses; not only digits.",
     ],
     description: _Long | None = None,
     homepage: _Homepage | None = None,
@@ -122,7 +131,7 @@ async def create_project(
             "is_public": is_public,
             "parent_id": await _parent(ctx, parent_id),
             "inherit_members": inherit_members,
-            "tracker_ids": tracker_ids,
+            "tracker_ids": await _known(ctx, tracker_ids),
             "enabled_module_names": enabled_module_names,
         }
     )
@@ -158,7 +167,7 @@ async def update_project(
             "is_public": is_public,
             "parent_id": await _parent(ctx, parent_id),
             "inherit_members": inherit_members,
-            "tracker_ids": tracker_ids,
+            "tracker_ids": await _known(ctx, tracker_ids),
             "enabled_module_names": enabled_module_names,
         }
     )
@@ -216,12 +225,19 @@ async def _put_away(ctx: Context, given_id: str, verb: str) -> dict[str, Any]:
 
 
 async def _then_forget(ctx: Context, answer: dict[str, Any]) -> dict[str, Any]:
-    lookups.forget(ctx)
+    memory.forget(ctx)
     return answer
 
 
-async def _parent(ctx: Context, named: str | None) -> str | None:
-    return await lookups.project_key(ctx, named, "parent_id") if named is not None else None
+async def _parent(ctx: Context, named: str | None) -> int | None:
+    return await lookups.project_number(ctx, named, "parent_id") if named is not None else None
+
+
+async def _known(ctx: Context, trackers: list[int] | None) -> list[int] | None:
+    """Trackers, of which Redmine has all: of others it only says that something was not found."""
+    if trackers is None:
+        return None
+    return [await lookups.id_of(ctx, lookups.TRACKER, str(one), "tracker_ids") for one in trackers]
 
 
 async def _project(ctx: Context, key: str, include: str) -> Any:

@@ -35,6 +35,7 @@ REQUIRED: Final = {
     "update time entry": "the permission “Edit time logs” in this project",
     "delete time entry": "the permission “Edit time logs” in this project",
     "list users": _ADMINISTRATOR,
+    "get user": "an administrator of Redmine, or somebody who works with this user",
     "create user": _ADMINISTRATOR,
     "update user": _ADMINISTRATOR,
     "delete user": _ADMINISTRATOR,
@@ -42,6 +43,8 @@ REQUIRED: Final = {
     "check the key": "a Redmine whose REST web service is switched on",
 }
 _IN_PROJECTS: Final = frozenset({"create issue", "create time entry"})
+# These hold lists of ids. An address that it does not know is no question here: every Redmine has these.
+_WITH_IDS: Final = frozenset({"create issue", "create project", "update project"})
 _UNKNOWN_PROJECT: Final = (
     "A project that is closed, or that this account cannot see, counts as blank or invalid. Else correct the values."
 )
@@ -64,18 +67,8 @@ def explained(refused: Refused) -> ToolError | None:
         case 403:
             required = REQUIRED.get(asked.operation, f"a role that may {asked.operation}")
             return ApiError(f"Permission denied: requires {required}", context=context, next_step=_ROLES)
-        case 404 if is_page:
-            return None
-        case 404 if isinstance(refused.body, dict):
-            # An empty body says that there is no such thing, this one that there is no such address.
-            return ApiError(
-                f"Failed to {asked.operation}: this Redmine does not know how",
-                context=context,
-                next_step="It may be older than Redmine 5.0; else an operator should check the address.",
-            )
-        case 404 if asked.resource and asked.resource_id:
-            about = {"operation": asked.operation, "resourceType": asked.resource, "resourceId": asked.resource_id}
-            return NotFoundError(f"{asked.resource} #{shortened(asked.resource_id)} not found", context=about)
+        case 404:
+            return None if is_page else _not_found(refused)
         case 409:
             return ApiError(
                 f"Failed to {asked.operation}: it was changed by somebody else in the meantime",
@@ -94,4 +87,24 @@ def explained(refused: Refused) -> ToolError | None:
             )
         case 500 if not is_page and said:
             return ApiError(f"Failed to {asked.operation}: {said}", context=context)
+    return None
+
+
+def _not_found(refused: Refused) -> ToolError | None:
+    """An empty body says that there is no such thing, one with words that there is no such address."""
+    asked = refused.asked
+    if isinstance(refused.body, dict) and asked.operation in _WITH_IDS:
+        return UpstreamValidationError(
+            f"Failed to {asked.operation}: Redmine does not have all that was named by id",
+            next_step="Look at the ids of trackers and watchers again: list_trackers and list_users have them.",
+        )
+    if isinstance(refused.body, dict):
+        return ApiError(
+            f"Failed to {asked.operation}: this Redmine does not know how",
+            context=asked.context(statusCode=refused.status, errorDetails=", ".join(refused.said) or None),
+            next_step="It may be older than Redmine 5.0; else an operator should check the address.",
+        )
+    if asked.resource and asked.resource_id:
+        about = {"operation": asked.operation, "resourceType": asked.resource, "resourceId": asked.resource_id}
+        return NotFoundError(f"{asked.resource} #{shortened(asked.resource_id)} not found", context=about)
     return None

@@ -14,7 +14,8 @@ TEXT: Final[Schema] = {"type": "string"}
 NUMBER: Final[Schema] = {"type": "number"}
 COUNT: Final[Schema] = {"type": "integer"}
 FLAG: Final[Schema] = {"type": "boolean"}
-ANYTHING: Final[Schema] = {}
+# What a custom field holds.
+VALUE: Final[Schema] = {"description": "Text, a list of texts where the field takes several, or null."}
 
 
 def thing(**parts: Schema) -> Schema:
@@ -27,8 +28,10 @@ def many(part: Schema) -> Schema:
 
 NAMED: Final = thing(id=COUNT, name=TEXT)
 STATUS: Final = thing(id=COUNT, name=TEXT, is_closed=FLAG)
-FIELDS: Final = many(thing(id=COUNT, name=TEXT, value=ANYTHING))
-_CHILDREN: Final = many(thing(id=COUNT, tracker=NAMED, subject=TEXT, children={"type": "array"}))
+FIELDS: Final = many(thing(id=COUNT, name=TEXT, value=VALUE))
+# Children of children are shown as these are; a schema without references cannot say so.
+_DESCENDANTS: Final[Schema] = {"type": "array", "items": {"type": "object"}}
+_CHILDREN: Final = many(thing(id=COUNT, tracker=NAMED, subject=TEXT, children=_DESCENDANTS))
 _JOURNALS: Final = many(
     thing(
         id=COUNT,
@@ -153,6 +156,7 @@ CUSTOM_FIELD: Final = thing(
     customized_type=TEXT,
     field_format=TEXT,
     is_required=FLAG,
+    is_filter=FLAG,
     multiple=FLAG,
     possible_values=many(TEXT),
     trackers=many(NAMED),
@@ -162,6 +166,8 @@ FOUND: Final = thing(id=COUNT, title=TEXT, type=TEXT, url=TEXT, description=TEXT
 
 def shown(shape: Schema, value: Any) -> Any:
     """What a shape lets through; None for what is not what it says, or empty."""
+    if shape is _DESCENDANTS:
+        shape = _CHILDREN
     match shape.get("type"):
         case "object":
             parts: Mapping[str, Schema] = shape["properties"]
@@ -169,9 +175,9 @@ def shown(shape: Schema, value: Any) -> Any:
                 return None
             picked = {key: shown(part, value[key]) for key, part in parts.items() if key in value}
             # A field without a value is still a field.
-            return {key: part for key, part in picked.items() if part is not None or parts[key] == ANYTHING}
+            return {key: part for key, part in picked.items() if part is not None or parts[key] is VALUE}
         case "array":
-            found = [shown(shape.get("items", ANYTHING), each) for each in value] if isinstance(value, list) else None
+            found = [shown(shape["items"], each) for each in value] if isinstance(value, list) else None
             return found and [each for each in found if each is not None]
         case "string":
             return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
@@ -180,7 +186,26 @@ def shown(shape: Schema, value: Any) -> Any:
         case "integer" | "number":
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             return value if is_number and (shape is NUMBER or isinstance(value, int)) else None
-    return value
+    return _value(value)
+
+
+def _value(value: Any) -> Any:
+    """Plugins may put more into a custom field than Redmine does."""
+    if isinstance(value, list):
+        return [each for each in value if isinstance(each, str | int | float)]
+    return value if isinstance(value, str | int | float) else None
+
+
+def part_of(thing: Any, name: str) -> dict[str, Any]:
+    """What a thing has under a name, where that is a thing itself; else nothing."""
+    found = thing.get(name) if isinstance(thing, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def parts_of(thing: Any, name: str) -> list[dict[str, Any]]:
+    """The same for several."""
+    found = thing.get(name) if isinstance(thing, dict) else None
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def one(name: str, shape: Schema) -> Schema:

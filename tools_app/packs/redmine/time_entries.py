@@ -10,7 +10,7 @@ from tools_app.context import Context
 from tools_app.errors import InvalidArgumentsError, Problem
 from tools_app.examples import Example
 from tools_app.packs.redmine import account, lookups, pack, shapes, writing
-from tools_app.packs.redmine.arguments import CustomValues, Day, Id, Limit, Name, Offset, given
+from tools_app.packs.redmine.arguments import CustomValues, Day, Id, Limit, Name, Offset, given, is_id
 from tools_app.tool import Hints
 
 TIME_ENTRY: Final = writing.Noun("time_entry", "time_entries", "Time entry", shapes.TIME_ENTRY)
@@ -45,7 +45,7 @@ async def list_time_entries(
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """List spent time, the latest first. total_hours adds up the entries of this page."""
-    if user_id is not None and user_id != "me" and not user_id.isdecimal():
+    if user_id is not None and user_id != "me" and not is_id(user_id):
         message = "Invalid value for parameter user_id: expected me, or the id of a user"
         raise InvalidArgumentsError(problems=[Problem("/user_id", message, "me, or the id of a user")])
     project = await lookups.project_key(ctx, project_id) if project_id is not None else None
@@ -138,11 +138,11 @@ async def update_time_entry(
 ) -> dict[str, Any]:
     """Change a time entry. What is left out stays as it is. It is read back."""
     project: int | str | None = None
-    if activity_id is not None and not activity_id.isdecimal() and issue_id is None:
+    if activity_id is not None and not is_id(activity_id) and issue_id is None:
         entry = await account.one(
             ctx, "time_entries", id, name="time_entry", operation="get time entry", resource="Time entry"
         )
-        project = (entry.get("project") or {}).get("id")
+        project = shapes.part_of(entry, "project").get("id")
     payload = given(
         {
             "issue_id": issue_id,
@@ -176,7 +176,7 @@ async def _activity(ctx: Context, named: str | None, issue_id: int | None, proje
     """A project may have activities of its own, with ids of their own."""
     if named is None:
         return None
-    if issue_id is not None and not named.isdecimal():
+    if issue_id is not None and not is_id(named):
         issue = await account.one(ctx, "issues", issue_id, name="issue", operation="get issue", resource="Issue")
-        project = (issue.get("project") or {}).get("id")
+        project = shapes.part_of(issue, "project").get("id")
     return await lookups.id_of(ctx, lookups.ACTIVITY, named, "activity_id", project or "")

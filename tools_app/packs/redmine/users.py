@@ -12,9 +12,10 @@ from pydantic import Field
 from tools_app.context import Context
 from tools_app.errors import AuthorizationError, InvalidArgumentsError, Problem
 from tools_app.examples import Example
-from tools_app.packs.redmine import USER_ADMINISTRATION, account, pack, shapes, writing
+from tools_app.packs.redmine import REDMINE, USER_ADMINISTRATION, account, pack, shapes, writing
 from tools_app.packs.redmine.arguments import Id, Limit, Offset, UserInclude, given
 from tools_app.reach import ENVIRONMENT
+from tools_app.signatures import OrNumber
 from tools_app.tool import Hints
 
 _STATUSES: Final = {0: "anonymous", 1: "active", 2: "registered", 3: "locked"}
@@ -73,7 +74,9 @@ async def list_users(
 )
 async def show_user(
     ctx: Context,
-    id: Annotated[str, Field(pattern="^(current|[1-9][0-9]{0,8})$"), "current, or the id of the user."] = "current",
+    id: Annotated[
+        str, Field(pattern="^(current|[1-9][0-9]{0,8})$"), OrNumber(), "current, or the id of the user."
+    ] = "current",
     include: UserInclude | None = None,
 ) -> dict[str, Any]:
     """Get a user. Mail, status and groups are seen by administrators only."""
@@ -198,10 +201,13 @@ def _check_allowed(ctx: Context) -> None:
     """Raises: AuthorizationError: users may not be changed through this connection, or not by this caller."""
     if not ctx.options.get(USER_ADMINISTRATION.name):
         connection = ctx.connection or ENVIRONMENT
-        where = "in the environment of the hub" if connection == ENVIRONMENT else "at the connection, in the admin"
+        variable = REDMINE.option_variable(USER_ADMINISTRATION)
+        of_environment = f"allow it with {variable}=true in the environment of the hub"
+        of_connection = f"switch its option {USER_ADMINISTRATION.name} on, in the admin or over REST"
         raise AuthorizationError(
             f"Permission denied: user administration is off for the connection {connection}",
-            next_step=f"An administrator of this hub can switch its option {USER_ADMINISTRATION.name} on, {where}.",
+            next_step="An administrator of this hub can "
+            f"{of_environment if connection == ENVIRONMENT else of_connection}.",
         )
     # The local process is whoever runs the hub on this machine.
     if ctx.caller.kind != "local" and not ctx.caller.may("admin:*"):

@@ -56,8 +56,9 @@ async def _told(ctx: Context, issue_id: int, user_id: int, *, watching: bool) ->
         issue = await account.one(ctx, "issues", issue_id, name="issue", operation="get issue", include="watchers")
     except ToolError as error:
         return writing.done(message, warnings=[f"It could not be read back: {error.message}"])
-    there = issue.get("watchers")
-    if isinstance(there, list) and (user_id in {one.get("id") for one in there}) is not watching:
+    if not isinstance(issue.get("watchers"), list):
+        return writing.done(message, warnings=["The account of this connection cannot see who watches it."])
+    if any(one.get("id") == user_id for one in shapes.parts_of(issue, "watchers")) is not watching:
         raise UpstreamValidationError(
             f"User #{user_id} was not {verb} the watchers of issue #{issue_id}: Redmine accepted the request, and "
             "ignored it",

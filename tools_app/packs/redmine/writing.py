@@ -15,17 +15,19 @@ from typing import Any, Final
 from tools_app.context import Context
 from tools_app.errors import ToolError, UpstreamValidationError, shortened
 from tools_app.packs.redmine import account
-from tools_app.packs.redmine.shapes import shown
+from tools_app.packs.redmine.shapes import parts_of, shown
 from tools_app.schemas import Schema
 
 # What Redmine never shows again.
 _UNSEEN: Final = frozenset(
     {
         *("password", "generate_password", "must_change_passwd", "send_information", "auth_source_id"),
-        *("mail_notification", "private_notes"),
+        "mail_notification",
     }
 )
 _CLOSE: Final = 0.01
+# Among so many comments one was just made.
+_LATEST: Final = 5
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -114,9 +116,12 @@ async def _read_back(
         about = {noun.name: noun.shown(made)} if made is not None else {}
         warning = f"It could not be read back: {error.message}"
         return done(f"{noun.label(made, key)} was successfully {verb}.", warnings=[warning], **about)
-    lost = {field: asked for field, asked in payload.items() if not _took(field, asked, thing)}
+    took = {field: _took(field, asked, thing, payload) for field, asked in payload.items()}
+    lost = {field: asked for field, asked in payload.items() if took[field] is False}
     label, fields = noun.label(thing, key), ", ".join(lost)
     warnings = [_explained(field, asked, thing) for field, asked in lost.items()]
+    if unseen := [field for field, taken in took.items() if taken is None]:
+        warnings.append(f"{', '.join(unseen)}: the account of this connection cannot see what became of it.")
     if lost and len(lost) == len(payload):
         raise UpstreamValidationError(
             f"{label} was not changed: Redmine accepted the request, and ignored {fields}",
@@ -136,39 +141,69 @@ def _without_extras(noun: Noun, thing: dict[str, Any]) -> Any:
 def _explained(field: str, asked: Any, thing: Mapping[str, Any]) -> str:
     there = _there(field, thing)
     if field == "custom_fields":
-        fields = {found.get("id"): found.get("value") for found in thing.get("custom_fields") or ()}
-        lost = [str(value["id"]) for value in asked if not _same(fields.get(value["id"]), value["value"])]
+        fields = _values(thing)
+        lost = [str(value["id"]) for value in asked if not _same(fields.get(str(value["id"])), value["value"])]
         return f"custom_fields: {', '.join(lost)} did not take the value."
     told = there.get("name", there.get("id")) if isinstance(there, dict) else there
-    allowed = thing.get("allowed_statuses") if field == "status_id" else None
-    more = f" From here it can become {', '.join(one['name'] for one in allowed)}." if allowed else ""
+    allowed = parts_of(thing, "allowed_statuses") if field == "status_id" else []
+    names = [str(one["name"]) for one in allowed if "name" in one]
+    more = f" From here it can become {', '.join(names)}." if names else ""
+    if field == "private_notes":
+        return "private_notes: the comment is there, and whoever sees the issue can read it."
     if isinstance(there, list) or field == "notes":
         return f"{field}: not all of it is there."
     return f"{field}: is still {shortened(str(told)) if told not in (None, '') else 'empty'}.{more}"
 
 
-def _took(field: str, asked: Any, thing: Mapping[str, Any]) -> bool:
-    """Whether a thing is as it was asked to be."""
+def _took(field: str, asked: Any, thing: Mapping[str, Any], payload: Mapping[str, Any]) -> bool | None:
+    """Whether a thing is as it was asked to be; None where that cannot be seen."""
     there = _there(field, thing)
     match field:
         case _ if field in _UNSEEN:
             return True
-        case "notes":
-            said = [journal.get("notes") for journal in thing.get("journals") or ()]
-            return "journals" not in thing or any(_same(each, asked) for each in said[-5:])
+        case "notes" | "private_notes":
+            return _took_comment(field, thing, payload)
         case "custom_fields":
-            fields = {found.get("id"): found.get("value") for found in there or ()}
-            return all(_same(fields.get(value["id"]), value["value"]) for value in asked)
-        case "watcher_user_ids" | "tracker_ids":
-            return there is None or {one.get("id") for one in there} == set(asked)
+            fields = _values(thing)
+            return all(_same(fields.get(str(value["id"])), value["value"]) for value in asked)
+        case "watcher_user_ids" | "tracker_ids" | "enabled_module_names" if not isinstance(there, list):
+            return None
+        case "watcher_user_ids":
+            # Redmine may let the author watch as well.
+            return set(asked) <= _all_of(there, "id")
+        case "tracker_ids":
+            return _all_of(there, "id") == set(asked)
         case "enabled_module_names":
-            return there is None or {one.get("name") for one in there} == set(asked)
-        case "project_id" | "parent_id" if not str(asked).isdecimal() and asked:
-            return True  # an identifier, which is not shown
+            return _all_of(there, "name") == set(asked)
+        case "project_id" if not str(asked).isdecimal():
+            return True  # an identifier, which is not shown; where there is no such project, nothing is made
     if field.endswith("_id"):
         found = there.get("id") if isinstance(there, dict) else None
         return str(found or "") == str(asked or "")
-    return field not in thing or _same(there, asked)
+    return _same(there, asked) if field in thing else None
+
+
+def _took_comment(field: str, thing: Mapping[str, Any], payload: Mapping[str, Any]) -> bool | None:
+    """Whether a comment is there, and as private as it was to be."""
+    if "notes" not in payload:
+        return True  # there is none that could be private
+    if not isinstance(thing.get("journals"), list):
+        return None
+    same = [one for one in parts_of(thing, "journals")[-_LATEST:] if _same(one.get("notes"), payload["notes"])]
+    is_private = payload.get("private_notes") is True
+    if not same:
+        # Not everybody who may write private comments may read them.
+        return None if is_private else False
+    return field == "notes" or same[-1].get("private_notes", False) is is_private
+
+
+def _values(thing: Mapping[str, Any]) -> dict[str, Any]:
+    """What its custom fields hold."""
+    return {str(field.get("id")): field.get("value") for field in parts_of(thing, "custom_fields")}
+
+
+def _all_of(there: Any, name: str) -> set[Any]:
+    return {one[name] for one in there if isinstance(one, dict) and isinstance(one.get(name), str | int)}
 
 
 def _there(field: str, thing: Mapping[str, Any]) -> Any:
@@ -183,10 +218,15 @@ def _there(field: str, thing: Mapping[str, Any]) -> Any:
 
 
 def _same(there: Any, asked: Any) -> bool:
-    if isinstance(asked, list):
-        return isinstance(there, list) and {str(one) for one in there} == {str(one) for one in asked if one != ""}
+    if isinstance(there, list) or isinstance(asked, list):
+        # One value does for a field that takes several, and none is an empty list.
+        return _texts(there) == _texts(asked)
     if isinstance(asked, bool) or there is None or asked is None:
-        return there == asked or {there, asked} <= {None, ""}
+        return there == asked or (there in (None, "") and asked in (None, ""))
     if isinstance(asked, int | float) and isinstance(there, int | float):
         return abs(there - asked) < _CLOSE
     return " ".join(str(there).split()) == " ".join(str(asked).split())
+
+
+def _texts(value: Any) -> set[str]:
+    return {str(one) for one in (value if isinstance(value, list) else [value]) if one not in ("", None)}

@@ -15,6 +15,7 @@ DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>'
 
 # Whatever XML 1.0 does not know as a character, also not as a reference.
 _ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_IN_NAMES: Final = re.compile("^(?![A-Za-z_])|[^A-Za-z0-9_.-]")
 _ESCAPES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;", "\r": "&#13;"}
 # A parser makes blanks of these in attributes.
 _ATTRIBUTE_ESCAPES: Final = str.maketrans(_ESCAPES | {"\n": "&#10;", "\t": "&#9;"})
@@ -63,7 +64,8 @@ def escaped(text: str) -> str:
 
 
 def _element(name: str, value: Any, attributes: Mapping[str, Any] = NOTHING) -> Iterator[str]:
-    tag = _RENAMED.get(name, name)
+    # Names come from our own schemas; should one not, it may not end a tag.
+    tag = _RENAMED.get(name) or _NOT_IN_NAMES.sub("_", name)
     start = f"{tag}{_attributes(attributes)}"
     match value:
         case {"name": str(text)} if value.keys() <= _OF_A_REFERENCE:

@@ -1,0 +1,70 @@
+"""What a call of each reading tool costs on a real Redmine, and what of that is the hub's own.
+
+make test-real-redmine ARGS="-n0 -k figures"
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any
+
+import pytest
+
+from tests.packs.redmine.office import TOOLS, Office
+from tests.support.tools import Hub
+from tools_app import engine
+from tools_app.context import Caller
+from tools_app.models import Call
+
+TIMES = 15
+LOCAL = Caller("local", "local:test", "test", frozenset({"tools:list", "tools:read", "tools:execute"}))
+ASKED: dict[str, dict[str, Any]] = {
+    "get_issue": {"id": 1, "include": "journals"},
+    "list_activities": {"project_id": "Alpha"},
+    "list_custom_fields": {"project_id": "alpha"},
+    "list_issue_statuses": {},
+    "list_issues": {"project_id": "Alpha", "tracker_id": "Bug", "sort": "priority:desc,due_date"},
+    "list_priorities": {},
+    "list_project_statuses": {"project_id": "alpha", "tracker_id": "Bug"},
+    "list_projects": {},
+    "list_time_entries": {"user_id": "me"},
+    "list_trackers": {},
+    "list_users": {},
+    "list_versions": {"project_id": "alpha"},
+    "search_redmine": {"query": "issue"},
+    "show_project": {"id": "alpha", "include": "trackers"},
+    "show_time_entry": {"id": 1},
+    "show_user": {"id": "current"},
+}
+# Milliseconds of the hub's own that no tool needs, on a machine with other work as well.
+TOO_MUCH = 60
+
+
+def test_the_hub_takes_little_of_the_time_of_a_call(
+    office: Office, hub: Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("REDMINE_HOST", office.url)
+    monkeypatch.setenv("REDMINE_API_KEY", office.keys["admin"])
+    hub.add(*TOOLS.values())
+    assert ASKED.keys() == {tool.name for tool in TOOLS.values() if tool.hints.read_only}
+    rows = {name: measured(name, arguments) for name, arguments in ASKED.items()}
+    with capsys.disabled():
+        print("\n| tool | call | hub's own |\n|---|---|---|")
+        for name, (whole, own) in rows.items():
+            print(f"| `{name}` | {whole:.1f} | {own:.1f} |")
+    assert {name: own for name, (_, own) in rows.items() if own > TOO_MUCH} == {}
+
+
+def measured(name: str, arguments: dict[str, Any]) -> tuple[float, float]:
+    """The medians in milliseconds: of a call, and of what is left of it without the time at Redmine."""
+    took: list[tuple[str, float]] = []
+    for _ in range(TIMES + 1):
+        began = time.perf_counter()
+        result = engine.call_sync(name, arguments, LOCAL, door="code", options=engine.Options())
+        took.append((result.call_id, 1000 * (time.perf_counter() - began)))
+    # The first looks names up, and makes connections.
+    del took[0]
+    waited = dict(Call.objects.filter(pk__in=[call for call, _ in took]).values_list("pk", "upstream_ms"))
+    own = [whole - (waited[call] or 0) for call, whole in took]
+    return statistics.median(whole for _, whole in took), statistics.median(own)

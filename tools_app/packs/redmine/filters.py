@@ -1,0 +1,154 @@
+"""Which issues are looked for.
+
+Redmine passes over in silence what it cannot filter or sort by, and answers with issues that nobody asked for. So
+columns are checked before anything is sent; custom fields, of which only administrators see all, by what comes back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from tools_app.context import Context
+from tools_app.errors import InvalidArgumentsError, Problem
+from tools_app.packs.redmine import account, lookups
+from tools_app.packs.redmine.arguments import DateFilter, Id, IssuesInclude, Limit, Name, Offset, given, is_id
+from tools_app.packs.redmine.memory import remembered
+from tools_app.signatures import OrNumber
+
+_SORT: Final = r"^[a-z_.]+[0-9]*(:(asc|desc))?(,[a-z_.]+[0-9]*(:(asc|desc))?)*$"
+_COLUMNS: Final = (
+    *("id", "project", "tracker", "status", "priority", "subject", "author", "assigned_to", "parent", "category"),
+    *("fixed_version", "start_date", "due_date", "done_ratio", "estimated_hours", "total_estimated_hours"),
+    *("spent_hours", "total_spent_hours", "is_private", "created_on", "updated_on", "closed_on", "last_updated_by"),
+)
+_CUSTOM_COLUMN: Final = re.compile(r"((project|author|assigned_to|fixed_version)\.)?cf_[1-9][0-9]{0,8}")
+_CUSTOM: Final = "cf_"
+_SECONDS: Final = 60.0
+
+
+def _known_columns(text: str) -> str:
+    names = [part.partition(":")[0] for part in text.split(",")]
+    if wrong := [name for name in names if name not in _COLUMNS and not _CUSTOM_COLUMN.fullmatch(name)]:
+        raise ValueError(f"{wrong[0][:50]!r} is none of {', '.join(_COLUMNS)}, or cf_ and the id of a custom field")
+    return text
+
+
+Sort = Annotated[str, Field(pattern=_SORT, max_length=200), AfterValidator(_known_columns)]
+
+
+class Filters(BaseModel):
+    """What issues are looked for by. A custom field's filter is called `cf_` and its id."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "additionalProperties": False,
+            "patternProperties": {
+                "^cf_[1-9][0-9]{0,8}$": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 255,
+                    "description": "By custom field: its value, or ~ and a part of it.",
+                }
+            },
+        },
+    )
+
+    project_id: Name | None = Field(None, description="Id, identifier or name.")
+    subproject_id: Annotated[str, OrNumber()] | None = Field(
+        None, pattern=r"^(!\*|[0-9]{1,9})$", description="!* leaves subprojects out."
+    )
+    status_id: Name | None = Field(None, description="open (unless issue_id is given), closed, *, an id or a name.")
+    tracker_id: Name | None = Field(None, description="Id or name.")
+    priority_id: Name | None = Field(None, description="Id or name.")
+    assigned_to_id: Name | None = Field(None, description="me, an id, !* for nobody, or with project_id a name.")
+    author_id: Name | None = Field(None, description="me, an id, or with project_id a name.")
+    fixed_version_id: Name | None = Field(None, description="Id, or with project_id a name.")
+    parent_id: Id | None = Field(None, description="Subtasks of this issue.")
+    issue_id: Annotated[str, OrNumber()] | None = Field(
+        None, pattern=r"^[0-9]+(,[0-9]+)*$", max_length=1000, description="Comma-separated ids."
+    )
+    created_on: DateFilter | None = Field(None, description="2026-01-31, >=…, <=… or ><2026-01-01|2026-01-31.")
+    updated_on: DateFilter | None = Field(None, description="As created_on.")
+    sort: Sort | None = Field(None, description="Like priority:desc,updated_on.")
+    include: IssuesInclude | None = None
+    limit: Limit = 25
+    offset: Offset = 0
+
+
+async def resolved(ctx: Context, filters: Filters) -> dict[str, Any]:
+    """The filters as Redmine takes them, with ids in the place of names.
+
+    Raises:
+        InvalidArgumentsError: a name means nothing, or several things.
+    """
+    params = given(filters.model_dump())
+    if filters.project_id is not None:
+        params["project_id"] = await lookups.project_key(ctx, filters.project_id)
+    if filters.issue_id is not None:
+        # Whoever names them wants them, open or not.
+        params.setdefault("status_id", "*")
+    project = params.get("project_id", "")
+    for name, kind, special in _NAMED:
+        value = params.get(name)
+        if value is None or value in special:
+            continue
+        if kind in _OF_A_PROJECT and not project and not is_id(value):
+            expected = ", ".join([*special, "an id", "or a name together with project_id"])
+            message = f"Invalid value for parameter {name}: expected {expected}"
+            raise InvalidArgumentsError(problems=[Problem(f"/{name}", message, expected)])
+        params[name] = await lookups.id_of(ctx, kind, value, name, project)
+    return params
+
+
+_OF_A_PROJECT: Final = (lookups.MEMBER, lookups.VERSION)
+_NAMED: Final = (
+    ("status_id", lookups.STATUS, ("open", "closed", "*")),
+    ("tracker_id", lookups.TRACKER, ()),
+    ("priority_id", lookups.PRIORITY, ()),
+    ("assigned_to_id", lookups.MEMBER, ("me", "!*", "*")),
+    ("author_id", lookups.MEMBER, ("me",)),
+    ("fixed_version_id", lookups.VERSION, ("!*", "*")),
+)
+
+
+async def check_used(ctx: Context, params: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> None:
+    """Make sure that Redmine filtered by the custom fields that it was asked to.
+
+    Raises:
+        InvalidArgumentsError: it did not, and what it found is something else.
+    """
+    project = params.get("project_id", "")
+    for name in params:
+        # Where nothing was found, nothing wrong is shown.
+        if not name.startswith(_CUSTOM) or not found:
+            continue
+
+        async def asked(name: str = name) -> bool:
+            return await _filters_by(ctx, name, found[0])
+
+        if not await remembered(ctx, f"filter {name} {project}", _SECONDS, asked):
+            expected = "a custom field that issues here can be filtered by; list_custom_fields says is_filter"
+            message = (
+                f"Invalid value for parameter {name}: Redmine does not filter by it, as there is no such custom field "
+                f"here, or it is not used as a filter; expected {expected}"
+            )
+            raise InvalidArgumentsError(problems=[Problem(f"/{name}", message, expected)])
+
+
+async def _filters_by(ctx: Context, name: str, issue: Mapping[str, Any]) -> bool:
+    """Whether Redmine filters by a custom field: asked for an issue that has a value, it finds none without one."""
+    values = {field.get("id"): field.get("value") for field in issue.get("custom_fields") or ()}
+    impossible = "!*" if values.get(int(name.removeprefix(_CUSTOM))) else "*"
+    issues, _ = await account.many(
+        ctx,
+        "issues",
+        name="issues",
+        operation="list issues",
+        params={"issue_id": issue.get("id"), "status_id": "*", name: impossible, "limit": 1},
+    )
+    return not issues
