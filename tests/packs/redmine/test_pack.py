@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.packs.redmine.office import TOOLS
+from tests.packs.redmine.office import TOOLS, Office
 from toolhub import testing
 from tools_app.packs.redmine import pack
 from tools_app.schemas import faults
@@ -49,6 +49,12 @@ def test_every_tool_reads_well_to_an_agent(tool: Tool) -> None:
     assert tool.examples
     # Users are told nothing that only Redmine should know.
     assert "api_key" not in json.dumps(tool.output_schema)
+
+
+@pytest.mark.parametrize("tool", [tool for tool in TOOLS.values() if tool.hints.read_only], ids=lambda tool: tool.name)
+def test_keeps_what_it_promises(office: Office, tool: Tool) -> None:
+    with office.as_("manager"):
+        testing.assert_contract(tool)
 
 
 def test_the_prompt_names_what_it_was_given() -> None:
