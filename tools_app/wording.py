@@ -181,6 +181,7 @@ def _is_blob(run: str) -> bool:
 
 def _of_names(text: str, others: Collection[str]) -> Iterator[str]:
     if others:
-        named = sorted({match[0].replace("-", "_") for match in _NAME.finditer(text)} & set(others))
+        found = {match[0].replace("-", "_") for match in _NAME.finditer(text)}
+        named = sorted(name for name in found if name in others)
         if named:
             yield f"names tools of others ({', '.join(named[:5])})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from django.core.checks import run_checks
 from django.db import DatabaseError, connection
@@ -17,7 +17,7 @@ from tools_app.installation import NotReady, Schema
 from tools_app.management.hub_command import HubCommand
 from tools_app.models import ApiKey, Connection, ErrorLog, Process, revision
 
-# Of an account in the environment: its address and its secret.
+REWORD: Final = "Read it as an agent would, and reword it."
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,14 @@ def _of_tools() -> Iterator[Finding]:
         cure = "Mend the file. In the tools directory that is enough; otherwise restart the hub."
         yield Finding(False, f"not loaded: {problem}", cure)
     packs = {loaded.tool.folded_name: loaded.pack for loaded in registry}
+    others = {own: {name for name, pack in packs.items() if pack != own} for own in set(packs.values())}
     for loaded in registry:
-        others = {name for name, pack in packs.items() if pack != loaded.pack}
-        for found in wording.findings(loaded.tool.definition(), others):
-            yield Finding(False, f"{loaded.tool.name}: {found}", "Read it as an agent would, and reword it.")
+        for found in wording.findings(loaded.tool.definition(), others[loaded.pack]):
+            yield Finding(False, f"{loaded.tool.name}: {found}", REWORD)
+    for offer, _ in registry.offers:
+        # Prompts are there to name tools.
+        for found in wording.findings(offer.runner.definition()):
+            yield Finding(False, f"{offer.kind} {offer.key}: {found}", REWORD)
 
 
 def _of_refusals(snapshot: Snapshot) -> Iterator[Finding]:
