@@ -148,3 +148,12 @@ def test_a_tool_that_is_not_written_down_yet_says_what_to_do(
             call_command(*command)
         assert ended.value.code in (2, 3)
         assert "and not written down yet: run `toolhub synctools`" in capsys.readouterr().err
+
+
+def test_calltool_says_why_a_tool_cannot_be_called(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    hub.add(tool(name="top", dependencies=["base ^2"], description="Top.")(lambda: 1))
+    with pytest.raises(SystemExit) as ended:
+        call_command("calltool", "top")
+    assert ended.value.code == 3
+    told = "toolhub: Tool is disabled: top: it needs base ^2, which is not there. Ask an operator to add that tool."
+    assert capsys.readouterr().err.strip() == told

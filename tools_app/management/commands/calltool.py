@@ -62,7 +62,10 @@ class Command(HubCommand):
                 raise Stop(advice, NOT_AVAILABLE) from error
             for problem in error.details[1:]:
                 self.stderr.write(f"toolhub: also: {problem.message}")
-            message = " ".join(filter(None, (error.message.rstrip(".") + ".", error.next_step)))
+            why = error.context.get("reason") or error.context.get("errorDetails") or ""
+            reason = why if isinstance(why, str) else json.dumps(why, ensure_ascii=False, default=str)
+            said = (error.message.rstrip("."), reason.rstrip(".") and f": {reason.rstrip('.')}", ".")
+            message = " ".join(filter(None, ("".join(said), error.next_step)))
             if error.error_id:
                 message += f" (errorId {error.error_id})"
             raise Stop(message, _exit_code(error)) from error
