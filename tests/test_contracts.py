@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -32,11 +33,17 @@ def weather(name: str = "weather", *, read_only: bool = True, **expected: Any) -
     return tool(name=name, hints=Hints(read_only=read_only), examples=examples)(run)
 
 
-@pytest.fixture
-def checktools(capsys: pytest.CaptureFixture[str]):
+@pytest.fixture(autouse=True)
+def loud() -> Iterator[None]:
+    """As processes of their own, commands are quiet to their end."""
     log = logging.getLogger("tools_app")
     level = log.level
+    yield
+    log.setLevel(level)
 
+
+@pytest.fixture
+def checktools(capsys: pytest.CaptureFixture[str]):
     def run(*arguments: str) -> tuple[int, str]:
         code = 0
         try:
@@ -45,9 +52,7 @@ def checktools(capsys: pytest.CaptureFixture[str]):
             code = int(end.code or 0)
         return code, capsys.readouterr().out
 
-    yield run
-    # As a process of its own it is quiet to its end.
-    log.setLevel(level)
+    return run
 
 
 def test_examples_that_hold_pass_and_are_remembered(hub: Hub, checktools: Any) -> None:
