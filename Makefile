@@ -11,7 +11,7 @@ COMPILE_LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --universal --pytho
 
 .PHONY: help
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
 setup:  ## install what ToolHub needs into .venv, from requirements.lock
@@ -38,8 +38,8 @@ test: dev  ## run the tests on every database there is, and hold core coverage a
 	@scripts/test.sh $(ARGS)
 
 .PHONY: test-e2e
-test-e2e: dev  ## start hubs as people do, and go in by all their doors: commands, REST, MCP over stdio and HTTP
-	@$(BIN)/python -m pytest -q -m e2e -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal tests/e2e $(ARGS)
+test-e2e: dev  ## start hubs as people do, also in a project of others, and go in by all doors: commands, REST, MCP
+	@$(BIN)/python -m pytest -q -m e2e -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal tests/e2e tests/embedding $(ARGS)
 
 .PHONY: test-crash
 test-crash: dev  ## kill hubs in the middle of their work, over and over, and compare what they did with what they say

@@ -82,6 +82,12 @@ class TestEveryTool:
         assert json.dumps(again, sort_keys=True) == json.dumps(tool.definition(), sort_keys=True)
         assert len(tool.fingerprint) == 64
 
+    def test_examples_that_are_run_say_what_comes_back_and_change_nothing_elsewhere(self, tool: Tool) -> None:
+        run = [example for example in tool.examples if not example.shown_only]
+        assert [example.description for example in run if example.expected_result is None] == []
+        if tool.hints.open_world and tool.pack is not None and tool.pack.name != "finding":
+            assert not (run and tool.hints.writes), "`checktools --write` would do it to somebody's account"
+
     def test_has_an_example_that_works_as_shown(self, tool: Tool) -> None:
         assert tool.examples
         if tool.hints.open_world:

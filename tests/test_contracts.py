@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.core.management import call_command
 
 from tests.support.tools import Hub
-from tools_app import governance
+from toolhub import ConnectionKind, Context, Pack, testing
+from toolhub.testing.upstream import SECRET
+from tools_app import governance, sources
 from tools_app.errors import NotFoundError
 from tools_app.examples import Example
 from tools_app.models import Call, ErrorLog, ToolCheck
@@ -30,11 +33,17 @@ def weather(name: str = "weather", *, read_only: bool = True, **expected: Any) -
     return tool(name=name, hints=Hints(read_only=read_only), examples=examples)(run)
 
 
-@pytest.fixture
-def checktools(capsys: pytest.CaptureFixture[str]):
+@pytest.fixture(autouse=True)
+def loud() -> Iterator[None]:
+    """As processes of their own, commands are quiet to their end."""
     log = logging.getLogger("tools_app")
     level = log.level
+    yield
+    log.setLevel(level)
 
+
+@pytest.fixture
+def checktools(capsys: pytest.CaptureFixture[str]):
     def run(*arguments: str) -> tuple[int, str]:
         code = 0
         try:
@@ -43,15 +52,14 @@ def checktools(capsys: pytest.CaptureFixture[str]):
             code = int(end.code or 0)
         return code, capsys.readouterr().out
 
-    yield run
-    # As a process of its own it is quiet to its end.
-    log.setLevel(level)
+    return run
 
 
 def test_examples_that_hold_pass_and_are_remembered(hub: Hub, checktools: Any) -> None:
     hub.add(weather(kyoto={"degrees": "<number>"}, rome=None))
     code, told = checktools("weather")
     assert (code, told.splitlines()[0]) == (0, "ok weather: 2 examples")
+    assert told.splitlines()[-1] == "1 tool tried, all as they should be; 0 left out."
     kept = ToolCheck.objects.get(tool__name="weather")
     assert (kept.passed, kept.examples, kept.faults) == (True, 2, [])
     assert kept.definition_hash == hub.loaded("weather").tool.fingerprint
@@ -82,6 +90,8 @@ def test_what_writes_is_left_alone_unless_that_is_asked_for(hub: Hub, checktools
     assert (code, told.splitlines()[0]) == (1, "-- writer: it writes")
     assert not Call.objects.filter(tool_name="writer").exists()
     assert checktools("writer", "--write")[0] == 0
+    assert checktools("--write")[0] == 2, "of everything that there is, nothing is changed by the way"
+    assert Call.objects.filter(tool_name="writer").count() == 1
 
 
 def test_what_cannot_be_tried_is_told(hub: Hub, checktools: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,3 +102,63 @@ def test_what_cannot_be_tried_is_told(hub: Hub, checktools: Any, capsys: pytest.
     assert "-- bare: it has no examples that can be run" in told
     assert "-- off: switched off by an operator" in told
     assert checktools("nothing")[0] == 2
+
+
+LARDER = Pack(
+    "larder",
+    connection=ConnectionKind("Larder", url_variable="LARDER_URL", secret_variable="LARDER_KEY", header="X-Key"),
+)
+
+
+@LARDER.tool(
+    hints=Hints(read_only=True),
+    examples=[
+        Example("Eggs", {"what": "eggs"}, {"left": "<integer>"}),
+        Example("None", {"what": "x"}, shown_only=True),
+    ],
+)
+async def left_of(ctx: Context, what: str) -> Any:
+    """Tell what is left."""
+    return await ctx.http.get("stock", what, operation="look", resource="Stock")
+
+
+def test_against_a_fake_and_against_an_account_that_operators_set_up(hub: Hub, checktools: Any) -> None:
+    with testing.fake_upstream({"GET /stock/eggs": {"left": 6}}, pack=LARDER) as upstream:
+        hub.add(left_of)
+        assert checktools("left_of") == (
+            0,
+            "ok left_of: 1 example\n\n1 tool tried, all as they should be; 0 left out.\n",
+        )
+        upstream.on("GET /stock/eggs", {"left": "six"})
+        code, told = checktools("left_of")
+        assert (code, told.splitlines()[1].strip()) == (1, 'Eggs: result.left: expected <integer>, got "six"')
+        assert told.splitlines()[-1] == "1 tool tried, 1 not as it should be; 0 left out."
+        upstream.on("GET /stock/eggs", testing.Reply(500))
+        assert "Eggs: API_ERROR: Failed to look" in checktools("left_of")[1]
+        assert set(ErrorLog.objects.values_list("code", flat=True)) == {"CONTRACT_BROKEN", "API_ERROR"}
+        upstream.on("GET /stock/eggs", {"left": 5})
+        governance.create_connection(
+            "cellar", pack="larder", url=upstream.url, secret=SECRET, allow_http=True, actor="test"
+        )
+        assert checktools("left_of", "--connection", "cellar")[0] == 0
+    assert checktools("left_of", "--connection", "cellar")[0] == 1, "that account leads nowhere any more"
+
+
+def test_a_tool_that_is_not_written_down_yet_says_what_to_do(
+    checktools: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources.registry().add(weather("newcomer", kyoto=None))
+    for command in (["checktools", "newcomer"], ["calltool", "newcomer", '{"city": "Kyoto"}']):
+        with pytest.raises(SystemExit) as ended:
+            call_command(*command)
+        assert ended.value.code in (2, 3)
+        assert "and not written down yet: run `toolhub synctools`" in capsys.readouterr().err
+
+
+def test_calltool_says_why_a_tool_cannot_be_called(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    hub.add(tool(name="top", dependencies=["base ^2"], description="Top.")(lambda: 1))
+    with pytest.raises(SystemExit) as ended:
+        call_command("calltool", "top")
+    assert ended.value.code == 3
+    told = "toolhub: Tool is disabled: top: it needs base ^2, which is not there. Ask an operator to add that tool."
+    assert capsys.readouterr().err.strip() == told

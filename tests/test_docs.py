@@ -92,3 +92,12 @@ def test_tool_authors_can_import_all_that_is_promised() -> None:
 
 def test_the_version_is_one() -> None:
     assert f'version = "{toolhub.__version__}"' in read("pyproject.toml")
+
+
+def test_every_folder_with_tests_that_start_hubs_is_run_by_the_command_for_it() -> None:
+    """They are left out of `make test`, and what no command names would be run by nobody."""
+    (command,) = re.findall(r"pytest -q -m e2e .*", read("Makefile"))
+    marked = {path.parent for path in (ROOT / "tests").rglob("test_*.py") if "mark.e2e" in path.read_text()}
+    folders = {str(folder.relative_to(ROOT)) for folder in marked} - {"tests"}
+    assert "tests/embedding" in folders
+    assert [folder for folder in folders if folder not in command.split()] == []

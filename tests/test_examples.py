@@ -48,6 +48,7 @@ def test_fits(expected: Any, answer: Any) -> None:
         ([{"a": "<string>"}], [{"a": 5}], "result[0].a: expected <string>, got 5"),
         ("<number>", True, "result: expected <number>, got true"),
         ("<integer>", 1.5, "result: expected <integer>, got 1.5"),
+        ("<integer>", float("inf"), "result: expected <integer>, got Infinity"),
         (True, 1, "result: expected true, got 1"),
         (0, False, "result: expected 0, got false"),
         ("a", None, 'result: expected "a", got null'),

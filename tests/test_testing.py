@@ -33,7 +33,7 @@ from toolhub import (
     testing,
     tool,
 )
-from tools_app.errors import ToolError, ToolExecutionError, ToolTimeoutError
+from tools_app.errors import ConfigurationError, ToolError, ToolExecutionError, ToolTimeoutError
 from tools_app.schemas import Schema
 from tools_app.tool import DefinitionError, SchemaTool
 
@@ -386,3 +386,23 @@ class TestFakeUpstream:
             with pytest.raises(ToolError):
                 testing.call(stars, place="oslo")
             assert [str(seen) for seen in upstream.unanswered] == ["GET /stars/oslo"]
+
+    def test_a_tool_without_one_says_how_to_have_one(self) -> None:
+        with pytest.raises(ConfigurationError) as raised:
+            testing.call(stars, place="oslo")
+        told = (
+            "In a test: `with testing.fake_upstream({…}, pack=…)`, or set SKY_URL and SKY_KEY to those of an account."
+        )
+        assert raised.value.__notes__ == [told]
+        alone = Example("Oslo", {"place": "oslo"})
+        with pytest.raises(AssertionError, match="or set SKY_URL and SKY_KEY"):
+            testing.assert_contract(with_example(alone))
+
+
+def with_example(example: Example) -> Tool:
+    @SKY.tool(hints=Hints(read_only=True), category="sky", tags=["test"], examples=[example])
+    async def look(ctx: Context, place: Annotated[str, "Where"]) -> Any:
+        """Look."""
+        return await ctx.http.get("stars", place, operation="look")
+
+    return look

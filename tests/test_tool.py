@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Annotated, Any
 
 import pytest
+from django.db import transaction
 from pydantic import BaseModel, Field
 
 from tools_app.context import Caller, Context
@@ -593,6 +594,15 @@ class TestParameters:
 )
 def test_places_are_the_same_on_every_machine(path: str, module: str, shown: str) -> None:
     assert shown_path(path, module) == shown
+
+
+def test_the_place_of_a_decorated_function_is_its_own() -> None:
+    @tool
+    @transaction.atomic
+    def lend() -> None:
+        """Lend something."""
+
+    assert lend.place.startswith("tests/test_tool.py:")
 
 
 def a_context(seconds: float = 30) -> Context:

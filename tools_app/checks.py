@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import connection
+from django.template import TemplateDoesNotExist
+from django.template.loader import get_template
 
 WEAK_KEY_LENGTH = 40
 
@@ -41,3 +44,21 @@ def encryption_key_is_own(app_configs: Any, **_: Any) -> list[CheckMessage]:
         hint = "Give TOOLHUB_ENCRYPTION_KEY a value of its own: whoever signs cookies need not read stored secrets."
         return [Warning("TOOLHUB_ENCRYPTION_KEY equals SECRET_KEY.", hint=hint, id="tools_app.W001")]
     return []
+
+
+@register(Tags.templates)
+def admin_has_its_look(app_configs: Any, **_: Any) -> list[CheckMessage]:
+    """Without these the pages of the admin would answer with errors, or with nothing to choose from."""
+    names = [config.name for config in apps.get_app_configs()]
+    if "django.contrib.admin" not in names:
+        return []
+    found: list[CheckMessage] = []
+    if "unfold" not in names or names.index("unfold") > names.index("django.contrib.admin"):
+        hint = 'Put "unfold" before "django.contrib.admin" in INSTALLED_APPS.'
+        found.append(Error("The hub's pages in the admin need the theme.", hint=hint, id="tools_app.E003"))
+    try:
+        get_template("admin/tools_app/status.html")
+    except TemplateDoesNotExist:
+        hint = 'Add Path(toolhub.__file__).parent / "templates" to DIRS in TEMPLATES.'
+        found.append(Error("The templates of the hub's pages are not found.", hint=hint, id="tools_app.E004"))
+    return found

@@ -10,7 +10,8 @@ from typing import Any
 
 
 def place_of(thing: Any) -> str:
-    """`file:line` of a function or class."""
+    """`file:line` of a function or class; of a decorated one, where it stands itself and not its decorator."""
+    thing = inspect.unwrap(thing)
     module = getattr(thing, "__module__", "")
     code = getattr(thing, "__code__", None)
     if code is not None:

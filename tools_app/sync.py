@@ -7,6 +7,7 @@ and what operators decided is never touched.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,6 +22,8 @@ from tools_app.models import Definition, Tag, ToolRecord, ToolTag
 from tools_app.models.audit import note_all
 from tools_app.registry import Loaded, Origin, Registry
 from tools_app.tool import folded
+
+log = logging.getLogger("tools_app.sources")
 
 # Any number will do, as long as nobody else in this database uses it: "toolhub" as base 36, cut to 31 bits.
 _ADVISORY_LOCK: Final = 1_620_934_711
@@ -73,6 +76,7 @@ class _Sync:
         self.registry, self.actor, self.now = registry, actor, now
         self.report = SyncReport()
         self.notes: list[tuple[str, str, dict[str, Any]]] = []
+        # The names of all tools that are not of a pack, by pack: made once, as there may be thousands.
 
     def run(self) -> SyncReport:
         known = {record.folded_name: record for record in ToolRecord.objects.select_related("definition")}
@@ -132,16 +136,20 @@ class _Sync:
     def _define(self, record: ToolRecord, loaded: Loaded) -> None:
         """Point the record at the definition it has now, which may be one it had before."""
         tool = loaded.tool
-        definition, _ = Definition.objects.get_or_create(
+        findings = self.findings(loaded)
+        definition, new = Definition.objects.get_or_create(
             tool=record,
             hash=tool.fingerprint,
             defaults={
                 "version": tool.effective_version,
                 "body": tool.definition(),
                 "first_seen_at": self.now,
-                "findings": self.findings(loaded),
+                "findings": findings,
             },
         )
+        for finding in findings if new else ():
+            # While it is being written, its author looks here and not into the admin.
+            log.warning("%s: %s; read it as an agent would, and reword it", tool.name, finding)
         self.approve(definition, loaded)
         record.definition = definition
         record.save(update_fields=["definition"])

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.test import Client
 from django.utils import timezone
 
 from tests.admin.pages import page
 from tests.support.tools import Hub
-from tools_app import sources
+from tools_app import governance, sources
 from tools_app.models import ToolCheck, ToolRecord
 from tools_app.registry import LoadProblem
-from tools_app.tool import tool
+from tools_app.tool import Tool, tool
 
 LIST = "/admin/tools_app/toolrecord/"
 
@@ -27,6 +29,37 @@ def test_the_list_says_what_could_not_be_loaded(tools: None, viewer: Client) -> 
     shown = page(viewer, LIST).text
     assert "/tools/a.py:3" in shown
     assert "SyntaxError: <b>invalid</b>" in shown, "as text, whatever it says"
+
+
+def made(name: str, **declared: Any) -> Tool:
+    return tool(name=name, description="Do something.", **declared)(lambda: 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_deprecated_says_so_and_what_to_use_instead(hub: Hub, viewer: Client) -> None:
+    hub.add(made("old", deprecated="use <b>new</b>"), made("other"))
+    shown = page(viewer, address_of("old"))
+    (said,) = [mark for mark in shown.all("span", class_="hub-mark") if mark.text.strip() == "deprecated"]
+    assert "use <b>new</b>" in said.parents[-1].text
+    assert "deprecated" not in page(viewer, address_of("other")).text
+    rows = [row.text.split() for row in page(viewer, LIST).all("tr")]
+    assert ["deprecated" in row for name in ("old", "other") for row in rows if name in row] == [True, False]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_tools_page_says_what_it_needs_and_what_of_that_is_not_met(hub: Hub, viewer: Client) -> None:
+    needs = ["base ^2", "off", "fine", "missing", "nice? ^1"]
+    hub.add(made("base"), made("off"), made("fine"), made("top", dependencies=needs))
+    governance.set_enabled(["off"], enabled=False, actor="test")
+    told = [
+        " ".join(element.text.split())
+        for element in page(viewer, address_of("top")).all("div")
+        if element.text.split()[:2] == ["It", "needs"]
+    ][-1]
+    assert told == (
+        "It needs base ^2 there is version 1.0.0 off switched off by an operator fine missing not there "
+        "nice ^1 optional not there"
+    )
 
 
 @pytest.mark.django_db(transaction=True)

@@ -85,4 +85,43 @@ def test_a_server_does_the_same(home: Home) -> None:
             while answer() != words:
                 assert time.monotonic() - saved < SECONDS + 1
                 time.sleep(0.05)
+        save(home, "def greet(:\n")
+        path = f"{home.extra['TOOLHUB_TOOLS_DIR']}/greet.py:1: SyntaxError"
+        while path not in "".join(server.errors):
+            assert time.monotonic() - saved < 30, server.errors
+            time.sleep(0.05)
+        assert answer() == "howdy"
         assert server.end() == 0
+
+
+def test_no_call_is_lost_while_a_tool_changes(home: Home) -> None:
+    home.extra |= {"TOOLHUB_RATE_CALLS": "0"}
+    save(home, TOOL.replace("{words}", "v0"))
+    home.run("synctools")
+    with Agent(home, LEGACY) as agent:
+        agent.connect()
+        answers: list[str] = []
+        for version in range(1, 4):
+            save(home, TOOL.replace("{words}", f"v{version}"))
+            deadline = time.monotonic() + 20
+            while not answers or answers[-1] != f"v{version}":
+                assert time.monotonic() < deadline, answers[-5:]
+                answers.append(called(agent))
+        # Every call got an answer of one version, and none of an older one after a newer.
+        assert set(answers) <= {f"v{version}" for version in range(4)}
+        assert answers == sorted(answers)
+
+
+def test_a_call_that_runs_ends_with_the_code_that_it_began_with(home: Home) -> None:
+    slow = "import time\n" + TOOL.replace("    return", "    time.sleep(3)\n    return")
+    save(home, slow.replace("{words}", "old"))
+    home.run("synctools")
+    with Agent(home, LEGACY) as agent:
+        agent.connect()
+        asked = agent.ask_tool("greet")
+        time.sleep(0.5)
+        save(home, TOOL.replace("{words}", "new").replace("Greet somebody", "Greet anybody"))
+        assert agent.result(asked, 20)["content"][0]["text"] == "old"
+        deadline = time.monotonic() + 20
+        while called(agent) != "new":
+            assert time.monotonic() < deadline

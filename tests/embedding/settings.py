@@ -14,6 +14,8 @@ def templates() -> Path:
     return next(folder for folder in (package / "templates", package.parent / "templates") if folder.exists())
 
 
+# What a test leaves out, to see what is said then.
+WITHOUT = os.environ.get("SHOP_WITHOUT", "")
 SECRET_KEY = "a-key-for-a-project-of-tests-that-nobody-else-uses-0123456789"
 DEBUG = False
 ALLOWED_HOSTS = ["testserver"]
@@ -27,7 +29,7 @@ DATABASES = {
     }
 }
 INSTALLED_APPS = [
-    "unfold",
+    *(["unfold"] if WITHOUT != "unfold" else []),
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -45,8 +47,8 @@ MIDDLEWARE = [
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        # The hub's pages, and the theme that they build on.
-        "DIRS": [templates()],
+        # The project's own come first; then the hub's pages, and the theme that they build on.
+        "DIRS": [Path(__file__).parent / "templates", *([templates()] if WITHOUT != "templates" else [])],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,19 +16,52 @@ from tests.support.processes import CHECKOUT
 pytestmark = pytest.mark.e2e
 
 
-def test_works_in_a_project_with_its_own_users_transactions_and_admin(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.embedding.walk"],
-        env={
-            "PATH": os.environ["PATH"],
-            "SHOP_DATABASE": str(tmp_path / "shop.sqlite3"),
-            "DJANGO_SETTINGS_MODULE": "tests.embedding.settings",
-        },
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+@pytest.fixture
+def shop(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a command in the project."""
+
+    def run(*arguments: str, **extra: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", *arguments],
+            env={
+                "PATH": os.environ["PATH"],
+                "SHOP_DATABASE": str(tmp_path / "shop.sqlite3"),
+                "DJANGO_SETTINGS_MODULE": "tests.embedding.settings",
+                **extra,
+            },
+            cwd=CHECKOUT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return run
+
+
+def test_works_in_a_project_with_its_own_users_transactions_and_admin(shop: Any) -> None:
+    done = shop("tests.embedding.walk")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "all of it worked"
+
+
+@pytest.mark.parametrize(
+    ("without", "hint"),
+    [
+        ("", ""),
+        ("unfold", 'Put "unfold" before "django.contrib.admin" in INSTALLED_APPS.'),
+        ("templates", 'Add Path(toolhub.__file__).parent / "templates" to DIRS in TEMPLATES.'),
+    ],
+)
+def test_a_step_that_was_left_out_is_named(shop: Any, without: str, hint: str) -> None:
+    done = shop("django", "check", SHOP_WITHOUT=without)
+    assert (done.returncode == 0) is (not hint), done.stderr
+    assert hint in done.stderr
+
+
+def test_what_only_the_hub_s_own_site_has_says_so(shop: Any) -> None:
+    done = shop("django", "serve")
+    assert done.returncode == 1
+    assert (
+        done.stderr == "serve: starts ToolHub's own site, not this project; serve it as you do, see docs/embedding.md\n"
+    )

@@ -66,6 +66,10 @@ def test_overwrites_nothing(directory: Path, capsys: pytest.CaptureFixture[str])
         ("count-words", "write it with _"),
         ("class", "cannot be the name of a function"),
         ("json", "taken for another module"),
+        ("pydantic", "taken for another module"),
+        ("toolhub", "taken for another module"),
+        ("max", "has a meaning in Python"),
+        ("testing", "has a meaning in Python or in its test"),
         ("test_it", "taken for another module"),
         ("echo", "there is a tool of that name already, at tools_app/packs/builtin"),
     ],
@@ -88,6 +92,28 @@ def test_says_how_to_name_a_directory(tmp_path: Path, settings, capsys: pytest.C
     said = capsys.readouterr().out
     assert f"export TOOLHUB_TOOLS_DIR={tmp_path / 'new'}" in said
     assert (tmp_path / "new" / "count_words.py").exists()
+
+
+def test_says_every_step_that_leads_to_the_first_call(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    newtool("count_words")
+    told = [
+        line.split("   (")[0].strip() for line in capsys.readouterr().out.partition("Next:")[2].splitlines() if line
+    ]
+    assert told == [
+        "toolhub synctools",
+        f"python -m pytest {directory / 'test_count_words.py'}",
+        """toolhub calltool count_words '{"text": "What a piece of work"}'""",
+    ]
+
+
+def test_a_directory_of_which_nothing_would_be_loaded_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path.chmod(0o777)
+    with pytest.raises(SystemExit):
+        newtool("count_words", "--directory", str(tmp_path))
+    assert "can be written by everybody on this machine" in capsys.readouterr().err
+    assert not list(tmp_path.glob("*.py"))
 
 
 def test_what_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,11 +7,13 @@ import linecache
 import os
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tools_app.registry import Origin, Registry
+from tools_app.sources import directory, shared
 from tools_app.sources.directory import Directory
 from tools_app.tool import Tool, tool
 
@@ -85,8 +87,9 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
     path.mkdir(mode=0o755)
     yield Folder(path)
     for name in set(sys.modules) - before:
-        if name.startswith("toolhub_tools."):
+        if name.startswith(("toolhub_tools.", "_shared_")):
             del sys.modules[name]
+    shared.of(None)
 
 
 def test_a_changed_file_is_taken_up(folder: Folder) -> None:
@@ -170,6 +173,117 @@ def test_an_edit_that_fails_keeps_what_was_loaded(
     folder.look()
     assert folder.says("greet") == "mended"
     assert folder.problems == []
+
+
+@pytest.mark.parametrize("raised", ["KeyboardInterrupt", "GeneratorExit", "type('Panic', (BaseException,), {})()"])
+def test_whatever_a_file_raises_the_others_are_taken_up(folder: Folder, raised: str) -> None:
+    folder.write("a.py", name="greet", words="hello")
+    folder.write("b.py", name="other", words="2")
+    folder.load()
+    folder.write("a.py", f"raise {raised}\n")
+    folder.write("b.py", name="other", words="3")
+    with ThreadPoolExecutor(1) as watcher:
+        assert watcher.submit(folder.look).result()
+    assert (folder.says("greet"), folder.says("other")) == ("hello", "3")
+    assert folder.problems[0].startswith("a.py:1: ")
+
+
+def test_somebody_who_wants_to_end_the_hub_while_it_loads_can(folder: Folder) -> None:
+    folder.write("a.py", "raise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        folder.load()
+
+
+def test_a_file_that_does_not_end_is_named(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(directory, "PATIENCE_SECONDS", 0.01)
+    folder.write("a.py", "import time\ntime.sleep(0.3)\n" + TOOL, name="greet", words="hello")
+    folder.load()
+    assert folder.names == ["greet"]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{folder.path}/a.py has not ended yet; until it does, no file is loaded"
+    ]
+
+
+IMPORTS = "from _shared_words import WORDS\n" + TOOL.replace('return "{words}"', "return WORDS")
+
+
+class TestSharedFiles:
+    def test_files_import_those_that_begin_with_an_underscore(self, folder: Folder) -> None:
+        folder.write("_shared_words.py", "from _shared_more import more\nWORDS = more('hello')\n")
+        folder.write("_shared_more.py", "def more(text): return text + '!'\n")
+        folder.write("a.py", IMPORTS, name="one")
+        folder.write("b.py", IMPORTS, name="two")
+        folder.load()
+        assert folder.problems == []
+        assert (folder.says("one"), folder.says("two")) == ("hello!", "hello!")
+        assert not (folder.path / "__pycache__").exists()
+
+    def test_when_one_changes_the_others_are_executed_anew(self, folder: Folder) -> None:
+        folder.write("_shared_words.py", "WORDS = 'hello'\n")
+        folder.write("a.py", IMPORTS, name="one")
+        folder.load()
+        assert not folder.look()
+        folder.write("_shared_words.py", "WORDS = 'howdy'\n")
+        assert not folder.directory.look(folder.registry), "it has to stand still first"
+        assert folder.directory.look(folder.registry)
+        assert folder.says("one") == "howdy"
+        assert not folder.look()
+
+    @pytest.mark.parametrize(
+        ("broken", "told"),
+        [
+            ("\n1/0\n", "ZeroDivisionError: division by zero in _shared_words.py:2"),
+            ("\n\nWORDS = (\n", "SyntaxError: '(' was never closed in _shared_words.py:3"),
+            (None, "ModuleNotFoundError: No module named '_shared_words'"),
+        ],
+        ids=["error", "syntax", "gone"],
+    )
+    def test_one_that_breaks_leaves_what_was_loaded_in_use(self, folder: Folder, broken: str | None, told: str) -> None:
+        path = folder.write("_shared_words.py", "WORDS = 'hello'\n")
+        folder.write("a.py", IMPORTS, name="one")
+        folder.load()
+        if broken is None:
+            path.unlink()
+        else:
+            folder.write("_shared_words.py", broken)
+        folder.look()
+        assert folder.says("one") == "hello"
+        assert folder.problems == [f"a.py:1: {told} (what was loaded of it before stays in use)"]
+        folder.write("_shared_words.py", "WORDS = 'mended'\n")
+        folder.look()
+        assert (folder.says("one"), folder.problems) == ("mended", [])
+
+    def test_one_that_everybody_may_write_is_not_loaded(self, folder: Folder) -> None:
+        folder.write("_shared_words.py", "WORDS = 'hello'\n").chmod(0o666)
+        folder.write("a.py", IMPORTS, name="one")
+        folder.load()
+        assert folder.names == []
+        assert "_shared_words.py can be written by everybody" in folder.problems[0]
+
+    def test_nothing_else_is_found_there(self, folder: Folder) -> None:
+        folder.write("shared_a.py", "X = 1\n")
+        folder.write("b.py", "import shared_a\n")
+        folder.load()
+        assert folder.problems == ["b.py:1: ModuleNotFoundError: No module named 'shared_a'"]
+
+    def test_what_python_has_under_that_name_comes_first(self, folder: Folder) -> None:
+        folder.write("_json.py", "1/0\n")
+        folder.write("a.py", "import _json, json\njson.dumps({})\n" + TOOL, name="one", words="1")
+        folder.load()
+        assert (folder.names, folder.problems) == (["one"], [])
+
+    def test_another_directory_has_shared_files_of_its_own(self, folder: Folder, tmp_path: Path) -> None:
+        folder.write("_shared_words.py", "WORDS = 'here'\n")
+        folder.write("a.py", IMPORTS, name="one")
+        folder.load()
+        (tmp_path / "there").mkdir(mode=0o755)
+        there = Folder(tmp_path / "there")
+        there.write("_shared_words.py", "WORDS = 'there'\n")
+        there.write("a.py", IMPORTS, name="one")
+        there.load()
+        assert (folder.says("one"), there.says("one")) == ("here", "there")
 
 
 def test_a_file_that_was_broken_from_the_start_comes_when_it_is_mended(folder: Folder) -> None:

@@ -31,7 +31,7 @@ from tools_app import content, wording
 from tools_app.accounts import OptionValue
 from tools_app.context import Caller, Context
 from tools_app.deadline import Deadline
-from tools_app.errors import ToolError, ToolExecutionError, ToolTimeoutError
+from tools_app.errors import ConfigurationError, ToolError, ToolExecutionError, ToolTimeoutError
 from tools_app.offer import Offer
 from tools_app.schemas import parts_of
 from tools_app.tool import RAW_PARAMETER, Tool
@@ -114,7 +114,12 @@ async def _called(what: Tool | Offer, arguments: dict[str, Any], *, in_thread: b
                 returned = tool.run(about, converted)
             answer = await returned if inspect.isawaitable(returned) else returned
         return _shaped(tool, answer, raw=given.get(RAW_PARAMETER) is True)
-    except ToolError:
+    except ToolError as error:
+        if isinstance(error, ConfigurationError) and about.upstream is None and (kind := tool.connection_kind):
+            error.add_note(
+                f"In a test: `with testing.fake_upstream({{…}}, pack=…)`, or set {kind.url_variable} and "
+                f"{kind.secret_variable} to those of an account."
+            )
         raise
     except Exception as error:
         if deadline.expired() and isinstance(error, TimeoutError):
@@ -141,7 +146,7 @@ def assert_contract(what: Tool | Offer) -> None:
         try:
             wrong = example.mismatches(call(what, **example.parameters))
         except ToolError as error:
-            wrong = [f"{error.code}: {error.message}"]
+            wrong = [" ".join((f"{error.code}: {error.message}", *getattr(error, "__notes__", ())))]
         broken += [f"example {example.description!r}: {words}" for words in wrong]
     if broken:
         raise AssertionError("\n".join(f"{tool.name}: {words}" for words in broken))

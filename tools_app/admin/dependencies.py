@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.utils.translation import gettext as _
 
 from tools_app.catalog import Entry, Snapshot
 from tools_app.tool import folded
@@ -18,6 +21,33 @@ def needs(entry: Entry, snapshot: Snapshot) -> list[Entry]:
     named = entry.tool.needs if entry.tool is not None else ()
     found = (snapshot.find(need.name) for need in named)
     return [other for other in found if other is not None and other is not entry]
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One of the tools that a tool needs, as its author wrote it, and what is wrong with that."""
+
+    words: str
+    name: str
+    optional: bool
+    there: bool
+    fault: str
+
+
+def written(entry: Entry, snapshot: Snapshot) -> list[Need]:
+    """All that this one needs, also what is not there."""
+    found = []
+    for need in entry.tool.needs if entry.tool is not None else ():
+        other = snapshot.find(need.name)
+        if other is None:
+            fault = _("not there")
+        elif not need.accepts(other.version):
+            fault = _("there is version %(version)s") % {"version": other.version}
+        else:
+            fault = other.refusal.reason if other.refusal is not None else ""
+        name = other.name if other is not None else need.name
+        found.append(Need(str(need), name, need.optional, other is not None, fault))
+    return found
 
 
 def left_without(names: Iterable[str], snapshot: Snapshot) -> list[tuple[Entry, list[str]]]:

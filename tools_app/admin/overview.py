@@ -100,6 +100,7 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
     reasons.sort(key=lambda reason: reason.tone != "bad")
     given.update(
         spans=[(f"?since={key}", words, key == chosen.key) for key, words in SPANS.items()],
+        hub_overview=True,
         figures=figures,
         reasons=reasons,
         all_right=attention.in_a_sentence(reasons) if figures else "",

@@ -41,6 +41,7 @@ class Row(Protocol):
     condition: Condition
     day: Figures
     tokens: int | None
+    deprecated: str
     destructive: bool | None
     effect: Effect
     switch_address: str
@@ -67,6 +68,8 @@ class ToolList(RecordList):
             row.condition = states.condition(record, snapshot)
             row.day = figures.get(record.name, Figures())
             row.tokens = costs.get(record.name)
+            entry = snapshot.find(record.name) if record.retired_at is None else None
+            row.deprecated = entry.tool.deprecated if entry is not None and entry.tool is not None else ""
             row.effect = states.effect(read_only=row.read_only, destructive=row.destructive)
             row.switch_address = links.address("toolrecord", "switch", record.pk, **kept)
             row.may_switch = may_switch

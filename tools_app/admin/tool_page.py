@@ -44,6 +44,7 @@ def of(record: ToolRecord, request: HttpRequest) -> dict[str, Any]:
         "condition": states.condition(record, snapshot),
         # One at an address of somebody else would tell them who looks at this page.
         "tool_icon": tool.picture.src if tool is not None and tool.picture is not None and tool.picture.inline else "",
+        "tool_deprecated": body.get("deprecated", ""),
         "tool_check": check,
         "tool_check_is_old": check is not None and tool is not None and check.definition_hash != tool.fingerprint,
         "tool_findings": record.definition.findings if record.definition is not None else [],
@@ -61,7 +62,7 @@ def of(record: ToolRecord, request: HttpRequest) -> dict[str, Any]:
         "tool_errors": ErrorLog.objects.filter(tool_name=name)[:5] if may("tools_app.view_errorlog") else None,
         "all_errors": links.address("errorlog", "changelist", tool=name),
         "tool_ways": tool_reach.ways_to(entry, snapshot, request) if entry is not None else None,
-        "tool_needs": dependencies.needs(entry, snapshot) if entry is not None else [],
+        "tool_needs": dependencies.written(entry, snapshot) if entry is not None else [],
         "tool_needed_by": dependencies.needed_by(entry, snapshot) if entry is not None else [],
         "tool_versions": definitions.versions(record),
         "tool_changes": audit.rows(changes) if may("tools_app.view_auditentry") else None,

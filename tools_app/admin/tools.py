@@ -125,7 +125,9 @@ class ToolAdmin(ManyTools):
     @admin.display(description=_lazy("Tool"), ordering="name")
     def tool(self, row: Row) -> SafeString:
         address = links.address("toolrecord", "change", row.pk)
-        return format_html('<a class="hub-name" href="{}">{}</a>{}', address, row.name, links.sub(row.title))
+        old = format_html(' <span title="{}">{}</span>', row.deprecated, links.mark("warn", _("deprecated")))
+        shown = format_html('<a class="hub-name" href="{}">{}</a>{}', address, row.name, old if row.deprecated else "")
+        return format_html("{}{}", shown, links.sub(row.title))
 
     @admin.display(description=_lazy("State"))
     def shown_state(self, row: Row) -> SafeString:

@@ -8,9 +8,9 @@ from typing import Any, Never
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError
 
-from tools_app import installation
+from tools_app import installation, sources
 from tools_app.errors import ToolError
-from tools_app.models import Connection
+from tools_app.models import Connection, ToolRecord
 from tools_app.reach import ENVIRONMENT
 
 REFUSED = 2
@@ -38,6 +38,14 @@ def through(connections: list[str] | None) -> frozenset[str]:
     if unknown := [name for name in connections if name not in known]:
         raise Stop(f"there is no connection {unknown[0]!r}; there are: {', '.join(sorted(known))}", REFUSED)
     return frozenset(connections)
+
+
+def not_written_down(name: str) -> str:
+    """What to do about a tool that is loaded, and that the database does not know yet; empty for any other."""
+    loaded = sources.registry().get(name)
+    if loaded is None or ToolRecord.objects.present().filter(folded_name=loaded.tool.folded_name).exists():
+        return ""
+    return f"{name} is there, in {loaded.tool.place}, and not written down yet: run `toolhub synctools`"
 
 
 class Stop(Exception):

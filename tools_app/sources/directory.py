@@ -2,36 +2,37 @@
 
 What a file says is executed only once it has stood still for the time between two looks, and can be parsed: an editor
 that is still writing changes nothing. Where it breaks nevertheless, what was loaded of it before stays in use.
+Files that begin with `_` are there for the others to import: when one of them changes, the others are executed anew.
 After every change all of the directory is registered anew, so that the outcome is the one of a fresh start.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import linecache
+import logging
 import re
-import stat
 import sys
 import threading
 from dataclasses import dataclass, field
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from tools_app.offer import Offer
 from tools_app.registry import LoadProblem, Origin, Registry
-from tools_app.sources import python
-from tools_app.sources.python import BREAKAGES, FILE_MODULES
+from tools_app.sources import python, shared
+from tools_app.sources.files import OPEN_TO_ALL, Stamp, open_to_all, spec_of, stamp_of
+from tools_app.sources.python import FILE_MODULES
+from tools_app.sources.shared import Shared
 from tools_app.tool import DefinitionError
+
+log = logging.getLogger("tools_app.sources")
 
 # Beside files of tools stand their tests.
 TOOLS: Final = re.compile(r"(?!_|\.|test_|conftest\.py).+\.py")
 MOST_FILES: Final = 1_000
-MOST_BYTES: Final = 1024 * 1024
-
-# Differs when a file does: when it was written, its size, which file it is, and who may write it.
-Stamp: TypeAlias = tuple[int, int, int, int]
+# A file that takes longer holds up all others, and its author would wonder.
+PATIENCE_SECONDS: Final = 5.0
 
 
 @dataclass(slots=True)
@@ -49,6 +50,9 @@ class Directory:
     folder: Path | None
     _files: dict[Path, _File] = field(default_factory=dict)
     _seen: dict[Path, Stamp] = field(default_factory=dict)
+    # Of the files that others import: those that were there when these were executed.
+    _common: dict[Path, Stamp] = field(default_factory=dict)
+    _shared: Shared | None = None
     _trouble: DefinitionError | None = None
     _offers: list[Offer] = field(default_factory=list)
     _problems: list[LoadProblem] = field(default_factory=list)
@@ -57,9 +61,12 @@ class Directory:
     def load(self, registry: Registry) -> None:
         """Take what is there into a registry that holds everything else."""
         with self._lock:
+            self._shared = shared.of(self.folder)
             self._seen = self._stamps()
+            self._common = _common(self._seen)
             for path, stamp in self._seen.items():
-                self._read(path, stamp)
+                if path not in self._common:
+                    self._read(path, stamp)
             self._register(registry)
 
     def look(self, registry: Registry) -> bool:
@@ -67,7 +74,11 @@ class Directory:
         with self._lock:
             before, said = self._seen, str(self._trouble)
             now = self._seen = self._stamps()
-            changed = [path for path, stamp in now.items() if before.get(path) == stamp and self._is_news(path, stamp)]
+            still = {path: stamp for path, stamp in now.items() if before.get(path) == stamp}
+            anew = self._common_is_news(before, now, still)
+            changed = [
+                path for path in still if path not in self._common and (anew or self._is_news(path, still[path]))
+            ]
             gone = [path for path in self._files if path not in now and path not in before]
             for path in changed:
                 self._read(path, now[path])
@@ -82,18 +93,29 @@ class Directory:
     def _is_news(self, path: Path, stamp: Stamp) -> bool:
         return path not in self._files or self._files[path].stamp != stamp
 
+    def _common_is_news(self, before: dict[Path, Stamp], now: dict[Path, Stamp], still: dict[Path, Stamp]) -> bool:
+        """Whether files that others import have changed, or gone; if so, the next import executes them anew."""
+        stays = {path: stamp for path, stamp in self._common.items() if path in now or path in before}
+        common = stays | _common(still)
+        if common == self._common:
+            return False
+        self._common = common
+        if self._shared is not None:
+            self._shared.forget()
+        return True
+
     def _stamps(self) -> dict[Path, Stamp]:
-        """Of every file that is one of tools. A directory that cannot be read has the files that it had."""
+        """Of every file that counts. A directory that cannot be read has the files that it had."""
         self._trouble = None
         if self.folder is None:
             return {}
         try:
-            if _open_to_all(self.folder.stat().st_mode):
+            if open_to_all(self.folder.stat().st_mode):
                 raise DefinitionError(OPEN_TO_ALL)
-            paths = sorted(path for path in self.folder.iterdir() if TOOLS.fullmatch(path.name))
+            paths = sorted(path for path in self.folder.iterdir() if _counts(path.name))
             if len(paths) > MOST_FILES:
                 raise DefinitionError(f"holds {len(paths):,} files; at most {MOST_FILES:,} are loaded")
-            return {path: stamp for path in paths if (stamp := _stamp(path)) is not None}
+            return {path: stamp for path in paths if (stamp := stamp_of(path)) is not None}
         except OSError as error:
             self._trouble = DefinitionError(f"TOOLHUB_TOOLS_DIR cannot be read ({error.strerror})")
         except DefinitionError as error:
@@ -106,7 +128,10 @@ class Directory:
         file.stamp = stamp
         try:
             file.module, file.trouble = _executed(path, stamp), None
-        except BREAKAGES as error:
+        except BaseException as error:
+            # Whatever a file raises ends neither the hub nor the thread that looks at files.
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise
             file.trouble = error
 
     def _register(self, registry: Registry) -> None:
@@ -132,57 +157,42 @@ class Directory:
                 python.take(file.module, Origin.FILE, registry)
 
 
-OPEN_TO_ALL: Final = "can be written by everybody on this machine and is therefore not loaded; run `chmod o-w` on it"
 STANDS: Final = " (what was loaded of it before stays in use)"
 
 
-def _open_to_all(mode: int) -> bool:
-    """Whoever can write these files can do anything that the hub can."""
-    return bool(mode & stat.S_IWOTH)
+def _counts(name: str) -> bool:
+    return (TOOLS.fullmatch(name) or shared.FILES.fullmatch(name)) is not None
 
 
-def _stamp(path: Path) -> Stamp | None:
-    """None for a file that is gone by now."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode
+def _common(stamps: dict[Path, Stamp]) -> dict[Path, Stamp]:
+    """Those of files that are there for others to import."""
+    return {path: stamp for path, stamp in stamps.items() if shared.FILES.fullmatch(path.name)}
 
 
 def _module_name(path: Path) -> str:
     return f"{FILE_MODULES}.{path.stem}"
 
 
-class _Loader(SourceFileLoader):
-    """Not from Python's cache, which takes two edits within a second for one."""
-
-    def path_stats(self, path: Any) -> Any:
-        raise OSError("nothing is kept of it")
-
-
 def _executed(path: Path, stamp: Stamp) -> ModuleType:
     """The module that a file makes."""
-    _, size, _, mode = stamp
-    if _open_to_all(mode):
-        raise DefinitionError(OPEN_TO_ALL)
-    if size > MOST_BYTES:
-        raise DefinitionError(f"is larger than {MOST_BYTES // 1024:,} KiB and is therefore not loaded")
     name = _module_name(path)
-    loader = _Loader(name, str(path))
-    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
-    if spec is None:
-        raise DefinitionError("is not a file of Python")
-    # Places in the source are looked up while it is executed.
-    linecache.checkcache(str(path))
+    spec = spec_of(name, path, stamp)
     module = importlib.util.module_from_spec(spec)
     before = sys.modules.get(name)
     sys.modules[name] = module
+    slow = threading.Timer(
+        PATIENCE_SECONDS, log.warning, ("%s has not ended yet; until it does, no file is loaded", path)
+    )
+    slow.daemon = True
+    slow.start()
     try:
-        loader.exec_module(module)
-    except BREAKAGES:
+        assert spec.loader is not None  # noqa: S101 – it was made with one
+        spec.loader.exec_module(module)
+    except BaseException:
         sys.modules.pop(name, None)
         if before is not None:
             sys.modules[name] = before
         raise
+    finally:
+        slow.cancel()
     return module

@@ -13,6 +13,7 @@ import logging
 import pkgutil
 import traceback
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from types import ModuleType
 from typing import Final
 
@@ -243,18 +244,28 @@ def report(
         place = error.place or place
     elif line := _line_in(error, path):
         place = f"{place}:{line}"
-    problem = LoadProblem(place, about + _reason(error) + after, tool)
+    problem = LoadProblem(place, about + _reason(error, path) + after, tool)
     if registry.report(problem):
         log.error("cannot load %s", problem, exc_info=None if ours else error)
 
 
-def _reason(error: BaseException) -> str:
+def _reason(error: BaseException, path: str) -> str:
     try:
         text = error.msg if isinstance(error, SyntaxError) else str(error)
     except Exception:
         text = ""
     words = shortened(redacted_text(" ".join(text.split())), 500)
-    return words if isinstance(error, DefinitionError) else f"{type(error).__name__}: {words}"
+    return words if isinstance(error, DefinitionError) else f"{type(error).__name__}: {words}{_deeper(error, path)}"
+
+
+def _deeper(error: BaseException, path: str) -> str:
+    """Where it broke, if that is in a file beside this one, which it imports."""
+    steps = traceback.extract_tb(error.__traceback__)
+    file, line = (steps[-1].filename, steps[-1].lineno) if steps else ("", None)
+    if isinstance(error, SyntaxError) and error.filename:
+        file, line = error.filename, error.lineno
+    beside = file not in ("", path) and bool(path) and Path(file).parent == Path(path).parent
+    return f" in {Path(file).name}:{line}" if beside else ""
 
 
 def _line_in(error: BaseException, path: str) -> int | None:

@@ -13,3 +13,12 @@ class Customer(AbstractUser):
 
     USERNAME_FIELD = "email"
     REQUIRED_FIELDS: ClassVar[list[str]] = ["username"]
+
+
+class Order(models.Model):
+    customer = models.ForeignKey(Customer, models.CASCADE)
+    total = models.IntegerField()
+    objects: ClassVar[models.Manager[Order]] = models.Manager()
+
+    def __str__(self) -> str:
+        return f"{self.customer}: {self.total}"

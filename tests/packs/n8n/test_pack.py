@@ -14,6 +14,7 @@ from tests.packs.n8n.script import Script
 from toolhub import testing
 from tools_app.packs.n8n import N8N, pack
 from tools_app.packs.n8n.prompts import fix_workflow
+from tools_app.tool import Tool
 
 TOOLS = {tool.name for tool in pack.tools}
 SHORT_AND_FULL = {
@@ -32,6 +33,15 @@ def test_has_seventeen_tools_and_says_all_there_is_to_say_of_each() -> None:
         assert tool.examples, tool.name
         assert tool.title, tool.name
     assert {tool.name for tool in pack.tools if tool.minimal is not None} == SHORT_AND_FULL
+
+
+@pytest.mark.parametrize("tool", [tool for tool in pack.tools if tool.hints.read_only], ids=lambda tool: tool.name)
+def test_keeps_what_it_promises(n8n: N8n, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> None:
+    monkeypatch.setenv("N8N_URL", n8n.url)
+    monkeypatch.setenv("N8N_API_KEY", KEY)
+    n8n.add(recorded("workflow_show", n8n.line) | {"name": "Monthly invoices", "active": True})
+    n8n.hold("chain")
+    testing.assert_contract(tool)
 
 
 def test_says_what_calling_does_to_n8n() -> None:

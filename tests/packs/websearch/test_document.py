@@ -9,6 +9,8 @@ import pytest
 
 from tests.packs.websearch.conftest import Ask
 from tests.packs.websearch.fakes import FakeWeb
+from tools_app import catalog, contracts
+from tools_app.context import Caller
 from tools_app.errors import ToolError
 from tools_app.mcp_server import results
 
@@ -111,6 +113,18 @@ def test_nothing_found_is_an_answer(
     assert ask(tool, query="q") == text
     assert {record.levelname for record in caplog.records if "No results" in record.getMessage()} <= {"INFO"}
     assert tool == "instant_answer" or any("No results found" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize(
+    ("tool", "place", "said"),
+    [("web_search", "html", "ddg_html_get.html"), ("instant_answer", "api", "ddg_ia_article.json")],
+)
+def test_its_examples_hold(ask: Ask, web: FakeWeb, alice: Caller, tool: str, place: str, said: str) -> None:
+    web.say(place, said)
+    entry = catalog.current().find(tool)
+    assert entry is not None
+    report = contracts.check(entry, alice)
+    assert (report.skipped, report.faults, len(report.outcomes)) == ("", [], 1)
 
 
 def test_results_have_the_document_s_form(ask: Ask, web: FakeWeb) -> None:

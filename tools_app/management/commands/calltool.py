@@ -13,7 +13,7 @@ from django.core.management.base import CommandParser
 from tools_app import access, engine, json_text, sources
 from tools_app.errors import ToolDisabledError, ToolError, ToolNotFoundError, ValidationError
 from tools_app.json_text import JsonError
-from tools_app.management.hub_command import HubCommand, Stop, add_connection_option, through
+from tools_app.management.hub_command import HubCommand, Stop, add_connection_option, not_written_down, through
 from tools_app.reach import Reach
 
 FAILED, WRONG_USE, NOT_AVAILABLE = 1, 2, 3
@@ -58,9 +58,14 @@ class Command(HubCommand):
         try:
             result = engine.call_sync(name, given, caller, door="command", options=asked)
         except ToolError as error:
+            if isinstance(error, ToolNotFoundError) and (advice := not_written_down(name)):
+                raise Stop(advice, NOT_AVAILABLE) from error
             for problem in error.details[1:]:
                 self.stderr.write(f"toolhub: also: {problem.message}")
-            message = " ".join(filter(None, (error.message.rstrip(".") + ".", error.next_step)))
+            why = error.context.get("reason") or error.context.get("errorDetails") or ""
+            reason = why if isinstance(why, str) else json.dumps(why, ensure_ascii=False, default=str)
+            said = (error.message.rstrip("."), reason.rstrip(".") and f": {reason.rstrip('.')}", ".")
+            message = " ".join(filter(None, ("".join(said), error.next_step)))
             if error.error_id:
                 message += f" (errorId {error.error_id})"
             raise Stop(message, _exit_code(error)) from error

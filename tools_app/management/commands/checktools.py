@@ -12,7 +12,14 @@ from django.core.management.base import CommandParser
 from tools_app import access, catalog, contracts, engine
 from tools_app.catalog import Entry
 from tools_app.contracts import Report
-from tools_app.management.hub_command import REFUSED, HubCommand, Stop, add_connection_option, through
+from tools_app.management.hub_command import (
+    REFUSED,
+    HubCommand,
+    Stop,
+    add_connection_option,
+    not_written_down,
+    through,
+)
 from tools_app.reach import Reach
 
 BROKEN: Final = 1
@@ -26,7 +33,7 @@ class Command(HubCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("names", nargs="*", help="the tools; without names all that can be called")
-        parser.add_argument("--write", action="store_true", help="run those of tools that write, too")
+        parser.add_argument("--write", action="store_true", help="also those of the named tools that write")
         parser.add_argument("--json", action="store_true", help="print the report as JSON")
         add_connection_option(parser)
 
@@ -38,6 +45,8 @@ class Command(HubCommand):
         connections: list[str] | None,
         **options: Any,
     ) -> None:
+        if write and not names:
+            raise Stop("name the tools whose examples may change something: checktools --write NAME …", REFUSED)
         if options["verbosity"] < 2:
             # The report says what was wrong; -v 2 shows the log as well.
             logging.getLogger("tools_app").setLevel(logging.CRITICAL)
@@ -56,7 +65,7 @@ class Command(HubCommand):
 
 def _found(entry: Entry | None, name: str) -> Entry:
     if entry is None:
-        raise Stop(f"there is no tool {name!r}", REFUSED)
+        raise Stop(not_written_down(name) or f"there is no tool {name!r}", REFUSED)
     return entry
 
 
@@ -68,11 +77,14 @@ def _in_words(reports: list[Report]) -> str:
     lines = []
     for report in reports:
         mark = "--" if report.skipped else "ok" if report.passed else "!!"
-        lines.append(f"{mark} {report.tool}: {report.skipped or f'{len(report.outcomes)} examples'}")
+        lines.append(f"{mark} {report.tool}: {report.skipped or _counted(len(report.outcomes), 'example')}")
         lines += [f"     {fault}" for fault in report.faults]
     ran = [report for report in reports if not report.skipped]
     failed = sum(not report.passed for report in ran)
-    lines.append(
-        f"\n{len(ran)} tools tried, {failed} of them not as they should be; {len(reports) - len(ran)} left out."
-    )
+    verdict = f"{failed} not as it should be" if failed else "all as they should be" if ran else "nothing was run"
+    lines.append(f"\n{_counted(len(ran), 'tool')} tried, {verdict}; {len(reports) - len(ran)} left out.")
     return "\n".join(lines)
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from django.core.checks import run_checks
 from django.db import DatabaseError, connection
@@ -17,7 +17,7 @@ from tools_app.installation import NotReady, Schema
 from tools_app.management.hub_command import HubCommand
 from tools_app.models import ApiKey, Connection, ErrorLog, Process, revision
 
-# Of an account in the environment: its address and its secret.
+REWORD: Final = "Read it as an agent would, and reword it."
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,11 @@ def _of_tools() -> Iterator[Finding]:
     packs = {loaded.tool.folded_name: loaded.pack for loaded in registry}
     for loaded in registry:
         for found in wording.findings(loaded.tool.definition(), wording.Others(loaded.pack, packs)):
-            yield Finding(False, f"{loaded.tool.name}: {found}", "Read it as an agent would, and reword it.")
+            yield Finding(False, f"{loaded.tool.name}: {found}", REWORD)
+    for offer, _ in registry.offers:
+        # Prompts are there to name tools.
+        for found in wording.findings(offer.runner.definition()):
+            yield Finding(False, f"{offer.kind} {offer.key}: {found}", REWORD)
 
 
 def _of_refusals(snapshot: Snapshot) -> Iterator[Finding]:

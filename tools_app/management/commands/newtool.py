@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import importlib.util
 import keyword
 import shlex
 import sys
@@ -12,6 +14,7 @@ from django.core.management.base import CommandParser
 
 from tools_app import conf, sources
 from tools_app.management.hub_command import REFUSED, HubCommand, Stop
+from tools_app.sources.files import open_to_all
 from tools_app.tool import DefinitionError, check_name
 
 TOOL: Final = '''"""What this file is for, in one line. docs/add-a-tool.md tells what else a tool can have."""
@@ -80,9 +83,10 @@ class Command(HubCommand):
             )
         folder = Path(folder).expanduser().absolute()
         written = {folder / f"{name}.py": TOOL, folder / f"test_{name}.py": TEST}
+        refuse_module(name, folder)
+        refuse_taken(name)
         try:
-            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-            refuse_taken(name)
+            make(folder)
             if there := [path for path in written if path.exists()]:
                 raise Stop(f"{there[0]} exists already; nothing was written", REFUSED)
             for path, text in written.items():
@@ -102,9 +106,21 @@ class Command(HubCommand):
         out.write("\nNext:")
         if watched is None or Path(watched).absolute() != folder:
             out.write(f"  export TOOLHUB_TOOLS_DIR={shlex.quote(str(folder))}   (or put it into .env)")
-        out.write(f"  python -m pytest {shlex.quote(str(test))}")
+        out.write("  toolhub synctools   (a hub or an agent that runs does that by itself, within two seconds)")
+        needs = "" if importlib.util.find_spec("pytest") else "   (first: pip install pytest)"
+        out.write(f"  python -m pytest {shlex.quote(str(test))}{needs}")
         out.write(f'  toolhub calltool {tool.stem} \'{{"text": "What a piece of work"}}\'   (or ask an agent)')
-        out.write("A hub that runs takes up what you change within two seconds.")
+
+
+TAKEN: Final = "{name}.py would be taken for another module; choose a longer name"
+
+
+def make(folder: Path) -> None:
+    """Raises: Stop: nothing would be loaded from there."""
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if open_to_all(folder.stat().st_mode):
+        reason = "can be written by everybody on this machine, so that nothing would be loaded from it"
+        raise Stop(f"{folder} {reason}; choose another directory, or run `chmod o-w` on it", REFUSED)
 
 
 def refuse_name(name: str) -> None:
@@ -119,8 +135,17 @@ def refuse_name(name: str) -> None:
         raise Stop(str(error), REFUSED) from error
     if not name.isidentifier() or keyword.iskeyword(name):
         raise Stop(f"{name} cannot be the name of a function; write it with _, like count_words", REFUSED)
-    if name in sys.stdlib_module_names or name.startswith("test_") or name in ("conftest", "toolhub", "tools_app"):
-        raise Stop(f"{name}.py would be taken for another module; choose a longer name", REFUSED)
+    if hasattr(builtins, name) or name == "testing":
+        raise Stop(f"{name} has a meaning in Python or in its test already; choose a longer name", REFUSED)
+    if name in sys.stdlib_module_names or name.startswith("test_") or name == "conftest":
+        raise Stop(TAKEN.format(name=name), REFUSED)
+
+
+def refuse_module(name: str, folder: Path) -> None:
+    """Raises: Stop: whoever imports the file, as its test does, would get something that is installed; or it, this."""
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.origin is not None and Path(spec.origin).parent != folder:
+        raise Stop(TAKEN.format(name=name), REFUSED)
 
 
 def refuse_taken(name: str) -> None:

@@ -32,6 +32,9 @@ class Command(HubCommand):
     needs_ready = False
 
     def add_arguments(self, parser: CommandParser) -> None:
+        if not hasattr(settings, "LOG_LEVELS"):
+            # They are settings of ToolHub's own site, and so is all that this command starts.
+            sys.exit("serve: starts ToolHub's own site, not this project; serve it as you do, see docs/embedding.md")
         parser.add_argument("--host", default=settings.HOST, help="address to listen on (HOST)")
         parser.add_argument("--port", type=int, default=settings.PORT, help="port to listen on (PORT)")
         parser.add_argument("--workers", type=int, default=1, help="processes that serve")

@@ -29,7 +29,9 @@ Label = Annotated[str, Field(min_length=1, max_length=64)]
     category="finding",
     tags=_TAGS,
     hints=_HARMLESS,
-    examples=[Example("Find what files a bug report", {"query": "create issue"})],
+    examples=[
+        Example("Find what files a bug report", {"query": "create issue"}, {"tools": "<array>", "total": "<integer>"})
+    ],
 )
 async def search_tools(
     ctx: Context,
@@ -51,7 +53,7 @@ async def search_tools(
     category="finding",
     tags=_TAGS,
     hints=_HARMLESS,
-    examples=[Example("See all about a tool", {"name": "calculate"})],
+    examples=[Example("See all about a tool", {"name": "calculate"}, {"name": "calculate", "inputSchema": "<object>"})],
 )
 async def describe_tool(
     ctx: Context, name: Annotated[str, Field(min_length=1, max_length=100), "The tool's name"]
@@ -88,7 +90,9 @@ class CallTool(_Forwarding):
     name = "call_tool"
     title = "Call a tool that reads"
     hints = Hints(read_only=True)
-    examples = (Example("Add", {"name": "calculate", "arguments": {"operation": "add", "a": 2, "b": 3}}),)
+    examples = (
+        Example("Add", {"name": "calculate", "arguments": {"operation": "add", "a": 2, "b": 3}}, {"result": 5}),
+    )
 
 
 @pack.add
@@ -98,4 +102,4 @@ class CallWritingTool(_Forwarding):
     name = "call_writing_tool"
     title = "Call a tool that writes"
     hints = Hints(read_only=False)
-    examples = (Example("Call one without arguments", {"name": "echo", "arguments": {"message": "hi"}}),)
+    examples = (Example("Say hi", {"name": "echo", "arguments": {"message": "hi"}}, {"message": "hi"}),)

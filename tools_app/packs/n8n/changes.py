@@ -158,6 +158,7 @@ def _told(workflow: Mapping[str, Any], warnings: list[str]) -> dict[str, Any]:
                 "connections": {},
                 "settings": {},
             },
+            shown_only=True,
         )
     ],
     output_schema=CHANGED,
@@ -184,7 +185,9 @@ async def create_workflow(
     minimal=lambda full: brief(full, "id", "name"),
     done="Workflow updated",
     guidance=_after_updating,
-    examples=[Example("Give it another name", {"id": "TanEWv6Q7n5v83dy", "name": "Invoices, monthly"})],
+    examples=[
+        Example("Give it another name", {"id": "TanEWv6Q7n5v83dy", "name": "Invoices, monthly"}, shown_only=True)
+    ],
     output_schema=CHANGED,
 )
 async def update_workflow(
@@ -220,7 +223,7 @@ async def update_workflow(
     hints=Hints(destructive=True, idempotent=True),
     done="Workflow deleted",
     guidance="It is gone, and cannot be brought back. list_workflows shows what is left.",
-    examples=[Example("Delete a workflow", {"id": "TanEWv6Q7n5v83dy"})],
+    examples=[Example("Delete a workflow", {"id": "TanEWv6Q7n5v83dy"}, shown_only=True)],
     output_schema={
         "type": "object",
         "properties": {"id": {"type": "string"}, "_guidance": {"type": "string"}},
@@ -297,7 +300,7 @@ async def _switch(ctx: Context, workflow_id: str, verb: str, *, active: bool) ->
     minimal=lambda full: brief(full, "id", "name", "active"),
     done="Workflow activated",
     guidance=_switched_guidance,
-    examples=[Example("Switch a workflow on", {"id": "TanEWv6Q7n5v83dy"})],
+    examples=[Example("Switch a workflow on", {"id": "TanEWv6Q7n5v83dy"}, shown_only=True)],
     output_schema=CHANGED,
 )
 async def activate_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, Any]:
@@ -313,7 +316,7 @@ async def activate_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, 
     minimal=lambda full: brief(full, "id", "name", "active"),
     done="Workflow deactivated",
     guidance=_switched_guidance,
-    examples=[Example("Switch a workflow off", {"id": "TanEWv6Q7n5v83dy"})],
+    examples=[Example("Switch a workflow off", {"id": "TanEWv6Q7n5v83dy"}, shown_only=True)],
     output_schema=CHANGED,
 )
 async def deactivate_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, Any]:

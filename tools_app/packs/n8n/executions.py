@@ -102,7 +102,13 @@ def _listing_guidance(data: dict[str, Any]) -> dict[str, str]:
     minimal=_shortened,
     done="Executions retrieved",
     guidance=_listing_guidance,
-    examples=[Example("The last five that failed", {"status": "error", "limit": 5})],
+    examples=[
+        Example(
+            "The last five that failed",
+            {"status": "error", "limit": 5},
+            {"count": "<integer>", "executions": "<array>"},
+        )
+    ],
     output_schema={
         "type": "object",
         "properties": {
@@ -161,7 +167,7 @@ async def _lists_waiting(ctx: Context) -> bool:
     tags=(*_TAGS, "summary"),
     hints=_READS,
     done="実行サマリーを取得しました",
-    examples=[Example("What happened in an execution", {"id": "1204"})],
+    examples=[Example("What happened in an execution", {"id": "1204"}, shown_only=True)],
     output_schema=summary.OUTPUT,
 )
 async def get_execution(ctx: Context, execution_id: ExecutionId) -> dict[str, Any]:
@@ -178,7 +184,11 @@ async def get_execution(ctx: Context, execution_id: ExecutionId) -> dict[str, An
     tags=(*_TAGS, "node"),
     hints=_READS,
     done="ノード実行詳細を取得しました",
-    examples=[Example("What a node was given and what it made of it", {"id": "1204", "nodeName": "HTTP Request"})],
+    examples=[
+        Example(
+            "What a node was given and what it made of it", {"id": "1204", "nodeName": "HTTP Request"}, shown_only=True
+        )
+    ],
     output_schema=node_data.OUTPUT,
 )
 async def get_execution_by_node(
@@ -263,7 +273,7 @@ def _node_guidance(execution: Execution, told: Mapping[str, Any], notes: list[st
     tags=(*_TAGS, "errors"),
     hints=_READS,
     done="Execution explained",
-    examples=[Example("Why an execution failed", {"id": "1204"})],
+    examples=[Example("Why an execution failed", {"id": "1204"}, shown_only=True)],
     output_schema=explanation.OUTPUT,
 )
 async def explain_execution(ctx: Context, execution_id: ExecutionId) -> dict[str, Any]:
@@ -315,7 +325,9 @@ def _brief(told: Any, warning: str) -> dict[str, Any]:
     timeout=120,
     done="Execution retried",
     guidance=_look,
-    examples=[Example("Run it again, with the workflow as it is now", {"id": "1204", "loadWorkflow": True})],
+    examples=[
+        Example("Run it again, with the workflow as it is now", {"id": "1204", "loadWorkflow": True}, shown_only=True)
+    ],
     output_schema=_BRIEF,
 )
 async def retry_execution(
@@ -344,7 +356,7 @@ async def retry_execution(
     hints=Hints(destructive=True, idempotent=True),
     done="Execution stopped",
     guidance=_look,
-    examples=[Example("Stop one that runs or waits", {"id": "1204"})],
+    examples=[Example("Stop one that runs or waits", {"id": "1204"}, shown_only=True)],
     output_schema=_BRIEF,
 )
 async def stop_execution(ctx: Context, execution_id: ExecutionId) -> dict[str, Any]:

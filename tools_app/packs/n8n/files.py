@@ -45,7 +45,7 @@ FilePath = Annotated[
         "message": "It is not active yet: activate_workflow starts its triggers.",
         "example": f"activate_workflow(id: {quoted(str(data['id']))})",
     },
-    examples=[Example("Import a workflow", {"filePath": "invoices.json"})],
+    examples=[Example("Import a workflow", {"filePath": "invoices.json"}, shown_only=True)],
     output_schema=CHANGED,
 )
 async def create_workflow_from_file(ctx: Context, file_path: FilePath) -> dict[str, Any]:
@@ -66,7 +66,9 @@ async def create_workflow_from_file(ctx: Context, file_path: FilePath) -> dict[s
         "message": "get_workflow shows what it is now.",
         "example": f"get_workflow(id: {quoted(str(data['id']))}, raw: true)",
     },
-    examples=[Example("Put a file in its place", {"id": "TanEWv6Q7n5v83dy", "filePath": "invoices.json"})],
+    examples=[
+        Example("Put a file in its place", {"id": "TanEWv6Q7n5v83dy", "filePath": "invoices.json"}, shown_only=True)
+    ],
     output_schema=CHANGED,
 )
 async def replace_workflow_from_file(ctx: Context, workflow_id: WorkflowId, file_path: FilePath) -> dict[str, Any]:

@@ -129,7 +129,13 @@ def _listing_guidance(data: dict[str, Any]) -> dict[str, str]:
     minimal=_short_list,
     done="Workflows retrieved",
     guidance=_listing_guidance,
-    examples=[Example("Active workflows with a word in their name", {"active": True, "name": "invoice"})],
+    examples=[
+        Example(
+            "Active workflows with a word in their name",
+            {"active": True, "name": "invoice"},
+            {"count": "<integer>", "workflows": "<array>"},
+        )
+    ],
     output_schema={
         "type": "object",
         "properties": {
@@ -208,7 +214,7 @@ def _reading_guidance(data: dict[str, Any]) -> dict[str, str]:
     minimal=_outlined,
     done="Workflow retrieved",
     guidance=_reading_guidance,
-    examples=[Example("A workflow in short", {"id": "TanEWv6Q7n5v83dy"})],
+    examples=[Example("A workflow in short", {"id": "TanEWv6Q7n5v83dy"}, shown_only=True)],
     output_schema=_SHOWN,
 )
 async def get_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, Any]:
@@ -235,7 +241,9 @@ def _without_looks(node: dict[str, Any]) -> dict[str, Any]:
     minimal=_without_looks,
     done="Node retrieved",
     guidance="update_workflow changes it: send all nodes of the workflow, with this one as it should be.",
-    examples=[Example("How a node is set up", {"workflowId": "TanEWv6Q7n5v83dy", "nodeId": "HTTP Request"})],
+    examples=[
+        Example("How a node is set up", {"workflowId": "TanEWv6Q7n5v83dy", "nodeId": "HTTP Request"}, shown_only=True)
+    ],
     output_schema={
         "type": "object",
         "properties": {
@@ -334,7 +342,7 @@ def _only_graph(full: dict[str, Any]) -> dict[str, Any]:
     minimal=_only_graph,
     done="Workflow connections retrieved",
     guidance=_graph_guidance,
-    examples=[Example("How a workflow's nodes hang together", {"id": "TanEWv6Q7n5v83dy"})],
+    examples=[Example("How a workflow's nodes hang together", {"id": "TanEWv6Q7n5v83dy"}, shown_only=True)],
     output_schema={
         "type": "object",
         "properties": {

@@ -47,8 +47,16 @@ class ListIssues(Tool):
     tags = _TAGS
     hints = Hints(read_only=True)
     examples = (
-        Example("My open issues, the most urgent first", {"assigned_to_id": "me", "sort": "priority:desc,due_date"}),
-        Example("What was closed in January", {"status_id": "closed", "updated_on": "><2026-01-01|2026-01-31"}),
+        Example(
+            "My open issues, the most urgent first",
+            {"assigned_to_id": "me", "sort": "priority:desc,due_date"},
+            {"issues": "<array>", "total_count": "<integer>"},
+        ),
+        Example(
+            "What was closed in January",
+            {"status_id": "closed", "updated_on": "><2026-01-01|2026-01-31"},
+            {"issues": "<array>", "total_count": "<integer>"},
+        ),
     )
     output_schema = shapes.page("issues", shapes.LISTED_ISSUE)
     Arguments: ClassVar[Any] = Filters
@@ -75,7 +83,7 @@ class ListIssues(Tool):
     tags=_TAGS,
     aliases=("show_issue",),
     hints=Hints(read_only=True),
-    examples=[Example("An issue with its comments and history", {"id": 1, "include": "journals"})],
+    examples=[Example("An issue with its comments and history", {"id": 1, "include": "journals"}, shown_only=True)],
     output_schema=shapes.one("issue", shapes.ISSUE),
 )
 async def get_issue(
@@ -124,7 +132,11 @@ class CreateIssue(Tool):
     category = "issues"
     tags = (*_TAGS, "write")
     hints = Hints(destructive=False)
-    examples = (Example("A bug", {"project_id": "website", "subject": "Login fails on Safari", "tracker_id": "Bug"}),)
+    examples = (
+        Example(
+            "A bug", {"project_id": "website", "subject": "Login fails on Safari", "tracker_id": "Bug"}, shown_only=True
+        ),
+    )
     output_schema = shapes.written("issue")
     Arguments: ClassVar[Any] = NewIssue
 
@@ -154,8 +166,8 @@ class UpdateIssue(Tool):
     tags = (*_TAGS, "write")
     hints = Hints(destructive=True)
     examples = (
-        Example("Resolve with a comment", {"id": 1, "status_id": "Resolved", "notes": "Fixed in 1.2"}),
-        Example("Take a date out", {"id": 1, "clear": ["due_date"]}),
+        Example("Resolve with a comment", {"id": 1, "status_id": "Resolved", "notes": "Fixed in 1.2"}, shown_only=True),
+        Example("Take a date out", {"id": 1, "clear": ["due_date"]}, shown_only=True),
     )
     output_schema = shapes.written("issue")
     Arguments: ClassVar[Any] = IssueChanges
@@ -211,7 +223,7 @@ _NAMED_FIELDS: Final = {
     category="issues",
     tags=(*_TAGS, "write"),
     hints=Hints(destructive=True),
-    examples=[Example("Delete for good", {"id": 1})],
+    examples=[Example("Delete for good", {"id": 1}, shown_only=True)],
     output_schema=shapes.written(),
 )
 async def delete_issue(ctx: Context, id: Annotated[Id, "The number of the issue."]) -> dict[str, Any]:

@@ -23,7 +23,13 @@ def _listed(name: str, shape: Schema) -> dict[str, Any]:
     return {"tags": _TAGS, "category": "lists", "hints": _READS, "output_schema": shapes.page(name, shape)}
 
 
-@pack.tool(title="List trackers", examples=[Example("What issues can be")], **_listed("trackers", shapes.TRACKER))
+@pack.tool(
+    title="List trackers",
+    examples=[
+        Example("What issues can be", expected_result={"trackers": [{"id": "<integer>", "name": "<string>"}, "<more>"]})
+    ],
+    **_listed("trackers", shapes.TRACKER),
+)
 async def list_trackers(ctx: Context) -> dict[str, Any]:
     """List the trackers, like Bug or Feature: what an issue can be."""
     return await account.page(ctx, "trackers", name="trackers", shape=shapes.TRACKER, operation="list trackers")
@@ -31,7 +37,12 @@ async def list_trackers(ctx: Context) -> dict[str, Any]:
 
 @pack.tool(
     title="List issue statuses",
-    examples=[Example("What an issue can go through")],
+    examples=[
+        Example(
+            "What an issue can go through",
+            expected_result={"issue_statuses": [{"id": "<integer>", "is_closed": "<boolean>"}, "<more>"]},
+        )
+    ],
     **_listed("issue_statuses", shapes.STATUS),
 )
 async def list_issue_statuses(ctx: Context) -> dict[str, Any]:
@@ -43,7 +54,12 @@ async def list_issue_statuses(ctx: Context) -> dict[str, Any]:
 
 @pack.tool(
     title="List priorities",
-    examples=[Example("How urgent an issue can be")],
+    examples=[
+        Example(
+            "How urgent an issue can be",
+            expected_result={"issue_priorities": [{"id": "<integer>", "name": "<string>"}, "<more>"]},
+        )
+    ],
     **_listed("issue_priorities", shapes.ENUMERATED),
 )
 async def list_priorities(ctx: Context) -> dict[str, Any]:
@@ -59,7 +75,7 @@ async def list_priorities(ctx: Context) -> dict[str, Any]:
 
 @pack.tool(
     title="List activities",
-    examples=[Example("What time can be spent on", {"project_id": "website"})],
+    examples=[Example("What time can be spent on", {"project_id": "website"}, shown_only=True)],
     **_listed("time_entry_activities", shapes.ENUMERATED),
 )
 async def list_activities(ctx: Context, project_id: _Project | None = None) -> dict[str, Any]:
@@ -83,7 +99,7 @@ async def list_activities(ctx: Context, project_id: _Project | None = None) -> d
 
 @pack.tool(
     title="List versions",
-    examples=[Example("The versions of a project", {"project_id": "website"})],
+    examples=[Example("The versions of a project", {"project_id": "website"}, shown_only=True)],
     **_listed("versions", shapes.VERSION),
 )
 async def list_versions(ctx: Context, project_id: _Project) -> dict[str, Any]:
@@ -101,7 +117,10 @@ async def list_versions(ctx: Context, project_id: _Project) -> dict[str, Any]:
 
 @pack.tool(
     title="List custom fields",
-    examples=[Example("All of them"), Example("Those that issues of a project show", {"project_id": "website"})],
+    examples=[
+        Example("All of them", shown_only=True),
+        Example("Those that issues of a project show", {"project_id": "website"}, shown_only=True),
+    ],
     **_listed("custom_fields", shapes.CUSTOM_FIELD),
 )
 async def list_custom_fields(
@@ -163,7 +182,7 @@ async def _shown_by_issues(ctx: Context, project: str | None) -> list[dict[str, 
     category="projects",
     tags=("redmine", "projects"),
     hints=_READS,
-    examples=[Example("Where a bug can go next", {"project_id": "website", "tracker_id": "Bug"})],
+    examples=[Example("Where a bug can go next", {"project_id": "website", "tracker_id": "Bug"}, shown_only=True)],
     output_schema=shapes.page("statuses", shapes.STATUS, message=shapes.TEXT),
 )
 async def list_project_statuses(

@@ -65,7 +65,11 @@ PROJECT: Final = writing.Noun(
     category="projects",
     tags=_TAGS,
     hints=Hints(read_only=True),
-    examples=[Example("The projects this account can see")],
+    examples=[
+        Example(
+            "The projects this account can see", expected_result={"projects": "<array>", "total_count": "<integer>"}
+        )
+    ],
     output_schema=shapes.page("projects", shapes.PROJECT),
 )
 async def list_projects(
@@ -86,7 +90,7 @@ async def list_projects(
     category="projects",
     tags=_TAGS,
     hints=Hints(read_only=True),
-    examples=[Example("A project with its trackers", {"id": "website", "include": "trackers"})],
+    examples=[Example("A project with its trackers", {"id": "website", "include": "trackers"}, shown_only=True)],
     output_schema=shapes.one("project", shapes.PROJECT),
 )
 async def show_project(ctx: Context, id: _Project, include: ProjectInclude | None = None) -> dict[str, Any]:
@@ -100,7 +104,11 @@ async def show_project(ctx: Context, id: _Project, include: ProjectInclude | Non
     tags=_WRITES,
     hints=Hints(destructive=False),
     examples=[
-        Example("A project that only its members see", {"name": "Audit", "identifier": "audit", "is_public": False})
+        Example(
+            "A project that only its members see",
+            {"name": "Audit", "identifier": "audit", "is_public": False},
+            shown_only=True,
+        )
     ],
     output_schema=shapes.written("project"),
 )
@@ -143,7 +151,7 @@ async def create_project(
     category="projects",
     tags=_WRITES,
     hints=Hints(destructive=True, idempotent=True),
-    examples=[Example("Describe it", {"id": "website", "description": "Our public site"})],
+    examples=[Example("Describe it", {"id": "website", "description": "Our public site"}, shown_only=True)],
     output_schema=shapes.written("project"),
 )
 async def update_project(
@@ -183,7 +191,7 @@ async def update_project(
     category="projects",
     tags=_WRITES,
     hints=Hints(destructive=True, idempotent=True),
-    examples=[Example("Put it away", {"id": "old-site"})],
+    examples=[Example("Put it away", {"id": "old-site"}, shown_only=True)],
     output_schema=shapes.written(),
 )
 async def archive_project(ctx: Context, id: _Project) -> dict[str, Any]:
@@ -196,7 +204,7 @@ async def archive_project(ctx: Context, id: _Project) -> dict[str, Any]:
     category="projects",
     tags=_WRITES,
     hints=Hints(destructive=False, idempotent=True),
-    examples=[Example("Take it out again", {"id": "old-site"})],
+    examples=[Example("Take it out again", {"id": "old-site"}, shown_only=True)],
     output_schema=shapes.written(),
 )
 async def unarchive_project(ctx: Context, id: _Project) -> dict[str, Any]:
@@ -209,7 +217,7 @@ async def unarchive_project(ctx: Context, id: _Project) -> dict[str, Any]:
     category="projects",
     tags=_WRITES,
     hints=Hints(destructive=True),
-    examples=[Example("Delete for good", {"id": "old-site"})],
+    examples=[Example("Delete for good", {"id": "old-site"}, shown_only=True)],
     output_schema=shapes.written(),
 )
 async def delete_project(ctx: Context, id: _Project) -> dict[str, Any]:

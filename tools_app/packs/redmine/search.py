@@ -18,7 +18,13 @@ from tools_app.tool import Hints
     category="search",
     tags=("redmine", "search"),
     hints=Hints(read_only=True),
-    examples=[Example("Open issues about a login", {"query": "login", "open_issues": True})],
+    examples=[
+        Example(
+            "Open issues about a login",
+            {"query": "login", "open_issues": True},
+            {"results": "<array>", "total_count": "<integer>"},
+        )
+    ],
     output_schema=shapes.page("results", shapes.FOUND),
 )
 async def search_redmine(

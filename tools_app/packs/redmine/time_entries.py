@@ -30,7 +30,13 @@ _Spent = Annotated[Day, Field(description="YYYY-MM-DD; today when left out.")]
     category="time entries",
     tags=_TAGS,
     hints=Hints(read_only=True),
-    examples=[Example("My time this week", {"user_id": "me", "from": "2026-11-16", "to": "2026-11-22"})],
+    examples=[
+        Example(
+            "My time this week",
+            {"user_id": "me", "from": "2026-11-16", "to": "2026-11-22"},
+            {"time_entries": "<array>", "total_hours": "<number>"},
+        )
+    ],
     output_schema=shapes.page("time_entries", shapes.TIME_ENTRY, total_hours=shapes.NUMBER),
 )
 async def list_time_entries(
@@ -69,7 +75,7 @@ async def list_time_entries(
     category="time entries",
     tags=_TAGS,
     hints=Hints(read_only=True),
-    examples=[Example("One entry", {"id": 1})],
+    examples=[Example("One entry", {"id": 1}, shown_only=True)],
     output_schema=shapes.one("time_entry", shapes.TIME_ENTRY),
 )
 async def show_time_entry(ctx: Context, id: _Entry) -> dict[str, Any]:
@@ -86,7 +92,13 @@ async def show_time_entry(ctx: Context, id: _Entry) -> dict[str, Any]:
     tags=_WRITES,
     aliases=("create_time_entry_for_project", "create_time_entry_for_issue"),
     hints=Hints(destructive=False),
-    examples=[Example("An hour and a half on an issue", {"issue_id": 1, "hours": 1.5, "activity_id": "Development"})],
+    examples=[
+        Example(
+            "An hour and a half on an issue",
+            {"issue_id": 1, "hours": 1.5, "activity_id": "Development"},
+            shown_only=True,
+        )
+    ],
     output_schema=shapes.written("time_entry"),
 )
 async def create_time_entry(
@@ -123,7 +135,7 @@ async def create_time_entry(
     category="time entries",
     tags=_WRITES,
     hints=Hints(destructive=True, idempotent=True),
-    examples=[Example("It was less", {"id": 1, "hours": 0.5})],
+    examples=[Example("It was less", {"id": 1, "hours": 0.5}, shown_only=True)],
     output_schema=shapes.written("time_entry"),
 )
 async def update_time_entry(
@@ -164,7 +176,7 @@ async def update_time_entry(
     category="time entries",
     tags=_WRITES,
     hints=Hints(destructive=True),
-    examples=[Example("Delete for good", {"id": 1})],
+    examples=[Example("Delete for good", {"id": 1}, shown_only=True)],
     output_schema=shapes.written(),
 )
 async def delete_time_entry(ctx: Context, id: _Entry) -> dict[str, Any]:

@@ -47,7 +47,7 @@ USER: Final = writing.Noun("user", "users", "User", shapes.USER, show=_shown)
     category="users",
     tags=_TAGS,
     hints=Hints(read_only=True),
-    examples=[Example("Who is called Ann", {"name": "Ann"})],
+    examples=[Example("Who is called Ann", {"name": "Ann"}, shown_only=True)],
     output_schema=shapes.page("users", shapes.USER),
 )
 async def list_users(
@@ -69,7 +69,11 @@ async def list_users(
     category="users",
     tags=_TAGS,
     hints=Hints(read_only=True),
-    examples=[Example("Whose account this connection uses", {"id": "current"})],
+    examples=[
+        Example(
+            "Whose account this connection uses", {"id": "current"}, {"user": {"id": "<integer>", "login": "<string>"}}
+        )
+    ],
     output_schema=shapes.one("user", shapes.USER),
 )
 async def show_user(
@@ -102,6 +106,7 @@ async def show_user(
                 "generate_password": True,
                 "send_information": True,
             },
+            shown_only=True,
         )
     ],
     output_schema=shapes.written("user"),
@@ -143,7 +148,7 @@ async def create_user(
     category="users",
     tags=_WRITES,
     hints=Hints(destructive=True, idempotent=True),
-    examples=[Example("A new name", {"id": 5, "lastname": "Lee-Park"})],
+    examples=[Example("A new name", {"id": 5, "lastname": "Lee-Park"}, shown_only=True)],
     output_schema=shapes.written("user"),
 )
 async def update_user(
@@ -188,7 +193,7 @@ async def update_user(
     category="users",
     tags=_WRITES,
     hints=Hints(destructive=True),
-    examples=[Example("Delete for good", {"id": 5})],
+    examples=[Example("Delete for good", {"id": 5}, shown_only=True)],
     output_schema=shapes.written(),
 )
 async def delete_user(ctx: Context, id: _User) -> dict[str, Any]:

@@ -23,7 +23,7 @@ _User = Annotated[Id, Field(description="The id of the user.")]
     category="issues",
     tags=_TAGS,
     hints=Hints(destructive=False, idempotent=True),
-    examples=[Example("Let a user watch an issue", {"issue_id": 1, "user_id": 5})],
+    examples=[Example("Let a user watch an issue", {"issue_id": 1, "user_id": 5}, shown_only=True)],
     output_schema=shapes.written(),
 )
 async def add_issue_watcher(ctx: Context, issue_id: _Issue, user_id: _User) -> dict[str, Any]:
@@ -39,7 +39,7 @@ async def add_issue_watcher(ctx: Context, issue_id: _Issue, user_id: _User) -> d
     category="issues",
     tags=_TAGS,
     hints=Hints(destructive=True, idempotent=True),
-    examples=[Example("Let a user stop watching", {"issue_id": 1, "user_id": 5})],
+    examples=[Example("Let a user stop watching", {"issue_id": 1, "user_id": 5}, shown_only=True)],
     output_schema=shapes.written(),
 )
 async def remove_issue_watcher(ctx: Context, issue_id: _Issue, user_id: _User) -> dict[str, Any]:

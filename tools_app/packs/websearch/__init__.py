@@ -36,7 +36,7 @@ pack = Pack(
     tags=("search", "web"),
     hints=_READS,
     cache_seconds=_set.cache_seconds,
-    examples=[Example("Look for a library", {"query": "selectolax html parser", "max_results": 5})],
+    examples=[Example("Look for a library", {"query": "selectolax html parser", "max_results": 5}, "<string>")],
 )
 async def web_search(
     ctx: Context,
@@ -63,7 +63,7 @@ async def web_search(
     tags=("search", "web"),
     hints=_READS,
     cache_seconds=_set.cache_seconds,
-    examples=[Example("Ask for a term", {"query": "Django (web framework)"})],
+    examples=[Example("Ask for a term", {"query": "Django (web framework)"}, "<string>")],
 )
 async def instant_answer(ctx: Context, query: Query) -> str:
     """Get an abstract, an answer or a definition with related topics from DuckDuckGo. Knows terms and names only.
@@ -83,7 +83,7 @@ async def instant_answer(ctx: Context, query: Query) -> str:
     hints=_READS,
     starts_off=True,
     cache_seconds=_set.cache_seconds,
-    examples=[Example("Read a page that was found", {"url": "https://www.djangoproject.com/start/"})],
+    examples=[Example("Read a page that was found", {"url": "https://www.djangoproject.com/start/"}, "<string>")],
 )
 async def read_page(
     ctx: Context,
