@@ -9,7 +9,7 @@ import pytest
 
 from tests.mcp_server.test_server import connected, texts
 from tests.support.tools import Hub, Programmable
-from tools_app import access, catalog, database, engine, governance, listed
+from tools_app import access, catalog, database, engine, governance, listed, search
 from tools_app.catalog import FINDERS
 from tools_app.context import Caller
 from tools_app.errors import InvalidArgumentsError, ToolDisabledError, ToolError, ToolNotFoundError, ValidationError
@@ -19,6 +19,7 @@ from tools_app.reach import Reach
 from tools_app.tool import Hints
 
 MODERN = "2026-07-28"
+ARGUMENTS: dict[str, dict[str, Any]] = {"find_page": {}, "echo": {"message": "hi"}}
 BY_SEARCHING = ["call_tool", "call_writing_tool", "describe_tool", "read_result", "search_tools"]
 
 
@@ -88,6 +89,24 @@ def test_each_toolset_is_shown_in_its_own_way(finding: Hub) -> None:
     assert shown(local("sums")) == ["calculate", "read_result"]
     assert shown(local("pages", "sums")) == sorted(["calculate", *BY_SEARCHING])
     assert catalog.current().seen_by(local("sums")).find("search_tools") is None
+
+
+def test_auto_goes_by_all_of_the_list_and_not_by_each_toolset(finding: Hub, settings: Any) -> None:
+    for name in ("find_page", "write_page", "echo"):
+        governance.create_toolset(name, actor="test", names=[name], mode="auto")
+    one, all_ = local("find_page"), local("find_page", "write_page", "echo")
+    settings.TOOLHUB_LIST_TOKENS = listed.cost_of_list(catalog.current().seen_by(one))
+    catalog.forget()
+    assert shown(one) == ["find_page", "read_result"]
+    assert shown(all_) == BY_SEARCHING, "each of them is short, and together they are not"
+    governance.change_toolset("echo", actor="test", mode="direct")
+    assert shown(all_) == sorted(["echo", *BY_SEARCHING])
+
+
+def test_a_toolset_that_only_reads_brings_nothing_that_writes(finding: Hub) -> None:
+    governance.create_toolset("safe", actor="test", packs=["builtin"], tags=["wiki"], read_only=True, mode="search")
+    assert shown(local("safe")) == [name for name in BY_SEARCHING if name != "call_writing_tool"]
+    assert refused("call_writing_tool", local("safe"), name="echo").code == "TOOL_NOT_FOUND"
 
 
 def test_lists_everything_where_nothing_could_find_it(finding: Hub) -> None:
@@ -193,6 +212,41 @@ def test_permissions_are_those_of_a_call_of_ones_own(finding: Hub) -> None:
     assert refused("call_writing_tool", reader, name="find_page").code == "AUTHORIZATION_ERROR"
 
 
+def test_who_may_write_and_not_destroy_writes_through_it_and_does_not_destroy(finding: Hub) -> None:
+    finding.add(Programmable("drop_page", hints=Hints(destructive=True)).tool)
+    careful = local(destroys=False, mode="search")
+    assert shown(careful) == BY_SEARCHING
+    assert call("call_writing_tool", careful, name="write_page").answer.value == {"value": 0}
+    error = refused("call_writing_tool", careful, name="drop_page")
+    assert error.as_dict() == refused("drop_page", careful).as_dict()
+    assert error.code == "AUTHORIZATION_ERROR"
+
+
+def test_what_an_operator_decides_about_calling_through_it_holds_for_every_call_through_it(finding: Hub) -> None:
+    governance.set_ask("call_writing_tool", True, actor="test")
+    assert refused("call_writing_tool", name="write_page").code == "APPROVAL_REQUIRED"
+    assert call("write_page").answer.value == {"value": 0}, "and for no other"
+    policy = {"rate_calls": 1, "rate_seconds": 60, "timeout_ms": 700, "answer_tokens": 2_000}
+    governance.change_tool("call_tool", enabled=None, policy=policy, actor="test")
+    dry = asyncio.run(
+        engine.call("call_tool", {"name": "find_page"}, local(), door="mcp", options=engine.Options(dry_run=True))
+    )
+    assert (dry.answer.value["timeoutMs"], dry.answer.value["policy"]["answerTokens"]) == (700, 2_000)
+
+    async def twice() -> ToolError:
+        for name in ("find_page", "echo"):
+            try:
+                await engine.call("call_tool", {"name": name, "arguments": ARGUMENTS[name]}, local(), door="mcp")
+            except ToolError as error:
+                return error
+        raise AssertionError("the second call was not refused")
+
+    error = asyncio.run(twice())
+    assert (error.code, error.message) == (
+        "RATE_LIMIT_EXCEEDED", "Rate limit exceeded: at most 1 calls of call_tool in 60 seconds",
+    )  # fmt: skip
+
+
 def test_a_name_that_is_none_is_answered_with_names_that_are(finding: Hub) -> None:
     error = refused("call_tool", name="find_pages")
     assert (error.code, error.message) == ("TOOL_NOT_FOUND", "Tool not found: find_pages")
@@ -256,6 +310,23 @@ def test_a_tool_goes_by_another_name_and_is_journaled_under_its_own(finding: Hub
     assert shown(local()) == ["calculate", "echo", "find_page", "read_result", "write_page"]
     found = call("search_tools", local("mine", mode="search"), query="look up").answer.value["tools"]
     assert found[0]["name"] == "look_up"
+
+
+def test_a_tool_is_found_by_the_name_that_it_goes_by(finding: Hub) -> None:
+    other = {"write_page": {"name": "jot"}}
+    governance.create_toolset("mine", actor="test", names=["find_page", "write_page"], mode="search", overrides=other)
+    for query in ("jot", "write_page"):
+        found = call("search_tools", local("mine"), query=query).answer.value["tools"]
+        assert found[0]["name"] == "jot", query
+    assert refused("call_tool", local("mine"), name="jut").context["similar"] == []
+    assert refused("call_tool", local("mine"), name="jott").context["similar"] == ["jot"]
+    view = catalog.current().seen_by(local("mine"))
+    for query in ("jot", "write_page"):
+        assert [hit.entry.shown_name for hit in search.ranked(view.all, query, match_type="exact")] == ["jot"]
+        assert [entry.shown_name for entry in view.matching(query)] == ["jot"]
+    assert search.ranked(catalog.current().all, "jot") == [], "elsewhere it has no such name"
+    governance.set_enabled(["write_page"], False, actor="test")
+    assert refused("jot", local("mine")).message.startswith("Tool is disabled: jot")
 
 
 @pytest.mark.parametrize(

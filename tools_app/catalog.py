@@ -76,6 +76,18 @@ class Entry:
         return self.name in FINDERS and self.pack == "finding"
 
     @property
+    def forwards(self) -> bool:
+        return self.tool is not None and self.tool.forwards
+
+    def beyond(self, reach: Reach) -> str:
+        """What a caller lacks to use it: `write`, `destroy` or nothing.
+
+        One that calls others does as much as these do, and they are looked at when it is called.
+        """
+        lacks = reach.lacks(self.hints)
+        return "" if lacks == "destroy" and self.forwards else lacks
+
+    @property
     def definition_hash(self) -> str:
         return self.tool.fingerprint if self.tool else ""
 
@@ -238,8 +250,13 @@ class Snapshot:
             entries[READER] = _limited(reader, reach)
         if entries and any(mode_of(choice, reach) != Mode.DIRECT for choice in choices):
             # And those that find what is not listed.
+            writes = any(entry.hints.writes for entry in entries.values())
             finders = (self.entries[name] for name in FINDERS if name in self.entries)
-            entries |= {entry.folded_name: _limited(entry, reach) for entry in finders if entry.is_finder}
+            entries |= {
+                entry.folded_name: _limited(entry, reach)
+                for entry in finders
+                if entry.is_finder and (writes or not entry.hints.writes)
+            }
         names = {name: key for name, key in self.names.items() if key in entries}
         _rename(entries, names, choices)
         return Snapshot(self.revision, self.generation, entries, names, self.toolsets, self.stops, reach)
@@ -254,10 +271,11 @@ class Snapshot:
         words = query.casefold().split()
         found = []
         for entry in self.all:
-            text = " ".join((entry.name, entry.title, entry.description, entry.category, *entry.tags)).casefold()
+            said = entry.alias, entry.name, entry.title, entry.description, entry.category, *entry.tags
+            text = " ".join(said).casefold()
             if words and all(word in text for word in words):
                 found.append(entry)
-        return sorted(found, key=lambda entry: not all(word in entry.name for word in words))
+        return sorted(found, key=lambda entry: not all(word in f"{entry.alias} {entry.name}" for word in words))
 
     @cached_property
     def all(self) -> tuple[Entry, ...]:
@@ -294,7 +312,7 @@ class Snapshot:
 def _limited(entry: Entry, reach: Reach) -> Entry:
     if entry.accounts:
         entry = _through(entry, reach)
-    kind = reach.lacks(entry.hints)
+    kind = entry.beyond(reach)
     if not kind:
         return entry
     error = AuthorizationError.beyond(entry.name, kind)

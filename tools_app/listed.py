@@ -101,10 +101,15 @@ def _chosen(seen: Snapshot) -> Sequence[Entry]:
     others = [entry for entry in seen.callable if not entry.is_finder]
     if not {entry.name for entry in finders} >= _NEEDED:
         return others
-    shown = {READER}
+    shown, undecided = {READER}, set()
     for mode, part in _parts(seen, others):
-        if mode == Mode.DIRECT or (mode == Mode.AUTO and _fits(seen, part)):
-            shown.update(entry.name for entry in part)
+        names = {entry.name for entry in part}
+        if mode == Mode.DIRECT:
+            shown |= names
+        elif mode == Mode.AUTO:
+            undecided |= names
+    if undecided and _fits(seen, [entry for entry in others if entry.name in shown | undecided]):
+        shown |= undecided
     kept = [entry for entry in others if entry.name in shown]
     return kept if len(kept) == len(others) else [*kept, *finders]
 
@@ -120,6 +125,7 @@ def _parts(seen: Snapshot, others: Sequence[Entry]) -> Iterator[tuple[Mode, Sequ
             yield mode_of(choice, reach), [entry for entry in others if choice.holds(entry)]
 
 
-def _fits(seen: Snapshot, part: Sequence[Entry]) -> bool:
+def _fits(seen: Snapshot, list_: Sequence[Entry]) -> bool:
+    """Whether a list is short enough, all of it: an agent with ten short toolsets reads a long one."""
     known = costs(seen)
-    return sum(known[entry.name] for entry in part) <= int(conf.value("TOOLHUB_LIST_TOKENS"))
+    return sum(known[entry.name] for entry in list_) <= int(conf.value("TOOLHUB_LIST_TOKENS"))

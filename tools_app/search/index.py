@@ -181,7 +181,7 @@ class Index:
 
 
 def _key(entry: Entry) -> Key:
-    said = entry.name, entry.title, entry.description, entry.category, entry.tags
+    said = entry.name, entry.alias, entry.title, entry.description, entry.category, entry.tags
     return (*said, entry.definition_hash)
 
 
@@ -196,11 +196,12 @@ def _document(entry: Entry) -> Document:
             counts[term] += weight
     norm = _SATURATION * (1 - _LENGTH + _LENGTH * length / _USUAL_LENGTH)
     worth = {term: count * (_SATURATION + 1) / (count + norm) for term, count in counts.items()}
-    return Document(worth, frozenset(map(_slug, (entry.name, *aliases))), frozenset(map(_slug, entry.tags)))
+    names = filter(None, (entry.name, entry.alias, *aliases))
+    return Document(worth, frozenset(map(_slug, names)), frozenset(map(_slug, entry.tags)))
 
 
 def _fields(entry: Entry) -> Iterator[tuple[float, str]]:
-    yield _NAME, entry.name
+    yield _NAME, f"{entry.alias} {entry.name}"
     yield _TITLE, entry.title
     yield _CATEGORY, entry.category
     yield _DESCRIPTION, entry.description
