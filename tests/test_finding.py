@@ -12,6 +12,7 @@ from tests.support.tools import Hub, Programmable
 from tools_app import access, catalog, database, engine, governance, listed, search
 from tools_app.catalog import FINDERS
 from tools_app.context import Caller
+from tools_app.engine.finding import signature
 from tools_app.errors import InvalidArgumentsError, ToolDisabledError, ToolError, ToolNotFoundError, ValidationError
 from tools_app.mcp_server.listing import Listings
 from tools_app.models import Approval, AuditEntry, Call
@@ -157,6 +158,23 @@ def test_finds_only_what_exists_for_the_caller(finding: Hub) -> None:
     assert refused("search_tools", nobody, query="echo").code == "AUTHORIZATION_ERROR"
 
 
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        ({"type": "string"}, "string"),
+        ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, "integer | string"),
+        ({"oneOf": [{"type": "integer"}, {"enum": ["all"]}]}, 'integer | "all"'),
+        ({"type": ["integer", "null"]}, "integer | null"),
+        ({"type": "array", "items": {"anyOf": [{"type": "integer"}, {"const": "x"}]}}, '(integer | "x")[]'),
+        ({"enum": list(range(9))}, "0 | 1 | 2 | 3 | 4 | 5 | …"),
+        ({}, "any"),
+        (True, "any"),
+    ],
+)
+def test_parameters_are_told_at_a_glance(part: Any, told: str) -> None:
+    assert signature({"required": ["a"], "properties": {"a": part, "b": part}}) == f"a*: {told}, b: {told}"
+
+
 def test_describes_a_tool_in_full(finding: Hub) -> None:
     told = call("describe_tool", name="calculate").answer.value
     entry = finding.entry("calculate")
@@ -196,6 +214,20 @@ def test_what_writes_is_called_by_the_tool_that_writes(finding: Hub) -> None:
 )
 def test_errors_are_those_of_a_call_of_ones_own(finding: Hub, name: str, arguments: dict[str, Any]) -> None:
     assert refused("call_tool", name=name, arguments=arguments).as_dict() == refused(name, **arguments).as_dict()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"name": "echo", "message": "hi"},
+        {"name": "echo", "arguments": '{"message": "hi"}'},
+        {"arguments": {"message": "hi"}},
+    ],
+)
+def test_who_misses_its_form_is_shown_it(finding: Hub, given: dict[str, Any]) -> None:
+    error = refused("call_tool", **given)
+    assert isinstance(error, InvalidArgumentsError)
+    assert error.next_step.endswith('{"name": "…", "arguments": {…}}.')
 
 
 def test_what_is_switched_off_is_refused_in_the_same_words(finding: Hub) -> None:

@@ -302,7 +302,15 @@ def _found(snapshot: Snapshot, name: str, caller: Caller) -> Entry:
 async def _forwarded(one: Record, through: Entry, arguments: object, seen: Snapshot) -> tuple[Entry, Mapping[str, Any]]:
     """The tool that a call of `through` is meant for, and what it is to be given."""
     tool = one.resolved(through)
-    asked = tool.checked(one.given(tool, arguments))
+    try:
+        asked = tool.checked(one.given(tool, arguments))
+    except InvalidArgumentsError as error:
+        # Models put what the other tool takes beside its name, or hand it over as a text.
+        error.next_step = (
+            f"{through.name} takes the name of a tool and, in an object, what that tool takes: "
+            '{"name": "…", "arguments": {…}}.'
+        )
+        raise
     entry = seen.find(asked.name)
     if entry is None:
         raise await Finding(one.caller).none_named(asked.name, through.name)

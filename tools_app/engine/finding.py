@@ -93,7 +93,7 @@ def _glance(entry: Entry) -> dict[str, Any]:
         "name": entry.shown_name,
         "description": said if len(said) <= MOST_SAID else f"{said[: MOST_SAID - 1]}…",
         "effect": _effect(entry),
-        "parameters": _signature(entry.input_schema),
+        "parameters": signature(entry.input_schema),
     }
 
 
@@ -102,7 +102,8 @@ def _effect(entry: Entry) -> str:
     return "reads" if hints.read_only else "destroys" if hints.destroys else "writes"
 
 
-def _signature(schema: Schema) -> str:
+def signature(schema: Schema) -> str:
+    """The parameters of a tool in one line, `*` at those that it needs."""
     required = schema.get("required", ())
     parts = schema.get("properties", {}).items()
     return ", ".join(f"{name}{'*' if name in required else ''}: {_kind(part)}" for name, part in parts)
@@ -111,10 +112,14 @@ def _signature(schema: Schema) -> str:
 def _kind(part: Any) -> str:
     if not isinstance(part, dict):
         return "any"
-    if choices := part.get("enum"):
+    if choices := part.get("enum") or ([part["const"]] if "const" in part else []):
         shown = [json.dumps(choice, ensure_ascii=False) for choice in choices[:_MOST_CHOICES]]
         return " | ".join([*shown, *(["…"] if len(choices) > _MOST_CHOICES else [])])
     kind = part.get("type")
     if kind == "array":
-        return f"{_kind(part.get('items'))}[]"
-    return kind if isinstance(kind, str) else "any"
+        items = _kind(part.get("items"))
+        return f"({items})[]" if " | " in items else f"{items}[]"
+    if isinstance(kind, str):
+        return kind
+    branches = kind if isinstance(kind, list) else [_kind(one) for one in part.get("anyOf") or part.get("oneOf") or ()]
+    return " | ".join(dict.fromkeys(map(str, branches))) or "any"
