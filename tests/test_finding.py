@@ -175,6 +175,33 @@ def test_parameters_are_told_at_a_glance(part: Any, told: str) -> None:
     assert signature({"required": ["a"], "properties": {"a": part, "b": part}}) == f"a*: {told}, b: {told}"
 
 
+def test_nothing_tells_of_a_tool_that_does_not_exist_for_the_caller(finding: Hub) -> None:
+    """Neither what is found, its score, what is like it, nor why something else cannot be called."""
+    hidden = Programmable("secret_vault", tags=("hush", "shared"), category="hidden", aliases=("strongroom",))
+    finding.add(hidden.tool, Programmable("open_thing", tags=("shared",), dependencies=("secret_vault",)).tool)
+    finding.add(Programmable("open_more", tags=("shared",), dependencies=("open_thing", "no_such_thing?")).tool)
+    governance.create_toolset("mine", actor="test", names=["open_thing", "open_more"], mode="search")
+    caller = local("mine")
+
+    def all_that_is_told() -> str:
+        queries = ("secret_vault", "vaul", "strongroom", "hush", "hidden", "open thing", "zzzz")
+        told: list[Any] = [call("search_tools", caller, query=query).answer.value for query in queries]
+        told += [refused("describe_tool", caller, name=name).next_step for name in ("secret_vault", "strongroms")]
+        told += [refused("call_tool", caller, name=name).context for name in ("secret_vault", "secret_vaul")]
+        told += [call("describe_tool", caller, name=name).answer.value for name in ("open_thing", "open_more")]
+        view = catalog.current().seen_by(caller)
+        told += [search.tags(view.all), search.related(view.all, ["shared"]), search.categories(view.all)]
+        told += [str(need) for entry in view.all for need in view.needs(entry)]
+        return str(told + [entry.refusal for entry in view.all])
+
+    words = ("vault", "strongroom", "hush", "hidden", "no_such_thing")
+    assert not [word for word in words if word in all_that_is_told()]
+    governance.set_enabled(["secret_vault"], False, actor="test")
+    assert not [word for word in words if word in all_that_is_told()]
+    assert refused("open_more", caller).context["reason"] == "it needs a tool that cannot be called"
+    assert "secret_vault" in refused("open_thing").context["reason"], "who may know of it is told"
+
+
 def test_describes_a_tool_in_full(finding: Hub) -> None:
     told = call("describe_tool", name="calculate").answer.value
     entry = finding.entry("calculate")

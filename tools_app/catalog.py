@@ -21,6 +21,7 @@ from tools_app import accounts, conf, connections, database, dependencies, obsta
 from tools_app.accounts import Account, ConnectionKind
 from tools_app.connections import Accounts
 from tools_app.context import Caller
+from tools_app.dependencies import Dependency
 from tools_app.errors import AuthorizationError, Refusal, StorageBusyError
 from tools_app.models import Stop, ToolRecord, Toolset, ToolTag, revision
 from tools_app.obstacles import Obstacles, Stops
@@ -258,8 +259,16 @@ class Snapshot:
                 if entry.is_finder and (writes or not entry.hints.writes)
             }
         names = {name: key for name, key in self.names.items() if key in entries}
+        for key, entry in entries.items():
+            if entry.refusal is not None and not all(folded(name) in names for name in entry.refusal.names):
+                entries[key] = replace(entry, refusal=_DISCREET)
         _rename(entries, names, choices)
         return Snapshot(self.revision, self.generation, entries, names, self.toolsets, self.stops, reach)
+
+    def needs(self, entry: Entry) -> tuple[Dependency, ...]:
+        """What a tool needs, as far as whoever sees this may know of it."""
+        needs = entry.tool.needs if entry.tool is not None else ()
+        return needs if self.reach.toolsets is None else tuple(need for need in needs if self.find(need.name))
 
     def find(self, name: str) -> Entry | None:
         """By name or alias; `a-b` finds `a_b`."""
@@ -307,6 +316,10 @@ class Snapshot:
     def has_accounts(self) -> bool:
         """Whether it can make a difference which connections a caller may use."""
         return any(entry.accounts for entry in self.entries.values())
+
+
+# What is the matter with tools that do not exist for a caller is not for it to know.
+_DISCREET: Final = Refusal("it needs a tool that cannot be called", "Ask an operator of this hub what it needs.")
 
 
 def _limited(entry: Entry, reach: Reach) -> Entry:
@@ -554,7 +567,8 @@ def _refuse_dependent(entries: dict[str, Entry], names: Mapping[str, str]) -> No
             users.setdefault(names.get(name, name), []).append(key)
     graph = {key: [names.get(name, name) for name in needed] for key, needed in needs.items()}
     for circle in dependencies.cycles(graph):
-        endless = Refusal(dependencies.circle(circle), "Ask an operator: one of these tools must need less.")
+        said, next_step = dependencies.circle(circle), "Ask an operator: one of these tools must need less."
+        endless = Refusal(said, next_step, names=tuple(circle))
         for key in circle:
             entries[key] = replace(entries[key], refusal=entries[key].refusal or endless)
     waiting = list(needs)
@@ -572,10 +586,12 @@ def _unmet(entry: Entry, entries: Mapping[str, Entry], names: Mapping[str, str])
         if need.optional:
             continue
         if other is None:
-            return Refusal(f"it needs {need}, which is not there", "Ask an operator to add that tool.")
+            reason = f"it needs {need}, which is not there"
+            return Refusal(reason, "Ask an operator to add that tool.", names=(need.name,))
         if not need.accepts(other.version):
             reason = f"it needs {need}, and {other.name} is of version {other.version}"
-            return Refusal(reason, f"Ask an operator for another version of {other.name}.")
+            return Refusal(reason, f"Ask an operator for another version of {other.name}.", names=(other.name,))
         if other.refusal is not None:
-            return Refusal(f"it needs {other.name}: {other.refusal.reason}", other.refusal.next_step)
+            names = (other.name, *other.refusal.names)
+            return Refusal(f"it needs {other.name}: {other.refusal.reason}", other.refusal.next_step, names=names)
     return None

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from tools_app import json_text
-from tools_app.json_text import JsonError
+from tools_app.json_text import CharacterError, JsonError
 
 MAX_LINE: Final = 4 * 1024 * 1024
 # In longer lines that are refused, nobody looks for the id of a request.
@@ -94,7 +94,8 @@ def read(line: bytes) -> JSONRPCMessage:
     try:
         value = json_text.parsed(line)
     except JsonError as error:
-        raise Unreadable(PARSE_ERROR, f"Parse error: {error}", _id_in(line)) from error
+        request_id = _id_in(line) if isinstance(error, CharacterError) else None
+        raise Unreadable(PARSE_ERROR, f"Parse error: {error}", request_id) from error
     if isinstance(value, list):
         raise Unreadable(INVALID_REQUEST, "Invalid request: batches are not supported, send one message a line")
     if not isinstance(value, dict):
@@ -125,11 +126,11 @@ def encoded(value: dict[str, Any]) -> bytes:
 
 
 def _id_in(line: bytes) -> RequestId | None:
-    """The id of a request that is refused for what it holds: without it, its sender would wait for an answer."""
+    """The id of a request that is refused for a character. Models write such; who sent it waits for an answer to it."""
     if len(line) > MOST_LOOKED_AT:
         return None
     try:
-        value = json.loads(line)
+        value = json.loads(line.decode())
     except (ValueError, RecursionError):
         return None
     return _id_of(value) if isinstance(value, dict) else None
