@@ -9,13 +9,14 @@ import pytest
 
 from tests.mcp_server.test_server import connected, texts
 from tests.support.tools import Hub, Programmable
-from tools_app import access, catalog, database, engine, governance, listed, search
+from tools_app import access, catalog, database, engine, governance, listed, search, sources
 from tools_app.catalog import FINDERS
 from tools_app.context import Caller
 from tools_app.engine.finding import signature
 from tools_app.errors import InvalidArgumentsError, ToolDisabledError, ToolError, ToolNotFoundError, ValidationError
 from tools_app.mcp_server.listing import Listings
 from tools_app.models import Approval, AuditEntry, Call
+from tools_app.prompt import prompt
 from tools_app.reach import Reach
 from tools_app.tool import Hints
 
@@ -446,3 +447,35 @@ async def test_an_agent_searches_and_calls(finding: Hub, era: str) -> None:
         assert texts(unknown)[0] == "Tool not found: ecko"
     rows = await database.run(lambda: list(Call.objects.order_by("started_at").values_list("tool_name", "via")))
     assert rows[:3] == [("search_tools", ""), ("echo", "call_tool"), ("calculate", "call_tool")]
+
+
+@pytest.mark.anyio
+async def test_a_prompt_says_how_to_call_what_it_names_by_other_names_or_unlisted(finding: Hub) -> None:
+    @prompt(tools=["find_page"])
+    def tidy() -> str:
+        """Tidy up."""
+        return "Look with `find_page`, again with `find_page`, change with `write_page`, and say `hello_world`."
+
+    sources.registry().offer(tidy)
+    other = {"find_page": {"name": "look_up"}}
+    names = ["find_page", "write_page"]
+    for name, mode, overrides in (("plain", "direct", {}), ("mine", "direct", other), ("found", "search", other)):
+        await database.run(
+            lambda name=name, mode=mode, overrides=overrides: governance.create_toolset(
+                name, actor="test", names=names, mode=mode, overrides=overrides
+            )
+        )
+    told = {}
+    for name in ("plain", "mine", "found"):
+        async with connected(MODERN, local(name)) as client:
+            messages = (await client.get_prompt("tidy")).messages
+            told[name] = [getattr(message.content, "text", "") for message in messages][:-1]
+    assert told == {
+        "plain": [],
+        "mine": ["`find_page` is called `look_up` here."],
+        "found": [
+            "`find_page` is called `look_up` here.\n"
+            "Not in your list, call it with `call_tool`: `look_up`.\n"
+            "Not in your list, call it with `call_writing_tool`: `write_page`."
+        ],
+    }
