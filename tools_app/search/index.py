@@ -22,6 +22,7 @@ from tools_app.tool import folded
 _NAME: Final = 4.0
 _TITLE: Final = 2.0
 _TAGS: Final = 2.5
+_KEYWORDS: Final = 2.0
 _CATEGORY: Final = 1.0
 _DESCRIPTION: Final = 1.5
 _PARAMETER: Final = 0.6
@@ -194,6 +195,9 @@ def _document(entry: Entry) -> Document:
         length += len(found)
         for term in found:
             counts[term] += weight
+    # They do not make it longer: what is said of a tool for those who look for it is not held against it.
+    for term in set(words.terms(" ".join(entry.tool.keywords))) if entry.tool else ():
+        counts[term] += _KEYWORDS
     norm = _SATURATION * (1 - _LENGTH + _LENGTH * length / _USUAL_LENGTH)
     worth = {term: count * (_SATURATION + 1) / (count + norm) for term, count in counts.items()}
     names = filter(None, (entry.name, entry.alias, *aliases))

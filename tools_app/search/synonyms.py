@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
-from tools_app.search.words import is_without_spaces, pairs, pieces, stem
+from tools_app.search.words import is_ending, is_without_spaces, pairs, pieces, stem
 
 # How much less than the word itself a word counts that means the same.
 ALIKE: Final = 0.5
+# And a pair of characters that many words end with.
+_ENDING: Final = 0.2
 
 # Each line holds words that may stand for each other.
 _ENGLISH: Final = """
@@ -448,7 +450,7 @@ def translated(piece: str) -> Iterator[dict[str, float]]:
                 break
         else:
             at += 1
-    yield from ({pair: 1.0} for pair in pairs(piece))
+    yield from ({pair: _ENDING if is_ending(pair) else 1.0} for pair in pairs(piece))
 
 
 @cache

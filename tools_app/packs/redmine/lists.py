@@ -23,13 +23,19 @@ def _listed(name: str, shape: Schema) -> dict[str, Any]:
     return {"tags": _TAGS, "category": "lists", "hints": _READS, "output_schema": shapes.page(name, shape)}
 
 
-@pack.tool(title="List trackers", examples=[Example("What issues can be")], **_listed("trackers", shapes.TRACKER))
+@pack.tool(
+    keywords=("kinds of tickets, bug, feature, support", "チケットの種類 種別"),
+    title="List trackers",
+    examples=[Example("What issues can be")],
+    **_listed("trackers", shapes.TRACKER),
+)
 async def list_trackers(ctx: Context) -> dict[str, Any]:
     """List the trackers, like Bug or Feature: what an issue can be."""
     return await account.page(ctx, "trackers", name="trackers", shape=shapes.TRACKER, operation="list trackers")
 
 
 @pack.tool(
+    keywords=("states of a ticket, open, closed, in progress", "ステータスの種類 状態 進行中 完了"),
     title="List issue statuses",
     examples=[Example("What an issue can go through")],
     **_listed("issue_statuses", shapes.STATUS),
@@ -42,6 +48,7 @@ async def list_issue_statuses(ctx: Context) -> dict[str, Any]:
 
 
 @pack.tool(
+    keywords=("urgency, how urgent, importance, severity, levels", "緊急度 重要度 優先順位 段階"),
     title="List priorities",
     examples=[Example("How urgent an issue can be")],
     **_listed("issue_priorities", shapes.ENUMERATED),
@@ -58,6 +65,7 @@ async def list_priorities(ctx: Context) -> dict[str, Any]:
 
 
 @pack.tool(
+    keywords=("kinds of work, what hours are booked on, timesheet categories", "作業分類 作業の種類 工数の分類"),
     title="List activities",
     examples=[Example("What time can be spent on", {"project_id": "website"})],
     **_listed("time_entry_activities", shapes.ENUMERATED),
@@ -82,6 +90,10 @@ async def list_activities(ctx: Context, project_id: _Project | None = None) -> d
 
 
 @pack.tool(
+    keywords=(
+        "milestones, releases, what is planned, roadmap, next release",
+        "リリース マイルストーン 次のリリース 予定 ロードマップ",
+    ),
     title="List versions",
     examples=[Example("The versions of a project", {"project_id": "website"})],
     **_listed("versions", shapes.VERSION),
@@ -100,6 +112,7 @@ async def list_versions(ctx: Context, project_id: _Project) -> dict[str, Any]:
 
 
 @pack.tool(
+    keywords=("extra fields, own fields, possible values", "独自の項目 追加項目 選べる値"),
     title="List custom fields",
     examples=[Example("All of them"), Example("Those that issues of a project show", {"project_id": "website"})],
     **_listed("custom_fields", shapes.CUSTOM_FIELD),
@@ -150,6 +163,7 @@ async def _shown_by_issues(ctx: Context, project_id: str | None) -> dict[str, An
     title="List project statuses",
     category="projects",
     tags=("redmine", "projects"),
+    keywords=("states a ticket can be put into, next state", "選べるステータス 次の状態"),
     hints=_READS,
     examples=[Example("Where a bug can go next", {"project_id": "website", "tracker_id": "Bug"})],
     output_schema=shapes.page("statuses", shapes.STATUS, message=shapes.TEXT),
