@@ -25,6 +25,9 @@ _NEEDED: Final = frozenset({"search_tools", "call_tool"})
 _listed: WeakKeyDictionary[Snapshot, tuple[Entry, ...]] = WeakKeyDictionary()
 _digests: WeakKeyDictionary[Snapshot, str] = WeakKeyDictionary()
 _costs: WeakKeyDictionary[Snapshot, dict[str, int]] = WeakKeyDictionary()
+# By all that is shown of a tool.
+_cost_of: dict[tuple[object, ...], int] = {}
+MOST_KNOWN: Final = 60_000
 
 
 def as_listed(entry: Entry, tool: Tool) -> WireTool:
@@ -66,7 +69,19 @@ def costs(snapshot: Snapshot) -> dict[str, int]:
     """About how many tokens each tool takes in a list, by its name. What this process has not loaded takes none."""
     found = _costs.get(snapshot)
     if found is None:
-        found = _costs[snapshot] = {entry.name: cost(entry) for entry in snapshot.all if entry.tool is not None}
+        found = _costs[snapshot] = {entry.name: _known_cost(entry) for entry in snapshot.all if entry.tool is not None}
+    return found
+
+
+def _known_cost(entry: Entry) -> int:
+    """A switch or a new key makes another snapshot, and few tools differ in it."""
+    shown = entry.shown_name, entry.definition_hash, entry.title, entry.description, entry.category, entry.tags
+    key = *shown, entry.version, entry.choices
+    found = _cost_of.get(key)
+    if found is None:
+        if len(_cost_of) >= MOST_KNOWN:
+            _cost_of.clear()
+        found = _cost_of[key] = cost(entry)
     return found
 
 

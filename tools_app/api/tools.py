@@ -107,6 +107,7 @@ class Pagination(Shown):
 class ToolPage(Shown):
     tools: list[ToolItem]
     pagination: Pagination
+    listed_tokens: int = Field(description="About how many the list takes that an agent with this key is sent over MCP")
 
 
 class ListQuery(QueryString):
@@ -203,6 +204,7 @@ async def list_tools(request: HttpRequest, query: Query[ListQuery]) -> HttpRespo
             "total": len(found),
             "totalPages": math.ceil(len(found) / query.limit),
         },
+        "listedTokens": listed.cost_of_list(snapshot),
     }
     return answer_unless_known(request, page)
 
