@@ -458,13 +458,14 @@ async def test_a_prompt_says_how_to_call_what_it_names_by_other_names_or_unliste
 
     sources.registry().offer(tidy)
     other = {"find_page": {"name": "look_up"}}
-    names = ["find_page", "write_page"]
-    for name, mode, overrides in (("plain", "direct", {}), ("mine", "direct", other), ("found", "search", other)):
-        await database.run(
-            lambda name=name, mode=mode, overrides=overrides: governance.create_toolset(
-                name, actor="test", names=names, mode=mode, overrides=overrides
-            )
-        )
+
+    def chosen() -> None:
+        tools = ["find_page", "write_page"]
+        governance.create_toolset("plain", actor="test", names=tools, mode="direct")
+        governance.create_toolset("mine", actor="test", names=tools, mode="direct", overrides=other)
+        governance.create_toolset("found", actor="test", names=tools, mode="search", overrides=other)
+
+    await database.run(chosen)
     told = {}
     for name in ("plain", "mine", "found"):
         async with connected(MODERN, local(name)) as client:

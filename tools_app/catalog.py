@@ -592,6 +592,6 @@ def _unmet(entry: Entry, entries: Mapping[str, Entry], names: Mapping[str, str])
             reason = f"it needs {need}, and {other.name} is of version {other.version}"
             return Refusal(reason, f"Ask an operator for another version of {other.name}.", names=(other.name,))
         if other.refusal is not None:
-            names = (other.name, *other.refusal.names)
-            return Refusal(f"it needs {other.name}: {other.refusal.reason}", other.refusal.next_step, names=names)
+            told = (other.name, *other.refusal.names)
+            return Refusal(f"it needs {other.name}: {other.refusal.reason}", other.refusal.next_step, names=told)
     return None
