@@ -310,7 +310,9 @@ def test_what_an_operator_decides_about_calling_through_it_holds_for_every_call_
 def test_a_name_that_is_none_is_answered_with_names_that_are(finding: Hub) -> None:
     error = refused("call_tool", name="find_pages")
     assert (error.code, error.message) == ("TOOL_NOT_FOUND", "Tool not found: find_pages")
-    assert error.context["similar"][0] == "find_page"
+    assert error.context["similar"] == ["find_page", "write_page"]
+    assert refused("call_tool", name="ecko").context["similar"] == ["echo"]
+    assert refused("call_tool", name="wiki_text").context["similar"] == [], "that has to do with it, and is not like it"
     assert "find_page" in error.next_step
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import islice
 from typing import Any, Final
 
@@ -12,12 +13,16 @@ from tools_app.catalog import Entry, Snapshot
 from tools_app.context import Caller, Wanted
 from tools_app.errors import AuthorizationError, ToolNotFoundError
 from tools_app.schemas import Schema
+from tools_app.search import words
+from tools_app.tool import folded
 
 LIST: Final = "tools:list"
 MOST_SIMILAR: Final = 3
 MOST_CATEGORIES: Final = 30
 MOST_SAID: Final = 300
 _MOST_CHOICES: Final = 6
+# As much of two names must be the same.
+_LIKE: Final = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ class Finding:
         if self.caller.may(LIST):
             found = await search.found((await catalog.fresh()).seen_by(self.caller), name)
             near = (entry.shown_name for entry, _ in found if entry.callable and not entry.is_finder)
-            similar = list(islice(near, MOST_SIMILAR))
+            similar = list(islice((one for one in near if _is_like(one, name)), MOST_SIMILAR))
         return ToolNotFoundError.through(through, name, similar)
 
     async def described(self, name: str) -> dict[str, Any]:
@@ -81,6 +86,12 @@ class Finding:
         if not self.caller.may(scope):
             raise AuthorizationError.lacking(scope)
         return (await catalog.fresh()).seen_by(self.caller)
+
+
+def _is_like(name: str, wanted: str) -> bool:
+    """Whether somebody who says the one may mean the other: not all that has to do with it is what was meant."""
+    shared = set(words.terms(name)) & set(words.terms(wanted))
+    return bool(shared) or SequenceMatcher(None, name, folded(wanted.lower())).ratio() >= _LIKE
 
 
 def _others(seen: Snapshot) -> list[Entry]:
