@@ -4,7 +4,7 @@
 
 The questions (`search_questions.json`) say what somebody wants done, not what a tool is called. Nearly half of them are
 Japanese. Those that are held out were written last, when keywords and synonyms stood, in the words of people who have
-never seen a tool's; nothing was changed for them. Keep it so: who mends what they miss has to write others. The other
+never seen a tool's; no word was added for them. Keep it so: who mends what they miss has to write others. The other
 tools are made up, of trades that the shipped ones have nothing to do with, in words that theirs share.
 """
 
