@@ -1,4 +1,4 @@
-"""What tools cost an agent's context: listed, searched for, and searched for with small answers.
+"""What tools cost an agent's context: listed or searched for, with answers as they are or with small ones.
 
     python benchmarks/modes.py
 
@@ -6,7 +6,10 @@ A scripted agent does twelve tasks on hubs of 10, 100 and 1,000 tools, through t
 three, of all that its model is sent: the list of tools with every turn, the question, and every call and answer of the
 conversation so far, again with every turn, as clients do. That is a lower bound: what clients add (their own prompt,
 the names of roles, the thinking of the model) is left out, and so is what caching of prompts saves. The script knows
-which tool it wants, and takes it as soon as it is among those it is shown; models hesitate, and go wrong.
+which tool it wants, takes it as soon as it is among those it is shown, and does not search again in a conversation for
+what it has found there; models hesitate, and go wrong. Where an answer is outlined, it reads on as far as the question
+needs. After each size stands how long a list costs as much as searching, also for an agent that forgets, and searches
+anew for every task of a conversation: that is where the threshold of `auto` comes from.
 """
 
 from __future__ import annotations
@@ -33,13 +36,16 @@ TASKS: Sequence[tuple[str, str, Mapping[str, Any]]] = (
     ("Make a note that the printer is broken", "create_note", {"text": "The printer is broken"}),
     ("What did we note about the printer?", "search_notes", {"query": "printer"}),
     ("How much is 3 times 7?", "multiply_numbers", {"a": 3, "b": 7}),
-    ("Which rows does the log of today have?", "read_log", {"day": "2026-01-31"}),
+    ("Which errors does the log of today have?", "read_log", {"day": "2026-01-31"}),
     ("How is the weather in Oslo?", "get_weather", {"city": "Oslo"}),
     ("Show order 18", "get_order", {"id": 18}),
     ("Translate this sentence into Japanese", "translate_text", {"text": "Good night", "language": "ja"}),
-    ("Which rows did the log of yesterday have?", "read_log", {"day": "2026-01-30"}),
+    ("Which errors did the log of yesterday have?", "read_log", {"day": "2026-01-30"}),
 )
+# What an agent that is given an outline of a log reads of it.
+ERRORS: Mapping[str, Any] = {"where": [{"field": "level", "op": "eq", "value": "error"}]}
 SIZES = (10, 100, 1_000)
+MODES = ("direct", "direct, small", "search", "search, small")
 BUDGET = 1_000
 
 
@@ -87,7 +93,11 @@ def own_tools() -> Iterator[Any]:
     @tool(tags=("log",), **reads)
     def read_log(day: str) -> list[dict[str, Any]]:
         """Read the rows of the log of a day."""
-        return [{"at": f"{day}T00:00:{n % 60:02}Z", "level": "info", "text": f"Request {n} served"} for n in range(400)]
+        levels = ("error", *["info"] * 39)
+        return [
+            {"at": f"{day}T00:00:{n % 60:02}Z", "level": levels[n % 40], "text": f"Request {n} served"}
+            for n in range(400)
+        ]
 
     yield from (get_weather, translate_text, list_orders, get_order)
     yield from (create_note, search_notes, multiply_numbers, read_log)
@@ -95,16 +105,24 @@ def own_tools() -> Iterator[Any]:
 
 @dataclass
 class Conversation:
-    """What a model is sent: the list with every turn, and all that was said so far."""
+    """What a model is sent, in bytes: the list with every turn, and all that was said so far."""
 
     listed: int
     said: int = 0
-    sent: int = 0
+    turns: int = 0
+    # What was said, as often as it was sent.
+    repeated: int = 0
     calls: int = 0
+    known: set[str] = field(default_factory=set)
     missed: list[str] = field(default_factory=list)
 
+    @property
+    def sent(self) -> int:
+        return self.turns * self.listed + self.repeated
+
     def turn(self) -> None:
-        self.sent += self.listed + self.said
+        self.turns += 1
+        self.repeated += self.said
 
     def add(self, value: Any) -> None:
         from tools_app.answers.budget import size_of
@@ -113,12 +131,13 @@ class Conversation:
 
 
 class Agent:
-    def __init__(self, mode: str) -> None:
+    def __init__(self, mode: str, *, forgets: bool = False) -> None:
         from tools_app import access
         from tools_app.reach import Reach
 
-        self.searches = mode != "direct"
-        self.tokens = BUDGET if mode == "budgeted" else None
+        self.searches = mode.startswith("search")
+        self.forgets = forgets
+        self.tokens = BUDGET if mode.endswith("small") else None
         self.caller = access.caller_of_process(Reach(mode="search" if self.searches else "direct"))
 
     async def works(self, tasks: Sequence[tuple[str, str, Mapping[str, Any]]]) -> Conversation:
@@ -130,19 +149,24 @@ class Agent:
         for question, name, arguments in tasks:
             talk.add(question)
             if self.searches:
-                await self._find(talk, question, name)
+                if self.forgets or name not in talk.known:
+                    await self._find(talk, question, name)
                 writes = seen.find(name).hints.writes  # type: ignore[union-attr]
                 through = "call_writing_tool" if writes else "call_tool"
-                await self._call(talk, through, {"name": name, "arguments": dict(arguments)})
+                answer = await self._call(talk, through, {"name": name, "arguments": dict(arguments)})
             else:
-                await self._call(talk, name, dict(arguments))
+                answer = await self._call(talk, name, dict(arguments))
+            if isinstance(answer, dict) and "outline" in answer:
+                await self._call(talk, "read_result", {"id": answer["outline"]["id"], **ERRORS})
             talk.turn()  # in which the model answers the person
         return talk
 
     async def _find(self, talk: Conversation, question: str, name: str) -> None:
         for offset in (0, 5):
             answer = await self._call(talk, "search_tools", {"query": question, **({"offset": 5} if offset else {})})
-            if any(tool["name"] == name for tool in answer["tools"]):
+            found = {tool["name"] for tool in answer["tools"]}
+            talk.known |= found
+            if name in found:
                 return
         talk.missed.append(question)
 
@@ -160,22 +184,39 @@ class Agent:
 
 
 async def _measured(size: int) -> None:
-    from tools_app import catalog, engine, listed
+    from tools_app import catalog, engine
+    from tools_app import listed as lists
     from tools_app.answers.budget import tokens_of
 
     engine.adopt_running_loop()
-    whole = listed.cost_of_list(await catalog.fresh())
-    for mode in ("direct", "search", "budgeted"):
+    whole = lists.cost_of_list(await catalog.fresh())
+    measured: dict[str, tuple[list[Conversation], list[Conversation]]] = {}
+    for mode in MODES:
         agent = Agent(mode)
         apart = [await agent.works([task]) for task in TASKS]
-        together = await agent.works(TASKS)
-        first = tokens_of(apart[0].listed)
-        each = tokens_of(sum(one.sent for one in apart))
-        print(
-            f"{size:>6}{whole:>9,}{mode:>10}{first:>9,}{each:>12,}{tokens_of(together.sent):>14,}"
-            f"{together.calls:>7}{len(together.missed):>8}"
-        )
+        together = [await agent.works(TASKS)]
+        measured[mode] = apart, together
+        first, each, all_ = (tokens_of(sent) for sent in (apart[0].listed, _sent(apart), _sent(together)))
+        calls = f"{sum(one.calls for one in apart)}, {together[0].calls}"
+        missed = f"{sum(len(one.missed) for one in apart)}, {len(together[0].missed)}"
+        print(f"{size:>6}{whole:>9,}{mode:>15}{first:>9,}{each:>12,}{all_:>12,}{calls:>9}{missed:>8}")
+    (apart, together), (found_apart, found_together) = measured["direct"], measured["search"]
+    forgetful = [await Agent("search", forgets=True).works(TASKS)]
+    even = _even(apart, found_apart), _even(together, found_together), _even(together, forgetful)
+    print(f"{'':>6}the same with a list of {even[0]:,} apart, {even[1]:,} together, {even[2]:,} where it forgets")
     await engine.close(2)
+
+
+def _even(listing: Sequence[Conversation], searching: Sequence[Conversation]) -> int:
+    """With a list of so many tokens, listing costs what searching does."""
+    from tools_app.answers.budget import tokens_of
+
+    said, turns = (sum(getattr(one, part) for one in listing) for part in ("repeated", "turns"))
+    return tokens_of(round((_sent(searching) - said) / turns))
+
+
+def _sent(talks: Sequence[Conversation]) -> int:
+    return sum(one.sent for one in talks)
 
 
 def main() -> None:
@@ -192,7 +233,7 @@ def main() -> None:
 
         installation.require_ready(lambda line: None)
         finders = [one for one in shipped() if one.pack and one.pack.name in ("builtin", "finding")]
-        print(f"{'tools':>6}{'whole':>9}{'mode':>10}{'list':>9}{'apart':>12}{'together':>14}{'calls':>7}{'missed':>8}")
+        print(f"{'tools':>6}{'whole':>9}{'mode':>15}{'list':>9}{'apart':>12}{'together':>12}{'calls':>9}{'missed':>8}")
         for size in SIZES:
             registry = Registry()
             own = list(own_tools())
@@ -202,7 +243,7 @@ def main() -> None:
             sync.sync(registry)
             catalog.forget()
             asyncio.run(_measured(size))
-        print("tokens (bytes / 3); apart: each task in a conversation of its own, together: all in one")
+        print("tokens (bytes / 3); apart: each task in a conversation of its own, together: all in one; calls of both")
 
 
 if __name__ == "__main__":

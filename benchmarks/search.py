@@ -2,9 +2,10 @@
 
     python benchmarks/search.py [--tools N] [--missed]
 
-The questions (`search_questions.json`) say what somebody wants done, not what a tool is called. Half of them are
-Japanese. Nothing was changed for the sake of those that are held out, though their score was seen. The other tools are
-made up, of trades that the shipped ones have nothing to do with, in words that theirs share.
+The questions (`search_questions.json`) say what somebody wants done, not what a tool is called. Nearly half of them are
+Japanese. Those that are held out were written last, when keywords and synonyms stood, in the words of people who have
+never seen a tool's; no word was added for them. Keep it so: who mends what they miss has to write others. The other
+tools are made up, of trades that the shipped ones have nothing to do with, in words that theirs share.
 """
 
 from __future__ import annotations
@@ -168,6 +169,19 @@ def main() -> None:
         _measure(options.tools, missed=options.missed)
 
 
+def _without_keywords(own: Sequence[Any], number: int) -> Any:
+    """What would be found if their authors had not said what people call things."""
+    from tools_app.search.index import Index
+
+    said = {one.name: one.keywords for one in own}
+    for one in own:
+        one.keywords = ()
+    index = Index(snapshot([*own, *others(number - len(own))]).all, {})
+    for one in own:
+        one.keywords = said[one.name]
+    return index
+
+
 def _measure(most: int, *, missed: bool) -> None:
     from tools_app.search.index import Index
 
@@ -186,9 +200,10 @@ def _measure(most: int, *, missed: bool) -> None:
                         if not 0 < place <= 5:
                             names = [entry.name for entry, _ in index.found(question["question"])[:5]]
                             print(f"        {place:>3} {question['question']} → {', '.join(names)}")
-    print("  (together)", end="")
     places = judged(index, asked)
-    print(f"  {len(asked)} questions over 1,000 tools: hit@1 {share(places, 1):.0%}, hit@5 {share(places, 5):.0%}")
+    print(
+        f"together, {len(asked)} questions over 1,000 tools: hit@1 {share(places, 1):.0%}, hit@5 {share(places, 5):.0%}"
+    )
     tools = [*own, *others(most - len(own))]
     seen = snapshot(tools)
     for entry in seen.all:  # which a hub has done when it registered them
@@ -203,6 +218,8 @@ def _measure(most: int, *, missed: bool) -> None:
     p95 = times[int(len(times) * 0.95)]
     print(f"{most:,} tools: index {first:.0f} ms, again {again:.0f} ms ", end="")
     print(f"of CPU; a search {statistics.median(times):.1f} ms (median), {p95:.1f} ms (p95), {times[-1]:.1f} ms (most)")
+    places = judged(_without_keywords(own, 1_000), asked)
+    print(f"without keywords, over 1,000 tools: hit@1 {share(places, 1):.0%}, hit@5 {share(places, 5):.0%}")
 
 
 if __name__ == "__main__":

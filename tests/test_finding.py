@@ -9,16 +9,19 @@ import pytest
 
 from tests.mcp_server.test_server import connected, texts
 from tests.support.tools import Hub, Programmable
-from tools_app import access, catalog, database, engine, governance, listed
+from tools_app import access, catalog, database, engine, governance, listed, search, sources
 from tools_app.catalog import FINDERS
 from tools_app.context import Caller
+from tools_app.engine.finding import signature
 from tools_app.errors import InvalidArgumentsError, ToolDisabledError, ToolError, ToolNotFoundError, ValidationError
 from tools_app.mcp_server.listing import Listings
 from tools_app.models import Approval, AuditEntry, Call
+from tools_app.prompt import prompt
 from tools_app.reach import Reach
 from tools_app.tool import Hints
 
 MODERN = "2026-07-28"
+ARGUMENTS: dict[str, dict[str, Any]] = {"find_page": {}, "echo": {"message": "hi"}}
 BY_SEARCHING = ["call_tool", "call_writing_tool", "describe_tool", "read_result", "search_tools"]
 
 
@@ -90,6 +93,24 @@ def test_each_toolset_is_shown_in_its_own_way(finding: Hub) -> None:
     assert catalog.current().seen_by(local("sums")).find("search_tools") is None
 
 
+def test_auto_goes_by_all_of_the_list_and_not_by_each_toolset(finding: Hub, settings: Any) -> None:
+    for name in ("find_page", "write_page", "echo"):
+        governance.create_toolset(name, actor="test", names=[name], mode="auto")
+    one, all_ = local("find_page"), local("find_page", "write_page", "echo")
+    settings.TOOLHUB_LIST_TOKENS = listed.cost_of_list(catalog.current().seen_by(one))
+    catalog.forget()
+    assert shown(one) == ["find_page", "read_result"]
+    assert shown(all_) == BY_SEARCHING, "each of them is short, and together they are not"
+    governance.change_toolset("echo", actor="test", mode="direct")
+    assert shown(all_) == sorted(["echo", *BY_SEARCHING])
+
+
+def test_a_toolset_that_only_reads_brings_nothing_that_writes(finding: Hub) -> None:
+    governance.create_toolset("safe", actor="test", packs=["builtin"], tags=["wiki"], read_only=True, mode="search")
+    assert shown(local("safe")) == [name for name in BY_SEARCHING if name != "call_writing_tool"]
+    assert refused("call_writing_tool", local("safe"), name="echo").code == "TOOL_NOT_FOUND"
+
+
 def test_lists_everything_where_nothing_could_find_it(finding: Hub) -> None:
     governance.set_enabled(["search_tools"], False, actor="test")
     assert shown(local(mode="search")) == ["calculate", "echo", "find_page", "read_result", "write_page"]
@@ -138,6 +159,50 @@ def test_finds_only_what_exists_for_the_caller(finding: Hub) -> None:
     assert refused("search_tools", nobody, query="echo").code == "AUTHORIZATION_ERROR"
 
 
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        ({"type": "string"}, "string"),
+        ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, "integer | string"),
+        ({"oneOf": [{"type": "integer"}, {"enum": ["all"]}]}, 'integer | "all"'),
+        ({"type": ["integer", "null"]}, "integer | null"),
+        ({"type": "array", "items": {"anyOf": [{"type": "integer"}, {"const": "x"}]}}, '(integer | "x")[]'),
+        ({"enum": list(range(9))}, "0 | 1 | 2 | 3 | 4 | 5 | …"),
+        ({}, "any"),
+        (True, "any"),
+    ],
+)
+def test_parameters_are_told_at_a_glance(part: Any, told: str) -> None:
+    assert signature({"required": ["a"], "properties": {"a": part, "b": part}}) == f"a*: {told}, b: {told}"
+
+
+def test_nothing_tells_of_a_tool_that_does_not_exist_for_the_caller(finding: Hub) -> None:
+    """Neither what is found, its score, what is like it, nor why something else cannot be called."""
+    hidden = Programmable("secret_vault", tags=("hush", "shared"), category="hidden", aliases=("strongroom",))
+    finding.add(hidden.tool, Programmable("open_thing", tags=("shared",), dependencies=("secret_vault",)).tool)
+    finding.add(Programmable("open_more", tags=("shared",), dependencies=("open_thing", "no_such_thing?")).tool)
+    governance.create_toolset("mine", actor="test", names=["open_thing", "open_more"], mode="search")
+    caller = local("mine")
+
+    def all_that_is_told() -> str:
+        queries = ("secret_vault", "vaul", "strongroom", "hush", "hidden", "open thing", "zzzz")
+        told: list[Any] = [call("search_tools", caller, query=query).answer.value for query in queries]
+        told += [refused("describe_tool", caller, name=name).next_step for name in ("secret_vault", "strongroms")]
+        told += [refused("call_tool", caller, name=name).context for name in ("secret_vault", "secret_vaul")]
+        told += [call("describe_tool", caller, name=name).answer.value for name in ("open_thing", "open_more")]
+        view = catalog.current().seen_by(caller)
+        told += [search.tags(view.all), search.related(view.all, ["shared"]), search.categories(view.all)]
+        told += [str(need) for entry in view.all for need in view.needs(entry)]
+        return str(told + [entry.refusal for entry in view.all])
+
+    words = ("vault", "strongroom", "hush", "hidden", "no_such_thing")
+    assert not [word for word in words if word in all_that_is_told()]
+    governance.set_enabled(["secret_vault"], False, actor="test")
+    assert not [word for word in words if word in all_that_is_told()]
+    assert refused("open_more", caller).context["reason"] == "it needs a tool that cannot be called"
+    assert "secret_vault" in refused("open_thing").context["reason"], "who may know of it is told"
+
+
 def test_describes_a_tool_in_full(finding: Hub) -> None:
     told = call("describe_tool", name="calculate").answer.value
     entry = finding.entry("calculate")
@@ -179,6 +244,20 @@ def test_errors_are_those_of_a_call_of_ones_own(finding: Hub, name: str, argumen
     assert refused("call_tool", name=name, arguments=arguments).as_dict() == refused(name, **arguments).as_dict()
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"name": "echo", "message": "hi"},
+        {"name": "echo", "arguments": '{"message": "hi"}'},
+        {"arguments": {"message": "hi"}},
+    ],
+)
+def test_who_misses_its_form_is_shown_it(finding: Hub, given: dict[str, Any]) -> None:
+    error = refused("call_tool", **given)
+    assert isinstance(error, InvalidArgumentsError)
+    assert error.next_step.endswith('{"name": "…", "arguments": {…}}.')
+
+
 def test_what_is_switched_off_is_refused_in_the_same_words(finding: Hub) -> None:
     governance.set_enabled(["find_page"], False, actor="test")
     error = refused("call_tool", name="find_page")
@@ -193,10 +272,47 @@ def test_permissions_are_those_of_a_call_of_ones_own(finding: Hub) -> None:
     assert refused("call_writing_tool", reader, name="find_page").code == "AUTHORIZATION_ERROR"
 
 
+def test_who_may_write_and_not_destroy_writes_through_it_and_does_not_destroy(finding: Hub) -> None:
+    finding.add(Programmable("drop_page", hints=Hints(destructive=True)).tool)
+    careful = local(destroys=False, mode="search")
+    assert shown(careful) == BY_SEARCHING
+    assert call("call_writing_tool", careful, name="write_page").answer.value == {"value": 0}
+    error = refused("call_writing_tool", careful, name="drop_page")
+    assert error.as_dict() == refused("drop_page", careful).as_dict()
+    assert error.code == "AUTHORIZATION_ERROR"
+
+
+def test_what_an_operator_decides_about_calling_through_it_holds_for_every_call_through_it(finding: Hub) -> None:
+    governance.set_ask("call_writing_tool", True, actor="test")
+    assert refused("call_writing_tool", name="write_page").code == "APPROVAL_REQUIRED"
+    assert call("write_page").answer.value == {"value": 0}, "and for no other"
+    policy = {"rate_calls": 1, "rate_seconds": 60, "timeout_ms": 700, "answer_tokens": 2_000}
+    governance.change_tool("call_tool", enabled=None, policy=policy, actor="test")
+    dry = asyncio.run(
+        engine.call("call_tool", {"name": "find_page"}, local(), door="mcp", options=engine.Options(dry_run=True))
+    )
+    assert (dry.answer.value["timeoutMs"], dry.answer.value["policy"]["answerTokens"]) == (700, 2_000)
+
+    async def twice() -> ToolError:
+        for name in ("find_page", "echo"):
+            try:
+                await engine.call("call_tool", {"name": name, "arguments": ARGUMENTS[name]}, local(), door="mcp")
+            except ToolError as error:
+                return error
+        raise AssertionError("the second call was not refused")
+
+    error = asyncio.run(twice())
+    assert (error.code, error.message) == (
+        "RATE_LIMIT_EXCEEDED", "Rate limit exceeded: at most 1 calls of call_tool in 60 seconds",
+    )  # fmt: skip
+
+
 def test_a_name_that_is_none_is_answered_with_names_that_are(finding: Hub) -> None:
     error = refused("call_tool", name="find_pages")
     assert (error.code, error.message) == ("TOOL_NOT_FOUND", "Tool not found: find_pages")
-    assert error.context["similar"][0] == "find_page"
+    assert error.context["similar"] == ["find_page", "write_page"]
+    assert refused("call_tool", name="ecko").context["similar"] == ["echo"]
+    assert refused("call_tool", name="wiki_text").context["similar"] == [], "that has to do with it, and is not like it"
     assert "find_page" in error.next_step
 
 
@@ -258,6 +374,23 @@ def test_a_tool_goes_by_another_name_and_is_journaled_under_its_own(finding: Hub
     assert found[0]["name"] == "look_up"
 
 
+def test_a_tool_is_found_by_the_name_that_it_goes_by(finding: Hub) -> None:
+    other = {"write_page": {"name": "jot"}}
+    governance.create_toolset("mine", actor="test", names=["find_page", "write_page"], mode="search", overrides=other)
+    for query in ("jot", "write_page"):
+        found = call("search_tools", local("mine"), query=query).answer.value["tools"]
+        assert found[0]["name"] == "jot", query
+    assert refused("call_tool", local("mine"), name="jut").context["similar"] == []
+    assert refused("call_tool", local("mine"), name="jott").context["similar"] == ["jot"]
+    view = catalog.current().seen_by(local("mine"))
+    for query in ("jot", "write_page"):
+        assert [hit.entry.shown_name for hit in search.ranked(view.all, query, match_type="exact")] == ["jot"]
+        assert [entry.shown_name for entry in view.matching(query)] == ["jot"]
+    assert search.ranked(catalog.current().all, "jot") == [], "elsewhere it has no such name"
+    governance.set_enabled(["write_page"], False, actor="test")
+    assert refused("jot", local("mine")).message.startswith("Tool is disabled: jot")
+
+
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
@@ -316,3 +449,36 @@ async def test_an_agent_searches_and_calls(finding: Hub, era: str) -> None:
         assert texts(unknown)[0] == "Tool not found: ecko"
     rows = await database.run(lambda: list(Call.objects.order_by("started_at").values_list("tool_name", "via")))
     assert rows[:3] == [("search_tools", ""), ("echo", "call_tool"), ("calculate", "call_tool")]
+
+
+@pytest.mark.anyio
+async def test_a_prompt_says_how_to_call_what_it_names_by_other_names_or_unlisted(finding: Hub) -> None:
+    @prompt(tools=["find_page"])
+    def tidy() -> str:
+        """Tidy up."""
+        return "Look with `find_page`, again with `find_page`, change with `write_page`, and say `hello_world`."
+
+    sources.registry().offer(tidy)
+    other = {"find_page": {"name": "look_up"}}
+
+    def chosen() -> None:
+        tools = ["find_page", "write_page"]
+        governance.create_toolset("plain", actor="test", names=tools, mode="direct")
+        governance.create_toolset("mine", actor="test", names=tools, mode="direct", overrides=other)
+        governance.create_toolset("found", actor="test", names=tools, mode="search", overrides=other)
+
+    await database.run(chosen)
+    told = {}
+    for name in ("plain", "mine", "found"):
+        async with connected(MODERN, local(name)) as client:
+            messages = (await client.get_prompt("tidy")).messages
+            told[name] = [getattr(message.content, "text", "") for message in messages][:-1]
+    assert told == {
+        "plain": [],
+        "mine": ["`find_page` is called `look_up` here."],
+        "found": [
+            "`find_page` is called `look_up` here.\n"
+            "Not in your list, call it with `call_tool`: `look_up`.\n"
+            "Not in your list, call it with `call_writing_tool`: `write_page`."
+        ],
+    }

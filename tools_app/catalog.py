@@ -21,6 +21,7 @@ from tools_app import accounts, conf, connections, database, dependencies, obsta
 from tools_app.accounts import Account, ConnectionKind
 from tools_app.connections import Accounts
 from tools_app.context import Caller
+from tools_app.dependencies import Dependency
 from tools_app.errors import AuthorizationError, Refusal, StorageBusyError
 from tools_app.models import Stop, ToolRecord, Toolset, ToolTag, revision
 from tools_app.obstacles import Obstacles, Stops
@@ -74,6 +75,18 @@ class Entry:
     @property
     def is_finder(self) -> bool:
         return self.name in FINDERS and self.pack == "finding"
+
+    @property
+    def forwards(self) -> bool:
+        return self.tool is not None and self.tool.forwards
+
+    def beyond(self, reach: Reach) -> str:
+        """What a caller lacks to use it: `write`, `destroy` or nothing.
+
+        One that calls others does as much as these do, and they are looked at when it is called.
+        """
+        lacks = reach.lacks(self.hints)
+        return "" if lacks == "destroy" and self.forwards else lacks
 
     @property
     def definition_hash(self) -> str:
@@ -238,11 +251,24 @@ class Snapshot:
             entries[READER] = _limited(reader, reach)
         if entries and any(mode_of(choice, reach) != Mode.DIRECT for choice in choices):
             # And those that find what is not listed.
+            writes = any(entry.hints.writes for entry in entries.values())
             finders = (self.entries[name] for name in FINDERS if name in self.entries)
-            entries |= {entry.folded_name: _limited(entry, reach) for entry in finders if entry.is_finder}
+            entries |= {
+                entry.folded_name: _limited(entry, reach)
+                for entry in finders
+                if entry.is_finder and (writes or not entry.hints.writes)
+            }
         names = {name: key for name, key in self.names.items() if key in entries}
+        for key, entry in entries.items():
+            if entry.refusal is not None and not all(folded(name) in names for name in entry.refusal.names):
+                entries[key] = replace(entry, refusal=_DISCREET)
         _rename(entries, names, choices)
         return Snapshot(self.revision, self.generation, entries, names, self.toolsets, self.stops, reach)
+
+    def needs(self, entry: Entry) -> tuple[Dependency, ...]:
+        """What a tool needs, as far as whoever sees this may know of it."""
+        needs = entry.tool.needs if entry.tool is not None else ()
+        return needs if self.reach.toolsets is None else tuple(need for need in needs if self.find(need.name))
 
     def find(self, name: str) -> Entry | None:
         """By name or alias; `a-b` finds `a_b`."""
@@ -254,10 +280,11 @@ class Snapshot:
         words = query.casefold().split()
         found = []
         for entry in self.all:
-            text = " ".join((entry.name, entry.title, entry.description, entry.category, *entry.tags)).casefold()
+            said = entry.alias, entry.name, entry.title, entry.description, entry.category, *entry.tags
+            text = " ".join(said).casefold()
             if words and all(word in text for word in words):
                 found.append(entry)
-        return sorted(found, key=lambda entry: not all(word in entry.name for word in words))
+        return sorted(found, key=lambda entry: not all(word in f"{entry.alias} {entry.name}" for word in words))
 
     @cached_property
     def all(self) -> tuple[Entry, ...]:
@@ -291,10 +318,14 @@ class Snapshot:
         return any(entry.accounts for entry in self.entries.values())
 
 
+# What is the matter with tools that do not exist for a caller is not for it to know.
+_DISCREET: Final = Refusal("it needs a tool that cannot be called", "Ask an operator of this hub what it needs.")
+
+
 def _limited(entry: Entry, reach: Reach) -> Entry:
     if entry.accounts:
         entry = _through(entry, reach)
-    kind = reach.lacks(entry.hints)
+    kind = entry.beyond(reach)
     if not kind:
         return entry
     error = AuthorizationError.beyond(entry.name, kind)
@@ -536,7 +567,8 @@ def _refuse_dependent(entries: dict[str, Entry], names: Mapping[str, str]) -> No
             users.setdefault(names.get(name, name), []).append(key)
     graph = {key: [names.get(name, name) for name in needed] for key, needed in needs.items()}
     for circle in dependencies.cycles(graph):
-        endless = Refusal(dependencies.circle(circle), "Ask an operator: one of these tools must need less.")
+        said, next_step = dependencies.circle(circle), "Ask an operator: one of these tools must need less."
+        endless = Refusal(said, next_step, names=tuple(circle))
         for key in circle:
             entries[key] = replace(entries[key], refusal=entries[key].refusal or endless)
     waiting = list(needs)
@@ -554,10 +586,12 @@ def _unmet(entry: Entry, entries: Mapping[str, Entry], names: Mapping[str, str])
         if need.optional:
             continue
         if other is None:
-            return Refusal(f"it needs {need}, which is not there", "Ask an operator to add that tool.")
+            reason = f"it needs {need}, which is not there"
+            return Refusal(reason, "Ask an operator to add that tool.", names=(need.name,))
         if not need.accepts(other.version):
             reason = f"it needs {need}, and {other.name} is of version {other.version}"
-            return Refusal(reason, f"Ask an operator for another version of {other.name}.")
+            return Refusal(reason, f"Ask an operator for another version of {other.name}.", names=(other.name,))
         if other.refusal is not None:
-            return Refusal(f"it needs {other.name}: {other.refusal.reason}", other.refusal.next_step)
+            told = (other.name, *other.refusal.names)
+            return Refusal(f"it needs {other.name}: {other.refusal.reason}", other.refusal.next_step, names=told)
     return None

@@ -21,6 +21,7 @@ _ORDER: Final = (
     "author",
     "tags",
     "aliases",
+    "keywords",
     "dependencies",
     "deprecated",
     "icon",

@@ -613,6 +613,8 @@ class Refusal:
     unused: bool = False
     # Whether an operator has stopped what it needs.
     stopped: bool = False
+    # The tools that the reason names.
+    names: tuple[str, ...] = ()
 
     def error(self, tool: str) -> ToolDisabledError:
         """What a call of the tool is told."""

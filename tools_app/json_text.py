@@ -57,6 +57,10 @@ class JsonError(ValueError):
     """The text is no JSON that is accepted here. The message says why, and repeats nothing of it."""
 
 
+class CharacterError(JsonError):
+    """It is JSON, but a text in it holds what no database and no other program takes."""
+
+
 def parsed(body: bytes, bounds: Bounds = CLIENTS) -> Any:
     """What a JSON text says.
 
@@ -100,9 +104,9 @@ def _measure(body: bytes, bounds: Bounds) -> bool:
     plain = body.replace(rb"\\", _PLACE).replace(rb"\"", _PLACE)
     if rb"\u" in plain and not bounds.any_text:
         if _NUL in plain:
-            raise JsonError("a text holds the character NUL")
+            raise CharacterError("a text holds the character NUL")
         if _HALF.search(plain):
-            raise JsonError("a text holds half of a surrogate pair")
+            raise CharacterError("a text holds half of a surrogate pair")
     # Every value brings two strings at most, its key and itself.
     if plain.count(b'"') > 4 * bounds.values:
         raise JsonError(f"more than {bounds.values:,} values")

@@ -25,6 +25,9 @@ _NEEDED: Final = frozenset({"search_tools", "call_tool"})
 _listed: WeakKeyDictionary[Snapshot, tuple[Entry, ...]] = WeakKeyDictionary()
 _digests: WeakKeyDictionary[Snapshot, str] = WeakKeyDictionary()
 _costs: WeakKeyDictionary[Snapshot, dict[str, int]] = WeakKeyDictionary()
+# By all that is shown of a tool.
+_cost_of: dict[tuple[object, ...], int] = {}
+MOST_KNOWN: Final = 60_000
 
 
 def as_listed(entry: Entry, tool: Tool) -> WireTool:
@@ -66,7 +69,19 @@ def costs(snapshot: Snapshot) -> dict[str, int]:
     """About how many tokens each tool takes in a list, by its name. What this process has not loaded takes none."""
     found = _costs.get(snapshot)
     if found is None:
-        found = _costs[snapshot] = {entry.name: cost(entry) for entry in snapshot.all if entry.tool is not None}
+        found = _costs[snapshot] = {entry.name: _known_cost(entry) for entry in snapshot.all if entry.tool is not None}
+    return found
+
+
+def _known_cost(entry: Entry) -> int:
+    """A switch or a new key makes another snapshot, and few tools differ in it."""
+    shown = entry.shown_name, entry.definition_hash, entry.title, entry.description, entry.category, entry.tags
+    key = *shown, entry.version, entry.choices
+    found = _cost_of.get(key)
+    if found is None:
+        if len(_cost_of) >= MOST_KNOWN:
+            _cost_of.clear()
+        found = _cost_of[key] = cost(entry)
     return found
 
 
@@ -101,10 +116,15 @@ def _chosen(seen: Snapshot) -> Sequence[Entry]:
     others = [entry for entry in seen.callable if not entry.is_finder]
     if not {entry.name for entry in finders} >= _NEEDED:
         return others
-    shown = {READER}
+    shown, undecided = {READER}, set()
     for mode, part in _parts(seen, others):
-        if mode == Mode.DIRECT or (mode == Mode.AUTO and _fits(seen, part)):
-            shown.update(entry.name for entry in part)
+        names = {entry.name for entry in part}
+        if mode == Mode.DIRECT:
+            shown |= names
+        elif mode == Mode.AUTO:
+            undecided |= names
+    if undecided and _fits(seen, [entry for entry in others if entry.name in shown | undecided]):
+        shown |= undecided
     kept = [entry for entry in others if entry.name in shown]
     return kept if len(kept) == len(others) else [*kept, *finders]
 
@@ -120,6 +140,7 @@ def _parts(seen: Snapshot, others: Sequence[Entry]) -> Iterator[tuple[Mode, Sequ
             yield mode_of(choice, reach), [entry for entry in others if choice.holds(entry)]
 
 
-def _fits(seen: Snapshot, part: Sequence[Entry]) -> bool:
+def _fits(seen: Snapshot, list_: Sequence[Entry]) -> bool:
+    """Whether a list is short enough, all of it: an agent with ten short toolsets reads a long one."""
     known = costs(seen)
-    return sum(known[entry.name] for entry in part) <= int(conf.value("TOOLHUB_LIST_TOKENS"))
+    return sum(known[entry.name] for entry in list_) <= int(conf.value("TOOLHUB_LIST_TOKENS"))

@@ -76,7 +76,6 @@ class _Sync:
         self.registry, self.actor, self.now = registry, actor, now
         self.report = SyncReport()
         self.notes: list[tuple[str, str, dict[str, Any]]] = []
-        # The names of all tools that are not of a pack, by pack: made once, as there may be thousands.
 
     def run(self) -> SyncReport:
         known = {record.folded_name: record for record in ToolRecord.objects.select_related("definition")}

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from tools_app.pack import Pack, TextForm
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+# Of all keywords together: who says everything is found by everybody.
+MOST_SOUGHT: Final = 500
 RAW_PARAMETER: Final = "raw"
 _RAW_SCHEMA: Final = {
     "type": "boolean",
@@ -110,6 +112,8 @@ class Tool:
     hints: Hints = Hints()
     examples: Sequence[Example] = ()
     aliases: Sequence[str] = ()
+    keywords: Sequence[str] = ()
+    """What people say who look for it, in their languages. Searched like the rest, and never listed to agents."""
     dependencies: Sequence[str] = ()
     timeout: float | None = None
     retries: int | None = None
@@ -205,7 +209,7 @@ class Tool:
         return self.convert({name: value for name, value in arguments.items() if name not in added})
 
     def _check_words(self) -> None:
-        for key in ("tags", "aliases", "dependencies"):
+        for key in ("tags", "aliases", "keywords", "dependencies"):
             setattr(self, key, self._names(key))
         try:
             self.needs = tuple(map(Dependency.read, self.dependencies))
@@ -213,6 +217,8 @@ class Tool:
             raise self._wrong(str(error)) from error
         for name in (self.name, *self.aliases):
             check_name(name, self.place)
+        if sum(map(len, self.keywords)) > MOST_SOUGHT:
+            raise self._wrong(f"keywords may have {MOST_SOUGHT} characters together")
         if self.cache_seconds and self.hints.writes:
             raise self._wrong("only a tool that says read_only=True can have cache_seconds")
         if self.answer_tokens is not None and self.answer_tokens < FEWEST_TOKENS:
@@ -323,6 +329,7 @@ class Tool:
             "examples": [example.as_dict() for example in self.examples],
             "aliases": sorted(self.aliases),
             "dependencies": sorted(self.dependencies),
+            **({"keywords": sorted(self.keywords)} if self.keywords else {}),
             **({"deprecated": self.deprecated} if self.deprecated else {}),
             **({"icon": self.picture.identity} if self.picture is not None else {}),
         }
@@ -396,6 +403,7 @@ def tool(
     hints: Hints = ...,
     examples: Sequence[Example] = ...,
     aliases: Sequence[str] = ...,
+    keywords: Sequence[str] = ...,
     dependencies: Sequence[str] = ...,
     deprecated: str = ...,
     timeout: float | None = ...,
@@ -416,6 +424,8 @@ def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
     `cache_seconds` lets the hub give an answer again for the same arguments, to whoever may call the tool; only for
     tools that read, and whose answer does not depend on who asks.
     `answer_tokens` makes the hub outline answers sooner than it would: larger ones are kept, and read in pages.
+    `keywords` are what people say who look for it, in their languages: they are searched, and take nothing of an
+    agent's context.
     `dependencies` names the tools that it needs, with a range of versions (`"get_issue ^1.2"`), or with a `?` where it
     can do without. `deprecated` says what to use instead, to agents as well.
     `starts_off` is for a tool that nobody may call until an operator has switched it on.
@@ -458,7 +468,7 @@ _DECLARABLE: Final = frozenset(
     {
         *("name", "title", "description", "category", "tags", "author", "version", "hints", "examples", "aliases"),
         *("retries", "rate", "cache_seconds", "answer_tokens", "starts_off", "deprecated"),
-        *("dependencies", "timeout", "minimal", "done", "guidance", "icon", "output_schema"),
+        *("keywords", "dependencies", "timeout", "minimal", "done", "guidance", "icon", "output_schema"),
     }
 )
 

@@ -150,6 +150,7 @@ def texts(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "title", definition.get("title") or ""
     yield "description", definition.get("description") or ""
     yield "note of deprecation", definition.get("deprecated") or ""
+    yield "keywords", " ".join(map(str, definition.get("keywords") or ()))
     for part in parts_of(definition.get("inputSchema") or {}):
         if isinstance(text := part.body.get("description"), str):
             yield f"description of parameter {part}", text

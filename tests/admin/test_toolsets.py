@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.test import Client
 
 from tests.admin.conftest import browser
 from tests.admin.pages import Page, page, sent
-from tools_app import catalog, governance, listed
+from tools_app import catalog, governance, listed, sources, sync
+from tools_app.catalog import FINDERS
 from tools_app.models import AuditEntry, Toolset
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tools")]
@@ -135,6 +138,28 @@ def test_what_was_chosen_and_is_gone_stays_until_it_is_taken_out(chief: Client) 
     assert (Toolset.objects.get().packs, Toolset.objects.get().names) == (["gone"], ["echo", "left"])
 
 
+def test_the_tokens_are_those_that_agents_are_sent(chief: Client, settings: Any) -> None:
+    settings.TOOLHUB_PACKS = ("tools_app.packs.builtin", "tools_app.packs.finding")
+    sources.forget()
+    sync.sync(sources.registry())
+    catalog.forget()
+    costs = listed.costs(catalog.current())
+    finders = sum(costs[name] for name in FINDERS if name != "call_writing_tool") + costs["read_result"]
+    direct = costs["calculate"] + costs["echo"] + costs["read_result"]
+    governance.create_toolset("mine", actor="test", names=["calculate", "echo"])
+    catalog.forget()
+    assert f"about {direct} tokens to list them" in page(chief, address("mine")).text
+    governance.change_toolset("mine", actor="test", mode="search")
+    catalog.forget()
+    shown = page(chief, address("mine")).text
+    assert f"about {direct} tokens to list them, and {finders:,} as agents are shown them" in shown
+    assert f">{finders:,}<" in chief.get(TOOLSETS).content.decode()
+    preview = page_of(chief, f"{TOOLSETS}preview/", names=["calculate", "echo"], mode="search")
+    assert f"is sent about {finders:,}." in preview
+    assert "is sent about" not in page_of(chief, f"{TOOLSETS}preview/", names=["calculate", "echo"], mode="direct")
+    assert f"lists all 3 callable tools reads about {direct} tokens" in page(chief, "/admin/tools_app/toolrecord/").text
+
+
 def test_a_preview_says_what_a_choice_would_hold_and_cost(chief: Client) -> None:
     costs = listed.costs(catalog.current())
     shown = page_of(chief, f"{TOOLSETS}preview/", names=["calculate"], tags=["nothing"])
@@ -147,6 +172,7 @@ def test_a_preview_says_what_a_choice_would_hold_and_cost(chief: Client) -> None
     shown = page_of(chief, f"{TOOLSETS}preview/", names=["calculate"])
     assert "calculate not callable" in shown
     assert f"reads about {costs['read_result']} tokens" in shown
+    assert "is sent about" not in shown, "it is what it is sent"
     everything = page_of(chief, f"{TOOLSETS}preview/", read_only="on")
     assert "3 tools would be in it" in everything
     assert chief.get(f"{TOOLSETS}preview/").status_code == 405

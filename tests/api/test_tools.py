@@ -9,7 +9,7 @@ import pytest
 from tests.api.conftest import MakeKey
 from tests.api.rest import TIMESTAMP, Rest, failure
 from tests.support.tools import Hub, Programmable
-from tools_app import governance, sources
+from tools_app import catalog, governance, listed, sources
 from tools_app.api.tools import ToolDetail, ToolPage
 from tools_app.examples import Example
 from tools_app.pack import Pack
@@ -71,6 +71,7 @@ def test_lists_all_tools_by_name_with_the_first_page_by_default(rest: Rest, shel
 
     assert names(response) == ["calculate", "echo", "read_result", *(f"shelf_{number}" for number in range(6))]
     assert response.json()["pagination"] == {"page": 1, "limit": 50, "total": 9, "totalPages": 1}
+    assert response.json()["listedTokens"] == listed.cost_of_list(catalog.current())
 
 
 def test_an_item_has_what_the_document_asks_for_and_its_schema(rest: Rest) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 from collections.abc import Iterator
@@ -85,6 +86,24 @@ def test_by_default_an_answer_has_25_000_tokens(programmable: Programmable, alic
 
     assert call("programmable", alice).answer.text == "x" * 75_000
     assert "outline" in call("programmable", alice).answer.value
+
+
+@pytest.mark.parametrize("piece", ["ab c", "日本語", "🎉👨\u200d👩", '"\\\n\t', "7", "<a>x</a>\n"])
+@pytest.mark.parametrize("size", [0, 74_990, 75_010, 400_000, 8_000_000])
+def test_whatever_an_upstream_sends_fits_or_says_that_it_was_cut(
+    programmable: Programmable, alice: Caller, piece: str, size: int
+) -> None:
+    """T71: estimated as bytes / 3, an answer has at most 25,000 tokens, of every kind and size that is not refused."""
+    bytes_of_piece = len(json.dumps(piece, ensure_ascii=False).encode()) - 2
+    text = piece * (size // bytes_of_piece)
+    lines = [text[at : at + 60] for at in range(0, min(len(text), 200_000), 60)]
+    for answer in (text, lines, {f"key {at}": line for at, line in enumerate(lines)}, [[[text]]], {text[:9_000]: text}):
+        programmable.outcomes.append(answer)
+        told = call("programmable", alice).answer
+        assert len(told.text.encode()) == told.size <= 75_000
+        if told.value != answer:
+            assert told.value["outline"]["estimatedTokens"] > 25_000
+            assert "25,000 fit" in told.value["_guidance"]["message"]
 
 
 @pytest.mark.parametrize("answer", ["line\n" * 2_000, "<a>" + "<b>x</b>" * 2_000 + "</a>", list(range(2_000))])

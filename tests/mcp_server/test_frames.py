@@ -92,8 +92,31 @@ def test_reads_every_kind_of_message() -> None:
 )
 def test_answers_what_is_not_plain_json_with_a_parse_error(line: bytes, why: str) -> None:
     answer = refused(line)
-    assert (answer.id, answer.error.code) == (None, PARSE_ERROR)
+    assert answer.error.code == PARSE_ERROR
     assert why in answer.error.message
+
+
+@pytest.mark.parametrize(
+    ("params", "request_id", "told"),
+    [
+        ('{"a":"\\u0000"}', "7", 7),
+        ('{"a":"\\ud800"}', '"x"', "x"),
+        ('{"a":1,"a":2}', "7", None),
+        ('{"a":NaN}', "7", None),
+        ('{"a":["\\u0000",' + "[" * 50_000, "7", None),
+        ('{"a":"\\u0000"}', '"\\ud800"', None),
+        ('{"a":"\\u0000"}', "true", None),
+        ('{"a":"\\u0000"}', "9" * 30, None),
+        ('{"a":"\\u0000"}', "[1]", None),
+        ('{"a":"\\u0000' + "b" * frames.MOST_LOOKED_AT + '"}', "7", None),
+    ],
+)
+def test_answers_a_request_with_a_character_that_it_will_not_read_by_its_id(
+    params: str, request_id: str, told: int | str | None
+) -> None:
+    """Its sender waits for an answer to it, and for no other."""
+    answer = refused(f'{{"jsonrpc":"2.0","id":{request_id},"method":"m","params":{params}}}'.encode())
+    assert (answer.id, answer.error.code) == (told, PARSE_ERROR)
 
 
 def test_reads_what_looks_dangerous_and_is_not() -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tools_app import search
+from tools_app import listed, search
 from tools_app.catalog import Snapshot
 from tools_app.search import words
 from tools_app.search.index import Index
-from tools_app.tool import tool
+from tools_app.tool import DefinitionError, tool
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -122,13 +122,42 @@ def test_an_index_is_made_once_for_all_who_see_the_same(benchmark: Any) -> None:
     assert one is other, "what is known of a tool is used again"
 
 
+def test_keywords_are_searched_and_take_nothing_of_a_list(benchmark: Any) -> None:
+    plain = made("find_page", "Find a page.")
+    sought = made("find_page", "Find a page.", keywords=("handbook", "手引き"))
+    other = made("drop_page", "Drop a page.")
+    index = Index(benchmark.snapshot([sought, other]).all, {})
+    for query in ("handbooks", "手引き"):
+        assert names(index, query) == ["find_page"], query
+    before = Index(benchmark.snapshot([plain, other]).all, {})
+    assert before.found("handbooks") == []
+    again = Index(benchmark.snapshot([sought, other]).all, before.documents)
+    assert names(again, "handbook") == ["find_page"], "what was known of it without keywords is not used"
+    wires = [listed.as_listed(benchmark.snapshot([one]).all[0], one) for one in (plain, sought)]
+    assert wires[0] == wires[1]
+    assert sought.fingerprint != plain.fingerprint, "who changes what a tool is found by changes the tool"
+    with pytest.raises(DefinitionError, match="keywords may have 500 characters"):
+        made("find_page", keywords=("everything " * 50,))
+    with pytest.raises(DefinitionError, match="keywords must be a list"):
+        made("find_page", keywords="handbook")
+
+
+def test_what_japanese_words_end_with_tells_little(benchmark: Any) -> None:
+    tools = [made("weather", "天気を調べる", tags=("天気",)), made("other", "片付けてしまう")]
+    found = Index(benchmark.snapshot(tools).all, {}).found("天気を見てしまう")
+    assert found[0][0].name == "weather"
+
+
 def test_people_find_what_they_need(benchmark: Any) -> None:
     """At least nine of ten questions, among a thousand tools; benchmarks/search.py says more."""
     asked = json.loads(benchmark.QUESTIONS.read_text())
     own = benchmark.shipped()
     index = Index(benchmark.snapshot([*own, *benchmark.others(1_000 - len(own))]).all, {})
     for language in ("en", "ja"):
-        part = [one for one in asked if one["language"] == language]
-        assert len(part) >= 40
+        part = [one for one in asked if one["language"] == language and not one["heldOut"]]
+        assert len(part) >= 100
         assert benchmark.share(benchmark.judged(index, part), 5) >= 0.9, language
-    assert {name for one in asked for name in one["tools"]} <= {one.name for one in own}
+    judged = benchmark.judged(index, asked)
+    assert benchmark.share(judged, 5) >= 0.85, "with those that nothing was changed for"
+    names = {one.name for one in own if not (one.pack and one.pack.name == "finding")}
+    assert {name for one in asked for name in one["tools"]} == names, "every tool is asked for"

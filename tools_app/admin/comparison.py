@@ -31,6 +31,7 @@ _WORDS: Final = {
     "author": _lazy("Author"),
     "tags": _lazy("Tags"),
     "aliases": _lazy("Also called"),
+    "keywords": _lazy("Found by"),
     "dependencies": _lazy("Needs"),
     "deprecated": _lazy("Deprecated"),
     "icon": _lazy("Picture"),

@@ -179,6 +179,7 @@ def _facts(record: ToolRecord, body: Mapping[str, Any], tool: Tool | None) -> li
         (_("Version"), record.version),
         (_("Author"), record.author),
         (_("Also called"), ", ".join(map(str, body.get("aliases") or ()))),
+        (_("Found by"), ", ".join(map(str, body.get("keywords") or ()))),
         (_("Source"), record.source),
         (_("Written in"), record.place),
         (_("Runs"), "" if tool is None else _("in a thread") if tool.blocking else _("on the event loop")),

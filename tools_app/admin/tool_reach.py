@@ -67,7 +67,7 @@ def _ways(entry: Entry, snapshot: Snapshot, keys: list[ApiKey]) -> Iterator[Way]
 def _obstacle(seen: Entry, entry: Entry, caller: Caller) -> str:
     if not caller.may("tools:execute"):
         return _("it may not call tools")
-    lacks = caller.reach.lacks(entry.hints)
+    lacks = entry.beyond(caller.reach)
     if lacks:
         return _("it may not use tools that write") if lacks == "write" else _("it may not use tools that destroy")
     # What keeps everybody from it stands at the top of the page.

@@ -105,11 +105,12 @@ class ToolAdmin(ManyTools):
             for state, count in _tabs(snapshot).items()
         ]
         costs = listed.costs(snapshot)
-        told = sum(costs.get(entry.name, 0) for entry in snapshot.callable)
+        # Those that find others are never listed beside all others.
+        told = [entry.name for entry in snapshot.callable if not entry.is_finder]
         context = {
             "state_tabs": tabs,
-            "listed_tools": len(snapshot.callable),
-            "listed_tokens": told,
+            "listed_tools": len(told),
+            "listed_tokens": sum(costs.get(name, 0) for name in told),
             "load_problems": sources.registry().problems[:MOST_PROBLEMS],
         }
         return super().changelist_view(request, {**(extra_context or {}), **context})

@@ -14,6 +14,7 @@ from tools_app import catalog, governance
 from tools_app.admin.many_tools import count_of_tools
 from tools_app.catalog import Entry
 from tools_app.models import Toolset
+from tools_app.reach import Mode
 from tools_app.tool import folded
 
 # Sent by the button that shows what the form would choose, and saves nothing.
@@ -67,7 +68,14 @@ class ToolsetForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none w
         """What is chosen now, as a toolset that is not saved."""
         given: Mapping[str, Any] = {part: self._chosen(part) for part in governance.SELECTORS}
         read_only = bool(self["read_only"].value()) if "read_only" in self.fields else self.instance.read_only
-        return Toolset(**given, read_only=read_only)
+        mode = self["mode"].value() if "mode" in self.fields else self.instance.mode
+        return Toolset(
+            **given,
+            name=self.instance.name,
+            read_only=read_only,
+            mode=mode if mode in list(Mode) else "",
+            overrides=self.instance.overrides,
+        )
 
     def _chosen(self, part: str) -> list[str]:
         value = self[part].value() if part in self.fields else getattr(self.instance, part)

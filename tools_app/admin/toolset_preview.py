@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tools_app import governance, listed
 from tools_app.admin.toolset_form import choices
 from tools_app.catalog import READER, Entry, Snapshot
 from tools_app.models import Toolset
+from tools_app.reach import Choice
 from tools_app.tool import folded
 
 MOST_SHOWN: Final = 100
@@ -28,6 +29,8 @@ class Preview:
     count: int
     tokens: int
     """Of those that can be called: others are not listed."""
+    sent: int
+    """What agents are sent instead, where they find these tools by searching; else the same."""
     idle: Sequence[str]
     reader: str
     """The tool that reads what is too large of the answers of others, where it comes without having been chosen."""
@@ -43,13 +46,23 @@ def of(toolset: Toolset, snapshot: Snapshot) -> Preview:
     held = [entry for entry in snapshot.all if choice.holds(entry)]
     reader = snapshot.entries.get(READER)
     extra = [reader] if held and reader is not None and reader.pack == "builtin" and reader not in held else []
+    listed_ones = (entry for entry in (*held, *extra) if entry.callable and not entry.is_finder)
+    tokens = sum(costs.get(entry.name, 0) for entry in listed_ones)
     return Preview(
         tools=[_held(entry, costs.get(entry.name, 0)) for entry in held[:MOST_SHOWN]],
         count=len(held),
-        tokens=sum(costs.get(entry.name, 0) for entry in (*held, *extra) if entry.callable),
+        tokens=tokens,
+        sent=listed.cost_of_list(_seen(toolset.name, choice, snapshot)),
         idle=_idle(toolset, snapshot),
         reader=extra[0].name if extra else "",
     )
+
+
+def _seen(name: str, choice: Choice, snapshot: Snapshot) -> Snapshot:
+    """What somebody sees who has this toolset, saved or not."""
+    if snapshot.toolsets.get(name) != choice:
+        snapshot = replace(snapshot, toolsets={**snapshot.toolsets, name: choice}, _views={})
+    return snapshot.within(name)
 
 
 def _held(entry: Entry, tokens: int) -> Held:

@@ -46,7 +46,7 @@ class ToolsetList(RecordList):
         for record in self.result_list:
             row = cast(Row, record)
             seen = toolset_preview.of(record, snapshot)
-            row.tool_count, row.tokens = seen.count, seen.tokens
+            row.tool_count, row.tokens = seen.count, seen.sent
 
 
 @admin.register(Toolset)

@@ -50,12 +50,12 @@ def _graph(snapshot: Snapshot) -> dict[str, Any]:
     users: dict[str, list[str]] = {}
     required: dict[str, list[str]] = {}
     for entry in snapshot.all:
-        for need in entry.tool.needs if entry.tool else ():
+        for need in snapshot.needs(entry):
             found = snapshot.find(need.name)
             users.setdefault(found.name if found else need.name, []).append(entry.name)
             if found is not None and not need.optional:
                 required.setdefault(entry.name, []).append(found.name)
-    involved = [entry for entry in snapshot.all if entry.name in users or (entry.tool and entry.tool.needs)]
+    involved = [entry for entry in snapshot.all if entry.name in users or snapshot.needs(entry)]
     return {
         "tools": [_node(entry, snapshot, users.get(entry.name, [])) for entry in involved],
         "cycles": dependencies.cycles(required),
@@ -75,7 +75,7 @@ def _node(entry: Entry, snapshot: Snapshot, users: list[str]) -> dict[str, Any]:
                 and found.callable
                 and need.accepts(found.version),
             }
-            for need in (entry.tool.needs if entry.tool else ())
+            for need in snapshot.needs(entry)
         ],
         "neededBy": users,
     }

@@ -16,7 +16,7 @@ from tools_app.api.bodies import Body, Reason, without_default
 from tools_app.api.errors import failures
 from tools_app.api.queries import Flag, Limit, Page, QueryString, Text, Word, optional
 from tools_app.api.routing import StrictRouter
-from tools_app.catalog import Entry
+from tools_app.catalog import Entry, Snapshot
 from tools_app.errors import ToolNotFoundError
 from tools_app.models.tools import POLICY
 from tools_app.parameters import ToolParameter
@@ -107,6 +107,7 @@ class Pagination(Shown):
 class ToolPage(Shown):
     tools: list[ToolItem]
     pagination: Pagination
+    listed_tokens: int = Field(description="About how many the list takes that an agent with this key is sent over MCP")
 
 
 class ListQuery(QueryString):
@@ -203,6 +204,7 @@ async def list_tools(request: HttpRequest, query: Query[ListQuery]) -> HttpRespo
             "total": len(found),
             "totalPages": math.ceil(len(found) / query.limit),
         },
+        "listedTokens": listed.cost_of_list(snapshot),
     }
     return answer_unless_known(request, page)
 
@@ -211,7 +213,7 @@ async def list_tools(request: HttpRequest, query: Query[ListQuery]) -> HttpRespo
 async def show_tool(request: HttpRequest, name: str) -> HttpResponse:
     """Show everything there is to know about one tool. An alias and `a-b` for `a_b` find it, too."""
     access.require(caller_of(request), "tools:read")
-    return answer_unless_known(request, _detail(await seen(request, name)))
+    return answer_unless_known(request, await _detail(request, name))
 
 
 @router.patch("/{name}", response={200: ChangedTool, **failures(404, 408, 413, 415)})
@@ -233,7 +235,7 @@ async def change_tool(request: HttpRequest, name: str, body: Change) -> HttpResp
         actor=str(caller),
         reason=body.reason,
     )
-    changed = _detail(await seen(request, entry.name))
+    changed = await _detail(request, entry.name)
     if not changed["enabled"]:
         snapshot = (await catalog.fresh()).seen_by(caller)
         if warnings := governance.consequences([entry.name], snapshot):
@@ -295,13 +297,24 @@ def shown(entry: Entry) -> dict[str, Any]:
     return item
 
 
-def _detail(entry: Entry) -> dict[str, Any]:
+def _dependencies(entry: Entry, view: Snapshot) -> list[str]:
+    """In the words of the tool's author, as far as the caller may know of it."""
+    if entry.tool is None:
+        return []
+    known = view.needs(entry)
+    return [said for said, need in zip(entry.tool.dependencies, entry.tool.needs, strict=False) if need in known]
+
+
+async def _detail(request: HttpRequest, name: str) -> dict[str, Any]:
+    """Raises: ToolNotFoundError."""
+    entry = await seen(request, name)
+    view = (await catalog.fresh()).seen_by(caller_of(request))
     tool = entry.tool
     return {
         **shown(entry),
         "aliases": list(tool.aliases) if tool else [],
         "examples": [example.as_dict() for example in tool.examples] if tool else [],
-        "dependencies": list(tool.dependencies) if tool else [],
+        "dependencies": _dependencies(entry, view),
         "pack": entry.pack,
         "outputSchema": tool.output_schema if tool else None,
         "policy": entry.policy.as_dict(),

@@ -186,6 +186,6 @@ async def _detail(name: str) -> dict[str, Any]:
     return {
         **_item(toolset),
         "tools": [entry.name for entry in held],
-        "tokens": sum(known.get(entry.name, 0) for entry in held if entry.callable),
+        "tokens": sum(known.get(entry.name, 0) for entry in held if entry.callable and not entry.is_finder),
         "listedTokens": listed.cost_of_list(snapshot.within(name)),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, cast
 
@@ -182,8 +182,9 @@ class Calls:
         caller = one.caller
         snapshot = await catalog.fresh()
         entry = _allowed(offered or _found(snapshot, name, caller), caller)
-        if offered is None and entry.tool is not None and entry.tool.forwards:
-            entry, arguments = await _forwarded(one, entry, arguments, snapshot.seen_by(caller))
+        through = entry if offered is None and entry.forwards else None
+        if through is not None:
+            entry, arguments = await _forwarded(one, through, arguments, snapshot.seen_by(caller))
         tool = one.resolved(entry)
         options.check()
         given = one.given(tool, arguments)
@@ -203,6 +204,8 @@ class Calls:
         if options.dry_run:
             return _result(one, entry, answers.own(self._outlook(entry, plan, given, caller)))
         self.guards.count(caller.id, entry.name, _rate(entry, caller))
+        if through is not None and _decided(through, "rate"):
+            self.guards.count(caller.id, through.name, through.policy.rate)
         log.info("Tool invoked", extra={"tool": tool.name, "caller": str(caller), "door": one.call.door})
         if options.idempotency_key is not None and (said := await one.earlier(options.idempotency_key, given)):
             answer = one.replayed(said)
@@ -299,11 +302,19 @@ def _found(snapshot: Snapshot, name: str, caller: Caller) -> Entry:
 async def _forwarded(one: Record, through: Entry, arguments: object, seen: Snapshot) -> tuple[Entry, Mapping[str, Any]]:
     """The tool that a call of `through` is meant for, and what it is to be given."""
     tool = one.resolved(through)
-    asked = tool.checked(one.given(tool, arguments))
+    try:
+        asked = tool.checked(one.given(tool, arguments))
+    except InvalidArgumentsError as error:
+        # Models put what the other tool takes beside its name, or hand it over as a text.
+        error.next_step = (
+            f"{through.name} takes the name of a tool and, in an object, what that tool takes: "
+            '{"name": "…", "arguments": {…}}.'
+        )
+        raise
     entry = seen.find(asked.name)
     if entry is None:
         raise await Finding(one.caller).none_named(asked.name, through.name)
-    if entry.tool is not None and entry.tool.forwards:
+    if entry.forwards:
         message = f"{entry.name} cannot be called through another tool: call it directly"
         raise InvalidArgumentsError(problems=[Problem("/name", message, "another tool")])
     one.forwarded(entry, through)
@@ -311,16 +322,32 @@ async def _forwarded(one: Record, through: Entry, arguments: object, seen: Snaps
     if tool.hints.read_only and not entry.hints.read_only:
         message = f"{entry.shown_name} changes something: call it with call_writing_tool"
         raise InvalidArgumentsError(problems=[Problem("/name", message, "a tool that only reads")])
-    return entry, asked.arguments
+    return _bounded(entry, through), asked.arguments
+
+
+def _bounded(entry: Entry, through: Entry) -> Entry:
+    """With what an operator has decided for every call through another tool, where that allows less."""
+    theirs, policy = through.policy, entry.policy
+    if _decided(through, "timeout_ms"):
+        policy = replace(policy, timeout_ms=min(policy.timeout_ms, theirs.timeout_ms))
+    if _decided(through, "answer_tokens"):
+        policy = replace(policy, answer_tokens=min(policy.answer_tokens, theirs.answer_tokens))
+    if policy is entry.policy and not through.ask:
+        return entry
+    return replace(entry, policy=policy, ask=entry.ask or through.ask)
+
+
+def _decided(entry: Entry, part: str) -> bool:
+    return entry.policy.origins[part] == "operator"
 
 
 def _allowed(entry: Entry, caller: Caller) -> Entry:
     if not caller.may(EXECUTE):
         raise AuthorizationError.lacking(EXECUTE)
-    if kind := caller.reach.lacks(entry.hints):
+    if kind := entry.beyond(caller.reach):
         raise AuthorizationError.beyond(entry.name, kind)
     if entry.refusal is not None:
-        raise entry.refusal.error(entry.name)
+        raise entry.refusal.error(entry.shown_name)
     return entry
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import islice
 from typing import Any, Final
 
@@ -12,12 +13,16 @@ from tools_app.catalog import Entry, Snapshot
 from tools_app.context import Caller, Wanted
 from tools_app.errors import AuthorizationError, ToolNotFoundError
 from tools_app.schemas import Schema
+from tools_app.search import words
+from tools_app.tool import folded
 
 LIST: Final = "tools:list"
 MOST_SIMILAR: Final = 3
 MOST_CATEGORIES: Final = 30
 MOST_SAID: Final = 300
 _MOST_CHOICES: Final = 6
+# As much of two names must be the same.
+_LIKE: Final = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ class Finding:
         if self.caller.may(LIST):
             found = await search.found((await catalog.fresh()).seen_by(self.caller), name)
             near = (entry.shown_name for entry, _ in found if entry.callable and not entry.is_finder)
-            similar = list(islice(near, MOST_SIMILAR))
+            similar = list(islice((one for one in near if _is_like(one, name)), MOST_SIMILAR))
         return ToolNotFoundError.through(through, name, similar)
 
     async def described(self, name: str) -> dict[str, Any]:
@@ -83,6 +88,12 @@ class Finding:
         return (await catalog.fresh()).seen_by(self.caller)
 
 
+def _is_like(name: str, wanted: str) -> bool:
+    """Whether somebody who says the one may mean the other: not all that has to do with it is what was meant."""
+    shared = set(words.terms(name)) & set(words.terms(wanted))
+    return bool(shared) or SequenceMatcher(None, name, folded(wanted.lower())).ratio() >= _LIKE
+
+
 def _others(seen: Snapshot) -> list[Entry]:
     return [entry for entry in seen.callable if not entry.is_finder]
 
@@ -93,7 +104,7 @@ def _glance(entry: Entry) -> dict[str, Any]:
         "name": entry.shown_name,
         "description": said if len(said) <= MOST_SAID else f"{said[: MOST_SAID - 1]}…",
         "effect": _effect(entry),
-        "parameters": _signature(entry.input_schema),
+        "parameters": signature(entry.input_schema),
     }
 
 
@@ -102,7 +113,8 @@ def _effect(entry: Entry) -> str:
     return "reads" if hints.read_only else "destroys" if hints.destroys else "writes"
 
 
-def _signature(schema: Schema) -> str:
+def signature(schema: Schema) -> str:
+    """The parameters of a tool in one line, `*` at those that it needs."""
     required = schema.get("required", ())
     parts = schema.get("properties", {}).items()
     return ", ".join(f"{name}{'*' if name in required else ''}: {_kind(part)}" for name, part in parts)
@@ -111,10 +123,14 @@ def _signature(schema: Schema) -> str:
 def _kind(part: Any) -> str:
     if not isinstance(part, dict):
         return "any"
-    if choices := part.get("enum"):
+    if choices := part.get("enum") or ([part["const"]] if "const" in part else []):
         shown = [json.dumps(choice, ensure_ascii=False) for choice in choices[:_MOST_CHOICES]]
         return " | ".join([*shown, *(["…"] if len(choices) > _MOST_CHOICES else [])])
     kind = part.get("type")
     if kind == "array":
-        return f"{_kind(part.get('items'))}[]"
-    return kind if isinstance(kind, str) else "any"
+        items = _kind(part.get("items"))
+        return f"({items})[]" if " | " in items else f"{items}[]"
+    if isinstance(kind, str):
+        return kind
+    branches = kind if isinstance(kind, list) else [_kind(one) for one in part.get("anyOf") or part.get("oneOf") or ()]
+    return " | ".join(dict.fromkeys(map(str, branches))) or "any"

@@ -24,9 +24,11 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from tools_app import json_text
-from tools_app.json_text import JsonError
+from tools_app.json_text import CharacterError, JsonError
 
 MAX_LINE: Final = 4 * 1024 * 1024
+# In longer lines that are refused, nobody looks for the id of a request.
+MOST_LOOKED_AT: Final = 64 * 1024
 
 
 class Unreadable(Exception):
@@ -92,7 +94,8 @@ def read(line: bytes) -> JSONRPCMessage:
     try:
         value = json_text.parsed(line)
     except JsonError as error:
-        raise Unreadable(PARSE_ERROR, f"Parse error: {error}") from error
+        request_id = _id_in(line) if isinstance(error, CharacterError) else None
+        raise Unreadable(PARSE_ERROR, f"Parse error: {error}", request_id) from error
     if isinstance(value, list):
         raise Unreadable(INVALID_REQUEST, "Invalid request: batches are not supported, send one message a line")
     if not isinstance(value, dict):
@@ -100,10 +103,7 @@ def read(line: bytes) -> JSONRPCMessage:
     try:
         return _kind_of(value).model_validate(value, by_name=False)
     except ValidationError as error:
-        request_id = value.get("id") if "method" in value else None
-        if isinstance(request_id, bool) or not isinstance(request_id, str | int):
-            request_id = None
-        raise Unreadable(INVALID_REQUEST, "Invalid request: not a JSON-RPC 2.0 message", request_id) from error
+        raise Unreadable(INVALID_REQUEST, "Invalid request: not a JSON-RPC 2.0 message", _id_of(value)) from error
 
 
 def write(message: JSONRPCMessage) -> bytes:
@@ -123,6 +123,24 @@ def encoded(value: dict[str, Any]) -> bytes:
     except ValueError:
         # Half a character, as careless upstreams send them, or something that is not JSON deep inside.
         return json.dumps(value, ensure_ascii=False, default=str).encode(errors="replace")
+
+
+def _id_in(line: bytes) -> RequestId | None:
+    """The id of a request that is refused for a character. Models write such; who sent it waits for an answer to it."""
+    if len(line) > MOST_LOOKED_AT:
+        return None
+    try:
+        value = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        return None
+    return _id_of(value) if isinstance(value, dict) else None
+
+
+def _id_of(value: dict[str, Any]) -> RequestId | None:
+    found = value.get("id") if "method" in value else None
+    if isinstance(found, str) and found.isprintable():
+        return found
+    return found if isinstance(found, int) and not isinstance(found, bool) and abs(found) < 2**63 else None
 
 
 def _kind_of(value: dict[str, Any]) -> type[JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError]:

@@ -12,7 +12,7 @@ from mcp_types import INVALID_PARAMS, GetPromptRequestParams, PaginatedRequestPa
 from tools_app import access, catalog, offers
 from tools_app.catalog import Snapshot
 from tools_app.errors import InvalidArgumentsError, NotFoundError, ToolError, shortened
-from tools_app.mcp_server import resources, results
+from tools_app.mcp_server import naming, resources, results
 from tools_app.mcp_server.beyond import Asking
 from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listing
 from tools_app.offers import Offers
@@ -38,9 +38,10 @@ async def get_prompt(asking: Asking, params: GetPromptRequestParams) -> Any:
         result = await asking.run(offers.entry(prompt, seen), prompt.read(params.arguments or {}))
     except InvalidArgumentsError as error:
         raise MCPError(INVALID_PARAMS, error.message, results.wire_form(error)) from error
-    messages = await asyncio.gather(
-        *(_whole(message, seen, asking) for message in result.answer.content or ()),
-    )
+    said = list(result.answer.content or ())
+    if (note := naming.beside(said, seen)) is not None:
+        said.insert(0, note)
+    messages = await asyncio.gather(*(_whole(message, seen, asking) for message in said))
     return {
         "description": prompt.description,
         "messages": messages,

@@ -22,6 +22,7 @@ from tools_app.tool import folded
 _NAME: Final = 4.0
 _TITLE: Final = 2.0
 _TAGS: Final = 2.5
+_KEYWORDS: Final = 2.0
 _CATEGORY: Final = 1.0
 _DESCRIPTION: Final = 1.5
 _PARAMETER: Final = 0.6
@@ -181,7 +182,7 @@ class Index:
 
 
 def _key(entry: Entry) -> Key:
-    said = entry.name, entry.title, entry.description, entry.category, entry.tags
+    said = entry.name, entry.alias, entry.title, entry.description, entry.category, entry.tags
     return (*said, entry.definition_hash)
 
 
@@ -194,13 +195,17 @@ def _document(entry: Entry) -> Document:
         length += len(found)
         for term in found:
             counts[term] += weight
+    # They do not make it longer: what is said of a tool for those who look for it is not held against it.
+    for term in set(words.terms(" ".join(entry.tool.keywords))) if entry.tool else ():
+        counts[term] += _KEYWORDS
     norm = _SATURATION * (1 - _LENGTH + _LENGTH * length / _USUAL_LENGTH)
     worth = {term: count * (_SATURATION + 1) / (count + norm) for term, count in counts.items()}
-    return Document(worth, frozenset(map(_slug, (entry.name, *aliases))), frozenset(map(_slug, entry.tags)))
+    names = filter(None, (entry.name, entry.alias, *aliases))
+    return Document(worth, frozenset(map(_slug, names)), frozenset(map(_slug, entry.tags)))
 
 
 def _fields(entry: Entry) -> Iterator[tuple[float, str]]:
-    yield _NAME, entry.name
+    yield _NAME, f"{entry.alias} {entry.name}"
     yield _TITLE, entry.title
     yield _CATEGORY, entry.category
     yield _DESCRIPTION, entry.description

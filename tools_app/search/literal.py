@@ -16,7 +16,7 @@ DEFAULT_FIELDS: Final[tuple[Field, ...]] = ("name", "description")
 
 
 class Match(NamedTuple):
-    """Where in a field the query begins. Of several tags, in the one that fits best."""
+    """Where in a field the query begins. Of several tags or names, in the one that fits best."""
 
     field: Field
     position: int
@@ -47,7 +47,7 @@ def ranked(
         matches = []
         for field in looked_at:
             best = None
-            for text in entry.tags if field == "tags" else (getattr(entry, field),):
+            for text in _texts(entry, field):
                 shaped = text if case_sensitive else text.lower()
                 if wanted in shaped and (score := _score(shaped, wanted, match_type)):
                     match = Match(field, shaped.find(wanted), score)
@@ -58,6 +58,15 @@ def ranked(
             score = sum(match.score * WEIGHTS[match.field] for match in matches)
             found.append(Hit(entry, min(1.0, score), matches))
     return sorted(found, key=lambda hit: (-hit.score, hit.entry.name))
+
+
+def _texts(entry: Entry, field: Field) -> Sequence[str]:
+    match field:
+        case "tags":
+            return entry.tags
+        case "name" if entry.alias:
+            return entry.alias, entry.name
+    return (getattr(entry, field),)
 
 
 def _score(text: str, wanted: str, match_type: MatchType) -> float:

@@ -53,6 +53,11 @@ def pairs(piece: str) -> Iterator[str]:
         yield piece[at : at + 2]
 
 
+def is_ending(pair: str) -> bool:
+    """Hiragana alone: mostly what joins and ends Japanese words (`して`, `から`, `たい`), whatever they mean."""
+    return all("\u3040" <= character <= "\u309f" for character in pair)
+
+
 def _of(piece: str) -> Iterator[str]:
     if is_without_spaces(piece):
         yield from pairs(piece)

@@ -25,6 +25,7 @@ _HARMLESS: Final = Hints(read_only=True, open_world=False)
     title="Echo",
     category="utility",
     tags=("builtin", "test"),
+    keywords=("ping, connection, reachable, health check, say back", "接続確認 疎通 動作確認 応答"),
     hints=_HARMLESS,
     examples=[Example("Say hello", {"message": "Hello"}, {"message": "Hello"})],
 )
@@ -37,6 +38,10 @@ async def echo(message: Annotated[str, "The text to send back"]) -> dict[str, st
     title="Calculate",
     category="utility",
     tags=("builtin", "math"),
+    keywords=(
+        "how much, percent, percentage, total, sum, plus, minus, times, product, convert, math",
+        "計算 合計 足し算 引き算 掛け算 割り算 割合 パーセント 消費税 いくら 平均",
+    ),
     hints=_HARMLESS,
     examples=[Example("Add two numbers", {"operation": "add", "a": 2, "b": 3}, {"result": 5})],
 )

@@ -53,6 +53,10 @@ def add_to(pack: Pack) -> None:
         title="Read a large answer",
         category="utility",
         tags=("builtin", "answers"),
+        keywords=(
+            "rest of an answer, next part, too long, cut off, continue, more",
+            "続き 残り 途中で切れた 長すぎる 次の部分",
+        ),
         hints=Hints(read_only=True, open_world=False),
         examples=[
             Example("Read on in a list", {"id": _EXAMPLE, "pointer": "/items", "offset": 100}, shown_only=True),

@@ -98,6 +98,10 @@ def _listing_guidance(data: dict[str, Any]) -> dict[str, str]:
     title="List executions",
     category="executions",
     tags=(*_TAGS, "list"),
+    keywords=(
+        "past runs, processes, what ran, what failed, went wrong, activity, since yesterday",
+        "実行一覧 実行履歴 処理の履歴 エラーになった処理 動き 失敗した実行",
+    ),
     hints=_READS,
     minimal=_shortened,
     done="Executions retrieved",
@@ -165,6 +169,10 @@ async def _lists_waiting(ctx: Context) -> bool:
     title="Get execution",
     category="executions",
     tags=(*_TAGS, "summary"),
+    keywords=(
+        "one run, how it went, result of a run, how long it took, happened",
+        "実行の詳細 処理の結果 何が起きた 所要時間",
+    ),
     hints=_READS,
     done="実行サマリーを取得しました",
     examples=[Example("What happened in an execution", {"id": "1204"}, shown_only=True)],
@@ -182,6 +190,10 @@ async def get_execution(ctx: Context, execution_id: ExecutionId) -> dict[str, An
     title="Get execution by node",
     category="executions",
     tags=(*_TAGS, "node"),
+    keywords=(
+        "what a step received and handed on, data of a step, items, rows, input, output",
+        "ステップの入力 ステップの出力 渡したデータ 返した値 通ったデータ",
+    ),
     hints=_READS,
     done="ノード実行詳細を取得しました",
     examples=[
@@ -271,6 +283,10 @@ def _node_guidance(execution: Execution, told: Mapping[str, Any], notes: list[st
     title="Explain execution",
     category="executions",
     tags=(*_TAGS, "errors"),
+    keywords=(
+        "why a run failed, crash, cause, what went wrong, happened, debug, troubleshoot",
+        "失敗の原因 エラーの理由 なぜ止まった 何が起きた 調査",
+    ),
     hints=_READS,
     done="Execution explained",
     examples=[Example("Why an execution failed", {"id": "1204"}, shown_only=True)],
@@ -321,6 +337,10 @@ def _brief(told: Any, warning: str) -> dict[str, Any]:
     title="Retry execution",
     category="executions",
     tags=(*_TAGS, "run"),
+    keywords=(
+        "run once more, second attempt, do it over, try again, repeat",
+        "もう一度実行 再試行 やり直し もう一回走らせる 再実行",
+    ),
     hints=Hints(destructive=False),
     timeout=120,
     done="Execution retried",
@@ -353,6 +373,10 @@ async def retry_execution(
     title="Stop execution",
     category="executions",
     tags=(*_TAGS, "run"),
+    keywords=(
+        "cancel a run, kill, hangs, stuck, endless, still running",
+        "実行を止める 中止 強制終了 終わらない処理 動いている処理を止める",
+    ),
     hints=Hints(destructive=True, idempotent=True),
     done="Execution stopped",
     guidance=_look,

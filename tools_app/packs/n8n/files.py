@@ -38,6 +38,10 @@ FilePath = Annotated[
     title="Create workflow from file",
     category="workflows",
     tags=_TAGS,
+    keywords=(
+        "import an exported flow, JSON export, load, upload, disk",
+        "ファイルから取り込む JSONを読み込む インポート",
+    ),
     hints=Hints(destructive=False),
     minimal=lambda full: brief(full, "id", "name", "active"),
     done="Workflow created",
@@ -59,6 +63,7 @@ async def create_workflow_from_file(ctx: Context, file_path: FilePath) -> dict[s
     title="Replace workflow from file",
     category="workflows",
     tags=_TAGS,
+    keywords=("overwrite a flow with a file, JSON, new version, import", "ファイルで上書き JSONで差し替え インポート"),
     hints=Hints(destructive=True, idempotent=True),
     minimal=lambda full: brief(full, "id", "name"),
     done="Workflow replaced",

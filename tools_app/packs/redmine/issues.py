@@ -45,6 +45,10 @@ class ListIssues(Tool):
     title = "List issues"
     category = "issues"
     tags = _TAGS
+    keywords = (
+        "tickets, tasks, bugs, open, overdue, assigned to me, nobody has taken, to do",
+        "チケット一覧 自分のタスク 期限切れ 未対応 担当なし 洗い出す",
+    )
     hints = Hints(read_only=True)
     examples = (
         Example(
@@ -81,6 +85,10 @@ class ListIssues(Tool):
     title="Get issue",
     category="issues",
     tags=_TAGS,
+    keywords=(
+        "show a ticket, comments, discussion, attachments, history, what was said",
+        "チケットを見る やりとり 経緯 コメント 添付ファイル",
+    ),
     aliases=("show_issue",),
     hints=Hints(read_only=True),
     examples=[Example("An issue with its comments and history", {"id": 1, "include": "journals"}, shown_only=True)],
@@ -131,6 +139,10 @@ class CreateIssue(Tool):
     title = "Create issue"
     category = "issues"
     tags = (*_TAGS, "write")
+    keywords = (
+        "file a bug, report a problem, defect, new ticket, raise, does not work, request",
+        "起票 不具合を報告 バグ報告 要望 問題 効かない",
+    )
     hints = Hints(destructive=False)
     examples = (
         Example(
@@ -164,6 +176,10 @@ class UpdateIssue(Tool):
     title = "Update issue"
     category = "issues"
     tags = (*_TAGS, "write")
+    keywords = (
+        "close a ticket, mark as done, comment, reassign, hand over, deadline, move, postpone",
+        "チケットを閉じる 完了にする コメント 担当を変える 引き継ぐ 締め切りを延ばす",
+    )
     hints = Hints(destructive=True)
     examples = (
         Example("Resolve with a comment", {"id": 1, "status_id": "Resolved", "notes": "Fixed in 1.2"}, shown_only=True),
@@ -222,6 +238,7 @@ _NAMED_FIELDS: Final = {
     title="Delete issue",
     category="issues",
     tags=(*_TAGS, "write"),
+    keywords=("remove a ticket completely, duplicate, erase", "チケットを消す 重複 完全に削除"),
     hints=Hints(destructive=True),
     examples=[Example("Delete for good", {"id": 1}, shown_only=True)],
     output_schema=shapes.written(),

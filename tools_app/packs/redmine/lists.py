@@ -24,6 +24,7 @@ def _listed(name: str, shape: Schema) -> dict[str, Any]:
 
 
 @pack.tool(
+    keywords=("kinds of tickets, bug, feature, support", "チケットの種類 種別"),
     title="List trackers",
     examples=[
         Example("What issues can be", expected_result={"trackers": [{"id": "<integer>", "name": "<string>"}, "<more>"]})
@@ -36,6 +37,7 @@ async def list_trackers(ctx: Context) -> dict[str, Any]:
 
 
 @pack.tool(
+    keywords=("states of a ticket, open, closed, in progress", "ステータスの種類 状態 進行中 完了"),
     title="List issue statuses",
     examples=[
         Example(
@@ -53,6 +55,7 @@ async def list_issue_statuses(ctx: Context) -> dict[str, Any]:
 
 
 @pack.tool(
+    keywords=("urgency, how urgent, importance, severity, levels", "緊急度 重要度 優先順位 段階"),
     title="List priorities",
     examples=[
         Example(
@@ -74,6 +77,7 @@ async def list_priorities(ctx: Context) -> dict[str, Any]:
 
 
 @pack.tool(
+    keywords=("kinds of work, what hours are booked on, timesheet categories", "作業分類 作業の種類 工数の分類"),
     title="List activities",
     examples=[Example("What time can be spent on", {"project_id": "website"}, shown_only=True)],
     **_listed("time_entry_activities", shapes.ENUMERATED),
@@ -98,6 +102,10 @@ async def list_activities(ctx: Context, project_id: _Project | None = None) -> d
 
 
 @pack.tool(
+    keywords=(
+        "milestones, releases, what is planned, roadmap, next release",
+        "リリース マイルストーン 次のリリース 予定 ロードマップ",
+    ),
     title="List versions",
     examples=[Example("The versions of a project", {"project_id": "website"}, shown_only=True)],
     **_listed("versions", shapes.VERSION),
@@ -116,6 +124,7 @@ async def list_versions(ctx: Context, project_id: _Project) -> dict[str, Any]:
 
 
 @pack.tool(
+    keywords=("extra fields, own fields, possible values", "独自の項目 追加項目 選べる値"),
     title="List custom fields",
     examples=[
         Example("All of them", shown_only=True),
@@ -181,6 +190,7 @@ async def _shown_by_issues(ctx: Context, project: str | None) -> list[dict[str, 
     title="List project statuses",
     category="projects",
     tags=("redmine", "projects"),
+    keywords=("states a ticket can be put into, next state", "選べるステータス 次の状態"),
     hints=_READS,
     examples=[Example("Where a bug can go next", {"project_id": "website", "tracker_id": "Bug"}, shown_only=True)],
     output_schema=shapes.page("statuses", shapes.STATUS, message=shapes.TEXT),

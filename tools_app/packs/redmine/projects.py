@@ -64,6 +64,7 @@ PROJECT: Final = writing.Noun(
     title="List projects",
     category="projects",
     tags=_TAGS,
+    keywords=("initiatives, programmes, what we are working on, running", "案件一覧 どんな案件 取り組み"),
     hints=Hints(read_only=True),
     examples=[
         Example(
@@ -89,6 +90,7 @@ async def list_projects(
     title="Show project",
     category="projects",
     tags=_TAGS,
+    keywords=("description of a project, homepage, overview, about", "プロジェクトの概要 案件の詳細 説明"),
     hints=Hints(read_only=True),
     examples=[Example("A project with its trackers", {"id": "website", "include": "trackers"}, shown_only=True)],
     output_schema=shapes.one("project", shapes.PROJECT),
@@ -102,6 +104,7 @@ async def show_project(ctx: Context, id: _Project, include: ProjectInclude | Non
     title="Create project",
     category="projects",
     tags=_WRITES,
+    keywords=("set up a project, subproject, new initiative, space, client", "案件を立ち上げる 新規案件 立ち上げ 開設"),
     hints=Hints(destructive=False),
     examples=[
         Example(
@@ -150,6 +153,7 @@ async def create_project(
     title="Update project",
     category="projects",
     tags=_WRITES,
+    keywords=("rename a project, change its settings, public, private", "プロジェクトの設定 案件名を変える 公開"),
     hints=Hints(destructive=True, idempotent=True),
     examples=[Example("Describe it", {"id": "website", "description": "Our public site"}, shown_only=True)],
     output_schema=shapes.written("project"),
@@ -190,6 +194,7 @@ async def update_project(
     title="Archive project",
     category="projects",
     tags=_WRITES,
+    keywords=("put away, finished project, hide", "しまう 終わった案件 片付ける"),
     hints=Hints(destructive=True, idempotent=True),
     examples=[Example("Put it away", {"id": "old-site"}, shown_only=True)],
     output_schema=shapes.written(),
@@ -203,6 +208,7 @@ async def archive_project(ctx: Context, id: _Project) -> dict[str, Any]:
     title="Unarchive project",
     category="projects",
     tags=_WRITES,
+    keywords=("bring back, restore, put away earlier", "戻す 復活 しまっておいた案件"),
     hints=Hints(destructive=False, idempotent=True),
     examples=[Example("Take it out again", {"id": "old-site"}, shown_only=True)],
     output_schema=shapes.written(),
@@ -216,6 +222,7 @@ async def unarchive_project(ctx: Context, id: _Project) -> dict[str, Any]:
     title="Delete project",
     category="projects",
     tags=_WRITES,
+    keywords=("wipe a project, remove with everything in it", "案件を消す 全部削除"),
     hints=Hints(destructive=True),
     examples=[Example("Delete for good", {"id": "old-site"}, shown_only=True)],
     output_schema=shapes.written(),

@@ -17,6 +17,10 @@ from tools_app.tool import Hints
     title="Search Redmine",
     category="search",
     tags=("redmine", "search"),
+    keywords=(
+        "full text, wiki, documentation, news, documents, where is it written, look for words",
+        "どこに書いた 手順 資料 ウィキ 全文検索 マニュアル",
+    ),
     hints=Hints(read_only=True),
     examples=[
         Example(

@@ -29,6 +29,10 @@ _Spent = Annotated[Day, Field(description="YYYY-MM-DD; today when left out.")]
     title="List time entries",
     category="time entries",
     tags=_TAGS,
+    keywords=(
+        "timesheet, hours worked, who worked how long, booked, total",
+        "工数の一覧 作業時間 何時間働いた 集計 勤務",
+    ),
     hints=Hints(read_only=True),
     examples=[
         Example(
@@ -74,6 +78,7 @@ async def list_time_entries(
     title="Show time entry",
     category="time entries",
     tags=_TAGS,
+    keywords=("one booking of hours", "工数の詳細"),
     hints=Hints(read_only=True),
     examples=[Example("One entry", {"id": 1}, shown_only=True)],
     output_schema=shapes.one("time_entry", shapes.TIME_ENTRY),
@@ -90,6 +95,10 @@ async def show_time_entry(ctx: Context, id: _Entry) -> dict[str, Any]:
     title="Create time entry",
     category="time entries",
     tags=_WRITES,
+    keywords=(
+        "log hours, book time, track minutes, overtime, worked, timesheet",
+        "作業時間を付ける 工数を登録 残業 何分 何時間 記録",
+    ),
     aliases=("create_time_entry_for_project", "create_time_entry_for_issue"),
     hints=Hints(destructive=False),
     examples=[
@@ -134,6 +143,7 @@ async def create_time_entry(
     title="Update time entry",
     category="time entries",
     tags=_WRITES,
+    keywords=("correct booked hours, wrong booking, adjust", "工数を直す 作業時間の訂正 間違えた"),
     hints=Hints(destructive=True, idempotent=True),
     examples=[Example("It was less", {"id": 1, "hours": 0.5}, shown_only=True)],
     output_schema=shapes.written("time_entry"),
@@ -175,6 +185,10 @@ async def update_time_entry(
     title="Delete time entry",
     category="time entries",
     tags=_WRITES,
+    keywords=(
+        "take a booking out, remove booked hours, booked by mistake, wrong",
+        "工数を取り消す 間違えて付けた 作業時間を消す",
+    ),
     hints=Hints(destructive=True),
     examples=[Example("Delete for good", {"id": 1}, shown_only=True)],
     output_schema=shapes.written(),

@@ -46,6 +46,10 @@ USER: Final = writing.Noun("user", "users", "User", shapes.USER, show=_shown)
     title="List users",
     category="users",
     tags=_TAGS,
+    keywords=(
+        "people, accounts, who there is, members, staff, find somebody, login",
+        "社員一覧 アカウントを探す 人を探す 名簿 登録されている",
+    ),
     hints=Hints(read_only=True),
     examples=[Example("Who is called Ann", {"name": "Ann"}, shown_only=True)],
     output_schema=shapes.page("users", shapes.USER),
@@ -68,6 +72,7 @@ async def list_users(
     title="Show user",
     category="users",
     tags=_TAGS,
+    keywords=("one person, email address, account, login", "メールアドレス 連絡先 プロフィール その人"),
     hints=Hints(read_only=True),
     examples=[
         Example(
@@ -94,6 +99,10 @@ async def show_user(
     title="Create user",
     category="users",
     tags=_WRITES,
+    keywords=(
+        "new account, give a login, onboard, new employee, freelancer",
+        "アカウントを作る ログインを用意 新入社員 入社",
+    ),
     hints=Hints(destructive=False),
     examples=[
         Example(
@@ -147,6 +156,10 @@ async def create_user(
     title="Update user",
     category="users",
     tags=_WRITES,
+    keywords=(
+        "lock an account, change an email address, surname, rename a person",
+        "アカウントをロック メールアドレスを変える 名前を変える",
+    ),
     hints=Hints(destructive=True, idempotent=True),
     examples=[Example("A new name", {"id": 5, "lastname": "Lee-Park"}, shown_only=True)],
     output_schema=shapes.written("user"),
@@ -192,6 +205,7 @@ async def update_user(
     title="Delete user",
     category="users",
     tags=_WRITES,
+    keywords=("remove a login, somebody left, remove an account", "アカウントを消す 退職者 退社"),
     hints=Hints(destructive=True),
     examples=[Example("Delete for good", {"id": 5}, shown_only=True)],
     output_schema=shapes.written(),

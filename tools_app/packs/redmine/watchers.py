@@ -22,6 +22,10 @@ _User = Annotated[Id, Field(description="The id of the user.")]
     title="Add watcher",
     category="issues",
     tags=_TAGS,
+    keywords=(
+        "keep informed, in the loop, notify somebody, tell of changes, follow",
+        "知らせる 通知する 進み具合を伝える 関係者に入れる",
+    ),
     hints=Hints(destructive=False, idempotent=True),
     examples=[Example("Let a user watch an issue", {"issue_id": 1, "user_id": 5}, shown_only=True)],
     output_schema=shapes.written(),
@@ -38,6 +42,7 @@ async def add_issue_watcher(ctx: Context, issue_id: _Issue, user_id: _User) -> d
     title="Remove watcher",
     category="issues",
     tags=_TAGS,
+    keywords=("no more mails, stop notifying, unfollow, unsubscribe", "通知をやめる 知らせない 外す"),
     hints=Hints(destructive=True, idempotent=True),
     examples=[Example("Let a user stop watching", {"issue_id": 1, "user_id": 5}, shown_only=True)],
     output_schema=shapes.written(),

@@ -34,6 +34,10 @@ pack = Pack(
     title="Search the web",
     category="web",
     tags=("search", "web"),
+    keywords=(
+        "internet, google, online, latest news, look up, current",
+        "ネットで調べる 最新情報 ニュース グーグル インターネット",
+    ),
     hints=_READS,
     cache_seconds=_set.cache_seconds,
     examples=[Example("Look for a library", {"query": "selectolax html parser", "max_results": 5}, "<string>")],
@@ -61,6 +65,10 @@ async def web_search(
     title="Instant answer",
     category="web",
     tags=("search", "web"),
+    keywords=(
+        "what is, who is, definition, meaning, in one sentence, encyclopedia, wikipedia",
+        "とは 意味 誰 一言で 用語 百科事典",
+    ),
     hints=_READS,
     cache_seconds=_set.cache_seconds,
     examples=[Example("Ask for a term", {"query": "Django (web framework)"}, "<string>")],
@@ -80,6 +88,10 @@ async def instant_answer(ctx: Context, query: Query) -> str:
     title="Read a web page",
     category="web",
     tags=("read", "web"),
+    keywords=(
+        "open a link, article behind an address, what a site says, download, URL, markdown",
+        "サイトを読む 記事を開く リンク先 アドレス URL 本文",
+    ),
     hints=_READS,
     starts_off=True,
     cache_seconds=_set.cache_seconds,
