@@ -285,3 +285,16 @@ def test_nothing_on_the_pages_comes_from_elsewhere(tools: None, chief: Client) -
         for element in shown.elements:
             for name in ("src", "href", "action", "formaction"):
                 assert "//" not in element.attributes.get(name, ""), element
+
+
+def test_the_newest_changes_are_changes(tools: None, viewer: Client) -> None:
+    governance.set_enabled(["echo"], False, actor="user:ann", reason="for a test")
+    looked_at = call("calculate")
+    for name in ("ben", "cleo", "dan", "eve", "fay", "gus", "hal"):
+        governance.note_payload_read(looked_at.pk, actor=f"user:{name}")
+    governance.note_export("calls", payloads=False, filters="", actor="user:ann")
+    shown = page(viewer, OVERVIEW).text
+    assert "tool.disable" in shown
+    assert "payload.read" not in shown
+    assert "list.export" not in shown
+    assert "payload.read" in page(viewer, "/admin/tools_app/auditentry/").text

@@ -23,7 +23,7 @@ from tools_app.admin.states import State
 from tools_app.catalog import Snapshot
 from tools_app.errors import StorageBusyError
 from tools_app.insights import Bucket, Figures, Period
-from tools_app.models import Agent, AuditEntry, Call, Connection, ErrorGroup, ErrorLog
+from tools_app.models import Agent, Call, Connection, ErrorGroup, ErrorLog
 
 MOST_SHOWN: Final = 6
 MOST_CONNECTIONS: Final = 20
@@ -158,7 +158,7 @@ def _of_calls(chosen: Period, may: May, figures: list[Figure], reasons: list[Rea
     reasons += attention.calls(together, chosen) if sees_errors else ()
     if together.calls:
         if sees_errors:
-            figures.append(Figure(_("Error rate"), _share(together), failed, bad))
+            figures.append(Figure(_("Error rate"), charts.share(together), failed, bad))
         for title, share in ((_("Median (p50)"), 0.5), (_("p95"), 0.95)):
             figures.append(Figure(title, charts.in_short(insights.percentile([together], share)), everything))
     by_name = insights.tools(chosen) if together.calls else {}
@@ -187,11 +187,6 @@ def _list_of(bucket: Bucket) -> str:
     return links.address("call", "changelist", **span)
 
 
-def _share(figures: Figures) -> str:
-    rate = figures.error_rate
-    return f"{rate:.1%}" if rate >= 0.001 or not rate else "<0.1%"
-
-
 def _most_failing(tools: Mapping[str, Figures]) -> list[tuple[str, Figures]]:
     failing = [(name, figures) for name, figures in tools.items() if figures.errors]
     return sorted(failing, key=lambda pair: (-pair[1].errors, pair[0]))[:MOST_SHOWN]
@@ -213,7 +208,7 @@ def _rows(tools: Sequence[tuple[str, Figures]], chosen: Period, may: May) -> lis
             calls_address=links.address("call", "changelist", tool=name, since=chosen.key),
             errors=f"{figures.errors:,}" if may("errorlog") else "",
             errors_address=links.errors_since(chosen.key, calls=True, tool=name),
-            rate=_share(figures),
+            rate=charts.share(figures),
             half=charts.in_short(insights.percentile([figures], 0.5)),
             most=charts.in_short(insights.percentile([figures], 0.95)),
         )
@@ -240,7 +235,7 @@ def _lists(may: May, figures: list[Figure]) -> dict[str, Any]:
         "open_groups": groups,
         "newest_errors": ErrorLog.objects.defer("detail")[:MOST_SHOWN] if only_errors else None,
         "agents": agents,
-        "newest_changes": audit.rows(AuditEntry.objects.all()[:MOST_SHOWN]) if may("auditentry") else None,
+        "newest_changes": audit.rows(audit.newest_changes(MOST_SHOWN)) if may("auditentry") else None,
         "is_new": calls == [],
     }
 
