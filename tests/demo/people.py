@@ -104,23 +104,22 @@ def decide(now: datetime) -> None:
         governance.set_policy("sales_report", {"timeout_ms": 60_000}, actor=OMAR, reason="The month of May takes long")
     with days_ago(now, ASKED_ABOUT):
         governance.set_ask("cancel_order", ask=True, actor=CLARA, reason="After the mishap with O-1998")
-    with days_ago(now, SEARCH_RESOLVED) as then:
-        searching = ErrorGroup.objects.get(tool_name="web_search", code="API_ERROR")
-        governance.resolve_errors([searching.pk], actor=OMAR, reason="Fewer searches at once now")
-    # It happened again, which opens it by itself.
-    after = searching.errors.filter(created_at__gt=then).order_by("created_at").first()
-    if after is not None:
-        ErrorGroup.objects.filter(pk=searching.pk).update(
-            resolved_at=None, resolved_by="", reopened_at=after.created_at
-        )
+    for searching in ErrorGroup.objects.filter(tool_name="web_search", code="API_ERROR"):
+        with days_ago(now, SEARCH_RESOLVED) as then:
+            governance.resolve_errors([searching.pk], actor=OMAR, reason="Fewer searches at once now")
+        after = searching.errors.filter(created_at__gt=then).order_by("created_at").first()
+        if after is not None:
+            # It happened again, which opens it by itself.
+            ErrorGroup.objects.filter(pk=searching.pk).update(
+                resolved_at=None, resolved_by="", reopened_at=after.created_at
+            )
     outage = ErrorGroup.objects.filter(code="UPSTREAM_UNAVAILABLE", place__contains="client.py")
     with days_ago(now, 2.9):
         governance.resolve_errors(list(outage.values_list("pk", flat=True)), actor=OMAR, reason="n8n is back")
-    broken = ErrorGroup.objects.get(tool_name="stock_level")
-    with days_ago(now, 0.2):
-        governance.add_error_note(
-            broken.pk, "Articles of the new price list have no southern warehouse. SHOP-311 has it.", actor=OMAR
-        )
+    for broken in ErrorGroup.objects.filter(tool_name="stock_level"):
+        with days_ago(now, 0.2):
+            said = "Articles of the new price list have no southern warehouse. SHOP-311 has it."
+            governance.add_error_note(broken.pk, said, actor=OMAR)
     _used_to_be(now)
 
 
