@@ -63,6 +63,9 @@ class ListAdmin(theme.ModelAdmin[Record]):
     nothing_yet: tuple[StrOrPromise, ...] = ()
     """What an empty list says instead of “no results”."""
 
+    first_steps: bool = False
+    """An empty list of these leads to the first steps, as long as there was no call."""
+
     unfiltered: StrOrPromise = gettext_lazy("everything")
     """What the list shows when no filter is chosen."""
 

@@ -17,13 +17,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from tools_app import catalog, conf, insights
-from tools_app.admin import approvals, attention, audit, charts, links, states
+from tools_app.admin import approvals, attention, audit, charts, console, links, states
 from tools_app.admin.attention import Reason
 from tools_app.admin.states import State
 from tools_app.catalog import Snapshot
 from tools_app.errors import StorageBusyError
 from tools_app.insights import Bucket, Figures, Period
-from tools_app.models import Agent, Call, Connection, ErrorGroup, ErrorLog
+from tools_app.models import Agent, Call, Connection, ErrorGroup, ErrorLog, ToolRecord
 
 MOST_SHOWN: Final = 6
 MOST_CONNECTIONS: Final = 20
@@ -108,7 +108,7 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
         may_add_key=request.user.has_perm("tools_app.add_apikey"),
     )
     if given["is_new"]:
-        given.update(_first_steps())
+        given.update(_first_steps(request))
     return given
 
 
@@ -249,14 +249,16 @@ def _connections() -> list[Connection]:
 # ---- the first steps
 
 
-def _first_steps() -> dict[str, str]:
+def _first_steps(request: HttpRequest) -> dict[str, str]:
     """What a newcomer copies: how an agent is connected to this very hub, and a call to make by hand."""
     beside = Path(sys.executable).with_name("toolhub")
     command = [str(beside)] if beside.exists() else [sys.executable, "-m", "toolhub"]
     if conf.given("TOOLHUB_HOME"):
         command = ["env", f"TOOLHUB_HOME={conf.home()}", *command]
     arguments = json.dumps({"operation": "add", "a": 2, "b": 3})
+    record = ToolRecord.objects.present().filter(name="calculate").first()
     return {
         "connect_agent": shlex.join([*command, "connect", "claude-code"]),
         "first_call": shlex.join([*command, "calltool", "calculate", arguments]),
+        "first_try": console.address(record, request, arguments=arguments) if record is not None else "",
     }
