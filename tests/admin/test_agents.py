@@ -42,7 +42,9 @@ def test_agents_of_a_process_that_fell_silent_are_gone(viewer: Client) -> None:
     silent = process(lease_until=timezone.now() - timedelta(seconds=1))
     lost = agent(silent)
     assert "No agent is connected" in page(viewer, AGENTS).text
-    assert "doesn’t exist" in page(viewer, f"{AGENTS}{lost.pk}/change/").messages[0]
+    missed = viewer.get(f"{AGENTS}{lost.pk}/change/")
+    assert missed["Location"] == AGENTS
+    assert "doesn’t exist" in page(viewer, AGENTS).messages[0]
 
 
 def test_agents_are_narrowed_down(viewer: Client) -> None:

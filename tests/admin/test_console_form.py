@@ -160,3 +160,16 @@ def test_an_argument_may_be_called_anything(name: str) -> None:
     data = QueryDict(mutable=True)
     data[f"argument-{name}"] = "x"
     assert form.ArgumentsForm(schema, data).arguments() == {name: "x"}
+
+
+def test_the_fields_without_which_there_is_no_call_come_first() -> None:
+    properties = {"limit": {"type": "integer"}, "project": {"type": "string"}, "note": {"type": "string"}}
+    schema: dict[str, Any] = {"type": "object", "properties": properties, "required": ["project"]}
+    shown = form.showing(schema, {})
+    assert isinstance(shown, form.ArgumentsForm)
+    assert [line.row.path for line in shown.lines()] == ["project", "limit", "note"]
+    # Each still stands beside what is said of it.
+    assert all(line.field.field.widget.attrs["aria-describedby"] == line.help_id for line in shown.lines())
+    again = form.showing(schema, {"project": "shop"}, again=frozenset({"note"}))
+    assert isinstance(again, form.ArgumentsForm)
+    assert [line.row.path for line in again.lines()] == ["project", "note", "limit"]

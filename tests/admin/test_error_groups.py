@@ -150,6 +150,19 @@ def test_more_errors_cost_the_page_no_more_queries(operator: Client) -> None:
 # ---- the page
 
 
+def test_the_page_shows_what_only_operators_may_read_of_the_newest_error(tools: None, viewer: Client) -> None:
+    group = error_group("echo", code="TOOL_EXECUTION_ERROR")
+    failed_call("echo", days_ago(1), group=group, detail="Traceback: the older one")
+    failed_call("echo", group=group, detail="HTTP 502: <b>out of paper</b>")
+    address = f"{GROUPS}{group.pk}/change/"
+    shown = page(viewer, address)
+    assert [block.text.strip() for block in shown.all("pre")] == ["HTTP 502: <b>out of paper</b>"]
+    assert "Callers are told:" in shown.text
+    outsider = page(browser("outsider", "view_errorgroup"), address)
+    assert "out of paper" not in outsider.html
+    assert "of the newest error" not in outsider.text
+
+
 def test_the_page_tells_all_about_the_group(tools: None, viewer: Client) -> None:
     group = error_group("echo", count=41, reopened_at=days_ago(1))
     _, error = failed_call("echo", group=group, message="It broke")

@@ -285,3 +285,27 @@ def test_nothing_on_the_pages_comes_from_elsewhere(tools: None, chief: Client) -
         for element in shown.elements:
             for name in ("src", "href", "action", "formaction"):
                 assert "//" not in element.attributes.get(name, ""), element
+
+
+def test_the_newest_changes_are_changes(tools: None, viewer: Client) -> None:
+    governance.set_enabled(["echo"], False, actor="user:ann", reason="for a test")
+    looked_at = call("calculate")
+    for name in ("ben", "cleo", "dan", "eve", "fay", "gus", "hal"):
+        governance.note_payload_read(looked_at.pk, actor=f"user:{name}")
+    governance.note_export("calls", payloads=False, filters="", actor="user:ann")
+    shown = page(viewer, OVERVIEW).text
+    assert "tool.disable" in shown
+    assert "payload.read" not in shown
+    assert "list.export" not in shown
+    assert "payload.read" in page(viewer, "/admin/tools_app/auditentry/").text
+
+
+def test_a_newcomer_makes_the_first_call_without_leaving_the_admin(tools: None, chief: Client, viewer: Client) -> None:
+    [first] = [link for link in page(chief, OVERVIEW).all("a") if link.text.strip() == "try it here"]
+    form = page(chief, first["href"])
+    assert (form.one("input", name="argument-a")["value"], form.one("input", name="argument-b")["value"]) == ("2", "3")
+    # Who may not call tools is not led to where that is refused.
+    assert "try it here" not in page(viewer, OVERVIEW).text
+    assert OVERVIEW in [link["href"] for link in page(viewer, "/admin/tools_app/call/").all("a", class_="hub-link")]
+    nothing = page(chief, "/admin/tools_app/toolset/")
+    assert nothing.one("a", class_="hub-button")["href"] == "/admin/tools_app/toolset/add/"

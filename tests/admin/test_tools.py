@@ -244,12 +244,36 @@ def test_the_list_tells_how_each_tool_does(tools: None, operator: Client) -> Non
     failed_call("calculate")
     shown = page(operator, LIST)
     tokens = listed.costs(catalog.current())
-    assert row_of(shown, "calculate").endswith(f"2 1 50.0 % ≤ 10 ms {tokens['calculate']} just now")
+    assert row_of(shown, "calculate").endswith(f"2 1 50.0% ≤ 10 ms {tokens['calculate']} just now")
     assert row_of(shown, "echo").endswith(f"0 0 – {tokens['echo']} –")
     calls = page(operator, next(link for link in shown.addresses if "/call/?tool=calculate" in link))
     assert len(calls.all("tr", class_="data-row")) == 2
     [errors] = [link for link in shown.addresses if "tool=calculate&status=error" in link]
     assert len(page(operator, errors).all("tr", class_="data-row")) == 1
+
+
+def test_the_list_and_the_overview_tell_the_same_error_rate(tools: None, operator: Client) -> None:
+    for status, code in (("succeeded", ""), ("refused", "VALIDATION_ERROR"), ("refused", "TOOL_DISABLED")):
+        call("calculate", status=status, code=code)
+    failed_call("calculate")
+    # Of two that were let in, one failed.
+    assert "4 1 50.0%" in row_of(page(operator, LIST), "calculate")
+    assert "4 1 50.0%" in " ".join(page(operator, "/admin/").text.split())
+    for _ in range(3):
+        call("echo")
+    failed_call("echo")
+    by_rate = next(link for link in page(operator, LIST).all("a") if link.text.strip() == "Errors 24 h")["href"]
+    names = [name.text.strip() for name in page(operator, f"{LIST}{by_rate}").all("a", class_="hub-name")]
+    assert names[:2] == ["calculate", "echo"]
+
+
+def test_an_empty_field_of_the_policy_says_what_holds_without_it(tools: None, operator: Client) -> None:
+    governance.set_policy("calculate", {"timeout_ms": 5_000}, actor="test")
+    shown = page(operator, address_of("calculate"))
+    assert shown.one("input", name="timeout_ms")["value"] == "5000"
+    assert shown.one("input", name="timeout_ms")["placeholder"] == "30000"
+    assert shown.one("input", name="retries")["placeholder"] == "0"
+    assert shown.one("input", name="rate_calls")["placeholder"] == "1000"
 
 
 def test_the_list_is_sorted_by_its_figures(tools: None, operator: Client) -> None:

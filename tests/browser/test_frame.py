@@ -143,3 +143,22 @@ def test_without_scripts_everything_is_reached_all_the_same(sit_down: SitDown) -
         page.get_by_role("switch", name="weigh").click()
         expect(page.get_by_role("switch", name="weigh")).to_have_attribute("aria-checked", wanted)
         assert "q=weigh" in page.url
+
+
+def test_rows_that_are_cards_on_a_phone_say_what_their_numbers_are(sit_down: SitDown) -> None:
+    one = sit_down(viewport=PHONE)
+    for address in ("connection", "toolset"):
+        page = one.open(f"/admin/tools_app/{address}/")
+        name = page.locator("#result_list .field-shown_name").first
+        assert name.evaluate("one => getComputedStyle(one, '::before').content") == "none"
+        one.fits()
+    page = one.open("/admin/tools_app/agent/")
+    calls = page.locator("#result_list .field-shown_calls").first
+    assert calls.evaluate("one => getComputedStyle(one, '::before').content") == '"Calls"'
+
+
+def test_a_reason_beside_a_connection_does_not_widen_the_page(chief: Desk, page: Page) -> None:
+    # One of the demo's connections may only read, which this tool does not.
+    chief.open("/admin/tools_app/toolrecord/named/?name=create_issue")
+    expect(page.get_by_text("the connection archive is read-only").first).to_be_visible()
+    chief.fits()

@@ -8,7 +8,8 @@ import httpx
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import SitDown
-from tests.browser.desk import Desk
+from tests.browser.desk import DESKTOP, PHONE, Desk
+from tests.browser.test_frame import tab_to
 
 LIST = "/admin/tools_app/toolrecord/"
 
@@ -182,3 +183,19 @@ def test_an_operator_switches_but_makes_no_keys(sit_down: SitDown) -> None:
     answer = one.page.goto(f"{one.url}/admin/tools_app/apikey/add/")
     assert answer is not None
     assert answer.status == 403
+
+
+def test_what_can_be_done_with_chosen_rows_pushes_none_of_them_away(sit_down: SitDown) -> None:
+    for size in (DESKTOP, PHONE):
+        one = sit_down(viewport=size)
+        page = one.open(f"{LIST}?q=weigh")
+        box = page.locator("input.action-select").first
+        before = box.bounding_box()
+        box.check()
+        actions = page.get_by_label("Select action to run")
+        expect(actions).to_be_in_viewport()
+        assert box.bounding_box() == before
+        # And by the keyboard it is on from the row, not back.
+        box.focus()
+        tab_to(page, "^Run$")
+        one.accessible()

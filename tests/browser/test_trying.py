@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -80,6 +84,41 @@ def test_the_same_call_can_be_copied_for_elsewhere(chief: Desk) -> None:
     copies.get_by_role("button", name="Copy").click()
     expect(copies.get_by_role("status").filter(has_text="Copied.")).to_be_visible()
     assert "calltool weigh" in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_every_copy_is_the_call_when_it_is_pasted(chief: Desk, home: Home, key: str) -> None:
+    page = tried(chief, "weigh")
+    page.get_by_label(re.compile("^grams")).fill("1250")
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_role("heading", name="Succeeded")).to_be_visible()
+    texts = {one: page.locator(f"#copy-{one}").text_content() or "" for one in ("curl", "python", "mcp", "command")}
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    environment = {**home.environment, "TOOLHUB_KEY": key, "PATH": path}
+    answers = {
+        one: subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True).stdout
+        for one, command in (
+            ("curl", ["sh", "-c", texts["curl"]]),
+            ("Python", [sys.executable, "-c", texts["python"]]),
+            ("toolhub", ["sh", "-c", texts["command"]]),
+        )
+    }
+    with home.start("runmcp") as agent:
+        assert agent.stdin is not None
+        assert agent.stdout is not None
+        # Over stdio a message is a line.
+        print(texts["mcp"].replace("\n", ""), file=agent.stdin, flush=True)
+        answers["MCP"] = agent.stdout.readline()
+        agent.stdin.close()
+    for one, answer in answers.items():
+        assert "1250" in answer, (one, answer)
+        assert "error" not in answer.lower().replace("iserror", ""), (one, answer)
+
+
+def test_a_tool_that_is_off_is_not_offered_to_be_run(chief: Desk) -> None:
+    page = tried(chief, "delete_issue")
+    expect(page.get_by_text("It cannot be run now.")).to_be_visible()
+    expect(page.get_by_text("Ctrl+Enter runs.")).to_be_hidden()
+    expect(page.get_by_role("button", name="Run", exact=True)).to_have_count(0)
 
 
 def test_arguments_stay_when_they_are_written_as_json(chief: Desk) -> None:

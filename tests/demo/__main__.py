@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from tests.demo.upstreams import furnish
 from tests.packs.n8n.fake import N8n
 from tests.support.processes import Home, Server, free_port
 from tests.support.redmine import FakeRedmine
@@ -31,6 +32,7 @@ def main() -> int:
     # Ended from outside it throws its directory away all the same.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="toolhub-demo-") as directory, N8n() as n8n, FakeRedmine() as redmine:
+        furnish(n8n, redmine)
         password = secrets.token_urlsafe(9)
         home = Home(Path(directory), {"TOOLHUB_TOOLS_DIR": str(TOOLS)})
         begun = time.monotonic()

@@ -15,12 +15,14 @@ def fill(n8n: str, redmine: str, password: str) -> str:
     from django.utils import timezone
 
     from tests.demo import history, people
+    from tests.demo.clock import days_ago
     from tools_app import governance, installation
     from tools_app.models import ErrorGroup, ToolRecord
 
     now = timezone.now()
-    installation.set_up(lambda said: None)
-    governance.create_admin("admin", password, actor="system:demo")
+    with days_ago(now, history.DAYS):
+        installation.set_up(lambda said: None)
+        governance.create_admin("admin", password, actor="system:demo")
     callers = people.appear(now, n8n, redmine)
     calls = history.happen(now, callers)
     people.decide(now)

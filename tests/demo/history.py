@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import transaction
+from django.db.models import Max
 
-from tests.demo.people import Person
-from tools_app import catalog, retention
+from tests.demo.asking import TEMPERS
+from tests.demo.people import ASKED_ABOUT, LONGER_REPORTS, VOUCHERS_OFF, Person
+from tools_app import catalog, redaction, retention
+from tools_app.catalog import Entry
 from tools_app.engine import rows
 from tools_app.engine.rows import Failure
-from tools_app.models import Call, ErrorGroup, ErrorLog
+from tools_app.models import ApiKey, Call, ErrorGroup, ErrorLog
 
 DAYS: Final = 14
 BUSIEST_HOUR: Final = 90
 # When n8n was down, in hours before now.
 OUTAGE: Final = range(76, 80)
-# Calls of one hour of the day, as a share of the busiest.
+# Calls of one hour of the day, as a share of the busiest. Whenever somebody looks, it is three in the afternoon.
 RHYTHM: Final = (2, 1, 1, 1, 1, 3, 10, 30, 65, 90, 100, 95, 60, 80, 95, 90, 75, 50, 30, 20, 14, 10, 6, 4)
+NOW_IS: Final = 15
 WEEKEND: Final = 0.35
-
-# How long a tool takes in milliseconds, and how often it is called.
-TEMPERS: Final = {
-    "calculate": (2, 4), "get_current_time": (1, 3), "echo": (1, 1), "web_search": (900, 9), "read_page": (1_300, 5),
-    "list_issues": (140, 20), "get_issue": (90, 14), "create_issue": (260, 5), "update_issue": (240, 4),
-    "list_workflows": (110, 8), "get_workflow": (160, 6), "list_executions": (420, 10), "get_execution": (2_100, 8),
-    "stock_level": (18, 16), "find_articles": (45, 12), "get_order": (30, 18), "list_late_orders": (380, 3),
-    "customer_summary": (75, 9), "reserve_article": (60, 5), "sales_report": (6_200, 2), "cancel_order": (80, 1),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,6 +40,7 @@ class Fault:
     code: str
     message: str
     place: str
+    detail: str
     status: str = Call.Status.FAILED
     hours: int = DAYS * 24
     """Since how many hours ago."""
@@ -51,101 +48,156 @@ class Fault:
 
 FAULTS: Final = (
     Fault(
-        "stock_level",
-        0.22,
-        "TOOL_EXECUTION_ERROR",
-        "Tool execution failed: stock_level",
-        "KeyError in shop.py",
+        "stock_level", 0.22, "TOOL_EXECUTION_ERROR", "Tool execution failed: stock_level", "KeyError in shop.py",
+        'Traceback (most recent call last):\n  File "shop.py", line 88, in stock_level\n'
+        '    return {"sku": sku, "available": shelves[warehouse]}\n'
+        "                                     ~~~~~~~^^^^^^^^^^^\nKeyError: 'south'",
         hours=9,
     ),
-    Fault("web_search", 0.04, "API_ERROR", "The search engine asked for a captcha", "ApiError in duckduckgo.py"),
-    Fault("sales_report", 0.09, "TIMEOUT", "Execution timeout after 60000ms", "", status=Call.Status.TIMEOUT),
-    Fault("get_issue", 0.02, "NOT_FOUND", "Issue '4711' not found", "NotFoundError in issues.py"),
     Fault(
-        "update_issue", 0.06, "UPSTREAM_VALIDATION", "Status is not allowed", "UpstreamValidationError in writing.py"
+        "web_search", 0.04, "API_ERROR", "The search engine asked for a captcha", "ApiError in duckduckgo.py",
+        "GET https://html.duckduckgo.com/html/\nHTTP 202\n<title>Unfortunately, bots use DuckDuckGo too.</title>",
+    ),
+    Fault("sales_report", 0.09, "TIMEOUT", "", "", "", status=Call.Status.TIMEOUT),
+    Fault(
+        "get_issue", 0.02, "NOT_FOUND", "Issue '4711' not found", "NotFoundError in issues.py",
+        "GET /issues/4711.json\nHTTP 404\n(no body)",
     ),
     Fault(
-        "read_page", 0.03, "UPSTREAM_UNAVAILABLE", "Network error: no route to host", "ConnectError in web.py", hours=60
+        "update_issue", 0.06, "UPSTREAM_VALIDATION", "Status is not allowed", "UpstreamValidationError in writing.py",
+        'PUT /issues/142.json\nHTTP 422\n{"errors": ["Status is not included in the list"]}',
     ),
-)
-REFUSALS: Final = (("VALIDATION_ERROR", 0.012), ("RATE_LIMIT_EXCEEDED", 0.006), ("TOOL_DISABLED", 0.004))
-N8N: Final = frozenset({"list_workflows", "get_workflow", "list_executions", "get_execution"})
+    Fault(
+        "read_page", 0.03, "UPSTREAM_UNAVAILABLE", "Network error: no route to host", "ConnectError in web.py",
+        "GET https://docs.example.org/carriers/limits\nhttpx.ConnectError: [Errno 113] No route to host", hours=60,
+    ),
+)  # fmt: skip
+DOWN: Final = Fault(
+    "", 1, "UPSTREAM_UNAVAILABLE", "Network error: connection refused", "ConnectError in client.py send",
+    "httpx.ConnectError: [Errno 111] Connection refused",
+)  # fmt: skip
+MISSPELT, TOO_OFTEN = 0.012, 0.006
 
 
 def happen(now: datetime, people: list[Person]) -> int:
     """Write it all down, as the engine does, an hour at a time. Returns how many calls there were."""
     chance = random.Random(7)
-    known = {entry.name: entry for entry in catalog.current().all}
-    tools = [name for name in TEMPERS if name in known]
-    weights = [TEMPERS[name][1] for name in tools]
-    number = 0
+    known = {entry.name: entry for entry in catalog.current().all if entry.name in TEMPERS}
+    reached = {one.name: [name for name, entry in known.items() if one.reaches(entry)] for one in people}
+    shares, number = [one.share for one in people], 0
     with transaction.atomic():
         for hours in range(DAYS * 24, -1, -1):
             calls, failures = [], []
             for moment in _moments(chance, now, hours):
-                tool = chance.choices(tools, weights)[0]
-                person = chance.choices(people, [one.share for one in people])[0]
-                call = _call(chance, f"{number:032x}", tool, person, moment)
-                call.definition_hash, call.tool_version = known[tool].definition_hash, known[tool].version
-                fault = _fault(chance, tool, hours)
-                if fault is not None:
-                    failures.append(_failed(call, fault, f"{number:032x}"))
+                person = chance.choices(people, shares)[0]
+                names = reached[person.name]
+                tool = known[chance.choices(names, [TEMPERS[name][1] for name in names])[0]]
+                call = _call(chance, tool, person, moment)
+                days = (now - moment) / timedelta(days=1)
+                if not _refused(call, chance, tool, days) and (fault := _fault(chance, tool, hours)) is not None:
+                    failures.append(_failed(call, fault, days, f"{chance.getrandbits(128):032x}"))
                 calls.append(call)
                 number += 1
             rows.insert_calls(calls)
             rows.insert_failures(failures)
             rows.add_to_figures((call, 1) for call in calls)
     retention.fold(now)
+    for used in Call.objects.filter(caller_kind="key").values("caller_id").annotate(last=Max("started_at")):
+        ApiKey.objects.filter(pk=used["caller_id"].removeprefix("key:")).update(last_used_at=used["last"])
     return number
 
 
 def _moments(chance: random.Random, now: datetime, hours: int) -> Iterator[datetime]:
     hour = (now - timedelta(hours=hours)).replace(minute=0, second=0, microsecond=0)
-    busy = RHYTHM[hour.hour] / 100 * (WEEKEND if hour.weekday() > 4 else 1) * chance.uniform(0.8, 1.2)
+    busy = RHYTHM[(NOW_IS - hours) % 24] / 100 * (WEEKEND if hour.weekday() > 4 else 1) * chance.uniform(0.8, 1.2)
     drawn = sorted(hour + timedelta(seconds=chance.uniform(0, 3_599)) for _ in range(round(BUSIEST_HOUR * busy) + 1))
     yield from (moment for moment in drawn if moment < now)
 
 
-def _call(chance: random.Random, call_id: str, tool: str, person: Person, moment: datetime) -> Call:
-    took = max(1, round(TEMPERS[tool][0] * chance.lognormvariate(0, 0.6)))
-    refused = next((code for code, share in REFUSALS if chance.random() < share), "")
-    return Call(
-        id=call_id,
-        tool_name=tool,
+def _call(chance: random.Random, tool: Entry, person: Person, moment: datetime) -> Call:
+    typical, _often, ask = TEMPERS[tool.name]
+    took = max(1, round(typical * chance.lognormvariate(0, 0.6)))
+    queued = min(took, chance.randint(0, 2))
+    upstream = tool.pack in ("n8n", "redmine", "websearch")
+    call = Call(
+        id=f"{chance.getrandbits(128):032x}",
+        tool_name=tool.name,
+        definition_hash=tool.definition_hash,
+        tool_version=tool.version,
         door=person.door,
         caller_kind=person.kind,
         caller_id=person.id,
         caller_name=person.name,
-        status=Call.Status.REFUSED if refused else Call.Status.SUCCEEDED,
-        code=refused,
-        error="Not this time" if refused else "",
-        argument_bytes=chance.randint(20, 400),
-        result_bytes=0 if refused else chance.randint(100, 30_000),
+        connection=tool.pack if tool.pack in ("n8n", "redmine") else "",
+        status=Call.Status.SUCCEEDED,
+        result_bytes=chance.randint(100, 30_000),
         started_at=moment,
-        finished_at=moment + timedelta(milliseconds=0 if refused else took),
-        duration_ms=0 if refused else took,
+        queued_ms=queued,
+        upstream_ms=round((took - queued) * chance.uniform(0.85, 0.98)) if upstream else None,
+    )
+    _given(call, ask(chance))
+    _took(call, took)
+    return call
+
+
+def _given(call: Call, arguments: Mapping[str, Any]) -> None:
+    call.arguments, call.argument_bytes = redaction.summary(arguments), len(json.dumps(arguments))
+
+
+def _took(call: Call, milliseconds: int) -> None:
+    call.duration_ms, call.finished_at = milliseconds, call.started_at + timedelta(milliseconds=milliseconds)
+
+
+def _refused(call: Call, chance: random.Random, tool: Entry, days: float) -> bool:
+    """Whether the hub did not let it in; the call says why."""
+    required = tool.input_schema.get("required", ())
+    if tool.name == "send_voucher" and days < VOUCHERS_OFF:
+        call.code, call.error = "TOOL_DISABLED", "Tool is disabled: send_voucher"
+    elif tool.name == "cancel_order" and days < ASKED_ABOUT:
+        call.code = "APPROVAL_REQUIRED"
+        call.error = "Approval required: an operator has to approve this call of cancel_order"
+    elif required and chance.random() < MISSPELT:
+        missing = chance.choice(required)
+        given = json.loads(call.arguments)
+        _given(call, {name: value for name, value in given.items() if name != missing})
+        call.code, call.error = "VALIDATION_ERROR", f"Required parameter missing: {missing}"
+    elif call.caller_name == "ci" and chance.random() < TOO_OFTEN * 8:
+        call.code, call.error = "RATE_LIMIT_EXCEEDED", "Rate limit exceeded: at most 60 requests in 60 seconds"
+    else:
+        return False
+    call.status, call.result_bytes, call.queued_ms, call.upstream_ms = Call.Status.REFUSED, 0, None, None
+    call.connection = ""
+    _took(call, 0)
+    return True
+
+
+def _fault(chance: random.Random, tool: Entry, hours: int) -> Fault | None:
+    if tool.pack == "n8n" and hours in OUTAGE:
+        return DOWN
+    return next(
+        (one for one in FAULTS if one.tool == tool.name and hours < one.hours and chance.random() < one.share), None
     )
 
 
-def _fault(chance: random.Random, tool: str, hours: int) -> Fault | None:
-    if tool in N8N and hours in OUTAGE:
-        return Fault(
-            tool, 1, "UPSTREAM_UNAVAILABLE", "Network error: connection refused", "ConnectError in client.py send"
-        )
-    return next((one for one in FAULTS if one.tool == tool and hours < one.hours and chance.random() < one.share), None)
-
-
-def _failed(call: Call, fault: Fault, error_id: str) -> Failure:
+def _failed(call: Call, fault: Fault, days: float, error_id: str) -> Failure:
     call.status, call.code, call.error, call.error_id = fault.status, fault.code, fault.message, error_id
-    fingerprint = hashlib.sha256(f"{fault.tool} {fault.code} {fault.place}".encode()).hexdigest()[:32]
+    call.result_bytes = 0
+    detail = fault.detail
+    if fault.status == Call.Status.TIMEOUT:
+        limit = 60_000 if days < LONGER_REPORTS else 30_000
+        call.error, detail = f"Execution timeout after {limit}ms", f"It was given {limit} ms and had not answered."
+        _took(call, limit)
+    elif fault is DOWN:
+        call.attempts, call.upstream_ms = 2, 0
+        _took(call, 1_004)
+    fingerprint = hashlib.sha256(f"{call.tool_name} {fault.code} {fault.place}".encode()).hexdigest()[:32]
     moment: Any = call.finished_at
     group = ErrorGroup(
-        fingerprint=fingerprint, tool_name=call.tool_name, code=fault.code, place=fault.place, message=fault.message,
+        fingerprint=fingerprint, tool_name=call.tool_name, code=fault.code, place=fault.place, message=call.error,
         count=1, first_seen_at=moment, last_seen_at=moment, last_call_id=call.id,
     )  # fmt: skip
     error = ErrorLog(
         id=error_id, group_id=fingerprint, call_id=call.id, tool_name=call.tool_name, door=call.door,
-        caller_name=call.caller_name, code=fault.code, message=fault.message, created_at=moment,
-        detail=f"{fault.place}\n{fault.message}",
+        caller_name=call.caller_name, code=fault.code, message=call.error, created_at=moment, detail=detail,
     )  # fmt: skip
     return Failure(error, group)

@@ -23,6 +23,9 @@ from tools_app.admin.narrowing import between
 from tools_app.models import AuditEntry
 
 FromFilter, UntilFilter = between("at")
+# What leaves everything as it is.
+LOOKING: Final = ("payload.read", "list.export", "connection.test")
+MOST_LOOKED_THROUGH: Final = 1_000
 _HASH: Final = re.compile("[0-9a-f]{64}")
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 
@@ -92,6 +95,12 @@ class AuditAdmin(JournalAdmin[AuditEntry]):
             others=links.address("auditentry", "changelist", subject=entry.subject),
         )
         return super().render_change_form(request, context, *args, **kwargs)
+
+
+def newest_changes(number: int) -> QuerySet[AuditEntry]:
+    """The newest entries that tell of a change; of those who only looked, the trail itself tells."""
+    newest = AuditEntry.objects.order_by("-at", "-pk").values("pk")[:MOST_LOOKED_THROUGH]
+    return AuditEntry.objects.filter(pk__in=newest).exclude(action__in=LOOKING)[:number]
 
 
 def rows(entries: QuerySet[AuditEntry]) -> list[dict[str, Any]]:

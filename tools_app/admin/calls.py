@@ -52,6 +52,7 @@ class CallAdmin(JournalAdmin[Call]):
         gettext_lazy("No call yet"),
         gettext_lazy("Every call of every tool is written down here, with who made it and how it ended."),
     )
+    first_steps = True
     list_display_links = None
     list_filter = (
         StatusFilter, CodeFilter, "door", StartedFilter, FromFilter, UntilFilter, SlowFilter, CallerFilter, ToolFilter,

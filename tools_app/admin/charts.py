@@ -27,7 +27,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from tools_app import insights
-from tools_app.insights import Bucket
+from tools_app.insights import Bucket, Figures
 from tools_app.models.figures import DURATIONS
 
 Number = float | None
@@ -228,6 +228,14 @@ def in_short(milliseconds: Number) -> str:
     if milliseconds is None:
         return "–"
     return f"> {length(DURATIONS[-1])}" if math.isinf(milliseconds) else f"≤ {length(milliseconds)}"
+
+
+def share(figures: Figures) -> str:
+    """The share of errors in per cent; never 0 or 100 where that is not so."""
+    rate = figures.error_rate
+    if 0 < rate < 0.001:
+        return "<0.1%"
+    return ">99.9%" if 0.999 < rate < 1 else f"{rate:.1%}"
 
 
 def length(milliseconds: float) -> str:

@@ -247,12 +247,12 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
     ) -> HttpResponse:
         group: ErrorGroup = kwargs["obj"]
         may = request.user.has_perm
-        errors = ErrorLog.objects.filter(group=group.pk).defer("detail")[:MOST_SHOWN]
+        sees_errors = may("tools_app.view_errorlog")
+        errors = list(ErrorLog.objects.filter(group=group.pk)[:MOST_SHOWN]) if sees_errors else []
         decisions = AuditEntry.objects.filter(subject=f"error:{group.pk}")[:MOST_SHOWN]
         decision = "resolve" if group.resolved_at is None else "reopen"
         days = by_day(getattr(group, "recent_hours", []), timezone.now())
         places = [charts.Place(f"{day:%m-%d}", f"{day:%Y-%m-%d}", (number,)) for day, number in days]
-        sees_errors = may("tools_app.view_errorlog")
         context.update(
             chart=charts.bars(_("Errors by day"), [charts.Series(_("Errors"), "bad")], places),
             next_step=next((kind.default_next_step for kind in all_errors() if kind.code == group.code), ""),
@@ -268,6 +268,7 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
             button=DECISIONS[decision][0],
             may_decide=self.has_change_permission(request),
             newest_errors=errors if sees_errors else None,
+            newest_detail=errors[0].detail if errors else "",
             all_errors=links.address("errorlog", "changelist", group=group.pk),
             changes=audit.rows(decisions) if may("tools_app.view_auditentry") else None,
         )

@@ -108,7 +108,7 @@ class ErrorAdmin(JournalAdmin[ErrorLog]):
         link = links.to_group(group.pk, str(group))
         return format_html("{} {} {}", link, f"× {group.count:,}", error_groups.state_mark(group))
 
-    @admin.display(description=gettext_lazy("What to do"))
+    @admin.display(description=gettext_lazy("What callers are told to do"))
     def next_step(self, error: ErrorLog) -> str:
         """What the kind of error says; its caller may have been told something closer."""
         steps = {kind.code: kind.default_next_step for kind in errors.all_errors()}

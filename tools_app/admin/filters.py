@@ -44,8 +44,7 @@ class StatusFilter(SimpleListFilter):
     parameter_name = "status"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, Any]]:
-        any_error = " or ".join(insights.ERRORS)
-        return [*Call.Status.choices, ("error", any_error.capitalize())]
+        return [("error", _("Any error")), *((status.value, capfirst(status.label)) for status in Call.Status)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         chosen = self.value()

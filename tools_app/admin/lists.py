@@ -11,6 +11,7 @@ from django.contrib.admin.options import ShowFacets
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy
@@ -62,11 +63,19 @@ class ListAdmin(theme.ModelAdmin[Record]):
     nothing_yet: tuple[StrOrPromise, ...] = ()
     """What an empty list says instead of “no results”."""
 
+    first_steps: bool = False
+    """An empty list of these leads to the first steps, as long as there was no call."""
+
     unfiltered: StrOrPromise = gettext_lazy("everything")
     """What the list shows when no filter is chosen."""
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[RecordList]:
         return RecordList
+
+    def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> HttpResponse:
+        """To the list it would stand in, not to the overview: whoever follows an old link goes on from there."""
+        super()._get_obj_does_not_exist_redirect(request, opts, object_id)
+        return HttpResponseRedirect(reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist"))
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if asks_for_nul(request):

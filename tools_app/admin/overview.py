@@ -17,13 +17,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from tools_app import catalog, conf, insights
-from tools_app.admin import approvals, attention, audit, charts, links, states
+from tools_app.admin import approvals, attention, audit, charts, console, links, states
 from tools_app.admin.attention import Reason
 from tools_app.admin.states import State
 from tools_app.catalog import Snapshot
 from tools_app.errors import StorageBusyError
 from tools_app.insights import Bucket, Figures, Period
-from tools_app.models import Agent, AuditEntry, Call, Connection, ErrorGroup, ErrorLog
+from tools_app.models import Agent, Call, Connection, ErrorGroup, ErrorLog, ToolRecord
 
 MOST_SHOWN: Final = 6
 MOST_CONNECTIONS: Final = 20
@@ -109,7 +109,7 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
         may_add_key=request.user.has_perm("tools_app.add_apikey"),
     )
     if given["is_new"]:
-        given.update(_first_steps())
+        given.update(_first_steps(request))
     return given
 
 
@@ -159,7 +159,7 @@ def _of_calls(chosen: Period, may: May, figures: list[Figure], reasons: list[Rea
     reasons += attention.calls(together, chosen) if sees_errors else ()
     if together.calls:
         if sees_errors:
-            figures.append(Figure(_("Error rate"), _share(together), failed, bad))
+            figures.append(Figure(_("Error rate"), charts.share(together), failed, bad))
         for title, share in ((_("Median (p50)"), 0.5), (_("p95"), 0.95)):
             figures.append(Figure(title, charts.in_short(insights.percentile([together], share)), everything))
     by_name = insights.tools(chosen) if together.calls else {}
@@ -188,11 +188,6 @@ def _list_of(bucket: Bucket) -> str:
     return links.address("call", "changelist", **span)
 
 
-def _share(figures: Figures) -> str:
-    rate = figures.error_rate
-    return f"{rate:.1%}" if rate >= 0.001 or not rate else "<0.1%"
-
-
 def _most_failing(tools: Mapping[str, Figures]) -> list[tuple[str, Figures]]:
     failing = [(name, figures) for name, figures in tools.items() if figures.errors]
     return sorted(failing, key=lambda pair: (-pair[1].errors, pair[0]))[:MOST_SHOWN]
@@ -214,7 +209,7 @@ def _rows(tools: Sequence[tuple[str, Figures]], chosen: Period, may: May) -> lis
             calls_address=links.address("call", "changelist", tool=name, since=chosen.key),
             errors=f"{figures.errors:,}" if may("errorlog") else "",
             errors_address=links.errors_since(chosen.key, calls=True, tool=name),
-            rate=_share(figures),
+            rate=charts.share(figures),
             half=charts.in_short(insights.percentile([figures], 0.5)),
             most=charts.in_short(insights.percentile([figures], 0.95)),
         )
@@ -241,7 +236,7 @@ def _lists(may: May, figures: list[Figure]) -> dict[str, Any]:
         "open_groups": groups,
         "newest_errors": ErrorLog.objects.defer("detail")[:MOST_SHOWN] if only_errors else None,
         "agents": agents,
-        "newest_changes": audit.rows(AuditEntry.objects.all()[:MOST_SHOWN]) if may("auditentry") else None,
+        "newest_changes": audit.rows(audit.newest_changes(MOST_SHOWN)) if may("auditentry") else None,
         "is_new": calls == [],
     }
 
@@ -255,14 +250,16 @@ def _connections() -> list[Connection]:
 # ---- the first steps
 
 
-def _first_steps() -> dict[str, str]:
+def _first_steps(request: HttpRequest) -> dict[str, str]:
     """What a newcomer copies: how an agent is connected to this very hub, and a call to make by hand."""
     beside = Path(sys.executable).with_name("toolhub")
     command = [str(beside)] if beside.exists() else [sys.executable, "-m", "toolhub"]
     if conf.given("TOOLHUB_HOME"):
         command = ["env", f"TOOLHUB_HOME={conf.home()}", *command]
     arguments = json.dumps({"operation": "add", "a": 2, "b": 3})
+    record = ToolRecord.objects.present().filter(name="calculate").first()
     return {
         "connect_agent": shlex.join([*command, "connect", "claude-code"]),
         "first_call": shlex.join([*command, "calltool", "calculate", arguments]),
+        "first_try": console.address(record, request, arguments=arguments) if record is not None else "",
     }

@@ -23,6 +23,7 @@ from tools_app.models import Call
 PRESERVED: Final = "_changelist_filters"
 PAGE: Final = "page"
 SLOWEST_PERCENT: Final = 95
+_LET_IN: Final = [status for status in Call.Status.values if status != Call.Status.REFUSED]
 
 
 class Row(Protocol):
@@ -116,9 +117,9 @@ def _most_calls() -> OrderBy:
 
 
 def _most_errors() -> OrderBy:
-    """By their share of the calls."""
+    """By their share of the calls that were let in."""
     errors = Cast(insights.calls_of(OuterRef("name"), _since(), insights.ERRORS), FloatField())
-    calls = insights.calls_of(OuterRef("name"), _since())
+    calls = insights.calls_of(OuterRef("name"), _since(), _LET_IN)
     return ExpressionWrapper(errors / NullIf(calls, Value(0)), FloatField()).desc(nulls_last=True)
 
 

@@ -142,6 +142,23 @@ def _open_groups(name: str) -> list[ErrorGroup]:
     return list(ErrorGroup.objects.filter(tool_name=name, resolved_at=None)[:MOST_SHOWN])
 
 
+def inherited(record: ToolRecord) -> dict[str, str]:
+    """What holds where a field of the policy is left empty."""
+    snapshot = catalog.current()
+    entry = snapshot.find(record.name) if record.retired_at is None else None
+    policy = catalog.effective_policy(ToolRecord(name=record.name), entry.tool if entry is not None else None)
+    rate = policy.rate
+    return {
+        "timeout_ms": str(policy.timeout_ms),
+        "retries": str(policy.retries),
+        "retry_delay_ms": str(policy.retry_delay_ms),
+        "rate_calls": str(rate.most) if rate else "",
+        "rate_seconds": f"{rate.seconds:g}" if rate else "",
+        "cache_seconds": str(policy.cache_seconds),
+        "answer_tokens": str(policy.answer_tokens),
+    }
+
+
 def policy_rows(policy: Policy) -> list[tuple[str, str, str]]:
     """What applies to a call now, in words, and who decided it."""
     rate = policy.rate

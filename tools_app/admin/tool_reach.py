@@ -70,5 +70,9 @@ def _obstacle(seen: Entry, entry: Entry, caller: Caller) -> str:
     lacks = entry.beyond(caller.reach)
     if lacks:
         return _("it may not use tools that write") if lacks == "write" else _("it may not use tools that destroy")
-    # What keeps everybody from it stands at the top of the page.
-    return seen.refusal.reason if seen.refusal is not None and seen.refusal != entry.refusal else ""
+    if seen.refusal is None or seen.refusal == entry.refusal:
+        # What keeps everybody from it stands at the top of the page.
+        return ""
+    if entry.connection_kind is not None and entry.accounts and not seen.accounts:
+        return _("it may use no connection to %(upstream)s") % {"upstream": entry.connection_kind.title}
+    return seen.refusal.reason

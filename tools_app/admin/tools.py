@@ -158,7 +158,7 @@ class ToolAdmin(ManyTools):
     @admin.display(description=_lazy("Errors 24 h"), ordering="name")
     def shown_errors(self, row: Row) -> SafeString:
         shown = _number(row.day.errors, row.errors_address, "hub-bad")
-        return format_html("{}{}", shown, links.sub(_share(row.day.errors, row.day.calls))) if row.day.errors else shown
+        return format_html("{}{}", shown, links.sub(charts.share(row.day))) if row.day.errors else shown
 
     @admin.display(description=_lazy("p95 24 h"), ordering="name")
     def shown_p95(self, row: Row) -> SafeString:
@@ -242,6 +242,9 @@ class ToolAdmin(ManyTools):
         if request.method == "POST":
             # The form was refused, and has left its values on the object: the page tells what is, not what was asked.
             record = self.get_queryset(request).get(pk=record.pk)
+        for part, value in tool_page.inherited(record).items():
+            if field := context["adminform"].form.fields.get(part):
+                field.widget.attrs["placeholder"] = value
         context.update(
             tool_page.of(record, request),
             record=record,
@@ -273,10 +276,3 @@ def _number(number: int, address: str, loud: str = "") -> SafeString:
     if not number:
         return format_html('<span class="hub-quiet">{}</span>', 0)
     return format_html('<a class="hub-number {}" href="{}">{}</a>', loud, address, f"{number:,}")
-
-
-def _share(part: int, whole: int) -> str:
-    """In per cent, and never 0 or 100 where that is not so."""
-    if part == whole:
-        return "100 %"
-    return f"{min(99.9, max(0.1, 100 * part / whole)):.1f} %"

@@ -3,7 +3,7 @@
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from toolhub import Hints, Pack
+from toolhub import Example, Hints, Pack
 
 pack = Pack("shop", version="1.4.0")
 READS = Hints(read_only=True, open_world=False)
@@ -11,7 +11,11 @@ ADDS = Hints(destructive=False, open_world=False)
 Sku = Annotated[str, "The number on the label, like TS-1042"]
 
 
-@pack.tool(category="stock", tags=["shop", "read"], hints=READS)
+IN_STOCK = Example("An article in the south", {"sku": "TS-1042", "warehouse": "south"}, {"available": "<integer>"})
+FOR_AN_ORDER = Example("Two for an order", {"sku": "TS-1042", "quantity": 2, "order": "O-2041"})
+
+
+@pack.tool(category="stock", tags=["shop", "read"], hints=READS, examples=[IN_STOCK])
 def stock_level(sku: Sku, warehouse: Literal["north", "south"] = "north") -> dict[str, Any]:
     """How many of an article are in stock."""
     return {"sku": sku, "warehouse": warehouse, "available": 17}
@@ -25,7 +29,13 @@ def find_articles(
     return [f"TS-{1000 + number} {words}" for number in range(min(limit, 3))]
 
 
-@pack.tool(category="stock", tags=["shop", "write"], hints=ADDS)
+@pack.tool(
+    category="stock",
+    tags=["shop", "write"],
+    hints=ADDS,
+    examples=[FOR_AN_ORDER],
+    dependencies=["stock_level ^1.4", "get_order?"],
+)
 def reserve_article(sku: Sku, quantity: int, order: str) -> dict[str, Any]:
     """Reserve articles for an order."""
     return {"sku": sku, "reserved": quantity, "order": order}

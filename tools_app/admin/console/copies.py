@@ -12,6 +12,10 @@ from typing import Any, Final
 from tools_app.accounts import PARAMETER
 
 KEY: Final = "TOOLHUB_KEY"
+_STATELESS: Final = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,11 @@ def python(name: str, arguments: Mapping[str, Any], address: str) -> str:
 
 
 def mcp(name: str, arguments: Mapping[str, Any]) -> str:
-    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
-    return json.dumps(call, indent=2, ensure_ascii=False)
+    """The request as it goes over the wire. It says who it is itself, so it needs no handshake before it."""
+    params = {"name": name, "arguments": arguments, "_meta": _STATELESS}
+    return json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, indent=2, ensure_ascii=False
+    )
 
 
 def command(name: str, arguments: Mapping[str, Any]) -> str:

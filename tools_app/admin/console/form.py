@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -76,11 +76,14 @@ class ArgumentsForm(forms.Form):
             name = problem.path.removeprefix("/").partition("/")[0].replace("~1", "/").replace("~0", "~")
             self.add_error(name if name in self.fields else None, problem.message)
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> list[Line]:
+        """Each field with what is said of it; first those without which there is no call."""
+        found = []
         for number, (name, row) in enumerate(zip(self.fields, self._tops, strict=True)):
             inside = type(self.fields[name]) is Argument
             parts = [part for part in self._rows if inside and part.path.startswith((f"{name}.", f"{name}[]."))]
-            yield Line(self[name], row, parts, f"about-{number}")
+            found.append(Line(self[name], row, parts, f"about-{number}"))
+        return sorted(found, key=lambda line: not line.field.field.required)
 
 
 class JsonForm(forms.Form):
