@@ -22,12 +22,13 @@ from tools_app.errors import (
     ToolExecutionError,
 )
 from tools_app.mcp_server import results
+from tools_app.tool import Hints
 
 OBJECT = {"type": "object"}
 
 
 def ended(returned: Any, **declared: Any) -> dict[str, Any]:
-    tool = Programmable(**declared).tool
+    tool = Programmable(hints=Hints(open_world=False), **declared).tool
     entry = cast(Any, SimpleNamespace(tool=tool))
     answer = shaped(tool, returned, {})
     return results.succeeded(Result("c1", entry, answer, datetime.now(UTC), 5))

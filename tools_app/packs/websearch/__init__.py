@@ -25,6 +25,7 @@ pack = Pack(
     version="1.0.0",
     title="Web search",
     description="Search the web, ask for instant answers, read pages.",
+    untrusted=True,
     timeout=_set.deadline,
     retries=_set.retries,
 )
@@ -36,6 +37,7 @@ pack = Pack(
     tags=("search", "web"),
     hints=_READS,
     cache_seconds=_set.cache_seconds,
+    escapes=True,
     examples=[Example("Look for a library", {"query": "selectolax html parser", "max_results": 5})],
 )
 async def web_search(
@@ -63,6 +65,7 @@ async def web_search(
     tags=("search", "web"),
     hints=_READS,
     cache_seconds=_set.cache_seconds,
+    escapes=True,
     examples=[Example("Ask for a term", {"query": "Django (web framework)"})],
 )
 async def instant_answer(ctx: Context, query: Query) -> str:
