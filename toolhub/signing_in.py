@@ -1,4 +1,4 @@
-"""Guessing passwords: whose guesses are counted together, how fast one may guess, and what is told to who did too often.
+"""Guessing passwords: whose guesses count together, how fast one may guess, and what is told to who did too often.
 
 A name is locked for the address that guessed it (django-axes): nobody locks out somebody else from elsewhere.
 One address that tries many names meets a second limit before any password is looked at, which is slow on purpose.

@@ -156,9 +156,8 @@ def restored(kept: Mapping[str, Any]) -> ToolError:
     # Not by its own constructor, which may ask for what it was made of.
     ToolError.__init__(error, kept["message"])
     # What an earlier version kept does not say whose words it repeats.
-    for name, value in ({"untrusted": True} | kept).items():
-        if name in _KEPT:
-            setattr(error, name, value)
+    for name in _KEPT:
+        setattr(error, name, kept[name] if name != "untrusted" else kept.get(name, True))
     if isinstance(error, ValidationError):
         error.problems = tuple(Problem(**problem) for problem in kept["problems"])
     return error
