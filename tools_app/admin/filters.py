@@ -44,8 +44,9 @@ class StatusFilter(SimpleListFilter):
     parameter_name = "status"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, Any]]:
-        any_error = " or ".join(insights.ERRORS)
-        return [*Call.Status.choices, ("error", any_error.capitalize())]
+        labels = dict(Call._meta.get_field("status").flatchoices)
+        any_error = _(" or ").join(str(labels[status]).lower() for status in insights.ERRORS)
+        return [*labels.items(), ("error", any_error.capitalize())]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         chosen = self.value()
