@@ -160,3 +160,35 @@ def test_times_are_shown_in_the_zone_of_the_hub_and_sent_in_utc(anna: User) -> N
     with override_settings(TIME_ZONE="Asia/Tokyo"):
         page = client.get(f"/admin/tools_app/call/{made.pk}/change/").content.decode()
     assert "2026-03-02 05:30" in page
+
+
+def test_signing_in_begins_another_session(anna: User) -> None:
+    client = Client()
+    client.get(LOGIN)
+    session = client.session
+    session["planted"] = True
+    session.save()
+    before = client.session.session_key
+    client.cookies[settings.SESSION_COOKIE_NAME] = before
+    client.post(LOGIN, {"username": "anna", "password": PASSWORD})
+    assert client.session.session_key != before
+    assert Client(headers={"Cookie": f"{settings.SESSION_COOKIE_NAME}={before}"}).get("/admin/").status_code == 302
+
+
+def test_a_session_ends_with_its_password_and_with_its_person(anna: User) -> None:
+    changed, gone, left = Client(), Client(), Client()
+    for client in (changed, gone, left):
+        client.post(LOGIN, {"username": "anna", "password": PASSWORD})
+        assert client.get("/admin/").status_code == 200
+    assert left.get("/admin/logout/").status_code == 405, "no link and no picture signs anybody out"
+    assert left.get("/admin/").status_code == 200
+    left.post("/admin/logout/")
+    assert left.get("/admin/").status_code == 302
+    anna.set_password("another-and-long")
+    anna.save()
+    assert changed.get("/admin/").status_code == 302
+    gone.post(LOGIN, {"username": "anna", "password": "another-and-long"})
+    assert gone.get("/admin/").status_code == 200
+    User.objects.filter(pk=anna.pk).update(is_active=False)
+    assert gone.get("/admin/").status_code == 302
+    assert gone.get("/v1/tools").status_code == 401
