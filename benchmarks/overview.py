@@ -3,8 +3,9 @@
     python benchmarks/overview.py [--postgres URL] [--calls N]
 
 Fills an empty database by SQL with N calls (a million) of 200 tools by 50 callers in thirty days, busy by day and quiet
-at night, and with the figures that the journal would have written beside them. Then opens the page for each of its
-periods, in process: queries, view and template, without a network. One process for each database.
+at night, and with the figures that the journal would have written beside them; with 400 kinds of failures, half of
+them open, 5,000 changes on record and 50 agents that are connected. Then opens the page for each of its periods, in
+process: queries, view and template, without a network. One process for each database.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(CHECKOUT))
 
 TOOLS, CALLERS, DAYS = 200, 50, 30
+KINDS_OF_FAILURES, CHANGES, AGENTS = 400, 5_000, 50
+# Of the calls that are drawn, so many are made: by night a fifth of them.
+AWAKE = (13 + 11 / 5) / 24
 ROUNDS = 11
 ASSET = re.compile(r'(?:href|src)="(/static/[^"]+)"')
 
@@ -91,7 +95,7 @@ def fill(calls: int) -> None:
     known = {name: value.format(**given) for name, value in COLUMNS.items()}
     # By night a fifth of the calls, by day all of those that are drawn.
     insert = CALLS.format(
-        calls=int(calls * 1.5), seconds=seconds, columns=", ".join(known), values=", ".join(known.values()),
+        calls=int(calls / AWAKE * 1.01), seconds=seconds, columns=", ".join(known), values=", ".join(known.values()),
         awake=f"{hour_of_day} BETWEEN 7 AND 19 OR n % 5 = 0",
     )  # fmt: skip
     lengths = [
@@ -115,12 +119,60 @@ def fill(calls: int) -> None:
         ):
             select = SUMS.format(keys=chosen, lengths=", ".join(lengths), where=where, group=group)
             cursor.execute(f"INSERT INTO tools_app_{table} ({columns}, {', '.join(COUNTED)}) {select}")
+    accompany()
     from tools_app import retention
 
     while retention.fold(now):
         pass
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
+
+
+def accompany() -> None:
+    """What stands on the page beside the figures."""
+    from django.utils import timezone
+
+    from tools_app.models import Agent, AuditEntry, ErrorGroup, Process, ToolRecord
+
+    now = timezone.now()
+    tools = [f"tool_{number}" for number in range(TOOLS)]
+    ToolRecord.objects.bulk_create(ToolRecord(name=name, folded_name=name, source="file") for name in tools)
+    ErrorGroup.objects.bulk_create(
+        ErrorGroup(
+            fingerprint=f"{number:032x}",
+            tool_name=tools[number % TOOLS],
+            code="API_ERROR",
+            message=f"Failed {number}",
+            count=number + 1,
+            first_seen_at=now - timedelta(days=9),
+            last_seen_at=now - timedelta(minutes=number * 7),
+            resolved_at=now if number % 2 else None,
+        )
+        for number in range(KINDS_OF_FAILURES)
+    )
+    off = {"enabled": [True, False]}
+    AuditEntry.objects.bulk_create(
+        AuditEntry(actor="user:someone", action="tool.disable", subject=tools[number % TOOLS], changes=off)
+        for number in range(CHANGES)
+    )
+    process = Process.objects.create(
+        id="f" * 32, kind="serve", host="hub", pid=1, started_at=now, lease_until=now + timedelta(days=1)
+    )
+    Agent.objects.bulk_create(
+        Agent(
+            id=f"{number:032x}",
+            process=process,
+            door="stdio",
+            era="handshake",
+            client="some-client",
+            caller_kind="key",
+            caller_id=f"key:{number}",
+            caller_name=f"agent {number}",
+            since=now,
+            seen_at=now,
+        )
+        for number in range(AGENTS)
+    )
 
 
 def measure() -> None:

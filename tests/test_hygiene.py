@@ -22,7 +22,7 @@ from tools_app import engine
 from tools_app.context import Caller
 from tools_app.engine import answers
 from tools_app.errors import ApiError, InvalidArgumentsError, Problem, ToolError, ToolExecutionError
-from tools_app.hygiene import cleaned, cleaned_json
+from tools_app.hygiene import cleaned, cleaned_json, written_out
 
 MEGABYTE = 1_000_000
 ESC = "\x1b"
@@ -450,3 +450,18 @@ def test_an_error_without_anything_hidden_keeps_what_it_says() -> None:
     answers.clean(error)
 
     assert error.context == {"number": 7, "set": [1], "text": "ü", "deep": [{"er": None}]}
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("plain\n\ttext", "plain\n\ttext"),
+        ("日本語 👩‍💻 ❤️ می‌خواهم", "日本語 👩‍💻 ❤️ می‌خواهم"),
+        ("a\u202eb\u2028c\x1b[31md", r"a\u202eb\u2028c\u001b[31md"),
+        ("\U000e0041", r"\udb40\udc41"),
+        ("\ud800", r"\ud800"),
+    ],
+)
+def test_what_hides_can_be_written_out(text: str, written: str) -> None:
+    assert written_out(text) == written
+    assert cleaned(written) == written

@@ -234,6 +234,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "toolhub.signing_in.SlowedDown",
     "axes.middleware.AxesMiddleware",
 ]
 TEMPLATES = [
@@ -273,8 +274,7 @@ AXES_ENABLE_ADMIN = False
 AXES_DISABLE_ACCESS_LOG = True
 AXES_VERBOSE = False
 # Which proxies are believed is decided once, in front of Django: what reaches it is the client's address.
-AXES_IPWARE_PROXY_COUNT = 0
-AXES_IPWARE_META_PRECEDENCE_ORDER = ["REMOTE_ADDR"]
+AXES_CLIENT_IP_CALLABLE = "toolhub.signing_in.address"
 LOGIN_URL = "admin:login"
 LOGIN_REDIRECT_URL = "admin:index"
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from django.db import DatabaseError
 from django.utils import timezone
 
-from tools_app import catalog, database, engine, issuer, secrets
+from tools_app import catalog, database, engine, hygiene, issuer, secrets
 from tools_app.context import Caller
 from tools_app.errors import AuthenticationError, AuthorizationError, StoppedError, StorageBusyError, shortened
 from tools_app.models import ApiKey, Stop
@@ -113,7 +113,7 @@ def _caller_of_token(claims: Mapping[str, Any]) -> Caller:
     name = next((said for claim in _NAMES if isinstance(said := claims.get(claim), str) and said.strip()), subject)
     if len(subject) > MOST_SUBJECT or not _PLAIN.fullmatch(subject):
         subject = hashlib.sha256(subject.encode(errors="replace")).hexdigest()[:MOST_SUBJECT]
-    return Caller("token", f"token:{subject}", shortened(name), scopes)
+    return Caller("token", f"token:{subject}", shortened(hygiene.cleaned(name)), scopes)
 
 
 def caller_of_user(user: Any) -> Caller:

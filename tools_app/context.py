@@ -44,6 +44,9 @@ class Caller:
 class Answers(Protocol):
     """The caller's own answers that were too large to be sent, and are kept for a while."""
 
+    # Whether what was read of them may hold what outsiders wrote.
+    untrusted: bool
+
     async def page(self, handle: str, asked: Asked) -> dict[str, Any]:
         """Part of one, within the budget of this call.
 
@@ -56,6 +59,8 @@ class Answers(Protocol):
 
 class _NothingKept:
     """Where nothing is kept: outside a hub."""
+
+    untrusted = False
 
     async def page(self, handle: str, asked: Asked) -> dict[str, Any]:
         raise AnswerNotFoundError.of(handle)

@@ -99,6 +99,8 @@ class ToolError(Exception):
         self.duration_ms: int | None = None
         # Whether this is what an earlier call with the same idempotency key was told.
         self.replayed = False
+        # Whether it may repeat what was said outside the hub; the engine knows.
+        self.untrusted = False
         super().__init__(self.message)
 
     @property
@@ -119,6 +121,8 @@ class ToolError(Exception):
             shown["retryAfter"] = self.retry_after
         if self.error_id is not None:
             shown["errorId"] = self.error_id
+        if self.untrusted:
+            shown["untrusted"] = True
         return shown
 
     def again(self) -> ToolError:
@@ -141,7 +145,7 @@ class ToolError(Exception):
 
 _KEPT: Final = (
     *("message", "context", "next_step", "retry_after", "retryable", "blames_upstream"),
-    *("error_id", "call_id", "duration_ms"),
+    *("error_id", "call_id", "duration_ms", "untrusted"),
 )
 
 
@@ -151,8 +155,9 @@ def restored(kept: Mapping[str, Any]) -> ToolError:
     error = kind.__new__(kind)
     # Not by its own constructor, which may ask for what it was made of.
     ToolError.__init__(error, kept["message"])
+    # What an earlier version kept does not say whose words it repeats.
     for name in _KEPT:
-        setattr(error, name, kept[name])
+        setattr(error, name, kept[name] if name != "untrusted" else kept.get(name, True))
     if isinstance(error, ValidationError):
         error.problems = tuple(Problem(**problem) for problem in kept["problems"])
     return error

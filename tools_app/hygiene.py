@@ -11,6 +11,7 @@ Every pattern runs in linear time.
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections import Counter
 from functools import lru_cache, partial
@@ -122,6 +123,13 @@ def cleaned(text: str) -> str:
                 break
             shown = _without_hidden(bare)
     return text if shown == text else shown
+
+
+def written_out(text: str) -> str:
+    """The text with what a person would not see of it in the way JSON writes characters, so that it can be judged."""
+    if _is_plain(text):
+        return text
+    return _PIECE.sub(lambda found: found[1] or json.dumps(found[0])[1:-1], text)
 
 
 def cleaned_json(value: Any) -> Any:

@@ -45,6 +45,7 @@ class Standing:
 
 _callers: Buckets[str] = Buckets(MOST_REMEMBERED)
 _strangers: Buckets[str] = Buckets(MOST_REMEMBERED)
+_sign_ins: Buckets[str] = Buckets(MOST_REMEMBERED)
 
 
 def count_caller(caller: Caller) -> Standing | None:
@@ -57,6 +58,12 @@ def count_stranger(address: str) -> Standing | None:
     """Count a request without a valid key. None where there is no limit."""
     rate = Rate(conf.value("TOOLHUB_ANONYMOUS_RATE_CALLS"), ANONYMOUS_SECONDS)
     return _count(_strangers, neighbourhood(address), rate, "requests without a valid key")
+
+
+def count_sign_in(address: str) -> Standing | None:
+    """Count an attempt to sign in. It has a limit of its own: a program with a wrong key must not keep people out."""
+    rate = Rate(conf.value("TOOLHUB_ANONYMOUS_RATE_CALLS"), ANONYMOUS_SECONDS)
+    return _count(_sign_ins, neighbourhood(address), rate, "attempts to sign in")
 
 
 def neighbourhood(address: str) -> str:
@@ -74,8 +81,8 @@ def neighbourhood(address: str) -> str:
 
 def forget() -> None:
     """Begin to count anew. For tests."""
-    global _callers, _strangers
-    _callers, _strangers = Buckets(MOST_REMEMBERED), Buckets(MOST_REMEMBERED)
+    global _callers, _strangers, _sign_ins
+    _callers, _strangers, _sign_ins = (Buckets(MOST_REMEMBERED) for _ in range(3))
 
 
 def _count(buckets: Buckets[str], key: str, rate: Rate, what: str) -> Standing | None:

@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 class TextForm:
     """How agents read the answers of a pack, where that is not JSON. Callers may ask for JSON as well (`format`).
 
-    `write` is given an answer as it leaves the hub, which beside its text is always there as data.
+    `write` is given an answer as it leaves the hub, which beside its text is always there as data. `escapes` promises
+    that no value can leave its place in the text, as none can in XML: what outsiders wrote needs no marks around it.
     """
 
     name: str
     write: Callable[[Any], str]
+    escapes: bool = False
 
     def parameter(self) -> Schema:
         return {
@@ -50,7 +52,9 @@ class Pack:
     `connection` is the kind of account at an upstream that they need; each call gets a client of the one it uses, as
     `ctx.http`. `requires` names the environment variables without which none of them can work. Until that is there,
     the tools are listed for operators as unavailable, with what is missing.
-    `text_form` is how agents read the answers, where that is not JSON. `icon` stands for all tools that have none.
+    `text_form` is how agents read the answers, where that is not JSON. `untrusted` says for all tools that do not say
+    it themselves whether their answers may hold what people outside the hub wrote. `icon` stands for all tools that
+    have none.
     """
 
     name: str
@@ -63,6 +67,7 @@ class Pack:
     retries: int | None = None
     rate: Rate | None = None
     text_form: TextForm | None = None
+    untrusted: bool | None = None
     icon: str | Path = ""
     tools: list[Tool] = field(default_factory=list)
     offers: list[Offer] = field(default_factory=list)

@@ -125,6 +125,8 @@ class Tool:
     minimal: Formatter | None = None
     done: str = ""
     guidance: Guidance | None = None
+    untrusted: bool | None = None
+    escapes: bool = False
     icon: str | Path = ""
     pack: Pack | None = None
     place: str = ""
@@ -297,6 +299,27 @@ class Tool:
         return self.pack.name if self.pack else self.name
 
     @property
+    def passes_on(self) -> bool:
+        """Whether its answers may hold what outsiders wrote. Whoever reaches out of the hub and says nothing does."""
+        if self.untrusted is not None:
+            return self.untrusted
+        if self.pack is not None and self.pack.untrusted is not None:
+            return self.pack.untrusted
+        return self.hints.open_world
+
+    @property
+    def marks_text(self) -> bool:
+        """Whether a free text that it returns is put between marks.
+
+        Where it is declared, or plain from the upstream that it has. A tool that says nothing of itself may as well
+        answer in words of its own, and nobody should be told that those are a stranger's.
+        """
+        if self.escapes or not self.passes_on:
+            return False
+        pack = self.pack
+        return bool(self.untrusted or (pack is not None and (pack.untrusted or pack.connection is not None)))
+
+    @property
     def required(self) -> list[str]:
         """The tools without which it cannot be called, as one name each."""
         return [folded(need.name) for need in self.needs if not need.optional]
@@ -331,6 +354,9 @@ class Tool:
             "dependencies": sorted(self.dependencies),
             **({"keywords": sorted(self.keywords)} if self.keywords else {}),
             **({"deprecated": self.deprecated} if self.deprecated else {}),
+            # Where it goes without saying it is not said, so that hubs do not take every tool for a changed one.
+            **({"untrusted": self.passes_on} if self.passes_on != self.hints.open_world else {}),
+            **({"escapes": True} if self.escapes else {}),
             **({"icon": self.picture.identity} if self.picture is not None else {}),
         }
 
@@ -415,6 +441,8 @@ def tool(
     minimal: Formatter | None = ...,
     done: str = ...,
     guidance: Guidance | None = ...,
+    untrusted: bool | None = ...,
+    escapes: bool = ...,
     icon: str | Path = ...,
     output_schema: Schema | None = ...,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
@@ -431,7 +459,12 @@ def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
     `starts_off` is for a tool that nobody may call until an operator has switched it on.
     `minimal` turns the full answer into a short one; the hub adds the parameter `raw` with which the caller asks
     for the full one. `done` is the message of a `{success, message, data}` answer. `guidance` (text, or a
-    function of the answer) tells the agent what to do next. `icon` is an `https:` or `data:` address, or a small PNG
+    function of the answer) tells the agent what to do next.
+    `untrusted` says whether its answers may hold what people outside the hub wrote, which callers are then told;
+    without it, they do where the hints say `open_world`, which is where they say nothing. Where it is said, or the
+    pack has a connection, a text that the tool returns is put between marks; `escapes` spares it them, and promises
+    that nothing that such people wrote can look like something else in it.
+    `icon` is an `https:` or `data:` address, or a small PNG
     or SVG file, as seen from the file of the tool.
 
     Raises:
@@ -468,7 +501,8 @@ _DECLARABLE: Final = frozenset(
     {
         *("name", "title", "description", "category", "tags", "author", "version", "hints", "examples", "aliases"),
         *("retries", "rate", "cache_seconds", "answer_tokens", "starts_off", "deprecated"),
-        *("keywords", "dependencies", "timeout", "minimal", "done", "guidance", "icon", "output_schema"),
+        *("keywords", "dependencies", "timeout", "minimal", "done", "guidance", "icon", "output_schema", "untrusted"),
+        "escapes",
     }
 )
 

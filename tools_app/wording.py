@@ -29,8 +29,10 @@ MOST_FINDINGS: Final = 20
 _PEOPLE: Final = r"(?:users?|humans?|people|persons?|operators?|owners?|admins?|anyone|anybody|them|him|her)"
 _TEXTS: Final = (
     r"(?:instructions?|prompts?|rules|guidelines|guidance|polic(?:y|ies)|restrictions?|directions|"
-    r"everything|the above|tool descriptions?)"
+    r"everything|the above|tool descriptions?|(?:system|developer)\s(?:message|prompt)|(?:content\s)?filters?|"
+    r"what\syou\s(?:have\sbeen|were|are)\s(?:told|taught|given)|safety\s\w+)"
 )
+_MODELS: Final = r"(?:(?:ai\s)?(?:assistants?|models?|agents?)|llms?|ais?)"
 _TALK: Final = (
     r"(?:(?:whole|entire|full|complete|chat|all)\s(?:\w+\s){0,2}?)?"
     r"(?:conversations?|dialogues?|chat\shistory|context\swindow|previous\smessages|system\sprompt|initial\sinstructions)"
@@ -51,17 +53,24 @@ _RULES: Final[Mapping[str, str]] = {
         r"<\|\w+\|>|<!--|\b(?:system|developer)\s(?:override|message)\s?:|#+\s?system\b"
     ),
     "tells agents to set aside what they were told": (
-        r"\b(?:ignore|disregard|forget|override|bypass|discard|do\snot\sfollow|don't\sfollow)\b"
+        r"\b(?:ignore|disregard|forget|override|bypass|discard|do\snot\sfollow|don't\sfollow|pay\sno\sattention\sto)\b"
         rf"(?:\s(?!and\b)[\w']+){{0,4}}?\s{_TEXTS}\b|"
         r"\b(?:ignore|disregard|forget)\sthe\sabove|\b(?:safety|all)\s(?:rules|restrictions)\s(?:\w+\s){0,2}?"
         r"(?:lifted|do\snot\sapply)|\bnew\sinstructions\s?:|\byou\sare\snow\b|\bdo\snot\sfollow\sthe\suser|"
-        r"\bact\sas\s(?:the|an?)\s(?:\w+\s)?(?:admin\w*|system|root|developer|user)\b|"
+        r"\bact\sas\s(?:the|an?)\s(?:\w+\s)?(?:admin\w*|system|root|developer|user|unrestricted)\b|"
+        r"\byour\s(?:previous|earlier|prior|initial|original)\s(?:instructions|prompt|orders|task)\b|"
         r"(?:指示|命令|プロンプト|ルール)を?(?:すべて|全て|全部)?(?:無視|忘れ)"
     ),
     "asks to keep something from people": (
         r"\b(?:do\snot|don't|never|must\snot|should\snot|without|need\snot|no\sneed\sto|avoid)\s(?:\w+\s){0,2}?"
         r"(?:tell|inform|mention|show|reveal|notify|disclose|ask|let|say|know|learn|telling|informing|asking|"
-        rf"mentioning)\w*\s(?:[\w']+\s){{0,4}}?(?:to\s)?(?:the\s)?{_PEOPLE}\b(?!\slist)|"
+        rf"mentioning|bother)\w*\s(?:[\w']+\s){{0,6}}?(?:to\s)?(?:the\s)?{_PEOPLE}\b(?!\slist)|"
+        rf"\bif\sthe\s{_PEOPLE}\sasks?\s(?:[\w']+\s){{0,4}}?(?:,\s)?(?:say|answer|reply|claim|pretend|deny)\b|"
+        rf"\bif\sthe\s{_PEOPLE}\sasks?\b[^.!?。]{{0,40}}?,\s?(?:say|answer|reply|claim|pretend|deny)\b|"
+        rf"\btell\sthe\s{_PEOPLE}\s(?:that\s)?(?:all|everything|it)\s(?:is|was|went)\b|"
+        rf"\breply\sto\sthe\s{_PEOPLE}\swith\b|\b(?:remains?|stays?|kept|keep)\s(?:\w+\s)?unaware\b|"
+        r"\b(?:secretly|covertly)\b|,\s(?:quietly|silently)\b|"
+        r"\bpre-?approved\s(?:all|any|every)|\bno\s(?:approval|confirmation|consent)\s(?:is\s)?(?:needed|required)|"
         rf"\b{_PEOPLE}\s(?:must|should|may|can)?\s?(?:not|never)\s(?:know|learn|see|notice|be\stold)\w*|"
         rf"\bwithout\sthe\s{_PEOPLE}(?:'s)?\s(?:knowledge|consent|knowing|noticing|permission)|"
         rf"\b(?:keep|hide)\s(?:\w+\s){{0,2}}?(?:hidden\s)?from\sthe\s{_PEOPLE}|"
@@ -74,23 +83,30 @@ _RULES: Final[Mapping[str, str]] = {
         r"(?:any|every|each|all)\s(?:other\s)?tools?\b|\b(?:before|with)\s(?:any|every|each)\s(?:other\s)?"
         r"(?:tool\s)?calls?\b|\bdo\snot\suse\sany\sother\stool|\b(?:supersedes|replaces|overrides)\s(?:all|any|every)\s"
         r"(?:other\s)?tools?|\balways\s(?:call|use|run|invoke)\sthis\b|\buse\sthis\stool\sfirst\b|"
-        r"\bmust\salways\s(?:call|use|run|invoke)\b"
+        r"\bmust\salways\s(?:call|use|run|invoke)\b|\b(?:only\strust|trust\sonly)\sthis\b|"
+        r"\bat\sthe\s(?:start|beginning|end)\sof\s(?:each|every)\s(?:turn|conversation|session|reply|answer|response)|"
+        r"\bbefore\syou\s(?:answer|reply|respond)\b"
     ),
     "gives agents orders beyond itself": (
-        r"\bfrom\snow\son\b|\bnote\sto\s(?:the\s)?(?:ai|assistants?|models?|llms?|agents?)\b|"
+        rf"\bfrom\snow\son\b|\b(?:notes?|instructions?|messages?)\s(?:to|for)\s(?:the\s|all\s)?{_MODELS}\s?[:,]|"
+        rf"\bnote\s(?:to|for)\s(?:the\s)?{_MODELS}\b|\bmandatory\sthat\b|\bpriority\sover\sthe\s|"
+        rf"\bfollow(?:ed)?\sverbatim\b|\bevery\s(?:reply|answer|response|message)\syou\b|"
         r"\b(?:ai\s)?(?:assistants?|models?|llms?|agents?|ai)\s(?:must|should|has\sto|have\sto|reading\sthis)\b|"
         r"\bassistant\s?[:,]|\byou\sare\srequired\sto\b|\bevery\s(?:reply|answer)\smust\b|"
         r"\bwhenever\sthe\suser\sasks\b|\bsay\sthat\sthere\swas\s"
     ),
     "reaches for secrets": (
         rf"(?:~/\.ssh|id_rsa|\.aws/credentials|/etc/(?:passwd|shadow)|mcp\.json)|"
-        rf"\b{_HAND_OVER}\b[^.!?。]{{0,60}}?{_SECRETS}"
+        rf"\b{_HAND_OVER}\b[^.!?。]{{0,60}}?{_SECRETS}|\bincluding\s(?:all\s|any\s)?(?:secrets|passwords|keys)\b|"
+        r"\b(?:enter|type|give|confirm)\s(?:\w+\s)?your\spassword|\b(?:encode|encrypt|hide)\sthe\spasswords?\b"
     ),
     "asks for what was said before": (
-        rf"\b{_HAND_OVER}\b[^.!?。]{{0,50}}?{_TALK}|\bcontents\sof\s(?:your|the)\scontext\swindow"
+        rf"\b{_HAND_OVER}\b[^.!?。]{{0,50}}?{_TALK}|\bcontents\sof\s(?:your|the)\scontext\swindow|"
+        r"\beverything\s(?:above|before)\sthis\b|"
+        r"\{[^{}]{0,40}\b(?:messages|conversation|secrets?|passwords?|prompt)\b[^{}]{0,40}\}"
     ),
     "asks to send things elsewhere": (
-        r"\b(?:as\sbcc|to\sbcc)\b|\b(?:send|forward|upload|post)\b[^.!?。]{0,40}?\b"
+        r"\b(?:as\sbcc|to\sbcc)\b|\bbcc'?d\sto\b|\b(?:curl|wget)\b[^.!?。|]{0,60}\|\s?(?:sh|bash)\b|\b(?:send|forward|upload|post)\b[^.!?。]{0,40}?\b"
         r"(?:https?://|to\s\+\d{6,}|the\scallback)|\bthird\sparty\b|!\[[^\]]{0,80}\]\(https?://|"
         r"\bchange\sthe\srecipient\b|\bcharge\sthe\scard\b"
     ),

@@ -53,6 +53,18 @@ def test_an_operator_reads_and_approves(tools: None, operator: Client) -> None:
     assert AuditEntry.objects.get(action="call.approve").actor == "user:operator"
 
 
+def test_what_is_approved_is_what_one_sees(tools: None, operator: Client) -> None:
+    """An agent that was talked into something may write so that the call looks like another one."""
+    made = approval(
+        gives={"to": "\u202emoc.live@ecila", "note": "no\u200bthing \U000e0041", "name": "日本語 👩\u200d💻"}
+    )
+    for shown in (page(operator, f"{APPROVALS}{made.pk}/change/"), page(operator, APPROVALS)):
+        assert r"\u202emoc.live@ecila" in shown.text
+        assert r"no\u200bthing \udb40\udc41" in shown.text
+        assert "日本語 👩\u200d💻" in shown.text, "what emoji need to be drawn hides nothing"
+        assert not set("\u202e\u200b\U000e0041") & set(shown.html)
+
+
 def test_an_operator_refuses_and_a_second_decision_is_too_late(tools: None, operator: Client) -> None:
     made = approval()
     decide(operator, f"{APPROVALS}{made.pk}/", "refuse", "no")

@@ -394,3 +394,16 @@ def test_the_copies_stand_beside_the_answer(operator: Client) -> None:
     words = shlex.split(shown.one("pre", id="copy-curl").text)
     assert json.loads(words[-1])["parameters"] == {"message": "it's </pre>"}
     assert words[2].endswith("/v1/tools/call")
+
+
+def test_says_whose_words_an_answer_may_hold(hub: Hub, operator: Client) -> None:
+    outside = Programmable("outside", untrusted=True)
+    hub.add(outside.tool)
+    outside.outcomes += [{"subject": "hi"}, NotFoundError("Gone", context=GONE)]
+    whose = "what people outside this hub wrote"
+    assert whose in sent(operator, at("outside"), **fields()).text
+    assert whose in sent(operator, at("outside"), **fields()).text
+    assert whose not in sent(operator, at("echo"), **fields(message="hi")).text
+
+
+GONE = {"operation": "get", "resourceType": "Issue", "resourceId": "1"}

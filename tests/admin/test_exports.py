@@ -95,6 +95,26 @@ async def test_no_cell_is_calculated(start: str) -> None:
     assert json.loads(await taken(client, f"{CALLS}?format=json"))["rows"][0]["caller"] == text
 
 
+def cells_by_semicolons(line: str) -> list[str]:
+    """As a spreadsheet has them that goes by semicolons: quotes count only where a cell begins with one."""
+    return [cell for row in line.splitlines() for cell in row.split(";")]
+
+
+@pytest.mark.parametrize("sign", [*"=+-@", *"\uff1d\uff0b\uff0d\uff20"])
+@pytest.mark.parametrize("before", ["", " ", "a;", "a; ", 'a;"', "a\n", "a\r\n", "a\t", "\n", "\t;"])
+def test_no_cell_is_calculated_wherever_one_begins(before: str, sign: str) -> None:
+    written = exports._line(["x", safe_cell(f"{before}{sign}1+1")]).decode()
+    read = [cell for row in csv.reader(io.StringIO(written)) for cell in row]
+    for cell in (*read, *cells_by_semicolons(written)):
+        for part in cell.split("\t"):
+            assert not part.strip(' "\r\n').startswith(sign), (written, part)
+
+
+def test_what_is_no_formula_stays_as_it_is() -> None:
+    for text in ("a-b", "1 + 1", "a@b.example", "x; y", "日本語;\nnext line", '{"a": -1}', ""):
+        assert safe_cell(text) == text
+
+
 def test_numbers_stay_numbers() -> None:
     assert [safe_cell(value) for value in (-1, None, True, "-1", ["="])] == ["-1", "", "True", "'-1", '["="]']
 

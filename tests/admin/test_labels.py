@@ -12,6 +12,8 @@ from django.db import models
 from django.test import Client
 from django.utils.translation import override
 
+from tests.admin.conftest import agent, call
+from tests.admin.pages import page
 from tools_app.models import AuditEntry
 
 JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
@@ -41,3 +43,14 @@ def test_what_is_written_down_is_english_whatever_the_language() -> None:
     assert 'filename="audit-entries' in answer["Content-Disposition"]
     assert AuditEntry.objects.get(action="list.export").subject == "list:audit-entries"
     answer.close()
+
+
+@pytest.mark.django_db
+def test_what_is_chosen_from_a_list_is_spoken_too(chief: Client) -> None:
+    call(status="failed")
+    agent()
+    chief.defaults["HTTP_ACCEPT_LANGUAGE"] = "ja"
+    shown = page(chief, "/admin/tools_app/call/").text
+    assert "失敗または時間切れまたは中断" in shown
+    assert not {"Succeeded", "Failed", "failed", "Timeout", "Interrupted", "Command"} & set(shown.split())
+    assert "ハンドシェイク" in page(chief, "/admin/tools_app/agent/").text

@@ -67,6 +67,60 @@ def test_addresses_that_only_a_header_claims_do_not_count(anna: User) -> None:
     assert answer.status_code == 429
 
 
+def test_who_chooses_addresses_freely_gets_no_more_guesses(anna: User) -> None:
+    for number in range(settings.TOOLHUB_LOGIN_FAILURES):
+        answer = sign_in("wrong", address=f"2001:db8:0:1::{number + 1:x}")
+    assert answer.status_code == 429
+    assert sign_in(PASSWORD, address="2001:db8:0:1:ffff::1").status_code == 429
+    assert sign_in(PASSWORD, address="2001:db8:0:2::1").status_code == 302
+    [entry] = AuditEntry.objects.filter(action="user.lock")
+    assert entry.changes == {"address": [None, "2001:db8:0:1::"]}
+
+
+def test_the_same_name_in_other_letters_is_the_same_name(anna: User) -> None:
+    for name in ("anna", "\uff41nna", " anna", "a\uff4ena", "anna ") * 2:
+        answer = sign_in("wrong", name=name)
+    assert answer.status_code == 429
+    assert sign_in(PASSWORD).status_code == 429
+
+
+@override_settings(TOOLHUB_ANONYMOUS_RATE_CALLS=5)
+def test_one_address_cannot_go_through_all_names(anna: User) -> None:
+    answers = [sign_in("wrong", name=f"name{number}", address="192.0.2.9") for number in range(7)]
+    assert [answer.status_code for answer in answers] == [200] * 5 + [429] * 2
+    assert 1 <= int(answers[-1]["Retry-After"]) <= 12
+    assert "too many attempts" in answers[-1].content.decode()
+    assert sign_in(PASSWORD, address="192.0.2.9").status_code == 429, "the password is not even looked at"
+    assert sign_in(PASSWORD, address="192.0.2.10").status_code == 302
+    assert Client(REMOTE_ADDR="192.0.2.9").get(LOGIN).status_code == 200
+    assert not AuditEntry.objects.filter(action="user.lock").exists()
+
+
+@override_settings(TOOLHUB_ANONYMOUS_RATE_CALLS=5)
+def test_who_is_signed_in_stays_so_whatever_comes_from_the_same_address(anna: User) -> None:
+    inside = Client(REMOTE_ADDR="192.0.2.9")
+    inside.force_login(anna)
+    for number in range(9):
+        sign_in("wrong", name="anna" if number % 2 else f"name{number}", address="192.0.2.9")
+    assert inside.get("/admin/").status_code == 200
+    assert inside.get("/v1/tools").status_code != 429
+
+
+def test_nobody_learns_which_names_there_are(anna: User) -> None:
+    User.objects.create_user("gone", password=PASSWORD, is_staff=True, is_active=False)
+    User.objects.create_user("outsider", password=PASSWORD)
+    answers = {name: sign_in("wrong", name=name) for name in ("anna", "nobody", "gone", "outsider")}
+    answers["disabled, with its password"] = sign_in(PASSWORD, name="gone")
+    told = {
+        (answer.status_code, page.partition('class="errornote"')[2][:400].replace(name, ""))
+        for name, answer in answers.items()
+        if (page := answer.content.decode())
+    }
+    assert len(told) == 1
+    for name in ("anna", "nobody"):
+        assert guess(settings.TOOLHUB_LOGIN_FAILURES, name=name).status_code == 429
+
+
 def test_cookies_have_names_of_their_own_and_the_session_is_not_for_scripts(anna: User) -> None:
     client = Client()
     client.get(LOGIN)
@@ -106,3 +160,35 @@ def test_times_are_shown_in_the_zone_of_the_hub_and_sent_in_utc(anna: User) -> N
     with override_settings(TIME_ZONE="Asia/Tokyo"):
         page = client.get(f"/admin/tools_app/call/{made.pk}/change/").content.decode()
     assert "2026-03-02 05:30" in page
+
+
+def test_signing_in_begins_another_session(anna: User) -> None:
+    client = Client()
+    client.get(LOGIN)
+    session = client.session
+    session["planted"] = True
+    session.save()
+    before = client.session.session_key
+    client.cookies[settings.SESSION_COOKIE_NAME] = before
+    client.post(LOGIN, {"username": "anna", "password": PASSWORD})
+    assert client.session.session_key != before
+    assert Client(headers={"Cookie": f"{settings.SESSION_COOKIE_NAME}={before}"}).get("/admin/").status_code == 302
+
+
+def test_a_session_ends_with_its_password_and_with_its_person(anna: User) -> None:
+    changed, gone, left = Client(), Client(), Client()
+    for client in (changed, gone, left):
+        client.post(LOGIN, {"username": "anna", "password": PASSWORD})
+        assert client.get("/admin/").status_code == 200
+    assert left.get("/admin/logout/").status_code == 405, "no link and no picture signs anybody out"
+    assert left.get("/admin/").status_code == 200
+    left.post("/admin/logout/")
+    assert left.get("/admin/").status_code == 302
+    anna.set_password("another-and-long")
+    anna.save()
+    assert changed.get("/admin/").status_code == 302
+    gone.post(LOGIN, {"username": "anna", "password": "another-and-long"})
+    assert gone.get("/admin/").status_code == 200
+    User.objects.filter(pk=anna.pk).update(is_active=False)
+    assert gone.get("/admin/").status_code == 302
+    assert gone.get("/v1/tools").status_code == 401

@@ -10,7 +10,9 @@ import pytest
 
 from tests.support.faultd import Faultd
 from tests.support.issuers import Issuer
-from tools_app.models import Call
+from tests.support.tools import Hub
+from tools_app import governance
+from tools_app.models import Approval, Call
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -57,6 +59,25 @@ def test_a_token_opens_both_doors_and_its_owner_is_in_the_journal(server: httpx.
     assert at_rest(server, token).json()["result"] == {"message": "hi"}
     row = Call.objects.get()
     assert (row.caller_kind, row.caller_id, row.caller_name) == ("token", "token:user-1", "agent")
+
+
+def test_a_subject_cannot_approve_its_own_call_under_another_name(server: httpx.Client, idp: Issuer, hub: Hub) -> None:
+    governance.set_ask("echo", True, actor="test")
+    here = str(server.base_url)
+    scope = "tools:execute tools:manage"
+    first, renamed = (idp.token(aud=here, scope=scope, preferred_username=name) for name in ("ann", "bob\u202e"))
+    approval_id = at_rest(server, first).json()["context"]["approvalId"]
+
+    def approve(token: str) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {token}"}
+        request = server.build_request("POST", f"/v1/approvals/{approval_id}/approve", json={}, headers=headers)
+        del request.headers["X-API-Key"]
+        return server.send(request)
+
+    assert approve(renamed).status_code == 403
+    assert approve(idp.token(aud=here, scope=scope, sub="user-2", preferred_username="c\u202eid")).status_code == 200
+    assert Approval.objects.get().decided_by == "token:cid", "what nobody sees is no part of a name"
+    assert at_rest(server, first).status_code == 200
 
 
 def test_whoever_is_refused_learns_where_tokens_are_made(server: httpx.Client, idp: Issuer, settings: Any) -> None:

@@ -74,7 +74,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 
 @pytest.fixture(scope="session")
 def server(home: Home) -> Iterator[Server]:
-    with home.serving(TOOLHUB_LOGIN_FAILURES="3") as running:
+    with home.serving(TOOLHUB_LOGIN_FAILURES="3", TOOLHUB_ANONYMOUS_RATE_CALLS="0") as running:
         yield running
 
 

@@ -423,6 +423,15 @@ def test_people_may_approve_their_own_and_programs_may_not(
     governance.refuse_call(asked(mine, value=1), actor="key:alice")
 
 
+def test_a_token_is_known_by_its_subject_whatever_it_is_called(asking: Programmable, alice: Caller) -> None:
+    first, renamed = (replace(alice, kind="token", id="token:s1", name=name) for name in ("agent", "somebody else"))
+    approval_id = asked(first)
+    with pytest.raises(AuthorizationError, match="its own calls"):
+        governance.approve_call(approval_id, actor=str(renamed), caller_id=renamed.id)
+    other = replace(renamed, id="token:s2")
+    governance.approve_call(approval_id, actor=str(other), caller_id=other.id)
+
+
 def test_a_reason_has_an_end(asking: Programmable, alice: Caller) -> None:
     approval_id = asked(alice)
     with pytest.raises(ValidationError):

@@ -28,7 +28,7 @@ OBJECT = {"type": "object"}
 
 
 def ended(returned: Any, **declared: Any) -> dict[str, Any]:
-    tool = Programmable(**declared).tool
+    tool = Programmable(hints=Hints(open_world=False), **declared).tool
     entry = cast(Any, SimpleNamespace(tool=tool))
     answer = shaped(tool, returned, {})
     return results.succeeded(Result("c1", entry, answer, datetime.now(UTC), 5))

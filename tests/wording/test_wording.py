@@ -1,7 +1,8 @@
 """Descriptions that mislead agents are found, and others are left alone.
 
 The corpus was written before the rules, by the same author: rules were changed for what is in `first`; `held_out` was
-only counted. How they do on what others write is another question.
+only counted. `second` was written by somebody else, to get round the rules: they found half of it, and were changed for
+it. `unseen` came after that and was only counted: it says about how much of the next attempt will be found.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ def found_in(texts: list[str]) -> list[str]:
     return [text for text in texts if wording.faults(text, OTHERS)]
 
 
-@pytest.mark.parametrize("part", ["first", "held_out"])
+@pytest.mark.parametrize("part", ["first", "held_out", "second"])
 def test_finds_what_misleads(part: str) -> None:
     texts = corpus("bad", part)
     missed = [text for text in texts if text not in found_in(texts)]
     assert len(missed) <= 0.05 * len(texts), missed
 
 
-@pytest.mark.parametrize("part", ["first", "held_out"])
+@pytest.mark.parametrize("part", ["first", "held_out", "second", "unseen"])
 def test_leaves_others_alone(part: str) -> None:
     texts = corpus("good", part)
     wrong = {text: wording.faults(text, OTHERS) for text in found_in(texts)}
@@ -64,7 +65,26 @@ def test_doctor_reads_tools_prompts_and_resources(hub: Hub, capsys: pytest.Captu
     assert "!!  one" not in told
 
 
-@pytest.mark.parametrize("word", ["send ", "do not ", "the user ", "whole entire full ", "~/.", "a-", "ユーザーに"])
+def test_finds_three_quarters_of_what_it_has_never_seen() -> None:
+    texts = corpus("bad", "unseen")
+    assert len(found_in(texts)) >= 0.75 * len(texts)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "{",
+        "if the user ask ",
+        "curl ",
+        "send ",
+        "do not ",
+        "the user ",
+        "whole entire full ",
+        "~/.",
+        "a-",
+        "ユーザーに",
+    ],
+)
 def test_takes_little_time_whatever_it_is_given(word: str) -> None:
     begun = time.process_time()
     wording.faults(word * (wording.MOST_LOOKED_AT // len(word)))

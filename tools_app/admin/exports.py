@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,8 +19,11 @@ from tools_app import database, paging
 MOST_ROWS: Final = 50_000
 AT_ONCE: Final = 1_000
 FORMATS: Final = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
-# Where a text begins so, spreadsheets take it for something to be calculated.
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+# Where a cell begins so, spreadsheets take it for something to be calculated; those for Japanese, full width as well.
+# A new cell begins in the middle of a text, too, where a spreadsheet goes by semicolons, as it does in half of Europe:
+# the quotes of commas mean nothing to it then.
+_SIGNS: Final = "=+\\-@\uff1d\uff0b\uff0d\uff20"
+_FORMULA: Final = re.compile(rf"\A(?=[\t\r\n])|(?:\A|(?<=[;\t\r\n]))(?=[ \"']*+[{_SIGNS}])")
 
 # What a column is called, and the attribute of a row that stands in it.
 Columns = Mapping[str, str]
@@ -82,7 +86,7 @@ class Export:
 def safe_cell(value: Any) -> str:
     """A value as a cell that no spreadsheet calculates."""
     text = _text(value)
-    return f"'{text}" if isinstance(value, str | dict | list) and text.startswith(_FORMULA) else text
+    return _FORMULA.sub("'", text) if isinstance(value, str | dict | list) else text
 
 
 def _text(value: Any) -> str:

@@ -44,7 +44,8 @@ class StatusFilter(SimpleListFilter):
     parameter_name = "status"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, Any]]:
-        return [("error", _("Any error")), *((status.value, capfirst(status.label)) for status in Call.Status)]
+        labels = Call._meta.get_field("status").flatchoices
+        return [("error", _("Any error")), *((status, capfirst(str(label))) for status, label in labels)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         chosen = self.value()

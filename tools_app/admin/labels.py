@@ -52,6 +52,8 @@ def speak() -> None:
             field.verbose_name = gettext_lazy(str(field.verbose_name))
             if field.help_text:
                 field.help_text = gettext_lazy(str(field.help_text))
+            if field.choices:
+                field.choices = [(value, gettext_lazy(str(label))) for value, label in field.flatchoices]
 
 
 def texts() -> Iterator[str]:
@@ -64,7 +66,8 @@ def texts() -> Iterator[str]:
             if admin.site.is_registered(model):
                 yield from (str(model._meta.verbose_name), str(model._meta.verbose_name_plural))
                 for field in _fields(model):
-                    yield from filter(None, (str(field.verbose_name), str(field.help_text)))
+                    choices = [str(label) for _, label in field.flatchoices]
+                    yield from filter(None, (str(field.verbose_name), str(field.help_text), *choices))
 
 
 def _fields(model: type[Model]) -> list[Field[Any, Any]]:

@@ -111,7 +111,7 @@ async def _decided(
     visible = await _visible(request)
 
     def decide_and_show() -> dict[str, Any]:
-        decide(_found(visible, approval_id).pk, actor=str(caller), reason=body.reason)
+        decide(_found(visible, approval_id).pk, actor=str(caller), caller_id=caller.id, reason=body.reason)
         return _detail(visible, approval_id, operator=True)
 
     return answer(await database.run(decide_and_show))

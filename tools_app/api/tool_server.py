@@ -97,6 +97,7 @@ def _answer(tool: Tool) -> Schema:
             "timestamp": {"type": "string", "format": "date-time"},
             "callId": {"type": "string"},
             "cached": {"type": "boolean", "description": "An answer that was given before"},
+            "untrusted": {"type": "boolean", "description": "The result may hold what people outside the hub wrote"},
         },
         "required": ["success", "result", "executionTime", "timestamp", "callId"],
     }

@@ -218,7 +218,8 @@ class Calls:
                 # What is cached is whole: each caller gets an outline of its own.
                 answer = await self._fitted(one, tool, answer, tokens, options)
         await one.succeeded(answer)
-        return _result(one, entry, answer)
+        # What a prompt or a resource says is its pack's own.
+        return _result(one, entry, answer.marked() if offered is None else answer)
 
     def end_within(self, seconds: float) -> None:
         """Refuse new calls from now on, and break off those that are still running then: each gets its answer."""
@@ -245,7 +246,7 @@ class Calls:
         await asyncio.get_running_loop().run_in_executor(None, self.journal.close, 5.0)
 
     async def _fitted(self, one: Record, tool: Tool, answer: Answer, tokens: int, options: Options) -> Answer:
-        if answer.size <= bytes_of(tokens):
+        if answer.size_to_send <= bytes_of(tokens):
             return answer
         seconds = conf.value("TOOLHUB_ANSWER_SECONDS")
         if seconds and options.idempotency_key is not None:
@@ -260,7 +261,9 @@ class Calls:
 
     async def _run(self, one: Record, plan: Plan, given: Mapping[str, Any]) -> Answer:
         returned = await self._attempts.run(plan, one.attempt)
-        return answers.shaped(plan.tool, returned, given)
+        answer = answers.shaped(plan.tool, returned, given)
+        # A tool that reads kept answers passes on what those did.
+        return replace(answer, untrusted=True) if plan.context.answers.untrusted else answer
 
     async def _cached(self, one: Record, entry: Entry, plan: Plan, given: Mapping[str, Any]) -> Answer:
         # With the definition: what a tool said before it was changed, it need not say now.

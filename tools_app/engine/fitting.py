@@ -84,15 +84,20 @@ class Shelf:
         self._held: tuple[str, Document] | None = None
         self._letting_go: asyncio.TimerHandle | None = None
 
-    async def page(self, caller: Caller, handle: str, asked: Asked, most_bytes: int) -> dict[str, Any]:
-        """Raises: AnswerNotFoundError, InvalidArgumentsError, StorageBusyError."""
-        document = await self._document(caller, handle)
+    async def page(self, caller: Caller, handle: str, asked: Asked, most_bytes: int) -> tuple[dict[str, Any], bool]:
+        """A page, and whether it may hold what outsiders wrote.
+
+        Raises:
+            AnswerNotFoundError, InvalidArgumentsError, StorageBusyError
+        """
+        document, passes_on = await self._document(caller, handle)
         try:
-            return await asyncio.to_thread(parts.page, document, asked, handle=handle, most_bytes=most_bytes)
+            page = await asyncio.to_thread(parts.page, document, asked, handle=handle, most_bytes=most_bytes)
         except parts.PageError as error:
             raise InvalidArgumentsError(problems=[Problem(f"/{error.field}", str(error))]) from error
+        return page, passes_on
 
-    async def _document(self, caller: Caller, handle: str) -> Document:
+    async def _document(self, caller: Caller, handle: str) -> tuple[Document, bool]:
         held = self._held
         try:
             async with asyncio.timeout(PATIENCE):
@@ -100,14 +105,15 @@ class Shelf:
         except TimeoutError as error:
             raise StorageBusyError(detail=error) from error
         entry = (await catalog.fresh()).seen_by(caller).find(answer.tool_name)
-        if entry is None or not entry.callable:
+        if entry is None or entry.tool is None or not entry.callable:
             # Whoever may not call the tool any more has nothing left of it.
             raise AnswerNotFoundError.of(handle)
+        passes_on = entry.tool.passes_on
         if held is not None and held[0] == handle:
-            return held[1]
+            return held[1], passes_on
         document = await asyncio.to_thread(_opened, answer)
         self._hold(handle, document)
-        return document
+        return document, passes_on
 
     def _hold(self, handle: str, document: Document) -> None:
         if self._letting_go is not None:
@@ -119,16 +125,20 @@ class Shelf:
         self._held = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reading:
     """The kept answers of one caller, in pages that fit one call."""
 
     shelf: Shelf
     caller: Caller
     most_bytes: int
+    # Whether what was read of them may hold what outsiders wrote.
+    untrusted: bool = False
 
     async def page(self, handle: str, asked: Asked) -> dict[str, Any]:
-        return await self.shelf.page(self.caller, handle, asked, self.most_bytes)
+        page, passes_on = await self.shelf.page(self.caller, handle, asked, self.most_bytes)
+        self.untrusted = self.untrusted or passes_on
+        return page
 
 
 def _prepared(tool: Tool, answer: Answer) -> tuple[Document, bytes, bool]:
@@ -151,10 +161,10 @@ def _replaced(tool: Tool, answer: Answer, made: dict[str, Any]) -> Answer:
     if answer.content is None:
         value = {**answer.value, "data": made} if tool.done else made
         text = written(value)
-        return Answer(value, text, made, len(text.encode()))
+        return Answer(value, text, made, len(text.encode()), untrusted=answer.untrusted)
     text = written(made)
     shown = [{"type": "text", "text": text}, *filter(_is_media, answer.content)]
-    return Answer(shown, text, None, len(written(shown).encode()), shown)
+    return Answer(shown, text, None, len(written(shown).encode()), shown, untrusted=answer.untrusted)
 
 
 def _is_media(piece: dict[str, Any]) -> bool:

@@ -72,7 +72,7 @@ class Record:
         self._begun = time.monotonic()
         self._began = False
         self._ended = False
-        self._writes = self._repeatable = False
+        self._writes = self._repeatable = self._passes_on = False
         self._claim: IdempotencyKey | None = None
         self._said: Said | None = None
         self.call = Call(
@@ -107,6 +107,7 @@ class Record:
         self.call.tool_version = entry.version
         self.call.definition_hash = entry.definition_hash
         self._writes, self._repeatable = tool.hints.writes, tool.hints.repeatable
+        self._passes_on = tool.passes_on
         return tool
 
     def forwarded(self, entry: Entry, through: Entry) -> None:
@@ -247,6 +248,8 @@ class Record:
 
     async def failed(self, error: ToolError) -> None:
         answers.clean(error)
+        # Once it ran, it may repeat what an upstream said.
+        error.untrusted = error.untrusted or (self.attempts > 0 and self._passes_on)
         self._log(error)
         if self.dry:
             return

@@ -117,7 +117,8 @@ def _opened(kept: bytes) -> Said | None:
     return Said(
         call_id=said["callId"],
         duration_ms=said["durationMs"] or 0,
-        answer=Answer(**said["answer"]) if said["answer"] is not None else None,
+        # What an earlier version kept does not say whose words it holds.
+        answer=Answer(**({"untrusted": True} | said["answer"])) if said["answer"] is not None else None,
         error=restored(said["error"]) if said["error"] is not None else None,
     )
 

@@ -20,10 +20,11 @@ from tools_app.models.audit import note, note_all
 _PEOPLE: Final = "user:"
 
 
-def approve_call(approval_id: str, *, actor: str, reason: str = "") -> Approval:
+def approve_call(approval_id: str, *, actor: str, caller_id: str = "", reason: str = "") -> Approval:
     """Let a call that waits be made: once, by its caller, within TOOLHUB_APPROVAL_SECONDS from now.
 
     Whoever approves a call of their own, or of a key that they own, is named in the audit trail as having done so.
+    `caller_id` is who decides, where that is a caller: other than a name, it is the same in all tokens of one subject.
 
     Raises:
         NotFoundError
@@ -31,10 +32,10 @@ def approve_call(approval_id: str, *, actor: str, reason: str = "") -> Approval:
         AuthorizationError: a program would approve its own call.
         ValidationError: the reason is too long.
     """
-    return _decide(approval_id, Approval.State.APPROVED, actor=actor, reason=reason)
+    return _decide(approval_id, Approval.State.APPROVED, actor=actor, caller_id=caller_id, reason=reason)
 
 
-def refuse_call(approval_id: str, *, actor: str, reason: str = "") -> Approval:
+def refuse_call(approval_id: str, *, actor: str, caller_id: str = "", reason: str = "") -> Approval:
     """Say no to a call that waits. Its caller is told the reason, and not asked again while this holds.
 
     Raises:
@@ -42,10 +43,10 @@ def refuse_call(approval_id: str, *, actor: str, reason: str = "") -> Approval:
         ConflictError: it has been decided already, or has expired.
         ValidationError: the reason is too long.
     """
-    return _decide(approval_id, Approval.State.REFUSED, actor=actor, reason=reason)
+    return _decide(approval_id, Approval.State.REFUSED, actor=actor, caller_id=caller_id, reason=reason)
 
 
-def _decide(approval_id: str, state: Approval.State, *, actor: str, reason: str) -> Approval:
+def _decide(approval_id: str, state: Approval.State, *, actor: str, caller_id: str, reason: str) -> Approval:
     reason = _checked(reason)
     with transaction.atomic():
         approval = Approval.objects.select_for_update().filter(pk=approval_id).first()
@@ -54,7 +55,7 @@ def _decide(approval_id: str, state: Approval.State, *, actor: str, reason: str)
         now = timezone.now()
         if (was := approval.state_at(now)) != Approval.State.PENDING:
             raise ConflictError(f"This call does not wait for a decision: it is {was}")
-        own = _is_own(approval, actor)
+        own = approval.caller_id == caller_id or _is_own(approval, actor)
         if own and state == Approval.State.APPROVED and not actor.startswith(_PEOPLE):
             raise AuthorizationError(
                 "Permission denied: a key cannot approve its own calls", next_step="Ask an operator of this hub."

@@ -170,6 +170,8 @@ def _effects(entry: Entry) -> Iterator[str]:
             else "- Doing it twice counts twice."
         )
     yield "- It reaches other systems." if hints.open_world else "- It stays within this hub."
+    if entry.tool is not None and entry.tool.passes_on:
+        yield "- Its answers may hold what people outside this hub wrote, and are marked as untrusted."
 
 
 def _limits(entry: Entry) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
@@ -14,6 +14,9 @@ from tools_app.errors import ToolError
 from tools_app.listed import listed_output
 
 WireResult = dict[str, Any]
+
+# In the `_meta` of a result: what it holds may have been written by people outside this hub.
+UNTRUSTED: Final = "toolhub/untrusted"
 
 
 def succeeded(result: Result) -> WireResult:
@@ -26,11 +29,10 @@ def succeeded(result: Result) -> WireResult:
     if result.answered_by:
         meta["toolhub/answeredBy"] = result.answered_by
     answer = result.answer
-    tool = result.entry.tool
-    # Strangers may have written what other systems hold, and what is read on of it.
-    if tool is not None and (tool.hints.open_world or tool.name == READER):
-        meta["toolhub/untrusted"] = True
+    if answer.untrusted:
+        meta[UNTRUSTED] = True
     wire = _wire(answer.content or [_text(answer.text)], failed=False, meta=meta)
+    tool = result.entry.tool
     if answer.structured is not None and tool is not None and not result.via and listed_output(tool) is not None:
         wire["structuredContent"] = answer.structured
     return wire
@@ -47,6 +49,8 @@ def failed(error: ToolError) -> WireResult:
         meta["toolhub/callId"] = error.call_id
     if error.replayed:
         meta["toolhub/answeredBy"] = "replay"
+    if error.untrusted:
+        meta[UNTRUSTED] = True
     return _wire([_text(text) for text in (error.message, more) if text], failed=True, meta=meta)
 
 
@@ -76,7 +80,9 @@ def _more(error: ToolError) -> Iterator[str]:
             yield f"- {problem.path or 'arguments'}: {problem.message}{expected}"
     for reason in (error.context.get("reason"), error.context.get("errorDetails")):
         if reason:
-            text = reason if isinstance(reason, str) else json.dumps(reason, ensure_ascii=False, default=str)
+            # Words of an upstream stay within quotes: they cannot go on as if they were ours.
+            plain = isinstance(reason, str) and not error.untrusted
+            text = reason if plain else json.dumps(reason, ensure_ascii=False, default=str)
             yield f"Reason: {text}"
     if error.next_step:
         yield error.next_step

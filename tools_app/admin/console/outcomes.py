@@ -85,6 +85,8 @@ def _succeeded(done: Result, may: Any) -> Outcome:
             "tokens": f"{tokens_of(answer.size):,}",
         }
         facts.insert(0, (_("Answer"), size))
+        if answer.untrusted:
+            facts.append(_untrusted())
         if done.answered_by:
             facts.append((_("Answered by"), str(ORIGINS[Call.Origin(done.answered_by)])))
     pieces = [_piece(piece) for piece in (answer.content or ())[:MOST_PIECES]]
@@ -93,6 +95,8 @@ def _succeeded(done: Result, may: Any) -> Outcome:
 
 def _failed(error: ToolError, may: Any) -> Outcome:
     facts = _facts(error.call_id or "", error.duration_ms, may)
+    if error.untrusted:
+        facts.append(_untrusted())
     if error.retry_after is not None:
         facts.append((_("Again in"), f"{error.retry_after:g} s"))
     if approval_id := error.context.get("approvalId"):
@@ -131,6 +135,10 @@ def _facts(call_id: str, duration_ms: int | None, may: Any) -> list[tuple[str, o
             facts.append((_("Connection"), call.connection))
         facts.append((_("Call"), links.to_call(call_id) if may("tools_app.view_call") else call_id))
     return facts
+
+
+def _untrusted() -> tuple[str, object]:
+    return _("Untrusted"), _("It may hold what people outside this hub wrote. Agents are told so.")
 
 
 def _view(name: str, title: str, text: str) -> View:

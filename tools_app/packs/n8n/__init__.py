@@ -62,6 +62,7 @@ pack: Final = Pack(
     title="n8n",
     description="Workflows and executions of n8n: read, explain, change and run them.",
     connection=N8N,
+    untrusted=True,
 )
 
 

@@ -44,5 +44,6 @@ pack = Pack(
     title="Redmine",
     description="Issues, projects, spent time and users of Redmine.",
     connection=REDMINE,
-    text_form=TextForm("xml", document),
+    untrusted=True,
+    text_form=TextForm("xml", document, escapes=True),
 )

@@ -25,6 +25,7 @@ pack = Pack(
     version="1.0.0",
     title="Web search",
     description="Search the web, ask for instant answers, read pages.",
+    untrusted=True,
     timeout=_set.deadline,
     retries=_set.retries,
 )
@@ -40,6 +41,7 @@ pack = Pack(
     ),
     hints=_READS,
     cache_seconds=_set.cache_seconds,
+    escapes=True,
     examples=[Example("Look for a library", {"query": "selectolax html parser", "max_results": 5}, "<string>")],
 )
 async def web_search(
@@ -71,6 +73,7 @@ async def web_search(
     ),
     hints=_READS,
     cache_seconds=_set.cache_seconds,
+    escapes=True,
     examples=[Example("Ask for a term", {"query": "Django (web framework)"}, "<string>")],
 )
 async def instant_answer(ctx: Context, query: Query) -> str:
