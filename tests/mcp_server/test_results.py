@@ -44,21 +44,9 @@ def test_a_text_is_sent_as_it_is() -> None:
     assert wire == {
         "content": [{"type": "text", "text": "a\n“b” ü"}],
         "isError": False,
-        "_meta": {"toolhub/callId": "c1", "toolhub/untrusted": True},
+        "_meta": {"toolhub/callId": "c1"},
         "resultType": "complete",
     }
-
-
-@pytest.mark.parametrize(
-    ("declared", "untrusted"),
-    [
-        ({"hints": Hints(read_only=True)}, True),
-        ({"hints": Hints(read_only=True, open_world=False)}, None),
-        ({"hints": Hints(read_only=True, open_world=False), "name": "read_result"}, True),
-    ],
-)
-def test_what_others_may_have_written_is_marked(declared: dict[str, Any], untrusted: bool | None) -> None:
-    assert ended("x", **declared)["_meta"].get("toolhub/untrusted") is untrusted
 
 
 @pytest.mark.parametrize(("returned", "text"), [(None, "null"), ([1, "ü"], '[1,"ü"]'), (True, "true"), ("", "")])

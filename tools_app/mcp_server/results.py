@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
-from tools_app.catalog import READER
 from tools_app.engine import Result
 from tools_app.errors import ToolError
 from tools_app.listed import listed_output
