@@ -158,7 +158,7 @@ class _Sync:
 
     def findings(self, loaded: Loaded) -> list[str]:
         """What in the words of a tool might mislead an agent. The tools of its own pack it may speak of."""
-        others = wording.Others(loaded.pack, self._packs)
+        others = {name for name, pack in self._packs.items() if pack != loaded.pack}
         return [str(finding) for finding in wording.findings(loaded.tool.definition(), others)]
 
     @cached_property

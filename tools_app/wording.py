@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Final
@@ -105,18 +105,6 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)+")
 
 
 @dataclass(frozen=True, slots=True)
-class Others:
-    """The names of the tools that are not of a pack, in which any of thousands is found at once."""
-
-    pack: str
-    # The pack of every tool, by its folded name.
-    packs: Mapping[str, str]
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.packs.get(name, self.pack) != self.pack
-
-
-@dataclass(frozen=True, slots=True)
 class Finding:
     """Something in the words of a tool: where, and what is wrong with it."""
 
@@ -132,12 +120,12 @@ def hidden(text: str) -> bool:
     return hygiene.cleaned(text) != text
 
 
-def faults(text: str, others: Container[str] = ()) -> list[str]:
-    """What is wrong with a description. `others` are folded names of tools that it has no business with."""
+def faults(text: str, others: Collection[str] = ()) -> list[str]:
+    """What is wrong with a description. `others` are names of tools that it has no business with."""
     return [*_of_size(text), *_of_words(text[:MOST_LOOKED_AT]), *_of_names(text[:MOST_LOOKED_AT], others)]
 
 
-def findings(definition: Mapping[str, Any], others: Container[str] = ()) -> list[Finding]:
+def findings(definition: Mapping[str, Any], others: Collection[str] = ()) -> list[Finding]:
     """What is wrong with the words of a tool, as its definition has them: the first few."""
     found: list[Finding] = []
     for place, text in texts(definition):
@@ -191,7 +179,8 @@ def _is_blob(run: str) -> bool:
     return hexadecimal or (mixed and digits > 0)
 
 
-def _of_names(text: str, others: Container[str]) -> Iterator[str]:
-    named = sorted(name for name in {match[0].replace("-", "_") for match in _NAME.finditer(text)} if name in others)
-    if named:
-        yield f"names tools of others ({', '.join(named[:5])})"
+def _of_names(text: str, others: Collection[str]) -> Iterator[str]:
+    if others:
+        named = sorted({match[0].replace("-", "_") for match in _NAME.finditer(text)} & set(others))
+        if named:
+            yield f"names tools of others ({', '.join(named[:5])})"

@@ -88,7 +88,8 @@ def _of_tools() -> Iterator[Finding]:
         yield Finding(False, f"not loaded: {problem}", cure)
     packs = {loaded.tool.folded_name: loaded.pack for loaded in registry}
     for loaded in registry:
-        for found in wording.findings(loaded.tool.definition(), wording.Others(loaded.pack, packs)):
+        others = {name for name, pack in packs.items() if pack != loaded.pack}
+        for found in wording.findings(loaded.tool.definition(), others):
             yield Finding(False, f"{loaded.tool.name}: {found}", "Read it as an agent would, and reword it.")
 
 
