@@ -186,7 +186,10 @@ def test_doctor_names_what_is_wrong_and_the_cure(tmp_path: Path) -> None:
     home.run("synctools")
     home.path.chmod(0o755)
     with closing(sqlite3.connect(home.database, isolation_level=None)) as database:
-        database.execute("DROP TRIGGER tools_app_toolrecord_update_bump")
+        [[trigger]] = database.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'tools_app_toolrecord_update_%'"
+        ).fetchall()
+        database.execute(f"DROP TRIGGER {trigger}")
     done = home.run("doctor")
     assert done.returncode == 1
     assert f"{tools}/broken.py:2: RuntimeError: no token" in done.stdout

@@ -12,7 +12,7 @@ from django.db.migrations.state import ProjectState
 from django.utils import timezone
 
 from tests.support.tools import Hub
-from tools_app import governance
+from tools_app import governance, installation
 from tools_app.models import ApiKey, Definition, Revision, Tag, ToolRecord, Toolset, ToolTag, revision
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -162,6 +162,21 @@ def test_those_of_an_earlier_version_are_dropped_before_a_table_more_is_watched(
         assert len(revision.missing_triggers(connection)) == 3 * len(revision.WATCHED)
     finally:
         revision.create_triggers(connection)
+
+
+def test_those_that_watch_other_columns_are_missing_and_made_anew(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version may watch more without changing a table: then no migration would bring its triggers."""
+    with monkeypatch.context() as earlier:
+        earlier.setitem(revision.WATCHED, "tools_app_tag", ("id",))
+        revision.create_triggers(connection)
+    missing = revision.missing_triggers(connection)
+    assert [name.rpartition("_")[0][:-9] for name in missing] == ["tools_app_tag_update"]
+    installation.set_up(lambda line: None)
+    assert revision.missing_triggers(connection) == set()
+    Tag.objects.create(name="operators")
+    before = number()
+    Tag.objects.filter(name="operators").update(name="ops")
+    assert number() == before + 1, "the earlier one is gone"
 
 
 def test_creating_the_triggers_twice_changes_nothing_but_the_number(hub: Hub) -> None:

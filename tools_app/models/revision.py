@@ -6,7 +6,7 @@ migration rebuilds loses its triggers on SQLite, so they are dropped before ever
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import hashlib
 from typing import Any, Final
 
 from django.db import models
@@ -51,32 +51,40 @@ def create_triggers(connection: BaseDatabaseWrapper) -> None:
     present = set(connection.introspection.table_names())
     if not present.issuperset({*WATCHED, "tools_app_revision"}):
         return
+    drop_triggers(connection)
     with connection.cursor() as cursor:
-        for statement in (*_drop(connection.vendor, present), *_create(connection.vendor)):
+        if connection.vendor == "postgresql":
+            cursor.execute(_FUNCTION)
+        for statement in _triggers(connection.vendor).values():
             cursor.execute(statement)
         cursor.execute(_BUMP[connection.vendor])
 
 
 def drop_triggers(connection: BaseDatabaseWrapper) -> None:
-    """Drop them where they are: a database of an earlier version has some, and not all tables."""
-    present = set(connection.introspection.table_names())
+    """Drop those that are there, also those of an earlier version, which had other tables and columns."""
     with connection.cursor() as cursor:
-        for statement in _drop(connection.vendor, present):
-            cursor.execute(statement)
+        for name, table in _present(connection).items():
+            cursor.execute(f"DROP TRIGGER {name}" + (f" ON {table}" if connection.vendor == "postgresql" else ""))
 
 
 def missing_triggers(connection: BaseDatabaseWrapper) -> set[str]:
     """Names of triggers that should be there and are not."""
-    query = {
-        "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
-        "postgresql": "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal",
-    }[connection.vendor]
+    return _triggers(connection.vendor).keys() - _present(connection).keys()
+
+
+def _present(connection: BaseDatabaseWrapper) -> dict[str, str]:
+    """Our triggers that are there, with their tables."""
     with connection.cursor() as cursor:
-        cursor.execute(query)
-        present = {name for (name,) in cursor.fetchall()}
-    return {name for name, _, _ in _names()} - present
+        cursor.execute(_OURS[connection.vendor])
+        return {name: table for name, table in cursor.fetchall() if name.startswith(_FIRST) and name.endswith(_LAST)}
 
 
+_FIRST, _LAST = "tools_app_", "_bump"
+_OURS: Final = {
+    "sqlite": "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger'",
+    "postgresql": "SELECT tgname, tgrelid::regclass::text FROM pg_trigger "
+    "WHERE NOT tgisinternal AND pg_table_is_visible(tgrelid)",
+}
 _BUMP: Final = {
     "sqlite": """
         INSERT INTO tools_app_revision (id, value)
@@ -103,36 +111,36 @@ _FUNCTION: Final = f"""
 """
 
 
-def _names() -> Iterator[tuple[str, str, str]]:
+def _triggers(vendor: str) -> dict[str, str]:
+    """The statement that makes each of them, by its name.
+
+    A name tells what the trigger does: one that watches other columns than today's is not taken for today's.
+    """
+    found = {}
     for table in WATCHED:
         for event in ("INSERT", "UPDATE", "DELETE"):
-            yield f"{table}_{event.lower()}_bump", table, event
+            statement = _creation(vendor, table, event)
+            digest = hashlib.sha256((_FUNCTION if vendor == "postgresql" else "").encode() + statement.encode())
+            name = f"{table}_{event.lower()}_{digest.hexdigest()[:8]}{_LAST}"
+            found[name] = statement.format(name=name)
+    return found
 
 
-def _drop(vendor: str, present: Collection[str]) -> Iterator[str]:
-    for name, table, _ in _names():
-        if table in present:
-            yield f"DROP TRIGGER IF EXISTS {name}" + (f" ON {table}" if vendor == "postgresql" else "")
-
-
-def _create(vendor: str) -> Iterator[str]:
-    if vendor == "postgresql":
-        yield _FUNCTION
+def _creation(vendor: str, table: str, event: str) -> str:
+    """With a gap for the name."""
     # jsonb has no order to compare by, its text has.
     differs, as_text = ("IS DISTINCT FROM", "::text") if vendor == "postgresql" else ("IS NOT", "")
-    for name, table, event in _names():
+    what, when = event, ""
+    if event == "UPDATE":
         columns = WATCHED[table]
-        what, when = event, ""
-        if event == "UPDATE":
-            what = f"UPDATE OF {', '.join(columns)}"
-            pairs = (f"OLD.{column}{as_text} {differs} NEW.{column}{as_text}" for column in columns)
-            when = f"WHEN ({' OR '.join(pairs)})"
-        if vendor == "postgresql":
-            # Deferred to the commit: a statement trigger would lock the row early and deadlock two writers.
-            yield f"""CREATE CONSTRAINT TRIGGER {name} AFTER {what} ON {table} DEFERRABLE INITIALLY DEFERRED
-                      FOR EACH ROW {when} EXECUTE FUNCTION tools_app_bump()"""
-        else:
-            yield f"CREATE TRIGGER {name} AFTER {what} ON {table} {when} BEGIN {_BUMP['sqlite']}; END"
+        what = f"UPDATE OF {', '.join(columns)}"
+        pairs = (f"OLD.{column}{as_text} {differs} NEW.{column}{as_text}" for column in columns)
+        when = f"WHEN ({' OR '.join(pairs)})"
+    if vendor == "postgresql":
+        # Deferred to the commit: a statement trigger would lock the row early and deadlock two writers.
+        return f"""CREATE CONSTRAINT TRIGGER {{name}} AFTER {what} ON {table} DEFERRABLE INITIALLY DEFERRED
+                   FOR EACH ROW {when} EXECUTE FUNCTION tools_app_bump()"""
+    return f"CREATE TRIGGER {{name}} AFTER {what} ON {table} {when} BEGIN {_BUMP['sqlite']}; END"
 
 
 def read(connection: BaseDatabaseWrapper) -> int:
