@@ -21,10 +21,10 @@ TIMES = 15
 LOCAL = Caller("local", "local:test", "test", frozenset({"tools:list", "tools:read", "tools:execute"}))
 ASKED: dict[str, dict[str, Any]] = {
     "get_issue": {"id": 1, "include": "journals"},
-    "list_activities": {"project_id": "Alpha"},
-    "list_custom_fields": {"project_id": "alpha"},
+    "list_activities": {},
+    "list_custom_fields": {},
     "list_issue_statuses": {},
-    "list_issues": {"project_id": "Alpha", "tracker_id": "Bug", "sort": "priority:desc,due_date"},
+    "list_issues": {"sort": "priority:desc,due_date"},
     "list_priorities": {},
     "list_project_statuses": {"project_id": "alpha", "tracker_id": "Bug"},
     "list_projects": {},
