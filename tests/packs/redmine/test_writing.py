@@ -18,6 +18,21 @@ def test_a_comment_that_did_not_become_private_is_told(office: Office) -> None:
     assert said["warnings"] == ["private_notes: the comment is there, and whoever sees the issue can read it."]
 
 
+@pytest.mark.parametrize(
+    ("changes", "query"),
+    [
+        ({"subject": "x"}, ""),
+        ({"subject": "x", "status_id": 2}, "include=allowed_statuses"),
+        ({"notes": "x", "private_notes": True, "status_id": 2}, "include=allowed_statuses%2Cjournals"),
+    ],
+)
+def test_only_what_is_to_be_compared_is_read_back(
+    office: Office, redmine: FakeRedmine, changes: dict[str, Any], query: str
+) -> None:
+    office.call("manager", "update_issue", id=2, **changes)
+    assert redmine.requests[-1].target.partition("?")[::2] == ("/tracker/issues/2.json", query)
+
+
 def test_a_comment_that_became_private_is_a_success(office: Office) -> None:
     said = office.call("manager", "update_issue", id=2, notes="Between us", private_notes=True)["response"]
     assert (said["status"], said.get("warnings")) == ("success", None)

@@ -5,8 +5,8 @@ make test-real-redmine ARGS="-n0 -k figures"
 
 from __future__ import annotations
 
-import statistics
 import time
+from statistics import median
 from typing import Any
 
 import pytest
@@ -21,10 +21,10 @@ TIMES = 15
 LOCAL = Caller("local", "local:test", "test", frozenset({"tools:list", "tools:read", "tools:execute"}))
 ASKED: dict[str, dict[str, Any]] = {
     "get_issue": {"id": 1, "include": "journals"},
-    "list_activities": {"project_id": "Alpha"},
-    "list_custom_fields": {"project_id": "alpha"},
+    "list_activities": {},
+    "list_custom_fields": {},
     "list_issue_statuses": {},
-    "list_issues": {"project_id": "Alpha", "tracker_id": "Bug", "sort": "priority:desc,due_date"},
+    "list_issues": {"sort": "priority:desc,due_date"},
     "list_priorities": {},
     "list_project_statuses": {"project_id": "alpha", "tracker_id": "Bug"},
     "list_projects": {},
@@ -50,14 +50,14 @@ def test_the_hub_takes_little_of_the_time_of_a_call(
     assert ASKED.keys() == {tool.name for tool in TOOLS.values() if tool.hints.read_only}
     rows = {name: measured(name, arguments) for name, arguments in ASKED.items()}
     with capsys.disabled():
-        print("\n| tool | call | hub's own |\n|---|---|---|")
+        print("\n| tool | call | at best | hub's own | at best |\n|---|---|---|---|---|")
         for name, (whole, own) in rows.items():
-            print(f"| `{name}` | {whole:.1f} | {own:.1f} |")
-    assert {name: own for name, (_, own) in rows.items() if own > TOO_MUCH} == {}
+            print(f"| `{name}` |", " | ".join(f"{f(times):.1f}" for times in (whole, own) for f in (median, min)), "|")
+    assert {name: median(own) for name, (_, own) in rows.items() if median(own) > TOO_MUCH} == {}
 
 
-def measured(name: str, arguments: dict[str, Any]) -> tuple[float, float]:
-    """The medians in milliseconds: of a call, and of what is left of it without the time at Redmine."""
+def measured(name: str, arguments: dict[str, Any]) -> tuple[list[float], list[float]]:
+    """In milliseconds: what calls took, and what is left of that without the time at Redmine."""
     took: list[tuple[str, float]] = []
     for _ in range(TIMES + 1):
         began = time.perf_counter()
@@ -66,5 +66,4 @@ def measured(name: str, arguments: dict[str, Any]) -> tuple[float, float]:
     # The first looks names up, and makes connections.
     del took[0]
     waited = dict(Call.objects.filter(pk__in=[call for call, _ in took]).values_list("pk", "upstream_ms"))
-    own = [whole - (waited[call] or 0) for call, whole in took]
-    return statistics.median(whole for _, whole in took), statistics.median(own)
+    return [whole for _, whole in took], [whole - (waited[call] or 0) for call, whole in took]

@@ -109,7 +109,7 @@ async def _answer(
 async def ask(ctx: Context, *path: str | int, **sending: Unpack[Asking]) -> Any:
     """What Redmine says to whoever the key is of; if it is nobody's, that is said first, whatever else is wrong."""
     try:
-        found = await ctx.http.get(*path, **sending)
+        found = (await ctx.http.request("GET", *path, **sending)).data
     except (ApiError, NotFoundError) as error:
         if isinstance(error, NotFoundError) or error.context.get("statusCode") in _REFUSED:
             await check(ctx)

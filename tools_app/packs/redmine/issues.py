@@ -22,7 +22,13 @@ from tools_app.packs.redmine.arguments import (
 from tools_app.packs.redmine.filters import Filters
 from tools_app.tool import Hints, Tool
 
-ISSUE: Final = writing.Noun("issue", "issues", "Issue", shapes.ISSUE, include="journals,watchers,allowed_statuses")
+_INCLUDED: Final = {
+    "notes": "journals",
+    "private_notes": "journals",
+    "watcher_user_ids": "watchers",
+    "status_id": "allowed_statuses",
+}
+ISSUE: Final = writing.Noun("issue", "issues", "Issue", shapes.ISSUE, included=_INCLUDED)
 _TAGS: Final = ("redmine", "issues")
 _Cleared = Literal[
     "assigned_to_id",

@@ -55,9 +55,8 @@ def _shown(project: Any) -> Any:
     return shapes.shown(shapes.PROJECT, project | words) if isinstance(project, dict) else {}
 
 
-PROJECT: Final = writing.Noun(
-    "project", "projects", "Project", shapes.PROJECT, include="trackers,enabled_modules", show=_shown
-)
+_INCLUDED: Final = {"tracker_ids": "trackers", "enabled_module_names": "enabled_modules"}
+PROJECT: Final = writing.Noun("project", "projects", "Project", shapes.PROJECT, included=_INCLUDED, show=_shown)
 
 
 @pack.tool(

@@ -8,7 +8,7 @@ compared with what is there afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -39,8 +39,8 @@ class Noun:
     path: str
     title: str
     shape: Schema
-    # What is included when it is read back.
-    include: str = ""
+    # What has to be asked for by name when it is read back, by the field that it shows.
+    included: Mapping[str, str] = field(default_factory=dict)
     show: Callable[[Any], Any] | None = None
 
     @property
@@ -103,6 +103,7 @@ async def _read_back(
     verb: str,
     made: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
+    extra = sorted({noun.included[field] for field in payload if field in noun.included})
     try:
         thing = await account.one(
             ctx,
@@ -110,7 +111,7 @@ async def _read_back(
             name=noun.name,
             operation=f"get {noun.words}",
             resource=noun.title,
-            include=noun.include,
+            include=",".join(extra),
         )
     except ToolError as error:
         about = {noun.name: noun.shown(made)} if made is not None else {}
@@ -129,13 +130,12 @@ async def _read_back(
             next_step=" ".join([*warnings, "The account of this connection may lack the permission to edit it."]),
         )
     message = f"{label} was {verb}, but Redmine ignored {fields}." if lost else f"{label} was successfully {verb}."
-    return done(message, warnings=warnings, partly=bool(lost), **{noun.name: _without_extras(noun, thing)})
+    return done(message, warnings=warnings, partly=bool(lost), **{noun.name: noun.shown(_without(thing, extra))})
 
 
-def _without_extras(noun: Noun, thing: dict[str, Any]) -> Any:
-    # What was included only to be compared would be a long answer to a small change.
-    extra = set(noun.include.split(","))
-    return noun.shown({name: part for name, part in thing.items() if name not in extra})
+def _without(thing: Mapping[str, Any], extra: Sequence[str]) -> dict[str, Any]:
+    """What was asked for only to be compared would be a long answer to a small change."""
+    return {name: part for name, part in thing.items() if name not in extra}
 
 
 def _explained(field: str, asked: Any, thing: Mapping[str, Any]) -> str:
