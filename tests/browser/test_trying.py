@@ -53,6 +53,15 @@ def test_a_problem_stands_beside_its_field_and_has_the_focus(chief: Desk) -> Non
     chief.accessible()
 
 
+def test_what_is_wrong_with_a_field_further_up_comes_into_sight(chief: Desk) -> None:
+    page = tried(chief, "create_workflow")
+    for name, value in (("name", "x"), ("nodes", "{bad"), ("connections", "{}"), ("settings", "{}")):
+        page.locator(f"[name=argument-{name}]").fill(value)
+    page.get_by_role("button", name=re.compile("^Run")).click()
+    expect(page.locator("[name=argument-nodes]")).to_be_focused()
+    expect(page.get_by_text("Not JSON:").first).to_be_in_viewport()
+
+
 def test_a_run_by_the_keyboard_alone_shows_its_answer_in_every_form(chief: Desk) -> None:
     page = tried(chief, "weigh")
     page.get_by_label(re.compile("^grams")).focus()

@@ -74,7 +74,7 @@ class ListAdmin(theme.ModelAdmin[Record]):
 
     def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> HttpResponse:
         """To the list it would stand in, not to the overview: whoever follows an old link goes on from there."""
-        super()._get_obj_does_not_exist_redirect(request, opts, object_id)
+        super()._get_obj_does_not_exist_redirect(request, opts, object_id)  # type: ignore[misc]  # the stubs leave it out
         return HttpResponseRedirect(reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist"))
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:

@@ -44,7 +44,10 @@
       if (!shown) throw new Error("not the console");
       root().replaceWith(document.adoptNode(shown));
       dress();
-      (find("[aria-invalid=true]") ?? find("#outcome-title") ?? find("textarea, input:not([type=hidden])"))?.focus();
+      const next = find("[aria-invalid=true]") ?? find("#outcome-title") ?? find("textarea, input:not([type=hidden])");
+      next?.focus();
+      // What is wrong with a field stands above it, and would be out of sight.
+      next?.closest(".hub-console-field")?.scrollIntoView({ block: "nearest" });
     } catch (error) {
       lock(false);
       say(error.name === "AbortError" ? words.cancelled : words.failed, { calls: true });
