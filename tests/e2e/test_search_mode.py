@@ -75,7 +75,7 @@ def server(home: Home) -> Iterator[Server]:
 
 @asynccontextmanager
 async def connected(way: str, home: Home, server: Server) -> AsyncIterator[Client]:
-    async def sure(*_: Any) -> ElicitResult:
+    async def sure(context: Any, params: Any) -> ElicitResult:
         return ElicitResult(action="accept", content={"sure": True})
 
     transport, era = way.split()
@@ -129,8 +129,8 @@ async def test_what_an_agent_is_told_is_enough_to_get_on(home: Home, server: Ser
 
             steps: list[float] = []
 
-            async def step(done: float, total: float | None, message: str | None) -> None:
-                steps.append(done)
+            async def step(progress: float, total: float | None, message: str | None) -> None:
+                steps.append(progress)
 
             counting = {"name": "count_slowly", "arguments": {"steps": 3}}
             assert answer(await client.call_tool("call_tool", counting, progress_callback=step)) == {"counted": 3}
