@@ -370,6 +370,8 @@ def test_the_page_shows_what_an_agent_sees(tools: None, viewer: Client) -> None:
     assert "operation string yes one of add, subtract, multiply, divide What to do" in " ".join(table.text.split())
     assert '"additionalProperties": false' in shown.text
     assert "Add two numbers" in shown.text
+    assert "Found by" in shown.text
+    assert "消費税" in shown.text, "what authors say it is looked for by"
 
 
 def test_the_page_shows_a_picture_that_is_carried_along_and_fetches_none(tools: None, viewer: Client) -> None:

@@ -138,6 +138,8 @@ def test_keywords_are_searched_and_take_nothing_of_a_list(benchmark: Any) -> Non
     assert sought.fingerprint != plain.fingerprint, "who changes what a tool is found by changes the tool"
     with pytest.raises(DefinitionError, match="keywords may have 500 characters"):
         made("find_page", keywords=("everything " * 50,))
+    with pytest.raises(DefinitionError, match="characters that people do not see"):
+        made("find_page", keywords=("hand\u200bbook",))
     with pytest.raises(DefinitionError, match="keywords must be a list"):
         made("find_page", keywords="handbook")
 
