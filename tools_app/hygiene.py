@@ -84,8 +84,10 @@ _SHOWN: Final = rf"""
   | [\u180b-\u180d\u180f] (?<= [{_MONGOLIAN}] . )
   | [\U000f0000-\U000ffffd\U00100000-\U0010fffd]  # for private use: a box, but to be seen
 """
-_PLAIN: Final = re.compile(rf"(?: [^{_SUSPECTS}]++ | {_SHOWN} )*+", re.VERBOSE)
-_PIECE: Final = re.compile(rf"( (?: [^{_SUSPECTS}]++ | {_SHOWN} )++ ) | {_COMMAND} | [{_SUSPECTS}]", re.VERBOSE)
+# No possessive repeats of groups: in Python before 3.11.5, which Debian 12 has, they lose the end of what they matched.
+# So many at a time take little memory, as each could be gone back to.
+_PLAIN: Final = re.compile(rf"(?: [^{_SUSPECTS}]++ | {_SHOWN} ){{1,1000}}", re.VERBOSE)
+_PIECE: Final = re.compile(rf"( [^{_SUSPECTS}]++ | {_SHOWN} ) | {_COMMAND} | [{_SUSPECTS}]", re.VERBOSE)
 _ONE: Final = re.compile(_SHOWN, re.VERBOSE)
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # the suspects of ASCII
 
@@ -148,8 +150,10 @@ def cleaned_json(value: Any) -> Any:
 def _is_plain(text: str) -> bool:
     if text.isascii():
         return not _CONTROLS.search(text)
-    found = _PLAIN.match(text)
-    return found is not None and found.end() == len(text)
+    end = 0
+    while (found := _PLAIN.match(text, end)) is not None:
+        end = found.end()
+    return end == len(text)
 
 
 def _without_hidden(text: str) -> str:
