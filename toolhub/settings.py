@@ -226,6 +226,7 @@ DEFAULT_EXCEPTION_REPORTER = "toolhub.error_pages.Report"
 ASGI_APPLICATION = "toolhub.asgi.application"
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "toolhub.origins.on_record",
     "servestatic.middleware.ServeStaticMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "toolhub.languages.PagesInTheirLanguage",

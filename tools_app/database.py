@@ -7,6 +7,7 @@ Django's connections belong to threads. `run` does a piece of database work in o
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import os
 import sqlite3
@@ -45,7 +46,8 @@ async def run(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         finally:
             _remember()
 
-    return await asyncio.get_running_loop().run_in_executor(_threads(), job)
+    # In the context of whoever asks: what is written down there may have to say on whose behalf.
+    return await asyncio.get_running_loop().run_in_executor(_threads(), contextvars.copy_context().run, job)
 
 
 def reads_now() -> bool:

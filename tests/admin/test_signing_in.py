@@ -169,6 +169,7 @@ def test_signing_in_begins_another_session(anna: User) -> None:
     session["planted"] = True
     session.save()
     before = client.session.session_key
+    assert before is not None
     client.cookies[settings.SESSION_COOKIE_NAME] = before
     client.post(LOGIN, {"username": "anna", "password": PASSWORD})
     assert client.session.session_key != before

@@ -42,7 +42,7 @@ class AuditAdmin(JournalAdmin[AuditEntry]):
     list_filter = (ActionFilter, NotedFilter, FromFilter, UntilFilter, ActorFilter, SubjectFilter)
     search_fields = ("actor", "subject")
     search_help_text = gettext_lazy("Start of an actor or a subject")
-    fields = ("at_exactly", "shown_actor", "action", "shown_subject", "reason")
+    fields = ("at_exactly", "shown_actor", "address", "client", "action", "shown_subject", "reason")
     readonly_fields = ("at_exactly", "shown_actor", "shown_subject")
     exported: Columns = {
         "id": "pk",
@@ -52,6 +52,8 @@ class AuditAdmin(JournalAdmin[AuditEntry]):
         "subject": "subject",
         "changes": "changes",
         "reason": "reason",
+        "address": "address",
+        "client": "client",
     }
 
     def get_search_results(

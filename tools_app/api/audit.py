@@ -31,6 +31,8 @@ class AuditItem(Shown):
     subject: str
     changes: dict[str, Any] = Field(description="What it was and what it became")
     reason: str | None
+    address: str | None = Field(description="Where it was done from; null: on the hub's own machine")
+    client: str | None = Field(description="What the program called itself with which it was done")
 
 
 class AuditPage(Shown):
@@ -77,4 +79,6 @@ def _item(entry: AuditEntry) -> dict[str, Any]:
         "subject": entry.subject,
         "changes": entry.changes,
         "reason": entry.reason or None,
+        "address": entry.address or None,
+        "client": entry.client or None,
     }

@@ -20,6 +20,7 @@ from django.middleware.security import SecurityMiddleware
 from django.urls import set_script_prefix
 
 from tools_app.asgi import whole_body
+from tools_app.models.audit import coming_from
 
 
 class RestHandler(ASGIHandler):
@@ -40,7 +41,8 @@ class RestHandler(ASGIHandler):
         set_script_prefix(get_script_prefix(scope))
         request = ASGIRequest(scope, io.BytesIO(body))
         hanging_up = asyncio.ensure_future(receive())
-        answering = asyncio.ensure_future(self._middleware_chain(request))
+        with coming_from(request):  # which the task takes along
+            answering = asyncio.ensure_future(self._middleware_chain(request))
         try:
             await asyncio.wait((answering, hanging_up), return_when=asyncio.FIRST_COMPLETED)
             if answering.done():

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, ClassVar, Final
 
 from django.db import models, transaction
 from django.db.models.functions import Now
+from django.http import HttpRequest
+
+from tools_app import hygiene, redaction
+
+MOST_OF_CLIENT: Final = 200
+
+# The address and the client of whoever changes something now; nothing for commands and for the hub itself.
+_origin: ContextVar[tuple[str, str]] = ContextVar("audit_origin", default=("", ""))
 
 
 class AuditEntry(models.Model):
@@ -15,6 +26,10 @@ class AuditEntry(models.Model):
     subject = models.CharField(max_length=150)
     changes = models.JSONField(default=dict, help_text="What it was and what it became.")
     reason = models.CharField(max_length=500, blank=True)
+    address = models.CharField(max_length=45, blank=True, help_text="Where it was done from; none: on this machine.")
+    client = models.CharField(
+        max_length=MOST_OF_CLIENT, blank=True, help_text="What the program called itself with which it was done."
+    )
 
     class Meta:
         ordering: ClassVar = ["-at", "-pk"]
@@ -26,6 +41,16 @@ class AuditEntry(models.Model):
         return f"{self.action} {self.subject}"
 
 
+@contextmanager
+def coming_from(request: HttpRequest) -> Iterator[None]:
+    """Have it on record where this request came from, with everything that is changed meanwhile."""
+    token = _origin.set((request.META.get("REMOTE_ADDR") or "", request.META.get("HTTP_USER_AGENT") or ""))
+    try:
+        yield
+    finally:
+        _origin.reset(token)
+
+
 def note(action: str, subject: str, *, actor: str, changes: dict[str, Any], reason: str = "") -> None:
     """Write an entry. Only inside the transaction of the change it tells of: neither may exist without the other."""
     note_all([(action, subject, changes)], actor=actor, reason=reason)
@@ -35,7 +60,22 @@ def note_all(entries: list[tuple[str, str, dict[str, Any]]], *, actor: str, reas
     """Write many entries (action, subject, changes) at once."""
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("an audit entry belongs into the transaction of its change")
+    address, client = _shown(*_origin.get())
     AuditEntry.objects.bulk_create(
-        AuditEntry(actor=actor[:150], action=action, subject=subject[:150], changes=changes, reason=reason[:500])
+        AuditEntry(
+            actor=actor[:150],
+            action=action,
+            subject=subject[:150],
+            changes=changes,
+            reason=reason[:500],
+            address=address,
+            client=client,
+        )
         for action, subject, changes in entries
     )
+
+
+def _shown(address: str, client: str) -> tuple[str, str]:
+    # Whoever sends it may put anything there. Most requests change nothing: only now it is looked at.
+    line = " ".join(hygiene.cleaned(client[:1_000]).split())
+    return address[:45], redaction.redacted_beginning(line, MOST_OF_CLIENT)[:MOST_OF_CLIENT].rstrip()
