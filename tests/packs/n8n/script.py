@@ -144,7 +144,8 @@ class Script:
         try:
             answer = self._ask(name, **arguments)
         except ToolError as error:
-            told = {key: value for key, value in error.as_dict().items() if key not in ("errorId", "retryAfter")}
+            ours = ("errorId", "retryAfter", "untrusted")  # which n8n does not say
+            told = {key: value for key, value in error.as_dict().items() if key not in ours}
             self.transcript.append(self._plain(shown | {"failed": told}))
             return None
         self.transcript.append(self._plain(shown | {"answered": answer}))
