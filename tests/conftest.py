@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from servestatic.middleware import ServeStaticMiddleware
 
 from tests.support.tools import Hub, Programmable
 from tools_app import access, catalog, database, engine, issuer, limits, sources, sync
@@ -32,6 +33,23 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
                     " WHERE datname = current_database() AND pid <> pg_backend_pid()"
                 )
             connection.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def static_files_found_once() -> Iterator[None]:
+    """Every browser of a test has middleware of its own, which would go through all files of the admin again."""
+    find = ServeStaticMiddleware.add_files_from_finders
+    found: dict[str, Any] = {}
+
+    def find_once(middleware: ServeStaticMiddleware) -> None:
+        if not found:
+            find(middleware)
+            found.update(middleware.files)
+        middleware.files.update(found)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ServeStaticMiddleware, "add_files_from_finders", find_once)
+        yield
 
 
 @pytest.fixture(autouse=True)

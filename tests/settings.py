@@ -38,5 +38,3 @@ INSTALLED_APPS = ["tests.database", *INSTALLED_APPS]
 # Tests of the hub count its tools; those of the other packs bring theirs.
 TOOLHUB_PACKS = ("tools_app.packs.builtin",)
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-# Otherwise every browser of a test would look at every file of the admin, before its first request.
-SERVESTATIC_USE_FINDERS = SERVESTATIC_USE_STATIC_ROOT = False

@@ -51,6 +51,6 @@ def test_what_is_chosen_from_a_list_is_spoken_too(chief: Client) -> None:
     agent()
     chief.defaults["HTTP_ACCEPT_LANGUAGE"] = "ja"
     shown = page(chief, "/admin/tools_app/call/").text
-    assert "失敗または時間切れまたは中断" in shown
+    assert "エラー全般" in shown
     assert not {"Succeeded", "Failed", "failed", "Timeout", "Interrupted", "Command"} & set(shown.split())
     assert "ハンドシェイク" in page(chief, "/admin/tools_app/agent/").text

@@ -15,13 +15,6 @@ APP = "https://app.example.org"
 ASKED = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
 
 
-@pytest.fixture
-def its_files(settings: Any) -> None:
-    """The files of the admin too, which other tests do without."""
-    settings.SERVESTATIC_USE_FINDERS = True
-
-
-@pytest.mark.usefixtures("its_files")
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
