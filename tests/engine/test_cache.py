@@ -15,6 +15,8 @@ from tools_app.engine.answers import Answer
 from tools_app.engine.cache import OVERHEAD, TIMES, Cache
 from tools_app.errors import ApiError, ToolError, ToolTimeoutError, UpstreamUnavailableError, ValidationError
 from tools_app.models import Call, ErrorLog
+from tools_app.packs import finding
+from tools_app.reach import Reach
 from tools_app.tool import DefinitionError, Hints, tool
 
 
@@ -142,9 +144,10 @@ def test_who_waits_waits_no_longer_than_it_may() -> None:
 
 
 @pytest.fixture
-def cached(hub: Hub, programmable: Programmable) -> Programmable:
-    governance.set_policy("programmable", {"cache_seconds": 60}, actor="test")
-    return programmable
+def cached(hub: Hub) -> Programmable:
+    made = Programmable(cache_seconds=60)
+    hub.add(made.tool)
+    return made
 
 
 def call(caller: Caller, **arguments: Any) -> Result:
@@ -160,6 +163,31 @@ def test_a_cached_answer_is_given_to_everybody_and_journaled(cached: Programmabl
     assert list(Call.objects.filter(caller_id="key:2").values_list("answered_by", "attempts", "status")) == [
         ("cache", 0, "succeeded")
     ]
+
+
+def test_what_its_author_did_not_call_the_same_for_all_is_cached_for_each(
+    programmable: Programmable, alice: Caller
+) -> None:
+    governance.set_policy("programmable", {"cache_seconds": 60}, actor="test")
+    bob = Caller("key", "key:2", "bob", alice.scopes)
+    results = [call(alice), call(bob), call(alice), call(bob)]
+    assert [result.answered_by for result in results] == ["", "", "cache", "cache"]
+    governance.set_policy("echo", {"timeout_ms": 5_000}, actor="test")
+    assert call(alice).answered_by == "", "who may use what has changed"
+
+
+def test_a_search_that_is_cached_tells_nobody_of_the_tools_of_others(hub: Hub, alice: Caller) -> None:
+    hub.add(*finding.pack.tools)
+    governance.set_policy("search_tools", {"cache_seconds": 60}, actor="test")
+    governance.create_toolset("words", packs=["finding"], actor="test")
+    bob = Caller("key", "key:2", "bob", alice.scopes, Reach(frozenset({"words"})))
+
+    def names(caller: Caller) -> list[str]:
+        found = engine.call_sync("search_tools", {"query": "calculate"}, caller, door="code").answer.value
+        return [one["name"] for one in found["tools"]]
+
+    assert names(alice) == ["calculate"]
+    assert names(bob) == []
 
 
 def test_a_tool_that_was_switched_off_is_not_answered_from_the_cache(cached: Programmable, alice: Caller) -> None:

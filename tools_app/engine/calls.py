@@ -267,7 +267,12 @@ class Calls:
 
     async def _cached(self, one: Record, entry: Entry, plan: Plan, given: Mapping[str, Any]) -> Answer:
         # With the definition: what a tool said before it was changed, it need not say now.
-        key = json_text.digest([entry.name, entry.definition_hash, given, one.account.mark if one.account else ""])
+        parts: list[Any] = [entry.name, entry.definition_hash, given, one.account.mark if one.account else ""]
+        if not plan.tool.cache_seconds:
+            # Only its author knows whether it says the same to everybody. Where operators let it be cached, its answers
+            # are for whom they were made, and until the hub's tools or who may use them change.
+            parts += [one.caller.id, catalog.latest().revision]
+        key = json_text.digest(parts)
         try:
             answer, theirs = await self.cache.answer(
                 key, entry.policy.cache_seconds, lambda: self._run(one, plan, given), plan.context.remaining
