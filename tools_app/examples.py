@@ -27,7 +27,7 @@ KINDS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "<any>": lambda value: True,
     "<string>": lambda value: isinstance(value, str),
     "<number>": _is_number,
-    "<integer>": lambda value: _is_number(value) and float(value).is_integer(),
+    "<integer>": lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
     "<boolean>": lambda value: isinstance(value, bool),
     "<array>": lambda value: isinstance(value, list),
     "<object>": lambda value: isinstance(value, dict),

@@ -14,7 +14,10 @@ from django.utils.translation import override
 
 from tests.admin.conftest import agent, call
 from tests.admin.pages import page
+from tools_app.admin import labels
 from tools_app.models import AuditEntry
+from tools_app.pack import Pack
+from tools_app.packs import n8n, redmine, websearch
 
 JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 # Said alike in both.
@@ -54,3 +57,9 @@ def test_what_is_chosen_from_a_list_is_spoken_too(chief: Client) -> None:
     assert "エラー全般" in shown
     assert not {"Succeeded", "Failed", "failed", "Timeout", "Interrupted", "Command"} & set(shown.split())
     assert "ハンドシェイク" in page(chief, "/admin/tools_app/agent/").text
+
+
+@pytest.mark.parametrize("pack", [n8n.pack, redmine.pack, websearch.pack], ids=lambda pack: pack.name)
+def test_what_connections_can_be_set_to_is_spoken_too(pack: Pack) -> None:
+    options = pack.connection.options if pack.connection is not None else ()
+    assert {words for option in options for words in (option.title, option.help)} <= set(labels.OPTIONS)

@@ -48,6 +48,9 @@ def test_a_key_of_a_toolset_sees_the_agents_of_that(rest: Rest, make_key: MakeKe
     governance.create_toolset("sums", actor="test")
     at = process()
     agent(at, client="mine", toolset="sums")
+    agent(at, client="also mine", toolset="pages, sums, words")
+    agent(at, client="another", toolset="sums2, more-sums")
     agent(at, client="all")
     rest.key = make_key("bound", scopes=["tools:manage"], toolsets=["sums"])
-    assert [one["client"] for one in rest.get("/v1/agents").json()["agents"]] == ["mine"]
+    seen = {one["client"]: one["toolsets"] for one in rest.get("/v1/agents").json()["agents"]}
+    assert seen == {"mine": ["sums"], "also mine": ["sums"]}

@@ -170,6 +170,17 @@ def test_whoever_manages_some_tools_stops_nothing(rest: Rest, make_key: MakeKey)
     assert not Stop.objects.exists()
 
 
+def test_whoever_manages_some_tools_sees_no_accounts_of_others_that_are_stopped(
+    rest: Rest, make_key: MakeKey, manager: str
+) -> None:
+    governance.create_toolset("narrow", actor="test", names=["echo"])
+    narrow = make_key("narrow", scopes=["tools:manage"], toolsets=["narrow"])
+    rest.post("/v1/stops", {"kind": "key", "name": "alice"}, key=manager)
+    rest.post("/v1/stops", {"kind": "pack", "name": "builtin"}, key=manager)
+    seen = [[one["kind"] for one in rest.get("/v1/stops", key=key).json()["stops"]] for key in (manager, narrow)]
+    assert [sorted(kinds) for kinds in seen] == [["key", "pack"], ["pack"]]
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -99,6 +100,14 @@ def test_what_a_client_calls_itself_fits_every_database() -> None:
     assert (len(row.client), len(row.version)) == (100, 64)
     assert "\x00" not in row.client
     assert row.toolset == "pages, sums"
+
+
+def test_of_many_toolsets_as_many_are_named_as_there_is_room_for() -> None:
+    names = [f"toolset-{number:02}" for number in range(50)]
+    caller = replace(ALICE, reach=Reach(frozenset(names)))
+    named = Presence("http", caller).row("p").toolset
+    assert len(named) <= 200
+    assert named.split(", ") == names[: named.count(", ") + 1]
 
 
 # ---- in the engine

@@ -357,6 +357,17 @@ async def test_a_change_that_takes_too_long_may_have_been_made(client: Client) -
     assert "outcome is unknown" in error.next_step
 
 
+async def test_what_waited_for_a_connection_has_sent_nothing(client: Client, upstream: Faultd) -> None:
+    api = client("hang", at_once=1, timeout=0.4)
+    first = asyncio.create_task(failed(api.post("a", json={}, operation="create a")))
+    await asyncio.sleep(0.1)
+    waited = await failed(api.post("a", json={}, operation="create a", timeout=0.1))
+    assert waited.message == "All connections to Faultd were busy for 100ms"
+    assert waited.next_step == "Nothing was sent. Call again, or with a longer timeout."
+    assert "outcome is unknown" in (await first).next_step
+    assert len(upstream.requests) == 1
+
+
 async def test_the_deadline_of_a_call_is_kept_too(client: Client) -> None:
     begun = time.monotonic()
     await failed(client("hang").for_call("test", lambda: 0.1).get("a", operation="get a"))

@@ -34,6 +34,8 @@ _WORDS: Final = {
     "keywords": _lazy("Found by"),
     "dependencies": _lazy("Needs"),
     "deprecated": _lazy("Deprecated"),
+    "untrusted": _lazy("Passes on what strangers wrote"),
+    "escapes": _lazy("Keeps what strangers wrote in its place"),
     "icon": _lazy("Picture"),
 }
 _HINTS: Final = {

@@ -320,7 +320,7 @@ def _field(option: str) -> str:
 
 def _asked(option: ConnectionOption) -> forms.Field:
     """An option as a field of the form."""
-    about: dict[str, Any] = {"label": option.title, "help_text": option.help, "required": False}
+    about: dict[str, Any] = {"label": _(option.title), "help_text": _(option.help), "required": False}
     if isinstance(option.default, bool):
         return forms.BooleanField(**about, widget=theme.Switch)
     if isinstance(option.default, str):

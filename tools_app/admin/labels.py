@@ -41,6 +41,12 @@ THEME: Final = (
     gettext_noop("Return to site"),
 )
 
+# What the shipped packs let operators decide about a connection. Packs know nothing of languages.
+OPTIONS: Final = (
+    gettext_noop("User administration"),
+    gettext_noop("Whether users of this Redmine may be created, changed and deleted, by administrators of the hub."),
+)
+
 
 def speak() -> None:
     """Lets the admin translate what the models say."""

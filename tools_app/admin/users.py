@@ -10,8 +10,10 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy
 
-from tools_app.admin import theme
+from tools_app.admin import links, theme
 from tools_app.admin.governed import actor
 from tools_app.admin.lists import ListAdmin
 from tools_app.models.audit import note, note_all
@@ -52,7 +54,11 @@ class UserAdmin(auth_admin.UserAdmin, AuditedAdmin):  # type: ignore[type-arg]  
     form = theme.UserChangeForm
     add_form = theme.AdminUserCreationForm
     change_password_form = theme.AdminPasswordChangeForm
-    list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
+    list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "signed_in")
+
+    @admin.display(description=gettext_lazy("Last login"), ordering="last_login")
+    def signed_in(self, user: User) -> SafeString:
+        return links.when(user.last_login)
 
 
 class GroupAdmin(auth_admin.GroupAdmin, AuditedAdmin):

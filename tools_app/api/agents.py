@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet, Value
+from django.db.models.functions import Concat
 from django.http import HttpRequest, HttpResponse
 from ninja import Query
 from pydantic import Field
@@ -73,16 +74,24 @@ async def list_agents(request: HttpRequest, query: Query[AgentsQuery]) -> HttpRe
     pages = Pages("agents", caller, query, moment="since")
     rows = narrowed(_visible(caller), {"caller_id": query.caller, "door": query.door})
     agents, cursor = await database.run(pages.cut, rows, query.cursor, query.limit)
-    return answer({"agents": [_item(agent) for agent in agents], "nextCursor": cursor})
+    return answer({"agents": [_item(agent, caller) for agent in agents], "nextCursor": cursor})
 
 
 def _visible(caller: Caller) -> QuerySet[Agent]:
     rows = Agent.objects.connected().select_related("process")
-    return rows if caller.reach.toolsets is None else rows.filter(toolset__in=caller.reach.toolsets)
+    if caller.reach.toolsets is None:
+        return rows
+    # Kept as a list in one text, so that it can be read where its toolsets have gone.
+    wanted = Q(pk__in=[])
+    for name in caller.reach.toolsets:
+        wanted |= Q(listed__contains=f", {name}, ")
+    return rows.annotate(listed=Concat(Value(", "), "toolset", Value(", "))).filter(wanted)
 
 
-def _item(agent: Agent) -> dict[str, Any]:
+def _item(agent: Agent, caller: Caller) -> dict[str, Any]:
     process = agent.process
+    toolsets = agent.toolset.split(", ") if agent.toolset else []
+    own = caller.reach.toolsets
     return {
         "id": agent.id,
         "client": agent.client or None,
@@ -90,7 +99,7 @@ def _item(agent: Agent) -> dict[str, Any]:
         "door": agent.door,
         "era": agent.era,
         "protocol": agent.protocol or None,
-        "toolsets": agent.toolset.split(", ") if agent.toolset else [],
+        "toolsets": [name for name in toolsets if own is None or name in own],
         "caller": {"kind": agent.caller_kind, "id": agent.caller_id, "name": agent.caller_name},
         "connectedAt": timestamp(agent.since),
         "seenAt": timestamp(agent.seen_at),

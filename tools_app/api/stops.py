@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final, Literal
 
 from django.http import HttpRequest, HttpResponse
 from pydantic import ConfigDict, Field
@@ -21,6 +21,8 @@ from tools_app.models import Stop
 router = StrictRouter(tags=["stops"])
 
 Kind = Literal["hub", "pack", "connection", "key"]
+# Connections and keys have owners; these concern everybody.
+_FOR_ALL: Final = (Stop.Kind.HUB, Stop.Kind.PACK)
 Name = Annotated[str, Field(max_length=150, description="Of the pack, connection or key; the hub needs none")]
 
 
@@ -48,9 +50,10 @@ class StopRequest(Body):
 
 @router.get("", response={200: Stops, **failures()}, url_name="stops")
 async def list_stops(request: HttpRequest) -> HttpResponse:
-    """List what is stopped. Needs `tools:manage`."""
-    access.require(caller_of(request), "tools:manage")
-    return answer(await _all())
+    """List what is stopped. Needs `tools:manage`. A key that is bound to toolsets sees no names of others' accounts."""
+    caller = caller_of(request)
+    access.require(caller, "tools:manage")
+    return answer(await _all(_FOR_ALL if caller.reach.toolsets is not None else ()))
 
 
 @router.post("", response={200: Stops, **failures(404, 408, 413, 415)})
@@ -85,8 +88,9 @@ def _whole(caller: Caller) -> Caller:
     return caller
 
 
-async def _all() -> dict[str, Any]:
-    found = await database.run(list, Stop.objects.all())
+async def _all(kinds: Sequence[str] = ()) -> dict[str, Any]:
+    rows = Stop.objects.filter(kind__in=kinds) if kinds else Stop.objects.all()
+    found = await database.run(list, rows)
     return {
         "stops": [
             {

@@ -76,7 +76,7 @@ class Presence:
             version=storable(self.version, 64),
             protocol=storable(self.protocol, 32),
             era=self.era,
-            toolset=", ".join(sorted(self.caller.reach.toolsets or ()))[:MOST_TOOLSETS],
+            toolset=_listed(self.caller.reach.toolsets or ()),
             caller_kind=self.caller.kind,
             caller_id=self.caller.id,
             caller_name=storable(self.caller.name, 150),
@@ -140,3 +140,9 @@ class Attendance:
 def _lost(presence: Presence) -> bool:
     seconds = presence.idle_seconds
     return seconds is not None and not presence.busy and (_now() - presence.seen_at).total_seconds() > seconds
+
+
+def _listed(toolsets: Collection[str]) -> str:
+    """Their names, as many as there is room for; none is cut in two."""
+    text = ", ".join(sorted(toolsets))
+    return text if len(text) <= MOST_TOOLSETS else text[: MOST_TOOLSETS + 1].rpartition(", ")[0]

@@ -15,6 +15,7 @@ from tools_app.errors import ToolError
 from tools_app.http import bodies, failures
 from tools_app.http.bodies import Unreadable, WebPage
 from tools_app.http.network import CONNECT_SECONDS, NotOurOriginError, NotPublicError
+from tools_app.http.pool import WAITS
 from tools_app.http.responses import Asked, Reads, Refused, Response
 from tools_app.http.secrecy import Secrets
 
@@ -71,7 +72,8 @@ class Exchange:
                     if self.response is not None:
                         await self.response.aclose()
         except TimeoutError as error:
-            raise failures.too_slow(self.asked, self.seconds, self._detail()) from error
+            sent = WAITS not in self.request.extensions
+            raise failures.too_slow(self.asked, self.seconds, self._detail(), sent=sent) from error
         except Unreadable as error:
             raise failures.unreadable(error, self.asked, self._detail()) from error
         except (httpx.HTTPError, OSError, NotPublicError, NotOurOriginError) as error:

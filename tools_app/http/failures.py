@@ -33,6 +33,7 @@ _MOST_WORDS: Final = 10
 _MOST_LETTERS: Final = 500
 _UNKNOWN_OUTCOME: Final = "The outcome is unknown: check whether the change was made before calling again."
 _NOTHING_SENT: Final = "Nothing was sent. Try again later; if it stays so, an operator should check the connection."
+_BUSY: Final = "Nothing was sent. Call again, or with a longer timeout."
 _LATER: Final = "Try again later; if it stays so, an operator should check the connection."
 _Kind = TypeVar("_Kind", bound=BaseException)
 _OPERATOR: Final = "An operator should check the base URL of this connection."
@@ -75,7 +76,14 @@ def unreachable(error: Exception, asked: Asked, detail: str) -> ToolError:
     return _unavailable(asked, "broke off the connection", detail, sent=True)
 
 
-def too_slow(asked: Asked, seconds: float, detail: str) -> ToolError:
+def too_slow(asked: Asked, seconds: float, detail: str, *, sent: bool) -> ToolError:
+    if not sent:
+        return ToolTimeoutError(
+            f"All connections to {asked.upstream} were busy for {round(seconds * 1000)}ms",
+            detail=detail,
+            context={"operation": asked.operation},
+            next_step=_BUSY,
+        )
     return ToolTimeoutError(
         f"{asked.upstream} did not answer within {round(seconds * 1000)}ms",
         detail=detail,

@@ -17,6 +17,8 @@ import httpcore
 
 # Node closes idle connections after five seconds, and a request sent in that moment is lost.
 KEPT_SECONDS: Final = 4.0
+# Among the extensions of a request: it waits for a place still, and nothing of it has been sent.
+WAITS: Final = "toolhub.waits"
 
 
 class Pool(httpcore.AsyncConnectionPool):
@@ -40,7 +42,9 @@ class Pool(httpcore.AsyncConnectionPool):
         return [line.http for line in (*self._lent, *self._idle)]
 
     async def handle_async_request(self, request: httpcore.Request) -> httpcore.Response:
+        request.extensions[WAITS] = True
         await self._places.acquire()
+        del request.extensions[WAITS]
         line = self._line(request.url.origin)
         try:
             response = await line.http.handle_async_request(request)
