@@ -108,7 +108,8 @@ def others(number: int) -> Iterator[Any]:
 
 def snapshot(tools: Sequence[Any]) -> Any:
     """These tools as a hub would have them, without one."""
-    from tools_app.catalog import Entry, Policy, Snapshot
+    from tools_app.entry import Entry, Policy
+    from tools_app.snapshot import Snapshot
 
     policy = Policy(1000, 0, 1000, None, 0, 25_000, {})
     now = datetime(2026, 1, 1, tzinfo=UTC)

@@ -12,6 +12,8 @@ from coverage import Coverage
 
 CORE = [
     "tools_app/catalog.py",
+    "tools_app/entry.py",
+    "tools_app/snapshot.py",
     "tools_app/engine/*",
     "tools_app/errors.py",
     "tools_app/registry.py",

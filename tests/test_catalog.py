@@ -15,10 +15,11 @@ from tools_app.errors import StorageBusyError
 from tools_app.models import Tag, ToolRecord, ToolTag
 from tools_app.pack import Pack
 from tools_app.registry import LoadProblem
+from tools_app.snapshot import NOTHING, Snapshot
 from tools_app.tool import Hints, tool
 
 
-def fresh() -> catalog.Snapshot:
+def fresh() -> Snapshot:
     return asyncio.run(catalog.fresh())
 
 
@@ -175,9 +176,9 @@ def test_a_tool_is_declared_as_one_way_only() -> None:
 def test_a_database_that_does_not_answer_is_waited_for_once(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = threading.Event()
 
-    def hang() -> catalog.Snapshot:
+    def hang() -> Snapshot:
         answers.wait(20)
-        return catalog.NOTHING
+        return NOTHING
 
     monkeypatch.setattr(catalog, "current", hang)
     monkeypatch.setattr(catalog, "PATIENCE_SECONDS", 0.05)
@@ -193,6 +194,6 @@ def test_a_database_that_does_not_answer_is_waited_for_once(hub: Hub, monkeypatc
         overdue = catalog._overdue
         assert overdue is not None
         await overdue
-        assert await catalog.fresh() is catalog.NOTHING
+        assert await catalog.fresh() is NOTHING
 
     asyncio.run(story())

@@ -10,9 +10,9 @@ import pytest
 from tests.mcp_server.test_server import connected, texts
 from tests.support.tools import Hub, Programmable
 from tools_app import access, catalog, database, engine, governance, listed, search, sources
-from tools_app.catalog import FINDERS
 from tools_app.context import Caller
 from tools_app.engine.finding import signature
+from tools_app.entry import FINDERS
 from tools_app.errors import InvalidArgumentsError, ToolDisabledError, ToolError, ToolNotFoundError, ValidationError
 from tools_app.mcp_server.listing import Listings
 from tools_app.models import Approval, AuditEntry, Call

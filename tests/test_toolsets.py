@@ -15,10 +15,12 @@ from tests.support.agents import LEGACY, MODERN
 from tests.support.tools import Hub, Programmable
 from tools_app import access, catalog, engine, governance
 from tools_app.context import Caller
+from tools_app.entry import READER, Entry
 from tools_app.errors import AuthorizationError, NotFoundError, ToolDisabledError, ToolNotFoundError, ValidationError
 from tools_app.mcp_server.listing import Listings
 from tools_app.models import ApiKey, AuditEntry, Tag, ToolRecord, Toolset, ToolTag
 from tools_app.reach import Reach
+from tools_app.snapshot import MOST_VIEWS
 from tools_app.tool import Hints
 
 WRITES = Hints(read_only=False, destructive=False)
@@ -29,9 +31,9 @@ def within(*toolsets: str, **kinds: Any) -> Caller:
     return access.caller_of_process(Reach(frozenset(toolsets) if toolsets else None, **kinds))
 
 
-def names(entries: Iterable[catalog.Entry]) -> list[str]:
+def names(entries: Iterable[Entry]) -> list[str]:
     """Without the tool that comes with any other."""
-    return [entry.name for entry in entries if entry.name != catalog.READER]
+    return [entry.name for entry in entries if entry.name != READER]
 
 
 def seen(caller: Caller) -> list[str]:
@@ -162,9 +164,9 @@ def test_callers_who_see_the_same_share_one_view(tools: Hub) -> None:
 
 def test_no_number_of_views_fills_the_memory(tools: Hub) -> None:
     snapshot = catalog.current()
-    for number in range(catalog.MOST_VIEWS + 10):
+    for number in range(MOST_VIEWS + 10):
         snapshot.seen_by(within(f"set-{number}"))
-    assert len(snapshot._views) <= catalog.MOST_VIEWS
+    assert len(snapshot._views) <= MOST_VIEWS
 
 
 @pytest.mark.parametrize("version", [LEGACY, MODERN])

@@ -9,8 +9,8 @@ from typing import Any, Final
 from django.utils import timezone
 
 from tools_app import engine
-from tools_app.catalog import Entry
 from tools_app.context import Caller
+from tools_app.entry import Entry
 from tools_app.errors import ContractBrokenError, ToolError
 from tools_app.examples import Example
 from tools_app.models import ToolCheck, ToolRecord

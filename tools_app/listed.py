@@ -13,8 +13,9 @@ from weakref import WeakKeyDictionary
 from tools_app import conf
 from tools_app.answers import with_outline
 from tools_app.answers.budget import size_of, tokens_of
-from tools_app.catalog import READER, Entry, Snapshot, mode_of
+from tools_app.entry import READER, Entry
 from tools_app.reach import Mode
+from tools_app.snapshot import Snapshot, mode_of
 from tools_app.tool import Tool
 
 WireTool = dict[str, Any]

@@ -13,13 +13,14 @@ from weakref import WeakKeyDictionary
 from django.utils import timezone
 
 from tools_app import conf, sources
-from tools_app.catalog import Entry, Snapshot, effective_policy
+from tools_app.entry import Entry, effective_policy
 from tools_app.models import ToolRecord
 from tools_app.offer import Offer
 from tools_app.prompt import Prompt
 from tools_app.reach import Reach
 from tools_app.registry import Origin
 from tools_app.resource import Resource
+from tools_app.snapshot import Snapshot
 from tools_app.tool import FunctionTool, Hints, folded
 
 OfferT = TypeVar("OfferT", bound=Offer)

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from tools_app import access, catalog, engine, governance, sources, sync
-from tools_app.catalog import Entry
+from tools_app.entry import Entry
 from tools_app.errors import ToolNotFoundError
 from tools_app.examples import Example
 from tools_app.parameters import ToolParameter

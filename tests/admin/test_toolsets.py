@@ -10,7 +10,7 @@ from django.test import Client
 from tests.admin.conftest import browser
 from tests.admin.pages import Page, page, sent
 from tools_app import catalog, governance, listed, sources, sync
-from tools_app.catalog import FINDERS
+from tools_app.entry import FINDERS
 from tools_app.models import AuditEntry, Toolset
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tools")]

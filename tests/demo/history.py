@@ -16,9 +16,9 @@ from django.db.models import Max
 from tests.demo.asking import TEMPERS
 from tests.demo.people import ASKED_ABOUT, LONGER_REPORTS, VOUCHERS_OFF, Person
 from tools_app import catalog, redaction, retention
-from tools_app.catalog import Entry
 from tools_app.engine import rows
 from tools_app.engine.rows import Failure
+from tools_app.entry import Entry
 from tools_app.models import ApiKey, Call, ErrorGroup, ErrorLog
 
 DAYS: Final = 14

@@ -22,6 +22,7 @@ from tools_app.errors import AuthenticationError, StorageBusyError
 from tools_app.mcp_server.changes import Changes, always
 from tools_app.models import ToolRecord
 from tools_app.reach import Reach
+from tools_app.snapshot import Snapshot
 
 pytestmark = pytest.mark.anyio
 
@@ -166,7 +167,7 @@ async def test_survives_a_database_that_cannot_be_read(
     away = True
     read = catalog.fresh
 
-    async def fresh() -> catalog.Snapshot:
+    async def fresh() -> Snapshot:
         if away:
             raise StorageBusyError(detail="away")
         return await read()

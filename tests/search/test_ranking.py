@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tools_app import listed, search
-from tools_app.catalog import Snapshot
 from tools_app.search import words
 from tools_app.search.index import Index
+from tools_app.snapshot import Snapshot
 from tools_app.tool import DefinitionError, tool
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.tools import eventually
 from tools_app import catalog, connections, governance, sources, sync
-from tools_app.catalog import Entry
+from tools_app.entry import Entry
 from tools_app.models import ToolRecord
 from tools_app.registry import Origin
 from tools_app.watcher import Watcher

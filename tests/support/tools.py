@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tools_app import catalog, sources, sync
-from tools_app.catalog import Entry
 from tools_app.context import Context
+from tools_app.entry import Entry
 from tools_app.registry import Loaded, Origin
 from tools_app.tool import FunctionTool, Hints, Tool, tool
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
-from tools_app.catalog import Entry, Snapshot
+from tools_app.entry import Entry
+from tools_app.snapshot import Snapshot
 from tools_app.tool import folded
 
 

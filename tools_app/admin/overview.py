@@ -20,10 +20,10 @@ from tools_app import catalog, conf, insights
 from tools_app.admin import approvals, attention, audit, charts, console, links, states
 from tools_app.admin.attention import Reason
 from tools_app.admin.states import State
-from tools_app.catalog import Snapshot
 from tools_app.errors import StorageBusyError
 from tools_app.insights import Bucket, Figures, Period
 from tools_app.models import Agent, Call, Connection, ErrorGroup, ErrorLog, ToolRecord
+from tools_app.snapshot import Snapshot
 
 MOST_SHOWN: Final = 6
 MOST_CONNECTIONS: Final = 20

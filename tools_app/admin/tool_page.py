@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _lazy
 from tools_app import catalog, insights, listed, schema_table
 from tools_app.admin import audit, definitions, dependencies, links, states, tool_figures, tool_reach
 from tools_app.answers.budget import size_of, tokens_of
-from tools_app.catalog import Entry, Policy
+from tools_app.entry import Entry, Policy, effective_policy
 from tools_app.insights import Figures
 from tools_app.models import AuditEntry, Call, Connection, ErrorGroup, ErrorLog, ToolCheck, ToolRecord, ToolTag
 from tools_app.tool import Tool
@@ -35,7 +35,7 @@ def of(record: ToolRecord, request: HttpRequest) -> dict[str, Any]:
     entry = snapshot.find(record.name) if record.retired_at is None else None
     tool = entry.tool if entry is not None else None
     body = _body(record, tool)
-    policy = catalog.effective_policy(record, tool)
+    policy = effective_policy(record, tool)
     may = request.user.has_perm
     check = ToolCheck.objects.filter(tool=record).first()
     name = record.name
@@ -146,7 +146,7 @@ def inherited(record: ToolRecord) -> dict[str, str]:
     """What holds where a field of the policy is left empty."""
     snapshot = catalog.current()
     entry = snapshot.find(record.name) if record.retired_at is None else None
-    policy = catalog.effective_policy(ToolRecord(name=record.name), entry.tool if entry is not None else None)
+    policy = effective_policy(ToolRecord(name=record.name), entry.tool if entry is not None else None)
     rate = policy.rate
     return {
         "timeout_ms": str(policy.timeout_ms),

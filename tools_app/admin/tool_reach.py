@@ -12,9 +12,10 @@ from django.utils.translation import gettext as _
 
 from tools_app import access
 from tools_app.admin import links
-from tools_app.catalog import Entry, Snapshot
 from tools_app.context import Caller
+from tools_app.entry import Entry
 from tools_app.models import ApiKey, Toolset
+from tools_app.snapshot import Snapshot
 
 # Every way in which keys combine toolsets is a view of the whole catalog.
 MOST_KEYS: Final = 100

@@ -30,9 +30,9 @@ from tools_app.admin.governed import FailuresTold, actor
 from tools_app.admin.many_tools import OFF, Change, ManyTools, asks_first
 from tools_app.admin.states import State
 from tools_app.admin.tool_list import PAGE, SLOWEST_PERCENT, Row, ToolList, back, carried, newest_call
-from tools_app.catalog import Snapshot
 from tools_app.models import Tag, ToolRecord
 from tools_app.models.figures import DURATIONS
+from tools_app.snapshot import Snapshot
 from tools_app.tool import folded
 
 MOST_PROBLEMS: Final = 20

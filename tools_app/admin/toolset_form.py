@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _lazy
 
 from tools_app import catalog, governance
 from tools_app.admin.many_tools import count_of_tools
-from tools_app.catalog import Entry
+from tools_app.entry import Entry
 from tools_app.models import Toolset
 from tools_app.reach import Mode
 from tools_app.tool import folded

@@ -8,9 +8,10 @@ from typing import Final
 
 from tools_app import governance, listed
 from tools_app.admin.toolset_form import choices
-from tools_app.catalog import READER, Entry, Snapshot
+from tools_app.entry import READER, Entry
 from tools_app.models import Toolset
 from tools_app.reach import Choice
+from tools_app.snapshot import Snapshot
 from tools_app.tool import folded
 
 MOST_SHOWN: Final = 100

@@ -12,7 +12,8 @@ from tools_app.api.answers import Shown, answer_unless_known
 from tools_app.api.authentication import caller_of
 from tools_app.api.errors import failures
 from tools_app.api.routing import StrictRouter
-from tools_app.catalog import Entry, Snapshot
+from tools_app.entry import Entry
+from tools_app.snapshot import Snapshot
 
 router = StrictRouter(tags=["tools"])
 

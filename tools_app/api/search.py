@@ -17,9 +17,10 @@ from tools_app.api.errors import failures
 from tools_app.api.queries import QueryString, Word, optional
 from tools_app.api.routing import StrictRouter
 from tools_app.api.tools import ToolItem, serve_tool_named, shown
-from tools_app.catalog import Entry, Snapshot
+from tools_app.entry import Entry
 from tools_app.errors import Problem, ValidationError
 from tools_app.search import Hit
+from tools_app.snapshot import Snapshot
 
 router = StrictRouter(tags=["tools"])
 labels = StrictRouter(tags=["tools"])

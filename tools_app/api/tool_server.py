@@ -17,7 +17,7 @@ from tools_app.api.authentication import caller_of
 from tools_app.api.errors import failures
 from tools_app.api.openapi import Document
 from tools_app.api.routing import StrictRouter
-from tools_app.catalog import Entry
+from tools_app.entry import Entry
 from tools_app.schemas import DIALECT, Schema, parts_of
 from tools_app.tool import Tool
 

@@ -16,10 +16,11 @@ from tools_app.api.bodies import Body, Reason, without_default
 from tools_app.api.errors import failures
 from tools_app.api.queries import Flag, Limit, Page, QueryString, Text, Word, optional
 from tools_app.api.routing import StrictRouter
-from tools_app.catalog import Entry, Snapshot
+from tools_app.entry import Entry
 from tools_app.errors import ToolNotFoundError
 from tools_app.models.tools import POLICY
 from tools_app.parameters import ToolParameter
+from tools_app.snapshot import Snapshot
 
 router = StrictRouter(tags=["tools"])
 

@@ -22,9 +22,9 @@ from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models import QuerySet
 
 from tools_app import conf, database, json_text, secrets
-from tools_app.catalog import Entry
 from tools_app.context import Caller
 from tools_app.engine.writer import PATIENCE
+from tools_app.entry import Entry
 from tools_app.errors import (
     ApprovalInvalidError,
     ApprovalRefusedError,

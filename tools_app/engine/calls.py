@@ -11,7 +11,6 @@ from typing import Any, Final, cast
 
 from tools_app import catalog, conf, json_text, logs
 from tools_app.answers import bytes_of
-from tools_app.catalog import READER, Entry, Snapshot
 from tools_app.context import Caller
 from tools_app.engine import answers, approvals, replies
 from tools_app.engine.answers import Answer
@@ -24,6 +23,7 @@ from tools_app.engine.guards import Guards
 from tools_app.engine.journal import Journal
 from tools_app.engine.record import Record
 from tools_app.engine.workers import Workers
+from tools_app.entry import READER, Entry
 from tools_app.errors import (
     AuthorizationError,
     InternalError,
@@ -40,6 +40,7 @@ from tools_app.models.idempotency import REPLAYED_FOR
 from tools_app.models.tools import POLICY
 from tools_app.policies import Rate
 from tools_app.questions import NOBODY, Asked, Client
+from tools_app.snapshot import Snapshot
 from tools_app.tool import Tool
 
 log = logging.getLogger("tools_app.calls")

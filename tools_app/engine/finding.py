@@ -9,11 +9,12 @@ from itertools import islice
 from typing import Any, Final
 
 from tools_app import catalog, search
-from tools_app.catalog import Entry, Snapshot
 from tools_app.context import Caller, Wanted
+from tools_app.entry import Entry
 from tools_app.errors import AuthorizationError, ToolNotFoundError
 from tools_app.schemas import Schema
 from tools_app.search import words
+from tools_app.snapshot import Snapshot
 from tools_app.tool import folded
 
 LIST: Final = "tools:list"

@@ -11,12 +11,12 @@ from tools_app import answers as parts
 from tools_app import catalog, database
 from tools_app.answers import Asked, Document
 from tools_app.answers.budget import written
-from tools_app.catalog import READER
 from tools_app.context import Caller
 from tools_app.engine import shelf
 from tools_app.engine.answers import Answer
 from tools_app.engine.shelf import NotKeptError
 from tools_app.engine.writer import PATIENCE
+from tools_app.entry import READER
 from tools_app.errors import AnswerNotFoundError, InvalidArgumentsError, Problem, StorageBusyError
 from tools_app.models import StoredAnswer
 from tools_app.tool import Tool

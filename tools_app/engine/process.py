@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from tools_app.catalog import Entry
 from tools_app.context import Caller
 from tools_app.engine.attendance import Presence
 from tools_app.engine.calls import Calls, Options, Result
 from tools_app.engine.failures import failure
 from tools_app.engine.writer import Entry as JournalEntry
+from tools_app.entry import Entry
 from tools_app.errors import InternalError, ToolError
 from tools_app.models import Call
 from tools_app.questions import NOBODY, Client

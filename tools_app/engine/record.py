@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tools_app import accounts, conf, database, json_text, redaction
 from tools_app.accounts import PARAMETER, Account
-from tools_app.catalog import Entry
 from tools_app.context import Answers, Caller, Context
 from tools_app.deadline import Deadline
 from tools_app.engine import answers, replies
@@ -28,6 +27,7 @@ from tools_app.engine.replies import Said
 from tools_app.engine.rows import Failure, Reply
 from tools_app.engine.writer import PATIENCE
 from tools_app.engine.writer import Entry as JournalEntry
+from tools_app.entry import Entry
 from tools_app.errors import (
     IdempotencyInProgressError,
     InternalError,

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Mapping
 from django.db import transaction
 from django.utils import timezone
 
-from tools_app.catalog import Snapshot
 from tools_app.errors import ToolNotFoundError, ValidationError
 from tools_app.models import ToolRecord
 from tools_app.models.audit import note, note_all
 from tools_app.models.tools import POLICY
+from tools_app.snapshot import Snapshot
 from tools_app.tool import folded
 
 

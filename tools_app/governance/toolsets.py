@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db import transaction
 
 from tools_app import catalog, hygiene
-from tools_app.catalog import FINDERS, READER
+from tools_app.entry import FINDERS, READER
 from tools_app.errors import ConflictError, NotFoundError, Problem, ValidationError, shortened
 from tools_app.models import Toolset
 from tools_app.models.audit import note

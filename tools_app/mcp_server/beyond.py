@@ -22,9 +22,9 @@ from mcp_types import (
 )
 
 from tools_app import engine
-from tools_app.catalog import Entry
 from tools_app.context import Caller
 from tools_app.engine import Result
+from tools_app.entry import Entry
 from tools_app.errors import InputRequiredError
 from tools_app.mcp_server.cancelling import whole
 from tools_app.mcp_server.changes import Changes, RequestContext

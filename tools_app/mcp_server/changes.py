@@ -34,10 +34,10 @@ from mcp_types import (
 )
 
 from tools_app import catalog, conf, listed, offers, resource
-from tools_app.catalog import Snapshot
 from tools_app.context import Caller
 from tools_app.errors import StorageBusyError, ToolError
 from tools_app.mcp_server.connections import connection_of
+from tools_app.snapshot import Snapshot
 
 log = logging.getLogger("tools_app.mcp")
 

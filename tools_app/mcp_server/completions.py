@@ -9,12 +9,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CompleteRequestParams, PromptReference
 
 from tools_app import access, catalog, engine, offers
-from tools_app.catalog import Snapshot
 from tools_app.context import Caller
 from tools_app.errors import AuthorizationError, RateLimitError, ToolError, shortened
 from tools_app.mcp_server import own, prompts
 from tools_app.mcp_server.beyond import Asking
 from tools_app.offer import Offer
+from tools_app.snapshot import Snapshot
 
 MOST_VALUES: Final = 100
 MOST_CONSIDERED: Final = 10_000

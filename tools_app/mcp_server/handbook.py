@@ -10,9 +10,10 @@ from itertools import groupby
 from typing import Any, Final
 
 from tools_app import hygiene
-from tools_app.catalog import Entry, Snapshot
+from tools_app.entry import Entry
 from tools_app.models import Call
 from tools_app.schemas import Schema
+from tools_app.snapshot import Snapshot
 
 # Of a description, where all tools stand together.
 _GLANCE: Final = 160

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from tools_app import listed
-from tools_app.catalog import Entry, Snapshot
+from tools_app.entry import Entry
+from tools_app.snapshot import Snapshot
 from tools_app.tool import folded
 
 _NAMED: Final = re.compile(r"`([a-z][a-z0-9_-]{0,63})`")

@@ -11,12 +11,12 @@ from weakref import WeakKeyDictionary
 from django.db import DatabaseError
 
 from tools_app import database
-from tools_app.catalog import Snapshot
 from tools_app.context import Caller
 from tools_app.errors import StorageBusyError
 from tools_app.mcp_server import handbook
 from tools_app.models import Call
 from tools_app.resource import OWN_SCHEME
+from tools_app.snapshot import Snapshot
 from tools_app.uris import UriTemplate
 
 MIME_TYPE: Final = "text/markdown"

@@ -10,13 +10,13 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, GetPromptRequestParams, PaginatedRequestParams
 
 from tools_app import access, catalog, offers
-from tools_app.catalog import Snapshot
 from tools_app.errors import InvalidArgumentsError, NotFoundError, ToolError, shortened
 from tools_app.mcp_server import naming, resources, results
 from tools_app.mcp_server.beyond import Asking
 from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listing
 from tools_app.offers import Offers
 from tools_app.prompt import Prompt
+from tools_app.snapshot import Snapshot
 
 _listings: WeakKeyDictionary[Offers, Listing] = WeakKeyDictionary()
 

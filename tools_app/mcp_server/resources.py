@@ -10,7 +10,6 @@ from mcp_types import INVALID_PARAMS, PaginatedRequestParams, ReadResourceReques
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tools_app import access, catalog, offers
-from tools_app.catalog import Snapshot
 from tools_app.context import Caller
 from tools_app.errors import InvalidArgumentsError, NotFoundError, ToolError, shortened
 from tools_app.mcp_server import own, results
@@ -18,6 +17,7 @@ from tools_app.mcp_server.beyond import Asking
 from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listing
 from tools_app.offers import Offers
 from tools_app.resource import OWN_SCHEME
+from tools_app.snapshot import Snapshot
 
 # Of the handshake era; later ones know no code of its own for this.
 RESOURCE_NOT_FOUND: Final = -32002

@@ -20,7 +20,6 @@ from starlette.requests import Request
 from starlette.types import Receive, Send
 
 from tools_app import catalog, conf
-from tools_app.catalog import NOTHING, Snapshot
 from tools_app.context import Caller
 from tools_app.mcp_server import answering, server
 from tools_app.mcp_server.changes import Asked, Changes, RequestContext
@@ -28,6 +27,7 @@ from tools_app.mcp_server.gate import Visitor
 from tools_app.mcp_server.presence import Passing
 from tools_app.mcp_server.sessions import Sessions
 from tools_app.mcp_server.shortcut import Plain, ShortCut
+from tools_app.snapshot import NOTHING, Snapshot
 
 _CALLER: Final = "toolhub.caller"
 _VISITOR: Final = "toolhub.visitor"

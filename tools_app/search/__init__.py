@@ -10,10 +10,11 @@ import asyncio
 import threading
 from typing import Final
 
-from tools_app.catalog import Entry, Snapshot
+from tools_app.entry import Entry
 from tools_app.search.index import Document, Index, Key
 from tools_app.search.labels import categories, related, tagged, tags, within
 from tools_app.search.literal import DEFAULT_FIELDS, Field, Hit, Match, MatchType, ranked
+from tools_app.snapshot import Snapshot
 
 __all__ = [
     "DEFAULT_FIELDS",

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from tools_app.catalog import Entry
+from tools_app.entry import Entry
 from tools_app.search import synonyms, words
 from tools_app.tool import folded
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from tools_app.catalog import Entry
+from tools_app.entry import Entry
 
 MOST_RELATED: Final = 10
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple
 
-from tools_app.catalog import Entry
+from tools_app.entry import Entry
 
 MatchType = Literal["partial", "prefix", "exact"]
 Field = Literal["name", "description", "category", "tags"]

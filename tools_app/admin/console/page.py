@@ -30,9 +30,9 @@ from tools_app.admin.console.fields import readable
 from tools_app.admin.console.form import ArgumentsForm, JsonForm
 from tools_app.admin.console.outcomes import Outcome, outcome_of
 from tools_app.admin.console.past import PERMISSIONS, Past, past
-from tools_app.catalog import Entry
 from tools_app.context import Caller
 from tools_app.engine import Options, Result
+from tools_app.entry import Entry
 from tools_app.errors import ToolError
 from tools_app.json_text import JsonError
 from tools_app.models import Call, ToolRecord

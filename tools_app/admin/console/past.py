@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from tools_app import json_text
 from tools_app.admin.journal import IDENTIFIER, may_read_payload
-from tools_app.catalog import Entry
+from tools_app.entry import Entry
 from tools_app.json_text import JsonError
 from tools_app.models import Call
 from tools_app.redaction import CUT, MASK

@@ -10,8 +10,8 @@ from typing import Any, Final
 from django.core.management.base import CommandParser
 
 from tools_app import access, catalog, contracts, engine
-from tools_app.catalog import Entry
 from tools_app.contracts import Report
+from tools_app.entry import Entry
 from tools_app.management.hub_command import (
     REFUSED,
     HubCommand,

@@ -11,11 +11,11 @@ from django.db import DatabaseError, connection
 from django.db.models.functions import Now
 
 from tools_app import catalog, conf, connections, engine, installation, sources, wording
-from tools_app.catalog import Snapshot
 from tools_app.errors import Refusal
 from tools_app.installation import NotReady, Schema
 from tools_app.management.hub_command import HubCommand
 from tools_app.models import ApiKey, Connection, ErrorLog, Process, revision
+from tools_app.snapshot import Snapshot
 
 REWORD: Final = "Read it as an agent would, and reword it."
 
