@@ -56,7 +56,7 @@ def test_a_key_is_shown_once_rotated_and_revoked(chief: Desk, page: Page, server
     assert with_key(server, second) == 401
 
 
-def test_a_connection_is_made_and_tested_and_never_shows_its_secret(chief: Desk, page: Page) -> None:
+def test_a_connection_is_made_tested_and_deleted_and_never_shows_its_secret(chief: Desk, page: Page) -> None:
     with N8n() as upstream:
         chief.open("/admin/tools_app/connection/add/")
         page.locator("[name=name]").fill("second")
@@ -72,10 +72,16 @@ def test_a_connection_is_made_and_tested_and_never_shows_its_secret(chief: Desk,
         page.get_by_role("button", name="Test the connection").click()
         expect(page.get_by_text("works", exact=True)).to_be_visible()
         chief.accessible()
-        for address in (page.url, "/admin/tools_app/connection/", "/admin/tools_app/auditentry/"):
+        made = page.url
+        for address in (made, "/admin/tools_app/connection/", "/admin/tools_app/auditentry/"):
             chief.open(address)
             assert KEY not in page.content()
             assert "wrong-secret" not in page.content()
+        chief.open(made)
+        page.get_by_text("Delete this connection…").click()
+        page.get_by_role("button", name="Delete second").click()
+        page.wait_for_url("**/admin/tools_app/connection/")
+        expect(page.locator("main").get_by_role("link", name="second", exact=True)).to_have_count(0)
 
 
 def test_a_toolset_is_previewed_while_it_is_put_together_and_bounds_a_key(
