@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 from django.db import connection
+from pytest_django.plugin import blocking_manager_key
 from servestatic.middleware import ServeStaticMiddleware
 
 from tests.support.tools import Hub, Programmable
 from tools_app import access, catalog, database, engine, issuer, limits, sources, sync
 from tools_app.context import Caller
+from tools_app.models import Call
 
 LOOPBACK = ("127.", "::1", "localhost")
 # What drives a browser is 45 MB that `make test` does without; `make setup-browser` fetches it.
@@ -33,6 +35,20 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
                     " WHERE datname = current_database() AND pid <> pg_backend_pid()"
                 )
             connection.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+    """What the journal wrote over a connection of its own is not undone with a test; others would find it."""
+    yield
+    names = getattr(item, "fixturenames", ())
+    # After the last one there is no database any more.
+    if nextitem is not None and "db" in names and "transactional_db" not in names:
+        with item.config.stash[blocking_manager_key].unblock():
+            left = list(Call.objects.values_list("tool_name", "code", "door"))
+            Call.objects.all().delete()
+            connection.close()
+        assert not left, f"{left} were written by the journal: this test needs a transactional database"
 
 
 @pytest.fixture(scope="session", autouse=True)
