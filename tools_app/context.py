@@ -128,6 +128,8 @@ class Context:
     options: Mapping[str, OptionValue] = field(default_factory=dict)
     # The directory below which files may be read for this caller. None: no file may be.
     files: Path | None = None
+    # What `note` has noted.
+    noted: dict[str, bool | float | str] = field(default_factory=dict)
 
     @property
     def http(self) -> ApiClient:
@@ -142,6 +144,10 @@ class Context:
     def remaining(self) -> float:
         """Seconds until the deadline of this call."""
         return self.deadline.remaining()
+
+    def note(self, **facts: bool | float | str) -> None:
+        """Have something stand on the line `Tool completed` of the log: `ctx.note(results=5)`. No arguments."""
+        self.noted.update(facts)
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Tell the client how far this is, if it wants to know. Also from a tool that blocks."""

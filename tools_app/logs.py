@@ -22,20 +22,14 @@ from typing import IO, Any, Final
 from django.core.exceptions import ImproperlyConfigured
 from typing_extensions import override
 
+from tools_app.levels import LEVELS, TRACE
 from tools_app.redaction import CUT, one_line, one_line_json, redacted, redacted_beginning, redacted_ends
 
 # The call that is being served, on every record that is made while it is.
 call_id: ContextVar[str] = ContextVar("call_id", default="")
+# Method and path of the REST request that is being served; for the line of a call that fails.
+request: ContextVar[tuple[str, str]] = ContextVar("request", default=("", ""))
 
-TRACE: Final = 5
-LEVELS: Final = {
-    "fatal": logging.CRITICAL,
-    "error": logging.ERROR,
-    "warn": logging.WARNING,
-    "info": logging.INFO,
-    "debug": logging.DEBUG,
-    "trace": TRACE,
-}
 MOST_BYTES: Final = 8 * 1024  # in a line
 MOST_MESSAGE: Final = 6 * 1024
 MOST_EXTRAS: Final = 20
@@ -98,6 +92,11 @@ def _stamp(record: logging.LogRecord) -> bool:
     if not hasattr(record, "call_id"):
         record.call_id = call_id.get()
     return True
+
+
+def compact(value: Any) -> str:
+    """JSON-like data as a log line may hold it: on one line, of bounded size, and without secrets."""
+    return one_line_json(redacted(value))
 
 
 # ---- where it goes
@@ -185,7 +184,10 @@ class ConsoleFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%H:%M:%S", time.localtime(record.created))
         extras = "".join(f" {name}={_word(value)}" for name, value in _extras(record).items())
-        call = f" call={str(call)[:8]}" if (call := getattr(record, "call_id", "")) else ""
+        call = str(getattr(record, "call_id", ""))
+        if call:
+            # Whoever reports a failure knows the whole id.
+            call = f" call={call if record.levelno >= logging.WARNING else call[:8]}"
         message = one_line(_message(record))
         line = f"{moment} {_level(record).upper():5} {one_line(record.name)}: {message}{extras}{call}"
         lines = [line, *(f"    {one_line(part)}" for part in _exception(record).split("\n") if part)]
@@ -251,7 +253,7 @@ def _ends(text: str, length: int) -> str:
     return text if len(text) <= 2 * length else f"{text[:length]}\n{CUT}\n{text[len(text) - length :]}"
 
 
-_OWN: Final = frozenset(
+RESERVED: Final = frozenset(
     {*vars(logging.makeLogRecord({})), "message", "asctime", "call_id", "taskName", "exc_info", "exc_text"}
     | {"color_message"}  # uvicorn's message once more, with colours
 )
@@ -259,7 +261,7 @@ _OWN: Final = frozenset(
 
 def _extras(record: logging.LogRecord) -> dict[str, Any]:
     """What the caller of the log gave as `extra`, fit to be shown."""
-    given = {name: value for name, value in vars(record).items() if name not in _OWN and value is not None}
+    given = {name: value for name, value in vars(record).items() if name not in RESERVED and value is not None}
     if request := given.pop("request", None):  # Django's: the method and path say it better than its repr
         given |= {"method": getattr(request, "method", None), "path": getattr(request, "path", None)}
     try:

@@ -127,6 +127,7 @@ class Tool:
     guidance: Guidance | None = None
     untrusted: bool | None = None
     escapes: bool = False
+    logged: Sequence[str] = ()
     icon: str | Path = ""
     pack: Pack | None = None
     place: str = ""
@@ -187,6 +188,8 @@ class Tool:
             raise self._wrong(f"output schema: {found[0]}")
         self.input_schema, messages = take_messages(schema)
         numbers = take_numbers(self.input_schema)
+        if wrong := [name for name in self.logged if name not in self.input_schema.get("properties", {})]:
+            raise self._wrong(f"logged names {wrong[0]!r}, which is none of its parameters")
         if self.minimal is not None:
             self._add(RAW_PARAMETER, _RAW_SCHEMA, "a tool with minimal=")
         if self.text_form is not None:
@@ -211,7 +214,7 @@ class Tool:
         return self.convert({name: value for name, value in arguments.items() if name not in added})
 
     def _check_words(self) -> None:
-        for key in ("tags", "aliases", "keywords", "dependencies"):
+        for key in ("tags", "aliases", "keywords", "dependencies", "logged"):
             setattr(self, key, self._names(key))
         try:
             self.needs = tuple(map(Dependency.read, self.dependencies))
@@ -443,6 +446,7 @@ def tool(
     guidance: Guidance | None = ...,
     untrusted: bool | None = ...,
     escapes: bool = ...,
+    logged: Sequence[str] = ...,
     icon: str | Path = ...,
     output_schema: Schema | None = ...,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
@@ -464,6 +468,7 @@ def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
     without it, they do where the hints say `open_world`, which is where they say nothing. Where it is said, or the
     pack has a connection, a text that the tool returns is put between marks; `escapes` spares it them, and promises
     that nothing that such people wrote can look like something else in it.
+    `logged` names the parameters that the log shows at INFO, with secrets masked; it shows no others.
     `icon` is an `https:` or `data:` address, or a small PNG
     or SVG file, as seen from the file of the tool.
 
@@ -502,7 +507,7 @@ _DECLARABLE: Final = frozenset(
         *("name", "title", "description", "category", "tags", "author", "version", "hints", "examples", "aliases"),
         *("retries", "rate", "cache_seconds", "answer_tokens", "starts_off", "deprecated"),
         *("keywords", "dependencies", "timeout", "minimal", "done", "guidance", "icon", "output_schema", "untrusted"),
-        "escapes",
+        *("escapes", "logged"),
     }
 )
 

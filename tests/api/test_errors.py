@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from toolhub import urls as addresses
 from tools_app.api import fallbacks
 from tools_app.api.door import behind_door
 from tools_app.errors import StorageBusyError
+from tools_app.logs import JsonFormatter
 from tools_app.models import ErrorLog
 
 ROUTES = (
@@ -147,6 +149,17 @@ def test_what_was_refused_is_logged_once_with_method_and_path(rest: Rest, caplog
         "GET /v1/tools: VALIDATION_ERROR Validation failed",
         "GET /v1/nope\N{REPLACEMENT CHARACTER}: ROUTE_NOT_FOUND There is nothing at this address",
         "[nope] Error: TOOL_NOT_FOUND Tool not found: nope",
+    ]
+
+
+def test_a_call_that_fails_is_logged_with_method_and_path(rest: Rest, caplog: pytest.LogCaptureFixture) -> None:
+    rest.call("nope")
+    rest.post("/v1/tools/nope/call?timeout=500", {"token": "hunter2"})
+
+    failed = [json.loads(JsonFormatter().format(each)) for each in caplog.records if "Error: " in each.getMessage()]
+    assert [(line["method"], line["path"]) for line in failed] == [
+        ("POST", "/v1/tools/call"),
+        ("POST", "/v1/tools/nope/call"),
     ]
 
 

@@ -613,6 +613,19 @@ def test_what_was_searched_tells_of_everything_that_happened(life: Life) -> None
         assert expected in "\n".join(life.found[where])
 
 
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_every_failure_that_callers_were_told_of_is_in_the_log_by_its_ids(life: Life, form: str) -> None:
+    log = "\n".join(life.lines[form])
+    answers = [json.loads(text) for text in life.found["answers"] if text.startswith('{"success":false')]
+    told = [(error.get("errorId"), error["callId"]) for error in answers if error.get("callId")]
+    found = [(error_id, call_id) for error_id, call_id in told if call_id in log]
+    assert len(found) >= 15
+    assert all(error_id in log for error_id, _ in found if error_id)
+    assert sum(bool(error_id) for error_id, _ in found) >= 7
+    other = "\n".join(life.lines["console" if form == "json" else "json"])
+    assert [ids for ids in told if ids[1] not in log and ids[1] not in other] == []
+
+
 EVENT = re.compile(r"\d\d:\d\d:\d\d (?:FATAL|ERROR|WARN |INFO |DEBUG|TRACE) [\w.]+: |    ")
 
 

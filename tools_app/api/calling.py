@@ -9,7 +9,7 @@ from ninja import Query
 from ninja.params import functions as parts
 from pydantic import ConfigDict, Field
 
-from tools_app import engine
+from tools_app import engine, logs
 from tools_app.answers import FEWEST_TOKENS, MOST_TOKENS
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
@@ -18,6 +18,7 @@ from tools_app.api.errors import DEPRECATED, DOOR, REPLAYED, failures
 from tools_app.api.queries import WHOLE, Flag, QueryString, optional
 from tools_app.api.routing import StrictRouter
 from tools_app.api.tools import serve_tool_named
+from tools_app.errors import shortened
 from tools_app.models.tools import (
     MAX_RETRIES,
     MAX_RETRY_DELAY_MS,
@@ -129,6 +130,7 @@ async def _called(
         idempotency_key=request.headers.get("Idempotency-Key"),
         approval=request.headers.get("Toolhub-Approval"),
     )
+    logs.request.set((str(request.method), shortened(request.path)))  # for as long as the task of this request lives
     result = await engine.call(name, arguments, caller_of(request), door=DOOR, options=options)
     told: dict[str, Any] = {
         "success": True,

@@ -207,7 +207,7 @@ class Calls:
         self.guards.count(caller.id, entry.name, _rate(entry, caller))
         if through is not None and _decided(through, "rate"):
             self.guards.count(caller.id, through.name, through.policy.rate)
-        log.info("Tool invoked", extra={"tool": tool.name, "caller": str(caller), "door": one.call.door})
+        one.invoked()
         if options.idempotency_key is not None and (said := await one.earlier(options.idempotency_key, given)):
             answer = one.replayed(said)
         else:

@@ -17,7 +17,7 @@ from tools_app import accounts, conf, database, json_text, redaction
 from tools_app.accounts import PARAMETER, Account
 from tools_app.context import Answers, Caller, Context
 from tools_app.deadline import Deadline
-from tools_app.engine import answers, replies
+from tools_app.engine import answers, events, replies
 from tools_app.engine.answers import Answer
 from tools_app.engine.attempts import Plan
 from tools_app.engine.failures import failure, storable
@@ -38,7 +38,6 @@ from tools_app.errors import (
     StorageBusyError,
     ToolDisabledError,
     ToolError,
-    ToolExecutionError,
     ToolNotFoundError,
     ToolTimeoutError,
 )
@@ -73,6 +72,9 @@ class Record:
         self._began = False
         self._ended = False
         self._writes = self._repeatable = self._passes_on = False
+        # What the log names of it beside the tool: arguments that may be, and what the tool notes.
+        self._shown: dict[str, Any] = {}
+        self._noted: dict[str, Any] = {}
         self._claim: IdempotencyKey | None = None
         self._said: Said | None = None
         self.call = Call(
@@ -129,6 +131,7 @@ class Record:
             raise InvalidArgumentsError(problems=[Problem("", message)])
         self.call.argument_bytes = len(json.dumps(given, default=str))
         self.call.arguments = _payload(given)
+        self._shown = events.logged(tool, given)
         return given
 
     def connected(self, entry: Entry, given: dict[str, Any]) -> Account | None:
@@ -183,6 +186,7 @@ class Record:
                 kept,
                 Finding(self.caller),
                 files=_files_for(self.caller),
+                noted=self._noted,
             ),
             timeout_ms=timeout_ms,
             retries=policy.retries if retries is None else retries,
@@ -242,40 +246,47 @@ class Record:
                 error.message = "The tool ran, but the hub could not record it"
                 error.next_step = "The change was made: check it instead of calling again."
             raise
-        log.info(
-            "Tool completed", extra={"tool": self.call.tool_name, "ms": self.call.duration_ms, "bytes": answer.size}
-        )
+        events.completed(self.call, answer.size, self._shown | self._noted)
+
+    def invoked(self) -> None:
+        events.invoked(self.call, self.caller, self._shown)
 
     async def failed(self, error: ToolError) -> None:
         answers.clean(error)
         # Once it ran, it may repeat what an upstream said.
         error.untrusted = error.untrusted or (self.attempts > 0 and self._passes_on)
-        self._log(error)
         if self.dry:
-            return
-        if self._ended:
+            events.failed(error, self.call, self.caller)
+        elif self._ended:
             # How it ended is handed in, and will be written when that is possible; the error is about that.
             if isinstance(error, InternalError):
                 self._journal.post(JournalEntry(failure=failure(error, secrets.token_hex(16), self.call)))
+            events.failed(error, self.call, self.caller)
             error.call_id, error.duration_ms = self.call.id, self.call.duration_ms
-            return
+        else:
+            await self._filed(error)
+
+    async def _filed(self, error: ToolError) -> None:
+        """Write down the call and its failure. The log's line comes first: it knows the ids that the caller is told."""
         call = self.call
         call.code, call.error = error.code, storable(redaction.redacted_text(error.message), 1000)
-        status, failed = self._judged(error)
+        status, filed = self._judged(error)
+        counted = status == Call.Status.REFUSED and not self.quiet and self._counted()
+        events.failed(error, call, self.caller)
         if self.quiet:
-            if failed is not None:
-                self._journal.post(JournalEntry(failure=failed))
+            if filed is not None:
+                self._journal.post(JournalEntry(failure=filed))
             return
         try:
             if isinstance(error, StorageBusyError):
                 self._stop(status)
                 if self._began:
                     # It never ran. Whether its first row was written is not known: that is settled later.
-                    self._journal.post(JournalEntry(call=call, failure=failed, known=True))
+                    self._journal.post(JournalEntry(call=call, failure=filed, known=True))
             elif status != Call.Status.REFUSED:
-                await self._end(status, failed, error=error)
-            else:
-                await self._refused()
+                await self._end(status, filed, error=error)
+            elif not counted:
+                await self._journal.write(JournalEntry(call=call, known=self._began))
         except StorageBusyError:
             # The caller learns what went wrong first; that it is not on record stands in the log.
             log.exception("call %s is not on record", call.id)
@@ -317,24 +328,13 @@ class Record:
         failed = failure(error, self.call.error_id, self.call)
         return (Call.Status.TIMEOUT if timeout else Call.Status.FAILED), failed
 
-    def _log(self, error: ToolError) -> None:
-        cause = error.detail if isinstance(error.detail, BaseException) else None
-        log.log(
-            error.log_level,
-            "[%s] Error: %s %s",
-            self.call.tool_name,
-            error.code,
-            error.message,
-            extra={"error_id": error.error_id, "caller": str(self.caller), "door": self.call.door},
-            exc_info=cause if isinstance(error, ToolExecutionError | InternalError) else None,
-        )
-
-    async def _refused(self) -> None:
+    def _counted(self) -> bool:
+        """Whether this refusal is one more of a row that is there already, under whose id it goes."""
         self._stop(Call.Status.REFUSED)
-        if (row := self._journal.counted(self.call)) is not None:
-            self.call.id = row.id
-            return
-        await self._journal.write(JournalEntry(call=self.call, known=self._began))
+        if (row := self._journal.counted(self.call)) is None:
+            return False
+        self.call.id = row.id
+        return True
 
     def _stop(self, status: Call.Status) -> None:
         self.call.status = status

@@ -12,7 +12,7 @@ import httpx
 
 from tools_app import json_text
 from tools_app.errors import ToolError
-from tools_app.http import bodies, failures
+from tools_app.http import bodies, events, failures
 from tools_app.http.bodies import Unreadable, WebPage
 from tools_app.http.network import CONNECT_SECONDS, NotOurOriginError, NotPublicError
 from tools_app.http.pool import WAITS
@@ -38,6 +38,7 @@ class Exchange:
     most_bytes: int
     reads: Reads
     response: httpx.Response | None = None
+    size: int = 0  # of its body
 
     async def over(self, transport: httpx.AsyncBaseTransport) -> Response | Refused:
         """What came back: an answer, or a refusal.
@@ -46,19 +47,22 @@ class Exchange:
             ToolError: nothing came back that can be used.
         """
         begun = time.monotonic()
+        events.sending(self.request, self.secrets)
         try:
-            return await self._within_time(transport)
+            outcome = await self._within_time(transport)
         except ToolError as problem:
             if (response := self._done(problem)) is None:
+                events.failed(self.asked, self.request, problem, self.secrets)
                 raise
             log.warning("[%s] the change was made, and its answer was lost: %s", self.asked.upstream, problem.message)
             warning = f"The change was made, but what {self.asked.upstream} said about it could not be read."
             return Response(response.status_code, headers=_shown(response), warning=warning)
+        else:
+            if isinstance(outcome, Refused):
+                events.refused(self.request, outcome)
+            return outcome
         finally:
-            if log.isEnabledFor(logging.DEBUG):
-                status = self.response.status_code if self.response is not None else "no answer"
-                milliseconds = (time.monotonic() - begun) * 1000
-                log.debug("%s %s: %s in %.0f ms", self.request.method, self.request.url.path, status, milliseconds)
+            events.answered(self.request, self.response, self.size, time.monotonic() - begun)
 
     async def _within_time(self, transport: httpx.AsyncBaseTransport) -> Response | Refused:
         self.request.extensions = dict(_TIMEOUTS)
@@ -85,13 +89,19 @@ class Exchange:
             raise TypeError("the transport is not one for asyncio")
         encoding, kind = headers.get("content-encoding", ""), headers.get("content-type", "")
         if not response.is_success:
-            return self._refused(response, await bodies.beginning(aiter(stream), encoding, MOST_SHOWN))
+            shown = await bodies.beginning(aiter(stream), encoding, MOST_SHOWN)
+            return self._refused(response, self._seen(shown, kind))
         declared = headers.get("content-length", "")
-        body = await bodies.collected(aiter(stream), encoding, declared, self.most_bytes)
+        body = self._seen(await bodies.collected(aiter(stream), encoding, declared, self.most_bytes), kind)
         empty = response.status_code in (204, 205) or self.asked.method == "HEAD"
         if empty or (self.asked.writes and not body.strip()):
             return Response(response.status_code, None, _shown(response))
         return Response(response.status_code, await bodies.read(body, self.reads, kind), _shown(response))
+
+    def _seen(self, body: bytes, kind: str) -> bytes:
+        self.size = len(body)
+        events.body(body, kind, self.secrets)
+        return body
 
     def _refused(self, response: httpx.Response, body: bytes) -> Refused:
         headers = {name: self.secrets.masked_in(value) for name, value in _shown(response).items()}

@@ -42,6 +42,7 @@ pack = Pack(
     hints=_READS,
     cache_seconds=_set.cache_seconds,
     escapes=True,
+    logged=("query",),
     examples=[Example("Look for a library", {"query": "selectolax html parser", "max_results": 5}, "<string>")],
 )
 async def web_search(
@@ -56,9 +57,8 @@ async def web_search(
     from tools_app.packs.websearch._work import answers, searcher
 
     found = await searcher.here().search(query, max_results, ctx.remaining)
-    if found.hits:
-        ctx.log.info("%d results from %s", len(found.hits), found.engine)
-    else:
+    ctx.note(results=len(found.hits), engine=found.engine)
+    if not found.hits:
         ctx.log.info("No results found by %s", found.engine)
     return answers.of_search(query, found)
 
@@ -74,6 +74,7 @@ async def web_search(
     hints=_READS,
     cache_seconds=_set.cache_seconds,
     escapes=True,
+    logged=("query",),
     examples=[Example("Ask for a term", {"query": "Django (web framework)"}, "<string>")],
 )
 async def instant_answer(ctx: Context, query: Query) -> str:

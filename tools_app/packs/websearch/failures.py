@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from tools_app.errors import (
@@ -13,6 +14,8 @@ from tools_app.errors import (
     UpstreamTlsError,
     UpstreamUnavailableError,
 )
+
+log: Final = logging.getLogger("tools_app.packs.websearch")
 
 NOT_FETCHED: Final = "Failed to fetch search results. Please try again later."
 PAGE_UNREADABLE: Final = "Failed to parse search results. The page structure may have changed."
@@ -28,10 +31,12 @@ _MENDING: Final = "An operator should see whether there is a newer version of th
 
 
 def unreadable_page(why: str, page: str = "") -> UpstreamInvalidResponseError:
+    log.error("Failed to parse HTML response: %s", why)
     return UpstreamInvalidResponseError(PAGE_UNREADABLE, detail=f"{why}\n\n{page}", next_step=_MENDING)
 
 
 def unreadable_answer(why: str) -> UpstreamInvalidResponseError:
+    log.error("Failed to parse JSON response: %s", why)
     return UpstreamInvalidResponseError(ANSWER_UNREADABLE, detail=why)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tools_app.errors import ToolError
+from tools_app.levels import TRACE
 
 log: Final = logging.getLogger("tools_app.packs.websearch")
 
@@ -55,6 +56,7 @@ async def first_answer(engines: Sequence[Engine], query: str, wanted: int, remai
             if len(engines) > 1:
                 log.warning("%s cannot be asked: %s", engine.name, error.message)
         else:
+            log.log(TRACE, "Parsed %d results", len(hits), extra={"results": [[hit.title, hit.url] for hit in hits]})
             return Found(engine.name, distinct(hits)[:wanted])
     raise first or RuntimeError("no search engine is set")
 

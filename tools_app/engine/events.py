@@ -1,0 +1,81 @@
+"""What the log says of calls: that they begin, and how they end.
+
+No argument is named at INFO or above, except those that the tool declares with `logged`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from tools_app import conf, hygiene, logs
+from tools_app.context import Caller
+from tools_app.errors import InternalError, ToolError, ToolExecutionError
+from tools_app.models import Call
+from tools_app.tool import Tool
+
+log = logging.getLogger("tools_app.calls")
+
+MOST_CAUSES: Final = 5
+MOST_OF_CAUSE: Final = 500
+
+
+def logged(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that the log may name. One that is an empty text is worth a warning: nobody asks for nothing."""
+    shown = {name: arguments[name] for name in tool.logged if name in arguments}
+    for name, value in shown.items():
+        if isinstance(value, str) and not hygiene.cleaned(value).strip():
+            log.warning("Empty %s received", name, extra={"tool": tool.name})
+    return {} if conf.value("TOOLHUB_PAYLOADS") == "none" else shown
+
+
+def invoked(call: Call, caller: Caller, shown: Mapping[str, Any]) -> None:
+    log.info("Tool invoked", extra={**_fields(shown), "tool": call.tool_name, "caller": str(caller), "door": call.door})
+
+
+def completed(call: Call, size: int, shown: Mapping[str, Any]) -> None:
+    ours = {"tool": call.tool_name, "ms": call.duration_ms, "bytes": size}
+    log.info("Tool completed", extra={**_fields(shown), **ours})
+
+
+def failed(error: ToolError, call: Call, caller: Caller) -> None:
+    """Everything by which an operator finds the call that somebody reports, and why it failed."""
+    foreseen = not isinstance(error, ToolExecutionError | InternalError)
+    bug = error.detail if isinstance(error.detail, BaseException) and not foreseen else None
+    method, path = logs.request.get()
+    log.log(
+        error.log_level,
+        "[%s] Error: %s %s",
+        call.tool_name,
+        error.code,
+        error.message,
+        extra={
+            "error_id": error.error_id,
+            "call_id": call.id,
+            "caller": str(caller),
+            "door": call.door,
+            "method": method or None,
+            "path": path or None,
+            "status": error.status,
+            "context": error.context or None,
+            "cause": None if bug else " < ".join(_causes(error)) or None,
+        },
+        exc_info=bug,
+    )
+
+
+def _fields(shown: Mapping[str, Any]) -> dict[str, Any]:
+    # Python's logging raises where a field has the name of one of its own.
+    return {f"{name}_" if name in logs.RESERVED else name: value for name, value in shown.items()}
+
+
+def _causes(error: ToolError) -> Iterator[str]:
+    """The exceptions behind it. What an upstream answered is only in the error log: it may repeat the arguments."""
+    cause = error.detail if isinstance(error.detail, BaseException) else error.__cause__
+    seen: set[int] = set()
+    while cause is not None and id(cause) not in seen and len(seen) < MOST_CAUSES:
+        seen.add(id(cause))
+        context = f" {logs.compact(cause.context)}" if isinstance(cause, ToolError) and cause.context else ""
+        yield f"{type(cause).__name__}: {cause}"[:MOST_OF_CAUSE] + context[:MOST_OF_CAUSE]
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
