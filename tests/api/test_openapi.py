@@ -13,6 +13,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tests.api.rest import Rest, failure
 from tools_app.api import openapi
@@ -43,6 +44,13 @@ def validator(schema: dict[str, Any]) -> Any:
 
 def test_the_kept_description_is_current() -> None:
     assert json.loads(KEPT.read_text()) == json.loads(json.dumps(openapi.document())), "run `make openapi`"
+
+
+def test_is_one_by_the_rules_of_openapi() -> None:
+    described = json.loads(json.dumps(openapi.document()))
+
+    OpenAPIV31SpecValidator(described).validate()
+    assert described["info"]["title"] == "ToolHub"
 
 
 def test_every_operation_says_what_it_is() -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import jsonschema_rs
 import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tests.api.conftest import MakeKey
 from tests.api.rest import Rest, failure
@@ -87,6 +88,12 @@ def test_what_an_operation_asks_for_is_what_the_tool_takes_and_gives(rest: Rest,
     assert called["result"] == {"nodes": 2}
     assert errors(document, answer, called) == []
     assert errors(document, answer, {**called, "result": {"nodes": "two"}})
+
+
+def test_is_one_by_the_rules_of_openapi(rest: Rest, hub: Hub) -> None:
+    hub.add(count_nodes)
+
+    OpenAPIV31SpecValidator(described(rest)).validate()
 
 
 def test_every_reference_leads_somewhere(rest: Rest, hub: Hub) -> None:

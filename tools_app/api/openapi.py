@@ -113,8 +113,9 @@ def document() -> Document:
     """The description. It is the same for every caller: which tools there are does not stand in it."""
     from tools_app.api import api  # All of it is described, this address too.
 
-    made: Document = _without_titles(api.get_openapi_schema(path_prefix=""))
-    made["info"]["description"] = _ABOUT
+    given: Document = dict(api.get_openapi_schema(path_prefix=""))
+    about = {**given.pop("info"), "description": _ABOUT}
+    made: Document = {"openapi": given.pop("openapi"), "info": about, **_without_titles(given)}
     made["servers"] = SERVERS
     made["tags"] = [{"name": name, "description": description} for name, description in _TAGS.items()]
     made["components"] |= {"securitySchemes": SECURITY_SCHEMES, "responses": failure_responses()}
@@ -219,7 +220,7 @@ def _asked(name: str, description: str, **schema: Any) -> dict[str, Any]:
 
 
 def _without_titles(schema: Any) -> Any:
-    """Pydantic names every field a second time, in other letters."""
+    """Of schemas: pydantic names every field a second time, in other letters."""
     if isinstance(schema, list):
         return [_without_titles(part) for part in schema]
     if not isinstance(schema, dict):
