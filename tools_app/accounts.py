@@ -264,7 +264,8 @@ def refusal(kind: ConnectionKind, mine: Sequence[Account], *, writes: bool) -> R
         )
     if not all(obstacles):
         return None
-    return Refusal("; ".join(obstacles), ASK, stopped=all(account.stopped for account in mine))
+    stopped = all(account.stopped for account in mine)
+    return Refusal("; ".join(obstacles), ASK, stopped=stopped, cure="Look at the connections in the admin.")
 
 
 def not_configured(kind: ConnectionKind, missing: Sequence[str]) -> Refusal:
@@ -274,6 +275,7 @@ def not_configured(kind: ConnectionKind, missing: Sequence[str]) -> Refusal:
         f"not configured: {', '.join(missing)}",
         f"Ask an operator to set {named}, or to add a connection to {kind.title} in the admin.",
         unused={kind.url_variable, kind.secret_variable} <= set(missing),
+        cure=f"Set {named}, or add a connection to {kind.title} in the admin.",
     )
 
 

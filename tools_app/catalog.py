@@ -215,8 +215,8 @@ def _refuse_dependent(entries: dict[str, Entry], names: Mapping[str, str]) -> No
             users.setdefault(names.get(name, name), []).append(key)
     graph = {key: [names.get(name, name) for name in needed] for key, needed in needs.items()}
     for circle in dependencies.cycles(graph):
-        said, next_step = dependencies.circle(circle), "Ask an operator: one of these tools must need less."
-        endless = Refusal(said, next_step, names=tuple(circle))
+        said, cure = dependencies.circle(circle), "One of these tools must need less."
+        endless = Refusal(said, "Ask an operator: one of these tools must need less.", names=tuple(circle), cure=cure)
         for key in circle:
             entries[key] = replace(entries[key], refusal=entries[key].refusal or endless)
     waiting = list(needs)
@@ -235,11 +235,13 @@ def _unmet(entry: Entry, entries: Mapping[str, Entry], names: Mapping[str, str])
             continue
         if other is None:
             reason = f"it needs {need}, which is not there"
-            return Refusal(reason, "Ask an operator to add that tool.", names=(need.name,))
+            return Refusal(reason, "Ask an operator to add that tool.", names=(need.name,), cure="Add that tool.")
         if not need.accepts(other.version):
             reason = f"it needs {need}, and {other.name} is of version {other.version}"
-            return Refusal(reason, f"Ask an operator for another version of {other.name}.", names=(other.name,))
+            step = f"Ask an operator for another version of {other.name}."
+            return Refusal(reason, step, names=(other.name,), cure=f"Load another version of {other.name}.")
         if other.refusal is not None:
             told = (other.name, *other.refusal.names)
-            return Refusal(f"it needs {other.name}: {other.refusal.reason}", other.refusal.next_step, names=told)
+            why = other.refusal
+            return Refusal(f"it needs {other.name}: {why.reason}", why.next_step, names=told, cure=why.cure)
     return None

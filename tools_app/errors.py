@@ -620,6 +620,13 @@ class Refusal:
     stopped: bool = False
     # The tools that the reason names.
     names: tuple[str, ...] = ()
+    # What an operator can do about it; the next step is for callers.
+    cure: str = ""
+
+    @property
+    def advice(self) -> str:
+        """The next step of an operator."""
+        return self.cure or self.next_step
 
     def error(self, tool: str) -> ToolDisabledError:
         """What a call of the tool is told."""

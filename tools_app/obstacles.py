@@ -13,6 +13,7 @@ from tools_app.registry import Loaded, Registry
 Stops = Mapping[tuple[str, str], Stop]
 
 _ASK_TO_APPROVE: Final = "Ask an operator of this hub: it stands among the approvals in the admin."
+_DECIDE: Final = "Decide about it under Definitions in the admin, or with `PATCH /v1/definitions/{id}`."
 
 
 class Obstacles:
@@ -42,17 +43,29 @@ class Obstacles:
             if tool.pack.name not in self._unset:
                 self._unset[tool.pack.name] = conf.unset(tool.pack.requires)
             if missing := self._unset[tool.pack.name]:
-                return Refusal(f"not configured: {', '.join(missing)}", f"Ask an operator to set {', '.join(missing)}.")
+                named = ", ".join(missing)
+                return Refusal(
+                    f"not configured: {named}",
+                    f"Ask an operator to set {named}.",
+                    cure=f"Set {named}, and restart the hub.",
+                )
         return None
 
     def _not_loaded(self, record: ToolRecord) -> Refusal:
         pack = self._resting.get(record.pack)
         if pack is not None and pack.connection is not None:
             return accounts.not_configured(pack.connection, connections.missing(pack.connection))
-        if any(problem.keeps_out(record.name, record.place) for problem in self._problems):
-            return Refusal("it could not be loaded", "Ask an operator to run `toolhub doctor`, which says why.")
+        problem = next((problem for problem in self._problems if problem.keeps_out(record.name, record.place)), None)
+        if problem is not None:
+            return Refusal(
+                "it could not be loaded",
+                "Ask an operator to run `toolhub doctor`, which says why.",
+                cure=f"Repair what does not load: {problem}",
+            )
         return Refusal(
-            "this process does not have it", "Ask an operator to restart the hub, or to run `toolhub synctools`."
+            "this process does not have it",
+            "Ask an operator to restart the hub, or to run `toolhub synctools`.",
+            cure="Restart the hub, or run `toolhub synctools`.",
         )
 
 
@@ -83,12 +96,15 @@ class Definitions:
         waits = str(loaded.origin) in self._sources and version not in self._approved
         if version not in self._open:
             if waits:
-                return Refusal("not approved: nobody has seen this version of it yet", _ASK_TO_APPROVE)
+                return Refusal("not approved: nobody has seen this version of it yet", _ASK_TO_APPROVE, cure=_DECIDE)
             return None
         refused, why = self._open[version]
         if refused:
-            return Refusal(f"an operator has refused this version of it{f': {why}' if why else ''}", _ASK_TO_APPROVE)
-        return Refusal("not approved: this version of it waits for an operator", _ASK_TO_APPROVE) if waits else None
+            reason = f"an operator has refused this version of it{f': {why}' if why else ''}"
+            return Refusal(reason, _ASK_TO_APPROVE, cure=_DECIDE)
+        if not waits:
+            return None
+        return Refusal("not approved: this version of it waits for an operator", _ASK_TO_APPROVE, cure=_DECIDE)
 
 
 def stops() -> Stops:
@@ -99,4 +115,6 @@ def stops() -> Stops:
 def refusal(stops: Stops, pack: str) -> Refusal | None:
     """Why nothing of this pack may be called, where an operator has stopped it, or the hub."""
     stop = stops.get((Stop.Kind.HUB, "")) or stops.get((Stop.Kind.PACK, pack))
-    return Refusal(stop.words, StoppedError.default_next_step, stopped=True) if stop is not None else None
+    if stop is None:
+        return None
+    return Refusal(stop.words, StoppedError.default_next_step, stopped=True, cure="Resume it on the page Stop of the admin.")

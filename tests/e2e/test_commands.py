@@ -197,6 +197,24 @@ def test_doctor_names_what_is_wrong_and_the_cure(tmp_path: Path) -> None:
     assert f"chmod 700 {home.path}" in done.stdout
 
 
+def test_doctor_tells_operators_what_to_do_and_not_to_ask_one(tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    file = tools / "near.py"
+    file.write_text("from toolhub import tool\n\n@tool\ndef near() -> str:\n    \"Be near.\"\n    return 'near'\n")
+    home = Home(tmp_path / "home", {"TOOLHUB_TOOLS_DIR": str(tools), "N8N_URL": "https://n8n.test"})
+    home.run("synctools")
+    file.write_text("def (:\n")
+    done = home.run("doctor")
+    assert "near: it could not be loaded\n    Repair what does not load: " in done.stdout
+    assert f"{file}:1: SyntaxError" in done.stdout
+    assert "not configured: N8N_API_KEY\n    Set N8N_API_KEY, or add a connection to n8n in the admin." in done.stdout
+    assert "Ask an operator" not in done.stdout
+    assert "toolhub doctor" not in done.stdout
+    refused = home.run("calltool", "near")
+    assert "Ask an operator to run `toolhub doctor`" in refused.stderr, "whoever calls is no operator"
+
+
 def test_a_broken_file_disables_only_itself(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()

@@ -98,6 +98,11 @@ def test_a_client_is_connected_over_stdio_and_its_other_servers_stay(home: Home,
     assert "there is no 'toolhub'" in refused(home, user, "claude-code", "--remove")
 
 
+def test_an_agent_can_be_shown_tools_by_searching(home: Home, user: Path) -> None:
+    connect(home, user, "claude-code", "--mode", "search")
+    assert entry_in(user / ".claude.json")["args"] == ["-m", "toolhub", "runmcp", "--mode", "search"]
+
+
 def test_the_entry_leads_to_this_hub_from_anywhere(tmp_path: Path, user: Path) -> None:
     """Everything is named as seen from the directory in which the command runs."""
     (tmp_path / "tools").mkdir()

@@ -14,6 +14,11 @@ from django.core.management import ManagementUtility
         (["cursor", "--project", "/nowhere"], "there is no directory /nowhere"),
         (["cursor", "--show-key"], "--show-key is for what is printed: add --print"),
         (["generic", "--remove"], "--file must say where to remove it from"),
+        (
+            ["cursor", "--http", "--mode", "search"],
+            "--mode is for agents that start the hub themselves; over HTTP the mode",
+        ),
+        (["cursor", "--mode", "guess"], "invalid choice: 'guess'"),
         (["cursor", "--name", "a b"], "may hold letters, digits, - and _"),
         (["cursor", "--url", "ftp://hub"], "must be like https://hub.example.org/mcp"),
         (["cursor", "--url", "http://user:password@hub"], "must be like https://hub.example.org/mcp"),

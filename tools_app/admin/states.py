@@ -73,7 +73,7 @@ def condition(record: ToolRecord, snapshot: Snapshot) -> Condition:
     if entry is None:
         return Condition(State.UNAVAILABLE, _("not in the catalog yet"), _("Run `toolhub synctools`."))
     if entry.refusal is not None:
-        return Condition(State.UNAVAILABLE, entry.refusal.reason, entry.refusal.next_step)
+        return Condition(State.UNAVAILABLE, entry.refusal.reason, entry.refusal.advice)
     return Condition(State.ON)
 
 

@@ -11,7 +11,7 @@ from django.db import DatabaseError
 from tools_app import installation, sources
 from tools_app.errors import ToolError
 from tools_app.models import Connection, ToolRecord
-from tools_app.reach import ENVIRONMENT
+from tools_app.reach import ENVIRONMENT, Mode
 
 REFUSED = 2
 
@@ -23,6 +23,15 @@ def add_connection_option(parser: CommandParser) -> None:
         dest="connections",
         metavar="NAME",
         help="only these accounts at upstreams; may be repeated; without it, those of the environment",
+    )
+
+
+def add_mode_option(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--mode",
+        choices=[mode.value for mode in Mode],
+        default="",
+        help="how tools are shown: in a list, by searching, or by searching where the list is long",
     )
 
 

@@ -20,7 +20,14 @@ from tools_app import conf, governance, installation, redaction, secrets
 from tools_app.management import handshake, launch
 from tools_app.management.clients import CLIENTS, DECIDED, Client, Entry, Machine
 from tools_app.management.config_file import ConfigFile, Unfit
-from tools_app.management.hub_command import REFUSED, HubCommand, Stop, add_connection_option, through
+from tools_app.management.hub_command import (
+    REFUSED,
+    HubCommand,
+    Stop,
+    add_connection_option,
+    add_mode_option,
+    through,
+)
 from tools_app.models import ApiKey
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -37,6 +44,7 @@ class Plan:
     url: str | None
     toolsets: list[str]
     read_only: bool
+    mode: str
     connections: list[str] | None
 
     def entry(self, key: str) -> Entry:
@@ -46,6 +54,7 @@ class Plan:
         else:
             chosen = [word for toolset in self.toolsets for word in ("--toolset", toolset)]
             chosen += [word for connection in self.connections or () for word in ("--connection", connection)]
+            chosen += ["--mode", self.mode] if self.mode else []
             command = launch.command(["runmcp", *chosen, *(["--read-only"] if self.read_only else [])])
             entry = self.client.over_stdio(command, launch.environment())
         if "${" in json.dumps(entry):
@@ -75,6 +84,7 @@ class Command(HubCommand):
             help="only these tools; repeatable",
         )
         add("--read-only", action="store_true", help="only tools that say they change nothing")
+        add_mode_option(parser)
         add_connection_option(parser)
         place = parser.add_mutually_exclusive_group()
         place.add_argument("--user", action="store_true", help="for everything the user does there; the default")
@@ -164,6 +174,9 @@ def _plan(client: Client, **options: Any) -> Plan:
     url = options["url"] or (_own_address() if options["http"] else None)
     if url and not client.http:
         raise Stop(f"{client.title} takes only servers that it starts itself: leave out --http and --url", REFUSED)
+    if url and options["mode"]:
+        advice = "over HTTP the mode is decided for a toolset, in the admin, or for all with TOOLHUB_LIST_MODE"
+        raise Stop(f"--mode is for agents that start the hub themselves; {advice}", REFUSED)
     path: Path | None = options["file"]
     if (project := options["project"]) is not None:
         if not client.project_file:
@@ -174,7 +187,7 @@ def _plan(client: Client, **options: Any) -> Plan:
     elif path is None and client.user_file is not None:
         path = client.user_file(Machine.this())
     file = ConfigFile(path.expanduser().absolute(), client.member) if path is not None else None
-    chosen = options["toolsets"], options["read_only"], options["connections"]
+    chosen = options["toolsets"], options["read_only"], options["mode"], options["connections"]
     return Plan(client, file, options["name"], url, *chosen)
 
 

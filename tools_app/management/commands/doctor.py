@@ -104,7 +104,7 @@ def _of_refusals(snapshot: Snapshot) -> Iterator[Finding]:
             refused.setdefault((entry.pack, entry.refusal), []).append(entry.name)
     for (pack, refusal), names in refused.items():
         what = f"{len(names)} tools of {pack}" if len(names) > 1 else names[0]
-        yield Finding(refusal.unused, f"{what}: {refusal.reason}", "" if refusal.unused else refusal.next_step)
+        yield Finding(refusal.unused, f"{what}: {refusal.reason}", "" if refusal.unused else refusal.advice)
 
 
 def _of_data() -> Iterator[Finding]:

@@ -107,9 +107,15 @@ class Command(HubCommand):
         if watched is None or Path(watched).absolute() != folder:
             out.write(f"  export TOOLHUB_TOOLS_DIR={shlex.quote(str(folder))}   (or put it into .env)")
         out.write("  toolhub synctools   (a hub or an agent that runs does that by itself, within two seconds)")
-        needs = "" if importlib.util.find_spec("pytest") else "   (first: pip install pytest)"
+        needs = "" if importlib.util.find_spec("pytest") else f"   (first: {_pytest()})"
         out.write(f"  python -m pytest {shlex.quote(str(test))}{needs}")
         out.write(f'  toolhub calltool {tool.stem} \'{{"text": "What a piece of work"}}\'   (or ask an agent)')
+
+
+def _pytest() -> str:
+    """How to come by it: a checkout has a target that installs what tests need, and no pip in its environment."""
+    checkout = Path(__file__).parents[3]
+    return f"make -C {shlex.quote(str(checkout))} dev" if (checkout / "Makefile").is_file() else "pip install pytest"
 
 
 TAKEN: Final = "{name}.py would be taken for another module; choose a longer name"

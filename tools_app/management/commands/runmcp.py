@@ -17,10 +17,10 @@ from django.db import DatabaseError
 
 from tools_app import access, installation, sources
 from tools_app.installation import NotReady
-from tools_app.management.hub_command import HubCommand, Stop, add_connection_option, through
+from tools_app.management.hub_command import HubCommand, Stop, add_connection_option, add_mode_option, through
 from tools_app.mcp_server import closed, wire
 from tools_app.models import Toolset
-from tools_app.reach import ENVIRONMENT, Mode, Reach
+from tools_app.reach import ENVIRONMENT, Reach
 
 log = logging.getLogger("tools_app.mcp")
 
@@ -38,12 +38,7 @@ class Command(HubCommand):
         parser.add_argument(
             "--toolset", action="append", dest="toolsets", metavar="NAME", help="only these tools; may be repeated"
         )
-        parser.add_argument(
-            "--mode",
-            choices=[mode.value for mode in Mode],
-            default="",
-            help="how tools are shown: in a list, by searching, or by searching where the list is long",
-        )
+        add_mode_option(parser)
         parser.add_argument("--read-only", action="store_true", help="only tools that say they change nothing")
         add_connection_option(parser)
 
