@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tools_app.checker import MAX_CHOICES_TOLD, MAX_PROBLEMS, SMALL, Checker
 from tools_app.errors import Problem
+from tools_app.parameters import ToolParameter
 from tools_app.schemas import Schema
 
 
@@ -61,9 +62,12 @@ def test_takes_a_value_of_the_right_type(kind: str, value: Any) -> None:
 
 @pytest.mark.parametrize(("kind", "value"), [(kind, value) for kind, values in UNFIT.items() for value in values])
 def test_refuses_a_value_of_another_type(kind: str, value: Any) -> None:
-    assert EVERY_TYPE.problems({kind: value}) == [
-        Problem(f"/{kind}", f"Invalid type for parameter {kind}: expected {kind}", kind)
-    ]
+    listed = ToolParameter.all_of(EVERY_TYPE.schema)
+    (expected,) = [parameter.type for parameter in listed if parameter.name == kind]
+    problem = Problem(f"/{kind}", f"Invalid type for parameter {kind}: expected {expected}", expected)
+    if (kind, value) == ("integer", 1.5):
+        problem = Problem(f"/{kind}", f"Invalid value for parameter {kind}: expected a whole number", "a whole number")
+    assert EVERY_TYPE.problems({kind: value}) == [problem]
     assert not EVERY_TYPE.accepts({kind: value})
 
 
@@ -77,7 +81,7 @@ def test_null_is_taken_only_where_the_schema_says_so() -> None:
     assert maybe.problems({"a": None, "b": None}) == []
     assert told(maybe, {"a": 1, "b": "x"}) == [
         "Invalid type for parameter a: expected string or null",
-        "Invalid type for parameter b: expected integer or null",
+        "Invalid type for parameter b: expected number or null",
     ]
 
 
@@ -171,7 +175,7 @@ class TestAlternatives:
     )
 
     def test_none_of_the_types(self) -> None:
-        assert told(self.id_or_key, {"p": 1.5}) == ["Invalid type for parameter p: expected integer or string"]
+        assert told(self.id_or_key, {"p": 1.5}) == ["Invalid value for parameter p: expected a whole number or string"]
 
     def test_the_one_that_was_meant(self) -> None:
         assert told(self.id_or_key, {"p": 0}) == ["Invalid value for parameter p: expected 1 or more"]
@@ -181,7 +185,7 @@ class TestAlternatives:
 
     def test_several_that_may_have_been_meant(self) -> None:
         (problem,) = self.id_or_key.problems({"q": {"x": "1"}})
-        assert problem.message == "Invalid value for parameter q: expected integer, or 0"
+        assert problem.message == "Invalid value for parameter q: expected number, or 0"
 
     def test_an_unknown_parameter_in_the_one_that_was_meant(self) -> None:
         inner = {"type": "object", "properties": {"x": {}}, "additionalProperties": False}

@@ -377,7 +377,7 @@ def test_wrong_arguments_are_refused_with_everything_that_is_wrong() -> None:
         made().checked({"times": "2", "tiems": 3})
     assert [problem.message for problem in caught.value.problems] == [
         "Required parameter missing: message",
-        "Invalid type for parameter times: expected integer",
+        "Invalid type for parameter times: expected number",
         "Unknown parameter: tiems",
     ]
 

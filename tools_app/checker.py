@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 
 from tools_app.errors import Problem, shortened
-from tools_app.schemas import MAX_NESTING, Schema, address, compiled, named
+from tools_app.schemas import MAX_NESTING, Schema, address, compiled, named, shown_type
 
 MAX_PROBLEMS: Final = 20
 MAX_CHOICES_TOLD: Final = 30
@@ -90,7 +90,7 @@ class Checker:
                 known = ", ".join(sorted(self._properties(steps[:-1]))) or "none"
                 return [_unknown([*where, name], known) for name in names[:MAX_PROBLEMS]]
             case Kind.Type(types=types):
-                return [_mistyped(where, types)]
+                return [_mistyped(where, types, error.instance)]
             case Kind.AnyOf(context=branches) | Kind.OneOfNotValid(context=branches):
                 return self._alternatives(where, branches, own)
             case kind:
@@ -104,7 +104,7 @@ class Checker:
         types = [error.kind for error in firsts if isinstance(error.kind, Kind.Type)]
         here = [error for error in firsts if list(error.instance_path) == where]
         if len(types) == len(here) == len(branches):
-            return [_mistyped(where, [name for kind in types for name in kind.types])]
+            return [_mistyped(where, [name for kind in types for name in kind.types], firsts[0].instance)]
         meant = [
             branch
             for branch in branches
@@ -139,10 +139,18 @@ def _missing(path: Sequence[Any], own: str | None) -> _Told:
     return _Told(0, Problem(address(path), message, "a value"))
 
 
-def _mistyped(path: Sequence[Any], types: Sequence[str]) -> _Told:
-    expected = " or ".join(sorted(dict.fromkeys(types), key="null".__eq__))
+def _mistyped(path: Sequence[Any], types: Sequence[str], value: Any) -> _Told:
+    if "integer" in types and isinstance(value, int | float) and not isinstance(value, bool):
+        # It is a number, and told to be one a caller would send it again.
+        whole = ["a whole number" if name == "integer" else name for name in types]
+        return _unfit(path, _either(whole))
+    expected = _either(map(shown_type, types))
     subject = f"parameter {named(path)}" if path else "the arguments"
     return _Told(1, Problem(address(path), f"Invalid type for {subject}: expected {expected}", expected))
+
+
+def _either(names: Iterable[str]) -> str:
+    return " or ".join(sorted(dict.fromkeys(names), key="null".__eq__))
 
 
 def _unfit(path: Sequence[Any], expected: str, own: str | None = None) -> _Told:

@@ -117,4 +117,6 @@ def refusal(stops: Stops, pack: str) -> Refusal | None:
     stop = stops.get((Stop.Kind.HUB, "")) or stops.get((Stop.Kind.PACK, pack))
     if stop is None:
         return None
-    return Refusal(stop.words, StoppedError.default_next_step, stopped=True, cure="Resume it on the page Stop of the admin.")
+    return Refusal(
+        stop.words, StoppedError.default_next_step, stopped=True, cure="Resume it on the page Stop of the admin."
+    )

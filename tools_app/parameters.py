@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tools_app.schemas import Schema
+from tools_app.schemas import Schema, shown_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class ToolParameter:
         kind = part.get("type", "object")
         return cls(
             name=name,
-            type="number" if kind == "integer" else kind if isinstance(kind, str) else "object",
+            type=shown_type(kind) if isinstance(kind, str) else "object",
             description=part.get("description", ""),
             required=required,
             default=part.get("default"),

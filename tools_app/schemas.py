@@ -69,6 +69,11 @@ def _validator_of(schema: Schema, registry: jsonschema_rs.Registry | None = None
         raise SchemaError(_explained(first)) from error
 
 
+def shown_type(name: str) -> str:
+    """A type as people are told it: lists of parameters and messages know one kind of number."""
+    return "number" if name == "integer" else name
+
+
 def take_messages(schema: Schema) -> tuple[Schema, dict[tuple[str, ...], str]]:
     """Split off the parts' own messages: the schema as published, and path → message."""
     published: Schema = copy.deepcopy(schema)

@@ -99,7 +99,8 @@ def test_puts_every_problem_beside_its_field(operator: Client, hub: Hub) -> None
 
     shown = sent(operator, at("measure"), **fields(count="1.5", mode="x"))
     wrong = shown.all("p", class_="hub-console-wrong")
-    assert [" ".join(one.text.split()) for one in wrong] == ["Invalid type for parameter count: expected integer"]
+    told = [" ".join(one.text.split()) for one in wrong]
+    assert told == ["Invalid value for parameter count: expected a whole number"]
     assert "VALIDATION_ERROR" in shown.text
 
 

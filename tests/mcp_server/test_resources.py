@@ -155,7 +155,7 @@ async def test_what_is_not_there_is_not_found(hub: Hub, alice: Caller, era: str,
 async def test_what_does_not_fit_a_blank_is_said(hub: Hub, alice: Caller, era: str) -> None:
     offer(item)
     async with connected(era, alice) as client:
-        with pytest.raises(MCPError, match="Invalid type for parameter id: expected integer") as caught:
+        with pytest.raises(MCPError, match="Invalid type for parameter id: expected number") as caught:
             await client.read_resource("mine://items/seven/data/x.json")
         assert caught.value.code == INVALID_PARAMS
 

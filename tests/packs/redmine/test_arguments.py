@@ -29,7 +29,7 @@ def _is_id_as_text(name: str, part: dict[str, Any]) -> bool:
         ("list_issues", {"limit": 0}, "limit: expected 1 or more"),
         ("list_issues", {"limit": 101}, "limit: expected 100 or less"),
         ("list_projects", {"offset": -1}, "offset: expected 0 or more"),
-        ("list_users", {"limit": "x"}, "limit: expected integer"),
+        ("list_users", {"limit": "x"}, "limit: expected number"),
         ("list_issues", {"include": "journals"}, "include: 'journals' is none of attachments, relations"),
         (
             "get_issue",
@@ -65,7 +65,7 @@ def _is_id_as_text(name: str, part: dict[str, Any]) -> bool:
         ("list_issues", {"subproject_id": "*"}, "subproject_id"),
         ("list_issues", {"assigned_to_id": "Mara"}, "expected me, !*, *, an id, or a name together with project_id"),
         ("get_issue", {"id": 0}, "id: expected 1 or more"),
-        ("get_issue", {"id": "1"}, "id: expected integer"),
+        ("get_issue", {"id": "1"}, "id: expected number"),
         ("show_user", {"id": "me"}, "id"),
         ("list_projects", {"status": 2}, "status: expected one of 1, 5, 9"),
         ("create_issue", {"subject": "x"}, "Required parameter missing: project_id"),
