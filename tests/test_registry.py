@@ -54,9 +54,11 @@ def test_lists_in_the_order_of_names(registry: Registry) -> None:
 
 def test_a_second_tool_of_a_name_is_refused_with_both_places(registry: Registry) -> None:
     registry.add(a_tool(place="first.py:10"))
-    with pytest.raises(RegistrationError, match=r'^Tool "echo" is already registered at first.py:10$') as caught:
+    with pytest.raises(RegistrationError) as caught:
         registry.add(a_tool(place="second.py:20"))
+    assert str(caught.value) == 'Tool "echo" is already registered'
     assert caught.value.place == "second.py:20"
+    assert caught.value.__notes__ == ["The other one is at first.py:10"]
     assert registry.get("echo").tool.place == "first.py:10"  # type: ignore[union-attr]
 
 
@@ -92,8 +94,9 @@ class TestAliases:
     )
     def test_and_names_keep_each_other_out(self, registry: Registry, name: str, aliases: list[str], taken: str) -> None:
         registry.add(a_tool("get_issue", aliases=["show_issue"]))
-        with pytest.raises(RegistrationError, match=f'^Tool "{taken}" is already registered at here.py:1$'):
+        with pytest.raises(RegistrationError) as caught:
             registry.add(a_tool(name, aliases=aliases))
+        assert str(caught.value) == f'Tool "{taken}" is already registered'
         assert len(registry) == 1
         assert registry.get("fine") is None
 

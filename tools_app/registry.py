@@ -60,6 +60,14 @@ class LoadProblem:
 class RegistrationError(DefinitionError):
     """A tool cannot be registered because of the tools that are there already."""
 
+    @classmethod
+    def taken(cls, what: str, place: str, by: str) -> RegistrationError:
+        """In the documents' words, which say nothing of the other one: its place is a note."""
+        error = cls(f"{what} is already registered", place)
+        if by:
+            error.add_note(f"The other one is at {by}")
+        return error
+
 
 class Registry:
     """Tools by name. Reading needs no lock: every change swaps the whole mapping."""
@@ -91,9 +99,7 @@ class Registry:
             for name in (tool.name, *tool.aliases):
                 taken = names.setdefault(folded(name), own)
                 if taken in tools:
-                    place = tools[taken].tool.place
-                    there = f" at {place}" if place else ""
-                    raise RegistrationError(f'Tool "{name}" is already registered{there}', tool.place)
+                    raise RegistrationError.taken(f'Tool "{name}"', tool.place, tools[taken].tool.place)
             tools[own] = entry
             self._swap(tools, names)
 
@@ -109,8 +115,7 @@ class Registry:
             if known is offer:
                 return  # Several modules may hold the same one.
             if known is not None:
-                message = f'{offer.kind.capitalize()} "{offer.key}" is already registered at {known.place}'
-                raise RegistrationError(message, offer.place)
+                raise RegistrationError.taken(f'{offer.kind.capitalize()} "{offer.key}"', offer.place, known.place)
             if len(self._offers) >= MAX_OFFERS:
                 raise RegistrationError(f"More than {MAX_OFFERS} prompts and resources", offer.place)
             self._offers = {**self._offers, key: (offer, offer.pack.name if offer.pack else pack)}

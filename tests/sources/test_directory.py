@@ -315,7 +315,7 @@ def test_who_comes_first_is_the_same_as_after_a_fresh_start(folder: Folder) -> N
     folder.write("a.py", name="greet", words="of a")
     folder.look()
     assert folder.says("greet") == "of a"
-    assert folder.problems == [f'b.py:4: Tool "greet" is already registered at {folder.path}/a.py:4']
+    assert folder.problems == [f'b.py:4: Tool "greet" is already registered. The other one is at {folder.path}/a.py:4']
     (folder.path / "a.py").unlink()
     folder.look()
     assert folder.says("greet") == "of b"

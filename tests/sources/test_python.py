@@ -239,7 +239,7 @@ class TestToolsDirectory:
             ("prompt", "bare", "books"),
         ]
         assert names(registry) == []
-        taken = f'Resource "shelf://{{id}}/x" is already registered at {path}:13'
+        taken = f'Resource "shelf://{{id}}/x" is already registered. The other one is at {path}:13'
         assert problems(registry) == [
             f"{path}:10: prompt undocumented: Tool description is required",
             f"{path}:21: {taken}",
@@ -254,7 +254,7 @@ class TestToolsDirectory:
         registry = load(directory=tools_dir)
         assert names(registry) == ["get_it"]
         assert answer(registry, "get-it", city="Kyoto") == "get_it of Kyoto"
-        assert problems(registry) == [f'{second}:5: Tool "get-it" is already registered at {first}:5']
+        assert problems(registry) == [f'{second}:5: Tool "get-it" is already registered. The other one is at {first}:5']
         assert registry.problems[0].tool == "get-it"
 
     def test_files_with_an_underscore_and_other_files_are_left_alone(self, load: Load, tools_dir: Path) -> None:
@@ -474,7 +474,7 @@ def test_what_ships_cannot_be_replaced_and_the_order_is_always_the_same(
     (loaded,) = registry
     assert (loaded.origin, loaded.tool.place) == (Origin.SHIPPED, "shipped.py:5")
     assert problems(registry) == [
-        f'{place}:5: Tool "it" is already registered at shipped.py:5'
+        f'{place}:5: Tool "it" is already registered. The other one is at shipped.py:5'
         for place in ("plugin.py", "shop/tools.py", f"{tools_dir}/own.py")
     ]
 

@@ -138,7 +138,7 @@ def test_nothing_takes_its_place_meanwhile_nor_afterwards() -> None:
     assert loaded is not None
     assert loaded.origin is Origin.SHIPPED
     (problem,) = sources.registry().problems
-    assert "is already registered at shop/orders.py" in problem.reason
+    assert "is already registered. The other one is at shop/orders.py" in problem.reason
 
 
 @pytest.mark.parametrize("shop", [["get_order"]], indirect=True)

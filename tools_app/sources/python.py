@@ -25,7 +25,7 @@ from tools_app.offer import Offer
 from tools_app.pack import Pack
 from tools_app.places import shown_path
 from tools_app.redaction import redacted_text
-from tools_app.registry import LoadProblem, Origin, Registry
+from tools_app.registry import LoadProblem, Origin, RegistrationError, Registry
 from tools_app.tool import NAME, DefinitionError, Tool
 
 log = logging.getLogger("tools_app.sources")
@@ -195,9 +195,8 @@ def _make_way(tool: Tool, registry: Registry) -> None:
         taken = registry.get(name)
         if taken is not None and taken.origin is not Origin.SHIPPED:
             registry.remove(taken.tool.name)
-            there = f" at {tool.place}" if tool.place else ""
-            reason = f'Tool "{name}" is already registered{there}'
-            report(DefinitionError(reason, taken.tool.place), "", name, registry, tool=taken.tool.name)
+            error = RegistrationError.taken(f'Tool "{name}"', taken.tool.place, tool.place)
+            report(error, "", name, registry, tool=taken.tool.name)
 
 
 def _offer(offer: Offer, registry: Registry, pack: str) -> None:
@@ -254,8 +253,10 @@ def _reason(error: BaseException, path: str) -> str:
         text = error.msg if isinstance(error, SyntaxError) else str(error)
     except Exception:
         text = ""
-    words = shortened(redacted_text(" ".join(text.split())), 500)
-    return words if isinstance(error, DefinitionError) else f"{type(error).__name__}: {words}{_deeper(error, path)}"
+    ours = isinstance(error, DefinitionError)
+    more = [f". {note}" for note in getattr(error, "__notes__", ())] if ours else []
+    words = shortened(redacted_text(" ".join("".join([text, *more]).split())), 500)
+    return words if ours else f"{type(error).__name__}: {words}{_deeper(error, path)}"
 
 
 def _deeper(error: BaseException, path: str) -> str:
