@@ -209,3 +209,26 @@ def test_a_tool_that_cannot_be_written_down_is_not_registered(
     with pytest.raises(DatabaseError):
         registry.register(METADATA, implementation)
     assert "test" not in sources.registry()
+
+
+def test_metadata_comes_back_whole_also_where_another_process_has_the_tool(registry: ToolRegistry) -> None:
+    metadata = {
+        **METADATA,
+        "parameters": [{"name": "a", "type": "number", "description": "A", "required": True, "minimum": 1}],
+        "version": "1.2.3",
+        "category": "c",
+        "tags": ["t"],
+        "author": "somebody",
+        "examples": [{"description": "One", "parameters": {"a": 1}}],
+        "dependencies": ["echo?"],
+    }
+    registry.register(metadata, implementation)
+    entry = registry.get("test")
+    assert entry is not None
+    assert entry.metadata == metadata
+    sources.registry().remove("test")
+    entry = registry.get("test")
+    assert entry is not None
+    assert entry.metadata == metadata
+    assert entry.dependencies == ("echo?",)
+    assert entry.implementation is None

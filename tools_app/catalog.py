@@ -11,7 +11,7 @@ import sqlite3
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from django.db import DatabaseError, InterfaceError, connection
 
@@ -20,7 +20,7 @@ from tools_app.accounts import Account
 from tools_app.connections import Accounts
 from tools_app.entry import Entry, effective_policy
 from tools_app.errors import Refusal, StorageBusyError
-from tools_app.models import Stop, ToolRecord, Toolset, ToolTag, revision
+from tools_app.models import Definition, Stop, ToolRecord, Toolset, ToolTag, revision
 from tools_app.obstacles import Obstacles, Stops
 from tools_app.registry import Loaded, Origin, Registry
 from tools_app.snapshot import NOTHING, Snapshot
@@ -133,11 +133,12 @@ def _build(number: int, registry: Registry) -> Snapshot:
     names: dict[str, str] = {}
     stops = obstacles.stops()
     hindered = Obstacles(registry, stops)
-    for record in ToolRecord.objects.present():
-        loaded = registry.get(record.name)
-        if loaded is not None and not _is_of(record, loaded):
-            loaded = None
-        entry = _entry(record, loaded, tuple(tags.get(record.pk, ())), hindered)
+    records = {record: _loaded(record, registry) for record in ToolRecord.objects.present()}
+    missing = [record.definition_id for record, loaded in records.items() if loaded is None]
+    bodies = dict(Definition.objects.filter(pk__in=missing).values_list("pk", "body")) if missing else {}
+    for record, loaded in records.items():
+        body = bodies.get(record.definition_id, {})
+        entry = _entry(record, loaded, body, tuple(tags.get(record.pk, ())), hindered)
         entries[record.folded_name] = _connected(entry, known, stops)
         names[record.folded_name] = record.folded_name
     for key, entry in entries.items():
@@ -155,15 +156,22 @@ def _wake(registry: Registry, known: Accounts) -> None:
             sources.wake(name)
 
 
+def _loaded(record: ToolRecord, registry: Registry) -> Loaded | None:
+    """The tool about which the record says what operators decided, and not merely one of its name."""
+    loaded = registry.get(record.name)
+    return loaded if loaded is not None and _is_of(record, loaded) else None
+
+
 def _is_of(record: ToolRecord, loaded: Loaded) -> bool:
-    """Whether this is the tool about which the record says what operators decided, and not merely one of its name."""
     if loaded.tool.folded_name != record.folded_name:
         return False  # The name is an alias of another tool now.
     # While a shipped pack rests, nothing else may stand in for its tools.
     return record.source != Origin.SHIPPED or loaded.origin is Origin.SHIPPED
 
 
-def _entry(record: ToolRecord, loaded: Loaded | None, tags: tuple[str, ...], hindered: Obstacles) -> Entry:
+def _entry(
+    record: ToolRecord, loaded: Loaded | None, body: Mapping[str, Any], tags: tuple[str, ...], hindered: Obstacles
+) -> Entry:
     tool = loaded.tool if loaded else None
     return Entry(
         name=record.name,
@@ -182,6 +190,7 @@ def _entry(record: ToolRecord, loaded: Loaded | None, tags: tuple[str, ...], hin
         tool=tool,
         refusal=hindered.of(record, loaded),
         ask=record.ask,
+        body=body,
     )
 
 

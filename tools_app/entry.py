@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 from tools_app import accounts, conf
 from tools_app.accounts import Account, ConnectionKind
+from tools_app.dependencies import Dependency
 from tools_app.errors import Refusal
 from tools_app.models import ToolRecord
 from tools_app.pack import Pack
@@ -48,6 +49,8 @@ class Entry:
     ask: bool = False
     # What the caller's toolset calls it, where that is something else.
     alias: str = ""
+    # Its definition on record, where this process has not loaded it.
+    body: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def shown_name(self) -> str:
@@ -94,11 +97,37 @@ class Entry:
     def input_schema(self) -> Schema:
         """What callers send. It is the tool's own, but where they have several accounts they say which to use."""
         if self.tool is None:
-            return {}
+            return dict(self.body.get("inputSchema") or {})
         kind = self.tool.connection_kind
         if kind is None:
             return self.tool.input_schema
         return accounts.with_choice(self.tool.input_schema, kind, self.accounts, writes=self.tool.hints.writes)
+
+    @property
+    def output_schema(self) -> Schema | None:
+        return self.tool.output_schema if self.tool else self.body.get("outputSchema")
+
+    @property
+    def annotations(self) -> dict[str, bool] | None:
+        """What calling it does to the world; None where nothing is known of it."""
+        return self.tool.hints.as_dict() if self.tool else self.body.get("annotations")
+
+    @property
+    def examples(self) -> list[dict[str, Any]]:
+        return [example.as_dict() for example in self.tool.examples] if self.tool else self.body.get("examples", [])
+
+    @property
+    def aliases(self) -> list[str]:
+        return list(self.tool.aliases) if self.tool else self.body.get("aliases", [])
+
+    @property
+    def dependencies(self) -> list[str]:
+        """The tools that it needs, in its author's words."""
+        return list(self.tool.dependencies) if self.tool else self.body.get("dependencies", [])
+
+    @property
+    def needs(self) -> tuple[Dependency, ...]:
+        return self.tool.needs if self.tool else tuple(map(Dependency.read, self.dependencies))
 
     @property
     def choices(self) -> tuple[str, ...]:

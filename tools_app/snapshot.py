@@ -84,7 +84,7 @@ class Snapshot:
 
     def needs(self, entry: Entry) -> tuple[Dependency, ...]:
         """What a tool needs, as far as whoever sees this may know of it."""
-        needs = entry.tool.needs if entry.tool is not None else ()
+        needs = entry.needs
         return needs if self.reach.toolsets is None else tuple(need for need in needs if self.find(need.name))
 
     def find(self, name: str) -> Entry | None:

@@ -116,7 +116,7 @@ class ToolRegistry:
             enabled=entry.enabled,
             tags=entry.tags,
             category=entry.category,
-            dependencies=tuple(entry.tool.dependencies) if entry.tool else (),
+            dependencies=tuple(entry.dependencies),
         )
 
     async def execute(self, name: str, parameters: Mapping[str, Any] | None = None) -> Any:
@@ -183,14 +183,15 @@ def _example(given: Mapping[str, Any]) -> Example:
 
 
 def _metadata(entry: Entry) -> dict[str, Any]:
-    tool = entry.tool
+    schema = entry.tool.input_schema if entry.tool else entry.input_schema
     return {
         "name": entry.name,
         "description": entry.description,
-        "parameters": [parameter.as_dict() for parameter in tool.parameters] if tool else [],
+        "parameters": [parameter.as_dict() for parameter in ToolParameter.all_of(schema)],
         "version": entry.version,
         "category": entry.category,
         "tags": list(entry.tags),
         "author": entry.author,
-        "examples": [example.as_dict() for example in tool.examples] if tool else [],
+        "examples": entry.examples,
+        "dependencies": entry.dependencies,
     }

@@ -280,15 +280,6 @@ def test_a_tool_that_is_switched_off_is_shown_with_the_reason(rest: Rest, switch
         assert told["unavailableReason"] == "switched off by an operator"
 
 
-def test_a_tool_that_this_process_has_not_loaded_is_shown_as_far_as_it_is_known(rest: Rest, gone: Programmable) -> None:
-    told = rest.get("/v1/tools/programmable").json()
-
-    assert (told["enabled"], told["available"]) == (True, False)
-    assert told["unavailableReason"] == "this process does not have it"
-    assert (told["description"], told["parameters"]) == ("Does what a test tells it.", [])
-    assert (told["inputSchema"], told["outputSchema"], told["annotations"]) == (None, None, None)
-
-
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
@@ -351,3 +342,19 @@ def switched_off(programmable: Programmable) -> Programmable:
 def gone(programmable: Programmable) -> Programmable:
     sources.registry().remove("programmable")
     return programmable
+
+
+def test_a_tool_that_this_process_has_not_loaded_is_shown_as_it_was_seen_last(rest: Rest, hub: Hub) -> None:
+    declared = make_tool("far", examples=[Example("Once", {"path": "x"})], dependencies=["echo"], aliases=["away"])
+    hub.add(declared, make_tool("near"))
+    loaded = rest.get("/v1/tools/far").json()
+    sources.registry().remove("far")
+
+    told = rest.get("/v1/tools/far").json()
+
+    assert (told["available"], told["unavailableReason"]) == (False, "this process does not have it")
+    assert [parameter["name"] for parameter in told["parameters"]] == ["path", "depth"]
+    for part in ("parameters", "inputSchema", "outputSchema", "annotations", "examples", "aliases", "dependencies"):
+        assert told[part] == loaded[part], part
+    (listed,) = [one for one in rest.get("/v1/tools").json()["tools"] if one["name"] == "far"]
+    assert listed["inputSchema"] == loaded["inputSchema"]

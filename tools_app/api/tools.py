@@ -40,7 +40,7 @@ class Parameter(Shown):
 
 
 class ToolItem(Shown):
-    """A tool as lists show it. What this process has not loaded has no schema."""
+    """A tool as lists show it. What this process has not loaded is shown as it was seen last."""
 
     name: str = Field(examples=[EXAMPLE])
     title: str
@@ -287,8 +287,8 @@ def shown(entry: Entry) -> dict[str, Any]:
         "enabled": entry.enabled,
         "registeredAt": timestamp(entry.registered_at),
         "available": entry.callable,
-        "annotations": tool.hints.as_dict() if tool else None,
-        "inputSchema": entry.input_schema if tool else None,
+        "annotations": entry.annotations,
+        "inputSchema": entry.input_schema or None,
         "tokens": listed.cost(entry) if tool else None,
     }
     if entry.refusal is not None:
@@ -300,24 +300,21 @@ def shown(entry: Entry) -> dict[str, Any]:
 
 def _dependencies(entry: Entry, view: Snapshot) -> list[str]:
     """In the words of the tool's author, as far as the caller may know of it."""
-    if entry.tool is None:
-        return []
     known = view.needs(entry)
-    return [said for said, need in zip(entry.tool.dependencies, entry.tool.needs, strict=False) if need in known]
+    return [said for said, need in zip(entry.dependencies, entry.needs, strict=True) if need in known]
 
 
 async def _detail(request: HttpRequest, name: str) -> dict[str, Any]:
     """Raises: ToolNotFoundError."""
     entry = await seen(request, name)
     view = (await catalog.fresh()).seen_by(caller_of(request))
-    tool = entry.tool
     return {
         **shown(entry),
-        "aliases": list(tool.aliases) if tool else [],
-        "examples": [example.as_dict() for example in tool.examples] if tool else [],
+        "aliases": entry.aliases,
+        "examples": entry.examples,
         "dependencies": _dependencies(entry, view),
         "pack": entry.pack,
-        "outputSchema": tool.output_schema if tool else None,
+        "outputSchema": entry.output_schema,
         "policy": entry.policy.as_dict(),
         "ask": entry.ask,
         "definitionHash": entry.definition_hash,
