@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,7 +80,7 @@ def test_the_tree_is_the_one_that_imports_are_held_to() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} → {target}"
 
@@ -88,6 +90,17 @@ def test_tool_authors_can_import_all_that_is_promised() -> None:
         assert getattr(toolhub, name) is not None
     with pytest.raises(AttributeError):
         toolhub.nothing_like_this  # noqa: B018
+
+
+def test_the_errors_that_authors_are_shown_can_be_raised_like_that() -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", read("docs/errors.md"), re.DOTALL)
+    imports, *raising = ast.parse(example).body
+    known: dict[str, Any] = {}
+    exec(compile(ast.Module([imports], []), "errors.md", "exec"), known)  # noqa: S102 – the page's own example
+    for statement in raising:
+        with pytest.raises(toolhub.MCPError):
+            exec(compile(ast.Module([statement], []), "errors.md", "exec"), known)  # noqa: S102
+    assert len(raising) == 4
 
 
 def test_the_version_is_one() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import toolhub
 from tools_app import errors
 from tools_app.errors import (
     ApiError,
@@ -52,6 +53,7 @@ TABLE = [
     ("IDEMPOTENCY_IN_PROGRESS", "IdempotencyInProgressError", 409, True, "WARNING"),
     ("IDEMPOTENCY_MISMATCH", "IdempotencyMismatchError", 422, False, "WARNING"),
     ("INTERNAL_ERROR", "InternalError", 500, False, "ERROR"),
+    ("MCP_SERVER_ERROR", "MCPServerError", 502, False, "ERROR"),
     ("NOT_FOUND", "NotFoundError", 404, False, "WARNING"),
     ("OUTCOME_UNKNOWN", "OutcomeUnknownError", 409, False, "WARNING"),
     ("OVERLOADED", "OverloadedError", 503, True, "WARNING"),
@@ -276,6 +278,62 @@ def test_an_error_that_was_kept_as_json_says_the_same_when_it_is_restored() -> N
         assert (back.call_id, back.duration_ms, back.detail) == ("c1", 12, None)
 
 
+DOCUMENTED: list[tuple[str, tuple[Any, ...], str, int]] = [
+    # name, arguments by position, code, status
+    ("MCPError", ("m", "OUT_OF_TEA", 418), "OUT_OF_TEA", 418),
+    ("MCPError", ("m", "OUT_OF_TEA"), "OUT_OF_TEA", 500),
+    ("ToolNotFoundError", ("m",), "TOOL_NOT_FOUND", 404),
+    ("ToolDisabledError", ("m",), "TOOL_DISABLED", 403),
+    ("ToolExecutionError", ("m", ValueError("inside")), "TOOL_EXECUTION_ERROR", 500),
+    ("ValidationError", ("m", "name"), "VALIDATION_ERROR", 400),
+    ("ValidationError", ("m", {"field": "name", "expectedType": "string"}), "VALIDATION_ERROR", 400),
+    ("TimeoutError", ("m",), "TIMEOUT", 408),
+    ("AuthenticationError", ("m",), "AUTHENTICATION_ERROR", 401),
+    ("AuthorizationError", ("m",), "AUTHORIZATION_ERROR", 403),
+    ("RateLimitError", ("m", 30), "RATE_LIMIT_EXCEEDED", 429),
+    ("MCPServerError", ("m",), "MCP_SERVER_ERROR", 502),
+    ("ApiError", ("m", 400), "API_ERROR", 502),
+    ("ApiError", ("m", 400, {"operation": "update workflow", "errorDetails": "no"}), "API_ERROR", 502),
+    ("NotFoundError", ("m", {"operation": "o", "resourceType": "t", "resourceId": "i"}), "NOT_FOUND", 404),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "code", "status"), DOCUMENTED, ids=range(len(DOCUMENTED)))
+def test_the_documents_errors_are_made_as_they_make_them(
+    name: str, arguments: tuple[Any, ...], code: str, status: int
+) -> None:
+    error = getattr(toolhub, name)(*arguments)
+    assert isinstance(error, toolhub.MCPError)
+    assert (error.message, error.code, error.status) == ("m", code, status)
+    again = restored(json.loads(json.dumps(error.kept())))
+    assert (again.as_dict(), again.code, again.status) == (error.as_dict(), code, status)
+
+
+def test_what_they_are_given_by_position_is_where_the_hub_looks_for_it() -> None:
+    cause = ValueError("inside")
+    assert ToolExecutionError("m", cause).detail is cause
+    assert RateLimitError("m", 30).as_dict()["retryAfter"] == 30
+    assert ValidationError("m", "name").context == {"field": "name"}
+    assert ApiError("m", 503).context == {"statusCode": 503}
+    assert ApiError("m", 503).retryable
+    details = {"operation": "update workflow", "errorDetails": "no"}
+    assert ApiError("m", 400, details).context == {**details, "statusCode": 400}
+
+
+@pytest.mark.parametrize("arguments", [("m", "out of tea"), ("m", "A" * 41), ("m", "TEA", 200), ("m", "TEA", 600)])
+def test_a_code_or_status_that_is_none_is_refused(arguments: tuple[Any, ...]) -> None:
+    with pytest.raises(ValueError, match=r"must (look like MY_CODE|be one of HTTP)"):
+        ToolError(*arguments)
+
+
+def test_the_documents_names_do_not_hide_pythons_own() -> None:
+    import builtins
+
+    assert errors.__dict__.get("TimeoutError") is None
+    assert toolhub.TimeoutError is ToolTimeoutError
+    assert not issubclass(toolhub.TimeoutError, builtins.TimeoutError)
+
+
 def test_a_kept_error_of_a_kind_that_is_gone_is_a_failed_execution() -> None:
     back = restored({**ToolError("Nope", next_step="Wait.").kept(), "code": "LONG_GONE"})
     assert type(back) is ToolExecutionError
@@ -396,7 +454,14 @@ def test_an_upstream_that_answers_for_itself_is_not_to_blame(status: int | None,
 
 def test_only_errors_of_an_upstream_and_timeouts_blame_it() -> None:
     assert {error.code for error in all_errors() if error.blames_upstream} == {
-        *("API_ERROR", "TIMEOUT", "UPSTREAM_INVALID_RESPONSE", "UPSTREAM_TLS", "UPSTREAM_UNAVAILABLE"),
+        *(
+            "API_ERROR",
+            "MCP_SERVER_ERROR",
+            "TIMEOUT",
+            "UPSTREAM_INVALID_RESPONSE",
+            "UPSTREAM_TLS",
+            "UPSTREAM_UNAVAILABLE",
+        ),
     }
 
 

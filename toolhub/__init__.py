@@ -13,18 +13,28 @@ if TYPE_CHECKING:
     from tools_app.context import Caller, Context
     from tools_app.errors import (
         ApiError,
+        AuthenticationError,
+        AuthorizationError,
         ConfigurationError,
         InputRequiredError,
         InvalidArgumentsError,
+        MCPServerError,
         NotFoundError,
         Problem,
+        RateLimitError,
+        ToolDisabledError,
         ToolError,
+        ToolExecutionError,
+        ToolNotFoundError,
+        ToolTimeoutError,
         UpstreamInvalidResponseError,
         UpstreamTlsError,
         UpstreamUnavailableError,
         UpstreamValidationError,
         ValidationError,
     )
+    from tools_app.errors import ToolError as MCPError
+    from tools_app.errors import ToolTimeoutError as TimeoutError
     from tools_app.examples import Example
     from tools_app.http import ApiClient, Page, Refused, Response, WebClient
     from tools_app.offer import Completes
@@ -54,12 +64,20 @@ _HOMES = {
     "tools_app.signatures": ("Number", "OrNumber", "Says"),
     "tools_app.errors": (
         "ApiError",
+        "AuthenticationError",
+        "AuthorizationError",
         "ConfigurationError",
         "InputRequiredError",
         "InvalidArgumentsError",
+        "MCPServerError",
         "NotFoundError",
         "Problem",
+        "RateLimitError",
+        "ToolDisabledError",
         "ToolError",
+        "ToolExecutionError",
+        "ToolNotFoundError",
+        "ToolTimeoutError",
         "UpstreamInvalidResponseError",
         "UpstreamTlsError",
         "UpstreamUnavailableError",
@@ -67,12 +85,18 @@ _HOMES = {
         "ValidationError",
     ),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+_HOME_OF = {name: (module, name) for module, names in _HOMES.items() for name in names} | {
+    # Names of the documents. Inside the hub they mean something else: an error of the protocol, and one of Python's.
+    "MCPError": ("tools_app.errors", "ToolError"),
+    "TimeoutError": ("tools_app.errors", "ToolTimeoutError"),
+}
 
 __all__ = [
     "ApiClient",
     "ApiError",
     "Audio",
+    "AuthenticationError",
+    "AuthorizationError",
     "Caller",
     "Completes",
     "ConfigurationError",
@@ -87,6 +111,8 @@ __all__ = [
     "Included",
     "InputRequiredError",
     "InvalidArgumentsError",
+    "MCPError",
+    "MCPServerError",
     "Message",
     "NotFoundError",
     "Number",
@@ -95,6 +121,7 @@ __all__ = [
     "Page",
     "Problem",
     "Rate",
+    "RateLimitError",
     "Refused",
     "Reply",
     "ResourceLink",
@@ -103,9 +130,14 @@ __all__ = [
     "Sample",
     "Says",
     "TextForm",
+    "TimeoutError",
     "Tool",
+    "ToolDisabledError",
     "ToolError",
+    "ToolExecutionError",
+    "ToolNotFoundError",
     "ToolParameter",
+    "ToolTimeoutError",
     "UpstreamInvalidResponseError",
     "UpstreamTlsError",
     "UpstreamUnavailableError",
@@ -122,4 +154,5 @@ def __getattr__(name: str) -> Any:
     # Imported at first use: settings and commands import this package too, and must not pay for what they don't use.
     if name not in _HOME_OF:
         raise AttributeError(f"module 'toolhub' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME_OF[name]), name)
+    module, attribute = _HOME_OF[name]
+    return getattr(importlib.import_module(module), attribute)

@@ -134,10 +134,10 @@ def _build(number: int, registry: Registry) -> Snapshot:
     stops = obstacles.stops()
     hindered = Obstacles(registry, stops)
     records = {record: _loaded(record, registry) for record in ToolRecord.objects.present()}
-    missing = [record.definition_id for record, loaded in records.items() if loaded is None]
-    bodies = dict(Definition.objects.filter(pk__in=missing).values_list("pk", "body")) if missing else {}
+    missing = [record.pk for record, loaded in records.items() if loaded is None]
+    bodies = dict(Definition.objects.filter(current_for__in=missing).values_list("tool_id", "body")) if missing else {}
     for record, loaded in records.items():
-        body = bodies.get(record.definition_id, {})
+        body = bodies.get(record.pk, {})
         entry = _entry(record, loaded, body, tuple(tags.get(record.pk, ())), hindered)
         entries[record.folded_name] = _connected(entry, known, stops)
         names[record.folded_name] = record.folded_name

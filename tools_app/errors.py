@@ -30,23 +30,29 @@
     │   ├── ApiError                  API_ERROR                  502  the upstream refused
     │   ├── UpstreamUnavailableError  UPSTREAM_UNAVAILABLE       502  … could not be reached
     │   ├── UpstreamTlsError          UPSTREAM_TLS               502  … not securely
+    │   ├── MCPServerError            MCP_SERVER_ERROR           502  an MCP server behind a tool failed
     │   └── UpstreamInvalidResponseError  UPSTREAM_INVALID_RESPONSE  502  … answered nonsense
     ├── ConfigurationError            CONFIGURATION_ERROR        500  a setting is missing or wrong
     └── InternalError                 INTERNAL_ERROR             500  a bug of ours
 
 `message` is written by us, safe and actionable: it always reaches the caller. `detail` (an exception, an upstream's
 body) goes to the error log under `error_id` and never leaves. This module imports nothing of ToolHub.
+
+Arguments by position are those of the documents: `MCPError(message, code, statusCode)`, which is `ToolError` here,
+`ApiError(message, statusCode, context)`, `NotFoundError(message, context)`. All others go by their names.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 # What an upstream answers when it cannot now, but may be able to in a moment.
 BUSY_STATUSES: Final = frozenset({408, 429, 502, 503, 504})
+_CODE: Final = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +75,8 @@ class ToolError(Exception):
     what the caller can do next, and which keys their `context` must have.
     """
 
-    code: ClassVar[str] = "TOOL_ERROR"
-    status: ClassVar[int] = 500
+    code: str = "TOOL_ERROR"
+    status: int = 500
     retryable: bool = False
     log_level: ClassVar[int] = logging.WARNING
     default_message: ClassVar[str] = ""
@@ -83,12 +89,22 @@ class ToolError(Exception):
     def __init__(
         self,
         message: object = None,
+        code: str = "",
+        status: int | None = None,
         *,
         detail: object = None,
         context: Mapping[str, Any] | None = None,
         next_step: str | None = None,
         retry_after: float | None = None,
     ) -> None:
+        if code:
+            if not _CODE.fullmatch(code):
+                raise ValueError(f"the code {code!r} must look like MY_CODE, with at most 40 characters")
+            self.code = code
+        if status is not None:
+            if not 400 <= status <= 599:
+                raise ValueError(f"the status {status!r} must be one of HTTP for errors, 400 to 599")
+            self.status = status
         self.message = self.default_message if message is None else str(message)
         self.detail = detail
         self.context = self._checked(context)
@@ -132,7 +148,8 @@ class ToolError(Exception):
     def kept(self) -> dict[str, Any]:
         """Everything but what may not leave the hub, as JSON, for `restored`."""
         problems = [problem.as_dict() for problem in self.details]
-        return {name: getattr(self, name) for name in ("code", *_KEPT)} | {"problems": problems}
+        own = {"status": self.status} if vars(self).keys() & {"code", "status"} else {}
+        return {name: getattr(self, name) for name in ("code", *_KEPT)} | {"problems": problems} | own
 
     def _checked(self, context: Mapping[str, Any] | None) -> dict[str, Any]:
         given = {key: value for key, value in (context or {}).items() if value is not None}
@@ -151,10 +168,12 @@ _KEPT: Final = (
 
 def restored(kept: Mapping[str, Any]) -> ToolError:
     """An error as it was. A code that nobody knows any more becomes a `ToolExecutionError`."""
-    kind = next((known for known in _all_kinds() if known.code == kept["code"]), ToolExecutionError)
+    own = (kept["code"], kept["status"]) if "status" in kept else ()
+    unknown = ToolError if own else ToolExecutionError
+    kind = next((known for known in _all_kinds() if known.code == kept["code"]), unknown)
     error = kind.__new__(kind)
     # Not by its own constructor, which may ask for what it was made of.
-    ToolError.__init__(error, kept["message"])
+    ToolError.__init__(error, kept["message"], *own)
     # What an earlier version kept does not say whose words it repeats.
     for name in _KEPT:
         setattr(error, name, kept[name] if name != "untrusted" else kept.get(name, True))
@@ -280,15 +299,18 @@ class ValidationError(ToolError):
     def __init__(
         self,
         message: object = None,
+        context: Mapping[str, Any] | str | None = None,
         *,
         problems: Sequence[Problem] = (),
         detail: object = None,
-        context: Mapping[str, Any] | None = None,
         next_step: str | None = None,
     ) -> None:
+        """`context` may be the name of the field alone."""
         if message is None and problems:
             message = problems[0].message
         self.problems = tuple(problems)
+        if isinstance(context, str):
+            context = {"field": context}
         super().__init__(message, detail=detail, context=context, next_step=next_step)
 
     @property
@@ -349,6 +371,9 @@ class RateLimitError(ToolError):
     status = 429
     retryable = True
     default_message = "Rate limit exceeded"
+
+    def __init__(self, message: object = None, retry_after: float | None = None, **others: Any) -> None:
+        super().__init__(message, retry_after=retry_after, **others)
 
 
 class CircuitOpenError(ToolError):
@@ -501,6 +526,9 @@ class ToolExecutionError(ToolError):
     log_level = logging.ERROR
     default_next_step = "Tell an operator the errorId: the error log has the cause."
 
+    def __init__(self, message: object = None, detail: object = None, **others: Any) -> None:
+        super().__init__(message, detail=detail, **others)
+
     @classmethod
     def of(cls, name: str, detail: object, shown_cause: str = "") -> ToolExecutionError:
         cause = f": {shown_cause}" if shown_cause else ""
@@ -542,13 +570,16 @@ class ApiError(UpstreamError):
     def __init__(
         self,
         message: object = None,
+        upstream_status: int | None = None,
+        context: Mapping[str, Any] | None = None,
         *,
         detail: object = None,
-        context: Mapping[str, Any] | None = None,
         next_step: str | None = None,
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message, detail=detail, context=context, next_step=next_step, retry_after=retry_after)
+        if upstream_status is not None:
+            self.context.setdefault("statusCode", upstream_status)
         status = self.context.get("statusCode")
         self.retryable = status in BUSY_STATUSES
         # With a status of its own below 500 the upstream is well, and does not like the request.
@@ -562,6 +593,9 @@ class NotFoundError(ToolError):
     status = 404
     required_context = frozenset({"operation", "resourceType", "resourceId"})
     allowed_context = required_context
+
+    def __init__(self, message: object = None, context: Mapping[str, Any] | None = None, **others: Any) -> None:
+        super().__init__(message, context=context, **others)
 
 
 class UpstreamValidationError(ToolError):
@@ -584,6 +618,12 @@ class UpstreamTlsError(UpstreamError):
     """The upstream could not prove who it is."""
 
     code = "UPSTREAM_TLS"
+
+
+class MCPServerError(UpstreamError):
+    """An MCP server to which a tool passes its calls on has failed."""
+
+    code = "MCP_SERVER_ERROR"
 
 
 class UpstreamInvalidResponseError(UpstreamError):

@@ -338,12 +338,6 @@ def switched_off(programmable: Programmable) -> Programmable:
     return programmable
 
 
-@pytest.fixture
-def gone(programmable: Programmable) -> Programmable:
-    sources.registry().remove("programmable")
-    return programmable
-
-
 def test_a_tool_that_this_process_has_not_loaded_is_shown_as_it_was_seen_last(rest: Rest, hub: Hub) -> None:
     declared = make_tool("far", examples=[Example("Once", {"path": "x"})], dependencies=["echo"], aliases=["away"])
     hub.add(declared, make_tool("near"))
