@@ -34,7 +34,7 @@ screenshots: setup-browser  ## take the pictures of docs/screenshots from the de
 	@$(BIN)/python scripts/screenshots.py $(ARGS)
 
 .PHONY: test
-test: dev  ## run the tests on every database there is, and hold core coverage at 90 %; ARGS="-k name" runs some
+test: dev  ## run the tests on every database there is, and hold coverage of core and formatters at 90 %; ARGS="-k name" runs some
 	@scripts/test.sh $(ARGS)
 
 .PHONY: test-e2e
