@@ -2,7 +2,7 @@
 the first.
 
 The key is claimed in the commit that says that the call has begun, and the answer is kept in the commit that says how
-it ended: whatever happens in between, the tool does not run twice. Kept answers have a quota; a key outlives its answer.
+it ended: whatever happens in between, the tool does not run twice. Answers have a quota; a key outlives its answer.
 """
 
 from __future__ import annotations
