@@ -30,9 +30,9 @@ BASE_DIR = PACKAGE.parent
 
 # What this process was started with. All that comes after it, from the file, another process finds there by itself.
 TOOLHUB_GIVEN = frozenset(os.environ)
-_dotenv = Path(os.environ.get("TOOLHUB_ENV_FILE") or BASE_DIR / ".env")
-if _dotenv.is_file():
-    environ.Env.read_env(str(_dotenv))
+ENV_FILE = Path(os.environ.get("TOOLHUB_ENV_FILE") or BASE_DIR / ".env")
+if ENV_FILE.is_file():
+    environ.Env.read_env(str(ENV_FILE))
 env = Environment(os.environ)
 
 # An agent pays for the start of `runmcp` in every session: what only browsers and REST clients need stays out.
