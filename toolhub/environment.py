@@ -17,6 +17,7 @@ _WHOLE_NUMBER: Final = re.compile("-?[0-9]{1,18}")
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _UPSTREAM: Final = re.compile(r"https?://[^\s/?#@\\]+(?:/[^\s?#@\\]*)?")
 _HEADER: Final = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _REGION: Final = re.compile(r"[a-z]{2}-[a-z]{2}")
 _ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](?::[0-9]{1,5})?|\*")
 
@@ -46,6 +47,11 @@ def is_one_host(name: str) -> bool:
 def is_token_scope(name: str) -> bool:
     """Whether a token of an issuer may bring it: who administers the hub is decided in the hub."""
     return name in ("tools:list", "tools:read", "tools:execute", "tools:manage")
+
+
+def is_name(text: str) -> bool:
+    """Whether a toolset could have it."""
+    return _NAME.fullmatch(text) is not None
 
 
 def is_header(text: str) -> bool:

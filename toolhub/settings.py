@@ -16,6 +16,7 @@ from toolhub import __version__, home
 from toolhub.environment import (
     Environment,
     is_header,
+    is_name,
     is_network,
     is_one_host,
     is_origin,
@@ -109,6 +110,13 @@ TOOLHUB_OAUTH_SCOPES_CLAIM = env.text("TOOLHUB_OAUTH_SCOPES_CLAIM", "scope")
 TOOLHUB_OAUTH_SCOPES = env.names("TOOLHUB_OAUTH_SCOPES")
 for _scope in TOOLHUB_OAUTH_SCOPES:
     env.checked("TOOLHUB_OAUTH_SCOPES", _scope, is_token_scope, "tools:list, tools:read, tools:execute or tools:manage")
+# What no token exceeds, whatever it says.
+TOOLHUB_OAUTH_TOOLSETS = env.names("TOOLHUB_OAUTH_TOOLSETS")
+for _toolset in TOOLHUB_OAUTH_TOOLSETS:
+    env.checked("TOOLHUB_OAUTH_TOOLSETS", _toolset, is_name, "names of toolsets")
+TOOLHUB_OAUTH_ACCESS = env.choice("TOOLHUB_OAUTH_ACCESS", "destructive", ("read", "write", "destructive"))
+TOOLHUB_OAUTH_ASKS = env.choice("TOOLHUB_OAUTH_ASKS", "none", ("none", "destroys", "writes"))
+TOOLHUB_OAUTH_BY_SCOPE = env.flag("TOOLHUB_OAUTH_BY_SCOPE", False)
 if TOOLHUB_OAUTH_ISSUER and not TOOLHUB_OAUTH_AUDIENCE:
     # Otherwise a token for another hub would be taken by this one, called by that one's name.
     for _host in ALLOWED_HOSTS:

@@ -112,8 +112,10 @@ def _caller_of_token(claims: Mapping[str, Any]) -> Caller:
     subject = str(claims["sub"])
     name = next((said for claim in _NAMES if isinstance(said := claims.get(claim), str) and said.strip()), subject)
     if len(subject) > MOST_SUBJECT or not _PLAIN.fullmatch(subject):
-        subject = hashlib.sha256(subject.encode(errors="replace")).hexdigest()[:MOST_SUBJECT]
-    return Caller("token", f"token:{subject}", shortened(hygiene.cleaned(name)), scopes)
+        # With a mark that no plain subject has: otherwise one could be chosen that is another's hash.
+        subject = f"#{hashlib.sha256(subject.encode(errors='replace')).hexdigest()[:MOST_SUBJECT]}"
+    shown = shortened(hygiene.cleaned(name))
+    return Caller("token", f"token:{subject}", shown, scopes, issuer.reach(claims), asks=issuer.asks())
 
 
 def caller_of_user(user: Any) -> Caller:
