@@ -12,6 +12,8 @@ from typing import Any, Final, TypeVar
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+from tools_app import secrets
+
 T = TypeVar("T")
 _WHOLE_NUMBER: Final = re.compile("-?[0-9]{1,18}")
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
@@ -179,6 +181,13 @@ class Environment:
         if not fits(value):
             self._fault(name, expected, str(value))
         return value
+
+    def secret(self, name: str, *keys: str) -> None:
+        """Each of these has to be hard to guess. None is repeated."""
+        if not all(map(secrets.is_strong, keys)):
+            self.faults.append(
+                f"{name}: too easy to guess; expected at least 32 random characters, such as `openssl rand -hex 32` prints"
+            )
 
     def finish(self) -> None:
         """Raises: ImproperlyConfigured, naming every variable that is wrong."""

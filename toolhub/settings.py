@@ -53,6 +53,10 @@ except OSError as error:
         "set TOOLHUB_HOME to a directory that this user can write"
     ) from error
 SECRET_KEY_FALLBACKS = env.names("SECRET_KEY_FALLBACKS")
+# With any of these, sessions can be forged; with the first key, what is stored secretly can be read. Earlier keys for
+# encryption may be weak: `rotatesecrets` needs them, to leave them behind.
+env.secret("SECRET_KEY_FALLBACKS", *SECRET_KEY_FALLBACKS)
+env.secret("TOOLHUB_ENCRYPTION_KEY", TOOLHUB_ENCRYPTION_KEY.partition(",")[0].strip())
 
 _database = env.database("DATABASE_URL", f"sqlite:///{TOOLHUB_HOME / 'toolhub.sqlite3'}")
 if _database["ENGINE"].endswith("sqlite3"):
