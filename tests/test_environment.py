@@ -301,7 +301,7 @@ def test_a_key_that_can_be_guessed_stops_the_start_and_is_not_repeated(start: St
     done = start(**{name: value})
     assert done.returncode == 2
     assert done.stderr == (
-        f"toolhub: {name}: too easy to guess; expected at least 32 random characters, such as `openssl rand -hex 32` prints\n"
+        f"toolhub: {name}: too easy to guess; expected at least 32 random characters, as from `openssl rand -hex 32`\n"
     )
 
 

@@ -186,7 +186,7 @@ class Environment:
         """Each of these has to be hard to guess. None is repeated."""
         if not all(map(secrets.is_strong, keys)):
             self.faults.append(
-                f"{name}: too easy to guess; expected at least 32 random characters, such as `openssl rand -hex 32` prints"
+                f"{name}: too easy to guess; expected at least 32 random characters, as from `openssl rand -hex 32`"
             )
 
     def finish(self) -> None:

@@ -141,14 +141,14 @@ def test_what_stands_in_the_settings_file_is_not_copied(tmp_path: Path, user: Pa
 
 
 def test_secrets_in_the_environment_make_the_file_private_and_are_not_printed(home: Home, user: Path) -> None:
-    secret = {"TOOLHUB_ENCRYPTION_KEY": "not for all eyes, and long enough"}
+    secret = {"TOOLHUB_ENCRYPTION_KEY": "not for all eyes and long enough"}
     printed = connect(home, user, "cursor", "--print", **secret)
-    assert "not for all eyes, and long enough" not in printed
+    assert "not for all eyes and long enough" not in printed
     assert json.loads(printed)["mcpServers"]["toolhub"]["env"]["TOOLHUB_ENCRYPTION_KEY"] == "***"
     assert not (user / ".cursor").exists()
     connect(home, user, "cursor", "--no-check", **secret)
     path = user / ".cursor" / "mcp.json"
-    assert entry_in(path)["env"]["TOOLHUB_ENCRYPTION_KEY"] == "not for all eyes, and long enough"
+    assert entry_in(path)["env"]["TOOLHUB_ENCRYPTION_KEY"] == "not for all eyes and long enough"
     assert path.stat().st_mode & 0o777 == 0o600
 
 
