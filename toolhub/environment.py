@@ -19,6 +19,7 @@ _WHOLE_NUMBER: Final = re.compile("-?[0-9]{1,18}")
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _UPSTREAM: Final = re.compile(r"https?://[^\s/?#@\\]+(?:/[^\s?#@\\]*)?")
 _HEADER: Final = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
+_HOST: Final = re.compile(r"[a-z0-9.-]{1,253}|[0-9a-f:.]{2,45}")
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _REGION: Final = re.compile(r"[a-z]{2}-[a-z]{2}")
 _ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](?::[0-9]{1,5})?|\*")
@@ -54,6 +55,11 @@ def is_token_scope(name: str) -> bool:
 def is_name(text: str) -> bool:
     """Whether a toolset could have it."""
     return _NAME.fullmatch(text) is not None
+
+
+def is_host(text: str) -> bool:
+    """A name or an address, as an address on the web has it between `//` and the port, without brackets."""
+    return _HOST.fullmatch(text) is not None
 
 
 def is_header(text: str) -> bool:

@@ -16,6 +16,7 @@ from toolhub import __version__, home
 from toolhub.environment import (
     Environment,
     is_header,
+    is_host,
     is_name,
     is_network,
     is_one_host,
@@ -106,6 +107,9 @@ for _proxy in TOOLHUB_TRUSTED_PROXIES:
 TOOLHUB_CORS_ORIGINS = env.names("TOOLHUB_CORS_ORIGINS")
 for _origin in TOOLHUB_CORS_ORIGINS:
     env.checked("TOOLHUB_CORS_ORIGINS", _origin, is_origin, "origins like https://app.example.org, or *")
+TOOLHUB_LINK_LOCAL_HOSTS = [host.lower() for host in env.names("TOOLHUB_LINK_LOCAL_HOSTS")]
+for _host in TOOLHUB_LINK_LOCAL_HOSTS:
+    env.checked("TOOLHUB_LINK_LOCAL_HOSTS", _host, is_host, "hosts like 169.254.10.1 or fe80::1, without port")
 # Whose bearer tokens are taken beside the hub's own keys. An issuer's own name is compared letter by letter.
 TOOLHUB_OAUTH_ISSUER = env.address("TOOLHUB_OAUTH_ISSUER")
 TOOLHUB_OAUTH_AUDIENCE = env.names("TOOLHUB_OAUTH_AUDIENCE")

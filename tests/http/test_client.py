@@ -30,7 +30,7 @@ from tools_app.errors import (
     UpstreamValidationError,
 )
 from tools_app.http import ApiClient, Refused, failures
-from tools_app.http.network import NotOurOriginError, OneOrigin
+from tools_app.http.network import NotOurOriginError, OneOrigin, Transport, shared_tls
 
 pytestmark = pytest.mark.anyio
 
@@ -357,6 +357,17 @@ async def test_a_redirect_does_not_repeat_a_secret(client: Client) -> None:
     error = await failed(api.get(operation="x", suffix=f"?to=/login/{KEY}"))
     assert error.message == "Failed to x: Faultd redirects to /login/***, which is not followed"
     assert KEY not in f"{seen[0].headers} {error.detail}"
+
+
+async def test_nothing_is_sent_to_an_address_that_is_closed(upstream: Faultd) -> None:
+    host, port = upstream.url.removeprefix("http://").split(":")
+    network = OneOrigin(host, int(port), closed=lambda address: address.is_loopback)
+    api = ApiClient(f"{upstream.url}/ok", name="Faultd", transport=Transport(network, shared_tls(), 1))
+    error = await failed(api.get("a", operation="x"))
+    await api.close()
+    assert error.message == "Faultd may only be reached where it was set up"
+    assert "the machine's own network" in str(error.detail)
+    assert upstream.requests == []
 
 
 async def test_a_head_has_no_body(client: Client, upstream: Faultd) -> None:
