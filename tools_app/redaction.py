@@ -158,7 +158,7 @@ def _masked(found: re.Match[str]) -> str:
         return f"{found[kind]} {MASK}"
     if kind == "address":
         return f"://{MASK}@"
-    return MASK if kind in ("jwt", "pem") else f"{found[kind]}{MASK}"
+    return MASK if kind is None or kind in ("jwt", "pem") else f"{found[kind]}{MASK}"
 
 
 # ---- structures

@@ -198,6 +198,14 @@ class TestRotation:
         (entry,) = AuditEntry.objects.filter(action="secrets.rotate")
         assert entry.changes == {"rotated": [None, 4]}
 
+    def test_passes_over_replies_that_were_deleted_to_make_room(
+        self, notes: Hub, desk: Desk, settings: Any, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        settings.TOOLHUB_REPLIES_BYTES = 0
+        governance.create_connection("ann", "desk", url=desk.url, secret="key-of-ann-1", actor="test")
+        called("add_note", {"text": "x"}, by=caller("ann"), idempotency_key="once")
+        assert self.rotated(capsys).out == "0 rotated, 1 were under the first key already.\n"
+
     def test_says_what_nobody_can_read(self, notes: Hub, capsys: pytest.CaptureFixture[str]) -> None:
         with override_settings(TOOLHUB_ENCRYPTION_KEY=OLD):
             make()

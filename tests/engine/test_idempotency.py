@@ -221,7 +221,7 @@ def test_an_earlier_encryption_key_still_opens(settings: Any) -> None:
 
 
 def held(caller: Caller) -> int:
-    return sum(len(reply) for (reply,) in IdempotencyKey.objects.filter(caller_id=caller.id).values_list("reply"))
+    return sum(len(bytes(key.reply or b"")) for key in IdempotencyKey.objects.filter(caller_id=caller.id))
 
 
 def noise(seed: int, size: int = 4_000) -> str:
