@@ -63,8 +63,8 @@ class ApiClient:
 
     `secrets` are headers that prove who we are; they go to this origin, and appear nowhere else. `explain` may turn a
     refusal into an error that knows the upstream better; with None, the status code decides. `below` is a path that the
-    base URL is given where it lacks it, `suffix` ends every path. The machine's own network, such as a cloud's metadata,
-    is refused without `link_local`.
+    base URL is given where it lacks it, `suffix` ends every path. The machine's own network, such as a cloud's
+    metadata, is refused without `link_local`.
     """
 
     def __init__(
