@@ -284,6 +284,44 @@ def test_tokens_are_not_taken_by_whatever_name_the_hub_is_called(start: Start) -
     assert start(TOOLHUB_OAUTH_AUDIENCE="api://hub", **given).returncode == 0
 
 
+STRONG = "0123456789abcdef" * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TOOLHUB_ENCRYPTION_KEY", "x"),
+        ("TOOLHUB_ENCRYPTION_KEY", "a" * 64),
+        ("TOOLHUB_ENCRYPTION_KEY", f"x,{STRONG}"),
+        ("SECRET_KEY_FALLBACKS", "x"),
+        ("SECRET_KEY_FALLBACKS", f"{STRONG},hunter2"),
+    ],
+)
+def test_a_key_that_can_be_guessed_stops_the_start_and_is_not_repeated(start: Start, name: str, value: str) -> None:
+    done = start(**{name: value})
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"toolhub: {name}: too easy to guess; expected at least 32 random characters, as from `openssl rand -hex 32`\n"
+    )
+
+
+def test_a_weak_key_for_encryption_can_be_left_behind(start: Start) -> None:
+    assert start(TOOLHUB_ENCRYPTION_KEY=f"{STRONG},x", SECRET_KEY_FALLBACKS=STRONG).returncode == 0
+
+
+def test_bounds_of_tokens_that_cannot_be_read_stop_the_start(start: Start) -> None:
+    done = start(
+        TOOLHUB_OAUTH_TOOLSETS="wiki,no such name",
+        TOOLHUB_OAUTH_ACCESS="readonly",
+        TOOLHUB_OAUTH_ASKS="always",
+        TOOLHUB_OAUTH_BY_SCOPE="ture",
+    )
+    assert done.returncode == 2
+    assert sorted(line.split(":")[1].strip() for line in done.stderr.splitlines()) == [
+        *("TOOLHUB_OAUTH_ACCESS", "TOOLHUB_OAUTH_ASKS", "TOOLHUB_OAUTH_BY_SCOPE", "TOOLHUB_OAUTH_TOOLSETS"),
+    ]
+
+
 def test_a_hub_whose_log_cannot_be_written_does_not_start_and_says_so(start: Start, tmp_path: Path) -> None:
     done = start(TOOLHUB_LOG_FILE=str(tmp_path))
     assert done.returncode == 2

@@ -91,6 +91,63 @@ async def test_who_it_is_fits_into_the_journal(idp: Issuer) -> None:
     assert (await caller(idp.token(sub="auth0|5f7c"))).id == "token:auth0|5f7c"
 
 
+async def test_no_subject_can_be_chosen_that_shares_the_identity_of_a_long_one(idp: Issuer) -> None:
+    long = await caller(idp.token(sub="x" * 500))
+    for chosen in (long.id.removeprefix("token:"), long.id.removeprefix("token:#")):
+        assert (await caller(idp.token(sub=chosen))).id != long.id
+    assert (await caller(idp.token(sub="x" * 500))).id == long.id
+
+
+class TestReach:
+    @pytest.mark.parametrize(
+        ("settings_of_hub", "scope", "toolsets", "kinds"),
+        [
+            ({}, "tools:list", None, "wd"),
+            ({}, "tools:list toolset:wiki", {"wiki"}, "wd"),
+            ({"TOOLSETS": ["wiki", "mail"]}, "tools:list", {"wiki", "mail"}, "wd"),
+            ({"TOOLSETS": ["wiki", "mail"]}, "tools:list toolset:wiki toolset:bank", {"wiki"}, "wd"),
+            ({"ACCESS": "read"}, "tools:list tools:destroy", None, ""),
+            ({"ACCESS": "write"}, "tools:list tools:destroy", None, "w"),
+            ({"BY_SCOPE": True}, "tools:list toolset:wiki", {"wiki"}, ""),
+            ({"BY_SCOPE": True}, "tools:list toolset:wiki tools:write", {"wiki"}, "w"),
+            ({"BY_SCOPE": True}, "tools:list toolset:wiki tools:destroy", {"wiki"}, "wd"),
+            ({"BY_SCOPE": True, "ACCESS": "write"}, "tools:list toolset:wiki tools:destroy", {"wiki"}, "w"),
+            ({"BY_SCOPE": True, "TOOLSETS": ["wiki"]}, "tools:list toolset:wiki toolset:bank", {"wiki"}, ""),
+        ],
+    )
+    async def test_is_the_smaller_of_what_a_token_names_and_the_hub_allows(
+        self, idp: Issuer, settings: Any, settings_of_hub: Any, scope: str, toolsets: Any, kinds: str
+    ) -> None:
+        for name, value in settings_of_hub.items():
+            setattr(settings, f"TOOLHUB_OAUTH_{name}", value)
+        reach = (await caller(idp.token(scope=scope))).reach
+        assert reach.toolsets == toolsets
+        assert (reach.writes, reach.destroys) == ("w" in kinds, "d" in kinds)
+
+    @pytest.mark.parametrize(
+        ("settings_of_hub", "scope"),
+        [
+            ({"BY_SCOPE": True}, "tools:list tools:write"),
+            ({"BY_SCOPE": True, "TOOLSETS": ["wiki"]}, "tools:list"),
+            ({"TOOLSETS": ["wiki"]}, "tools:list toolset:bank"),
+        ],
+    )
+    async def test_of_no_toolset_is_a_missing_scope(
+        self, idp: Issuer, settings: Any, settings_of_hub: Any, scope: str
+    ) -> None:
+        for name, value in settings_of_hub.items():
+            setattr(settings, f"TOOLHUB_OAUTH_{name}", value)
+        with pytest.raises(
+            AuthorizationError, match="requires (scope toolset:wiki|a scope that names a toolset, as toolset:NAME)$"
+        ):
+            await caller(idp.token(scope=scope))
+
+    async def test_has_no_approval_of_its_own(self, idp: Issuer, settings: Any) -> None:
+        assert (await caller(idp.token())).asks == ""
+        settings.TOOLHUB_OAUTH_ASKS = "writes"
+        assert (await caller(idp.token(scope="tools:list asks:none"))).asks == "writes"
+
+
 @pytest.mark.parametrize(
     ("claims", "said"),
     [
@@ -185,6 +242,21 @@ async def test_a_key_that_was_withdrawn_does_not_hold_for_long(idp: Issuer, monk
     await caller(idp.token())  # not kept waiting, but the issuer is asked meanwhile
     await caller(idp.token("two"))
     assert await refused(idp.token()) == "The token is signed with an unknown key"
+
+
+async def test_a_key_that_was_withdrawn_while_nobody_called_is_not_taken_once_more(
+    idp: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("FRESH_SECONDS", "OLD_SECONDS", "ASK_SECONDS"):
+        monkeypatch.setattr(issuer, name, 0)
+    await caller(idp.token())
+    idp.published.clear()
+    idp.add("two")
+    assert await refused(idp.token()) == "The token is signed with an unknown key"
+
+
+def test_a_key_is_taken_for_ten_minutes_at_most_after_it_was_withdrawn() -> None:
+    assert 0 < issuer.ASK_SECONDS < issuer.FRESH_SECONDS < issuer.OLD_SECONDS <= 600
 
 
 async def test_an_issuer_that_is_away_stops_nobody_whose_key_is_known(

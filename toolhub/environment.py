@@ -12,11 +12,15 @@ from typing import Any, Final, TypeVar
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+from tools_app import secrets
+
 T = TypeVar("T")
 _WHOLE_NUMBER: Final = re.compile("-?[0-9]{1,18}")
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _UPSTREAM: Final = re.compile(r"https?://[^\s/?#@\\]+(?:/[^\s?#@\\]*)?")
 _HEADER: Final = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
+_HOST: Final = re.compile(r"[a-z0-9.-]{1,253}|[0-9a-f:.]{2,45}")
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _REGION: Final = re.compile(r"[a-z]{2}-[a-z]{2}")
 _ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](?::[0-9]{1,5})?|\*")
 
@@ -46,6 +50,16 @@ def is_one_host(name: str) -> bool:
 def is_token_scope(name: str) -> bool:
     """Whether a token of an issuer may bring it: who administers the hub is decided in the hub."""
     return name in ("tools:list", "tools:read", "tools:execute", "tools:manage")
+
+
+def is_name(text: str) -> bool:
+    """Whether a toolset could have it."""
+    return _NAME.fullmatch(text) is not None
+
+
+def is_host(text: str) -> bool:
+    """A name or an address, as an address on the web has it between `//` and the port, without brackets."""
+    return _HOST.fullmatch(text) is not None
 
 
 def is_header(text: str) -> bool:
@@ -173,6 +187,13 @@ class Environment:
         if not fits(value):
             self._fault(name, expected, str(value))
         return value
+
+    def secret(self, name: str, *keys: str) -> None:
+        """Each of these has to be hard to guess. None is repeated."""
+        if not all(map(secrets.is_strong, keys)):
+            self.faults.append(
+                f"{name}: too easy to guess; expected at least 32 random characters, as from `openssl rand -hex 32`"
+            )
 
     def finish(self) -> None:
         """Raises: ImproperlyConfigured, naming every variable that is wrong."""

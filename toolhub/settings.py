@@ -16,6 +16,8 @@ from toolhub import __version__, home
 from toolhub.environment import (
     Environment,
     is_header,
+    is_host,
+    is_name,
     is_network,
     is_one_host,
     is_origin,
@@ -30,9 +32,9 @@ BASE_DIR = PACKAGE.parent
 
 # What this process was started with. All that comes after it, from the file, another process finds there by itself.
 TOOLHUB_GIVEN = frozenset(os.environ)
-_dotenv = Path(os.environ.get("TOOLHUB_ENV_FILE") or BASE_DIR / ".env")
-if _dotenv.is_file():
-    environ.Env.read_env(str(_dotenv))
+ENV_FILE = Path(os.environ.get("TOOLHUB_ENV_FILE") or BASE_DIR / ".env")
+if ENV_FILE.is_file():
+    environ.Env.read_env(str(ENV_FILE))
 env = Environment(os.environ)
 
 # An agent pays for the start of `runmcp` in every session: what only browsers and REST clients need stays out.
@@ -52,6 +54,10 @@ except OSError as error:
         "set TOOLHUB_HOME to a directory that this user can write"
     ) from error
 SECRET_KEY_FALLBACKS = env.names("SECRET_KEY_FALLBACKS")
+# With any of these, sessions can be forged; with the first key, what is stored secretly can be read. Earlier keys for
+# encryption may be weak: `rotatesecrets` needs them, to leave them behind.
+env.secret("SECRET_KEY_FALLBACKS", *SECRET_KEY_FALLBACKS)
+env.secret("TOOLHUB_ENCRYPTION_KEY", TOOLHUB_ENCRYPTION_KEY.partition(",")[0].strip())
 
 _database = env.database("DATABASE_URL", f"sqlite:///{TOOLHUB_HOME / 'toolhub.sqlite3'}")
 if _database["ENGINE"].endswith("sqlite3"):
@@ -101,6 +107,9 @@ for _proxy in TOOLHUB_TRUSTED_PROXIES:
 TOOLHUB_CORS_ORIGINS = env.names("TOOLHUB_CORS_ORIGINS")
 for _origin in TOOLHUB_CORS_ORIGINS:
     env.checked("TOOLHUB_CORS_ORIGINS", _origin, is_origin, "origins like https://app.example.org, or *")
+TOOLHUB_LINK_LOCAL_HOSTS = [host.lower() for host in env.names("TOOLHUB_LINK_LOCAL_HOSTS")]
+for _host in TOOLHUB_LINK_LOCAL_HOSTS:
+    env.checked("TOOLHUB_LINK_LOCAL_HOSTS", _host, is_host, "hosts like 169.254.10.1 or fe80::1, without port")
 # Whose bearer tokens are taken beside the hub's own keys. An issuer's own name is compared letter by letter.
 TOOLHUB_OAUTH_ISSUER = env.address("TOOLHUB_OAUTH_ISSUER")
 TOOLHUB_OAUTH_AUDIENCE = env.names("TOOLHUB_OAUTH_AUDIENCE")
@@ -109,6 +118,13 @@ TOOLHUB_OAUTH_SCOPES_CLAIM = env.text("TOOLHUB_OAUTH_SCOPES_CLAIM", "scope")
 TOOLHUB_OAUTH_SCOPES = env.names("TOOLHUB_OAUTH_SCOPES")
 for _scope in TOOLHUB_OAUTH_SCOPES:
     env.checked("TOOLHUB_OAUTH_SCOPES", _scope, is_token_scope, "tools:list, tools:read, tools:execute or tools:manage")
+# What no token exceeds, whatever it says.
+TOOLHUB_OAUTH_TOOLSETS = env.names("TOOLHUB_OAUTH_TOOLSETS")
+for _toolset in TOOLHUB_OAUTH_TOOLSETS:
+    env.checked("TOOLHUB_OAUTH_TOOLSETS", _toolset, is_name, "names of toolsets")
+TOOLHUB_OAUTH_ACCESS = env.choice("TOOLHUB_OAUTH_ACCESS", "destructive", ("read", "write", "destructive"))
+TOOLHUB_OAUTH_ASKS = env.choice("TOOLHUB_OAUTH_ASKS", "none", ("none", "destroys", "writes"))
+TOOLHUB_OAUTH_BY_SCOPE = env.flag("TOOLHUB_OAUTH_BY_SCOPE", False)
 if TOOLHUB_OAUTH_ISSUER and not TOOLHUB_OAUTH_AUDIENCE:
     # Otherwise a token for another hub would be taken by this one, called by that one's name.
     for _host in ALLOWED_HOSTS:
@@ -153,6 +169,8 @@ TOOLHUB_ANSWER_TOKENS = env.number("TOOLHUB_ANSWER_TOKENS", 25_000, 1_000, 1_000
 TOOLHUB_ANSWER_SECONDS = env.number("TOOLHUB_ANSWER_SECONDS", 3_600, 0, 30 * 86_400)
 TOOLHUB_ANSWERS_BYTES = env.number("TOOLHUB_ANSWERS_BYTES", 256 * 1024 * 1024, 0, 1024**4)
 TOOLHUB_ANSWERS_CALLER_BYTES = env.number("TOOLHUB_ANSWERS_CALLER_BYTES", 64 * 1024 * 1024, 0, 1024**4)
+TOOLHUB_REPLIES_BYTES = env.number("TOOLHUB_REPLIES_BYTES", 256 * 1024 * 1024, 0, 1024**4)
+TOOLHUB_REPLIES_CALLER_BYTES = env.number("TOOLHUB_REPLIES_CALLER_BYTES", 64 * 1024 * 1024, 0, 1024**4)
 TOOLHUB_CACHE_BYTES = env.number("TOOLHUB_CACHE_BYTES", 64 * 1024 * 1024, 0, 16 * 1024**3)
 TOOLHUB_LIST_MODE = env.choice("TOOLHUB_LIST_MODE", "direct", ("direct", "search", "auto"))
 TOOLHUB_LIST_TOKENS = env.number("TOOLHUB_LIST_TOKENS", 6_500, 0, 10_000_000)

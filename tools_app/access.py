@@ -112,8 +112,10 @@ def _caller_of_token(claims: Mapping[str, Any]) -> Caller:
     subject = str(claims["sub"])
     name = next((said for claim in _NAMES if isinstance(said := claims.get(claim), str) and said.strip()), subject)
     if len(subject) > MOST_SUBJECT or not _PLAIN.fullmatch(subject):
-        subject = hashlib.sha256(subject.encode(errors="replace")).hexdigest()[:MOST_SUBJECT]
-    return Caller("token", f"token:{subject}", shortened(hygiene.cleaned(name)), scopes)
+        # With a mark that no plain subject has: otherwise one could be chosen that is another's hash.
+        subject = f"#{hashlib.sha256(subject.encode(errors='replace')).hexdigest()[:MOST_SUBJECT]}"
+    shown = shortened(hygiene.cleaned(name))
+    return Caller("token", f"token:{subject}", shown, scopes, issuer.reach(claims), asks=issuer.asks())
 
 
 def caller_of_user(user: Any) -> Caller:
@@ -139,24 +141,35 @@ def require(caller: Caller, scope: str) -> None:
         raise AuthorizationError.lacking(scope)
 
 
+def require_all_tools(caller: Caller, scope: str) -> None:
+    """Raises: AuthorizationError, also for whoever has that scope for some tools only: it concerns those of others."""
+    require(caller, scope)
+    if caller.reach.toolsets is not None:
+        raise AuthorizationError(
+            "Permission denied: your key manages the tools of its toolsets only",
+            next_step="Ask an administrator of this hub.",
+        )
+
+
+def may_lift(caller: Caller) -> bool:
+    """Whether a caller may lift what keeps calls from being made: people may, and programs that administer the hub.
+
+    A program that manages tools could otherwise first lift what holds it back, and then call.
+    """
+    return caller.kind not in ("key", "token") or caller.may("admin:*")
+
+
 def _look_up(hashes: list[str]) -> _Known:
     try:
         # In one question, so that it takes no longer to refuse a key that was one once than one that never was.
         key = ApiKey.objects.known_by(hashes, timezone.now()).first()
         if key is None:
             raise AuthenticationError(_REFUSED)
-        reach = reach_of_key(key)
+        reach = key.reach
     except DatabaseError as error:
         raise StorageBusyError(detail=error) from error
     caller = Caller("key", f"key:{key.pk}", key.name, frozenset(key.scopes), reach, key.rate, key.asks)
     return _Known(caller, key.pk, key.ends(hashes))
-
-
-def reach_of_key(key: ApiKey) -> Reach:
-    """What a key may use. Its toolsets and connections are best fetched with it."""
-    toolsets = frozenset(toolset.name for toolset in key.toolsets.all())
-    through = frozenset(key.connection_names)
-    return Reach(toolsets or None, writes=key.may_write, destroys=key.may_destroy, connections=through)
 
 
 def forget() -> None:

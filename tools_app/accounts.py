@@ -102,6 +102,7 @@ class ClientOptions(TypedDict, total=False):
     timeout: float
     allow_http: bool
     read_only: bool
+    link_local: bool
 
 
 @dataclass(frozen=True, slots=True)

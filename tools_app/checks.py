@@ -11,13 +11,12 @@ from django.db import connection
 from django.template import TemplateDoesNotExist
 from django.template.loader import get_template
 
-WEAK_KEY_LENGTH = 40
+from tools_app import secrets
 
 
 @register(Tags.security, deploy=True)
 def secret_key_is_strong(app_configs: Any, **_: Any) -> list[CheckMessage]:
-    key = settings.SECRET_KEY
-    if len(key) < WEAK_KEY_LENGTH or len(set(key)) < 10 or key.startswith("django-insecure-"):
+    if not secrets.is_strong(settings.SECRET_KEY):
         return [
             Error(
                 "SECRET_KEY is weak.",

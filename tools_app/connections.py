@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from tools_app import conf, secrets, sources
 from tools_app.accounts import Account, ConnectionKind, OptionValue, is_sendable
@@ -196,6 +197,7 @@ def client(account: Account, *, explained: bool = True) -> ApiClient:
         timeout=(account.timeout_ms or MAX_TIMEOUT_MS) / 1000,
         allow_http=account.allow_http,
         read_only=account.read_only,
+        link_local=_may_be_link_local(account.base),
     )
 
 
@@ -206,9 +208,20 @@ def base(kind: ConnectionKind, url: str, *, allow_http: bool) -> str:
         ConfigurationError: the address cannot be used.
     """
     # What few packs need, the start of a process should not pay for.
-    from tools_app.http import addresses
+    from tools_app.http import addresses, public
 
-    return str(addresses.base(url, below=kind.path, allow_http=allow_http))
+    found = addresses.base(url, below=kind.path, allow_http=allow_http)
+    if public.names_the_machine(found.host) and not _may_be_link_local(str(found)):
+        raise ConfigurationError(
+            "The base URL leads to the machine's own network, where clouds keep credentials",
+            next_step="Use the upstream's own address. Where this is meant, an operator names the host in "
+            "TOOLHUB_LINK_LOCAL_HOSTS.",
+        )
+    return str(found)
+
+
+def _may_be_link_local(base: str) -> bool:
+    return (urlsplit(base).hostname or "") in conf.value("TOOLHUB_LINK_LOCAL_HOSTS")
 
 
 def _base(kind: ConnectionKind, url: str, *, allow_http: bool) -> tuple[str, str]:

@@ -20,6 +20,7 @@
     ├── IdempotencyInProgressError    IDEMPOTENCY_IN_PROGRESS    409  a call with the same key is under way
     ├── IdempotencyMismatchError      IDEMPOTENCY_MISMATCH       422  the key was used for another request
     ├── OutcomeUnknownError           OUTCOME_UNKNOWN            409  the call with that key was broken off
+    ├── ReplyGoneError                REPLY_GONE                 410  … has ended, and its answer is not kept
     ├── InputRequiredError            INPUT_REQUIRED             409  the tool has a question, and nobody to ask
     ├── ToolTimeoutError              TIMEOUT                    408  the deadline passed
     ├── ToolExecutionError            TOOL_EXECUTION_ERROR       500  a tool broke in a way nobody foresaw
@@ -499,6 +500,20 @@ class OutcomeUnknownError(ToolError):
     def of(cls, call_id: str) -> OutcomeUnknownError:
         message = "The call with this Idempotency-Key was broken off, and its outcome is unknown"
         return cls(message, context={"callId": call_id or None})
+
+
+class ReplyGoneError(ToolError):
+    """The call with this idempotency key has ended, but what it answered has been deleted to make room."""
+
+    code = "REPLY_GONE"
+    status = 410
+    default_next_step = "It is not run again under this key. To run it again, send a new key."
+
+    @classmethod
+    def of(cls, call_id: str, status: str) -> ReplyGoneError:
+        ended = f" ({status})" if status else ""
+        message = f"The call with this Idempotency-Key has ended{ended}, and its answer is no longer kept"
+        return cls(message, context={"callId": call_id, "status": status or None})
 
 
 class ToolTimeoutError(ToolError):

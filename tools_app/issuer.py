@@ -21,6 +21,7 @@ from tools_app.errors import (
     ToolError,
     UpstreamUnavailableError,
 )
+from tools_app.reach import Reach
 
 if TYPE_CHECKING:
     from jwt import PyJWK
@@ -32,6 +33,10 @@ DOOR: Final = "/mcp"
 # What tokens may bring. Who administers the hub is decided in the hub.
 SCOPES: Final = ("tools:list", "tools:read", "tools:execute", "tools:manage")
 USUAL_SCOPES: Final = SCOPES[:3]
+# What a token may name beside them: kinds of tools, and toolsets.
+WRITE: Final = "tools:write"
+DESTROY: Final = "tools:destroy"
+TOOLSET: Final = "toolset:"
 ALGORITHMS: Final = frozenset({"RS256", "ES256", "EdDSA"})
 LEEWAY_SECONDS: Final = 30
 MOST_TOKEN: Final = 8 * 1024
@@ -39,7 +44,10 @@ MOST_KEYS: Final = 100
 LEAST_RSA_BITS: Final = 2048
 # Whoever sends tokens with ids of keys that do not exist must not make us ask the issuer all the time.
 ASK_SECONDS: Final = 30.0
-FRESH_SECONDS: Final = 3600.0
+# Keys that are older are asked for anew in the background; for those that are older than OLD_SECONDS, the next token
+# waits: so long at most is a key taken that the issuer has withdrawn.
+FRESH_SECONDS: Final = 300.0
+OLD_SECONDS: Final = 600.0
 FETCH_SECONDS: Final = 5.0
 MOST_BYTES: Final = 512 * 1024
 
@@ -95,6 +103,40 @@ async def claims(token: str, at: str) -> dict[str, Any]:
 
 def scopes(claimed: Mapping[str, Any]) -> frozenset[str]:
     """What a token allows: the hub's scopes that it names, or else those that every token has."""
+    return _named(claimed).intersection(SCOPES) or frozenset(conf.value("TOOLHUB_OAUTH_SCOPES"))
+
+
+def reach(claimed: Mapping[str, Any]) -> Reach:
+    """Which tools a token may use: never more than the settings say, nor others than those of toolsets that it names.
+
+    Raises:
+        AuthorizationError: it has to name a toolset, and names none that tokens may use.
+    """
+    named = _named(claimed)
+    toolsets = frozenset(scope.removeprefix(TOOLSET) for scope in named if scope.startswith(TOOLSET))
+    by_scope: bool = conf.value("TOOLHUB_OAUTH_BY_SCOPE")
+    allowed = tuple(conf.value("TOOLHUB_OAUTH_TOOLSETS"))
+    most = frozenset(allowed)
+    if toolsets or by_scope:
+        most = toolsets & most if most else toolsets
+        if not most and allowed:
+            raise AuthorizationError.lacking(" ".join(f"{TOOLSET}{name}" for name in allowed))
+        if not most:
+            # Without a scope in the challenge: clients would ask for it by that name.
+            raise AuthorizationError("Permission denied: requires a scope that names a toolset, as toolset:NAME")
+    access = conf.value("TOOLHUB_OAUTH_ACCESS")
+    writes = access != "read" and (not by_scope or not named.isdisjoint((WRITE, DESTROY)))
+    destroys = access == "destructive" and (not by_scope or DESTROY in named)
+    return Reach(most or None, writes=writes, destroys=destroys)
+
+
+def asks() -> str:
+    """Which calls with tokens an operator has to approve."""
+    asks: str = conf.value("TOOLHUB_OAUTH_ASKS")
+    return "" if asks == "none" else asks
+
+
+def _named(claimed: Mapping[str, Any]) -> frozenset[str]:
     name = conf.value("TOOLHUB_OAUTH_SCOPES_CLAIM")
     said: Any = claimed.get(name)
     if said is None:
@@ -102,8 +144,7 @@ def scopes(claimed: Mapping[str, Any]) -> frozenset[str]:
         for part in name.split("."):  # `realm_access.roles`
             said = said.get(part) if isinstance(said, Mapping) else None
     named = said.split() if isinstance(said, str) else said if isinstance(said, list) else ()
-    known = frozenset(SCOPES).intersection(scope for scope in named if isinstance(scope, str))
-    return known or frozenset(conf.value("TOOLHUB_OAUTH_SCOPES"))
+    return frozenset(scope for scope in named if isinstance(scope, str))
 
 
 def forget() -> None:
@@ -130,8 +171,16 @@ def metadata(origin: str, path: str) -> dict[str, Any]:
     }
     if not conf.value("TOOLHUB_OAUTH_SCOPES"):
         # Clients ask for all of them, and an issuer that does not know one refuses the login.
-        said["scopes_supported"] = list(USUAL_SCOPES)
+        said["scopes_supported"] = [*USUAL_SCOPES, *_grants()]
     return said
+
+
+def _grants() -> list[str]:
+    """What a token can be given beside the usual scopes, where that makes a difference."""
+    if not conf.value("TOOLHUB_OAUTH_BY_SCOPE"):
+        return []
+    kinds = {"read": [], "write": [WRITE], "destructive": [WRITE, DESTROY]}[conf.value("TOOLHUB_OAUTH_ACCESS")]
+    return [*kinds, *(f"{TOOLSET}{name}" for name in conf.value("TOOLHUB_OAUTH_TOOLSETS"))]
 
 
 def challenge(error: ToolError, at: str) -> str | None:
@@ -174,7 +223,7 @@ class _Keys:
     def __init__(self) -> None:
         self._known: dict[str, PyJWK] = {}
         self._asked_at = float("-inf")
-        self._fresh_until = float("-inf")
+        self._read_at = float("-inf")
         self._asking: asyncio.Task[None] | None = None
         self._trouble: ToolError | None = None
 
@@ -185,9 +234,12 @@ class _Keys:
             CircuitOpenError: there are no keys, as the issuer could not be asked, and is not asked again yet.
         """
         found = self._found(key_id)
-        if found is None or time.monotonic() > self._fresh_until:
+        age = time.monotonic() - self._read_at
+        if found is None or age > FRESH_SECONDS:
             asking = self._asked()
-            if found is None and asking is not None:
+            # An issuer that is away stops no known key.
+            old = age > OLD_SECONDS and self._trouble is None
+            if (found is None or old) and asking is not None:
                 # The request may go; the others that wait for the same must not notice.
                 await asyncio.shield(asking)
                 found = self._found(key_id)
@@ -224,7 +276,7 @@ class _Keys:
             log.warning("the keys of the OAuth issuer cannot be read: %s", error.message)
             self._trouble = error
         else:
-            self._fresh_until = time.monotonic() + FRESH_SECONDS
+            self._read_at = time.monotonic()
             self._trouble = None
 
 

@@ -42,6 +42,10 @@ class Rate:
     most: int
     seconds: float
 
+    def within(self, other: Rate) -> bool:
+        """Whether it never allows more than another, neither at once nor in the long run."""
+        return self.most <= other.most and self.most * other.seconds <= other.most * self.seconds
+
 
 @dataclass(slots=True)
 class Bucket:

@@ -24,11 +24,14 @@ MOST_WORD: Final = 600
 
 _SEPARATORS: Final = str.maketrans("", "", "-_. ")
 _SECRET_NAME: Final = re.compile(
-    "passw(?:or)?d|passphrase|secret|token(?!iz)|apikey|authorization|cookie|credential|sessionid|"
-    "(?:private|access|encryption|signing|session|host)key|^(?:pwd|pass|auth|jwt)$"
+    "passw(?:or)?[dt]|passphrase|kennwort|パスワード|secret|token(?!iz)|apikey|authorization|cookie|credential|sessionid|"
+    r"(?:private|access|account|encryption|signing|session|host)key|signature\d{0,3}$|^t?otp(?:code)?$|"
+    "^(?:pwd?|pass|x?auth|jwt)$"
 )
 # Numbers that stand under `tokens` or `session_id` are counts and ids; under these names they are secrets too.
-_NUMERIC_SECRET: Final = re.compile("passw(?:or)?d|passphrase|secret|^(?:pwd|pass)$")
+_NUMERIC_SECRET: Final = re.compile(
+    "passw(?:or)?[dt]|passphrase|kennwort|パスワード|secret|^t?otp(?:code)?$|^(?:pwd?|pass)$"
+)
 
 
 def is_secret(name: str) -> bool:
@@ -38,10 +41,12 @@ def is_secret(name: str) -> bool:
 
 # ---- free text
 
-# Where a secret may begin: found in lower case, which is fast. Then `_PATTERN` looks closer, at that place only.
+# Where a secret may begin: found in lower case, which is fast as long as each begins with a plain character. Then
+# `_PATTERN` looks closer, at that place only.
 _BEGINNING: Final = re.compile(
-    "passw|passphrase|pwd|secret|token|api|authorization|cookie|credential|session|private|access|encryption|"
-    r"signing|host|bearer|basic|thub_|://|\?|&|eyj|-----begin "
+    "passw|passphrase|pwd|pw|kennwort|パスワード|secret|token|api|authorization|cookie|credential|session|private|"
+    "access|account|encryption|signing|signature|host|x[-_]auth|otp|totp|bearer|basic|thub_|sshpass|"
+    r"-----begin |--(?=[a-z])|-u[ =]|akia|asia|gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|sk_|rk_|sk-|aiza|://|\?|&|eyj"
 )
 _PATTERN: Final = re.compile(
     r"""
@@ -49,10 +54,12 @@ _PATTERN: Final = re.compile(
     # "name": "X-API-Key", "value": "…"
     (?P<name>
         (?: (?P<header> authorization | cookie )
-          | passw(?:or)?d | passphrase | pwd | secret | token(?!iz) | api[-_ ]?key | credential | sessionid
-          | (?:private|access|encryption|signing|session|host)[-_]?key )
+          | passw(?:or)?[dt] | passphrase | pwd | kennwort | パスワード | secret | token(?!iz) | api[-_ ]?key
+          | credential | sessionid | (?:private|access|account|encryption|signing|session|host)[-_]?key
+          | (?<! [^\W_] ) (?: pw (?! \w ) | x[-_]auth (?! [a-z] ) | t?otp (?! [a-z] ) ) )
         [\w.-]{0,40}+ \\{0,4}+ ["']? \s{0,3}+
-        (?: => | [:=] | , \s{0,3}+ \\{0,4}+ ["'] value \\{0,4}+ ["'] \s{0,3}+ : | , (?= \s{0,3} b?["']) ) \s{0,3}+ )
+        (?: => | [:=\uff1a\uff1d]
+          | , \s{0,3}+ \\{0,4}+ ["'] value \\{0,4}+ ["'] \s{0,3}+ : | , (?= \s{0,3} b?["']) ) \s{0,3}+ )
     (?! (?:none|null|true|false) \b | \d{1,12} (?![\w.-]) | \*{3} )
     (?P<value>
         b?" [^"\\]*+ (?: \\. [^"\\]*+ )* "? [\w-]*+
@@ -64,7 +71,31 @@ _PATTERN: Final = re.compile(
       | < [^>]*+ >?
       | (?(header) [^\r\n"']++ | (?: (?:bearer|basic|token|digest) \s{1,3}+ )? [^\s&"'<>]++ ) )
     # a short password may be a number, which elsewhere is a count
-  | (?P<pin> (?: passw(?:or)?d | passphrase | pwd | secret ) ["']? \s{0,3}+ [:=] \s{0,3}+ ) \d{1,12}
+  | (?P<pin> (?: passw(?:or)?[dt] | passphrase | pwd | kennwort | パスワード | secret
+          | (?<! [^\W_] ) (?: pw | t?otp (?: [-_ ]?code )? ) ) ["']? \s{0,3}+ [:=\uff1a\uff1d] \s{0,3}+ ) \d{1,12}
+    # in a sentence: a word that no sentence has, or what somebody calls their own
+  | (?P<said> (?: passw(?:or)?[dt] | passphrase | pwd | kennwort | パスワード | (?<! [^\W_] ) t?otp )
+        (?: \s{1,3}+ (?: is | ist ) (?! \w ) :? \s{1,3}+ | は \s{0,3}+ ) ["'「]? )
+    (?! \d{1,3} (?! [!-~] ) )
+    (?= [!-~]{0,64} [\d@\#$%^&*_+=~] | (?<= my\ password\ is\ ) (?! (?:not|wrong|incorrect|invalid|expired|too|required
+        |missing|empty|weak|safe|secure|stored|being|now|no|in|a|the|an|very|longer|shorter|correct|right|ok)
+        (?! \w ) ) )
+    [^\s"'<>」]{0,256}? (?= [.,;:!?)]{0,3} (?: [\s"'<>」] | \Z ) | [^!-~] )
+    # a command line: --db-password X  sshpass -p X  curl -u ann:X
+  | (?P<option> -- (?: [a-z\d]{1,20} - ){0,4} (?: passw(?:or)?d | passphrase | pass | pwd | secret | token | api-?key )
+        (?! [\w-] ) \s{1,3}+
+        (?! - | (?:to|or|and|is|are|for|with|in|if|as|on|at|of|by|the|a|an|flag|option|argument|parameter|value|instead
+            |when|was|must|may|can|cannot|will|should|from|that|then|which|needs?|has|takes|sets?) (?! \w ) )
+      | sshpass \s{1,3}+ -p \s{0,3}+
+      | (?<! [\w-] ) -u [\s=]{1,3}+ (?! \d+ : \d+ (?! \w ) ) (?= ["']? [^\s"':/]{0,100} : [^\s/] )
+      | -- (?: proxy- )? user [\s=]{1,3}+ (?! \d+ : \d+ (?! \w ) ) (?= ["']? [^\s"':/]{0,100} : [^\s/] ) )
+    (?: "[^"]*+ "? | '[^']*+ '? | [^\s"']++ )
+  | (?P<signature> signature (?: [-_]?\d{3} )? ["']? \s{0,3}+ [:=] \s{0,3}+ ["']? ) [\w+/%=.~-]{16,}+
+    # what services begin their keys with
+  | (?P<service> (?<! [^\W_] )
+        (?: (?-i: AKIA | ASIA ) (?= [A-Z\d]{16} (?! \w ) ) | gh[pousr]_ (?= \w{16} ) | github_pat_ (?= \w{16} )
+          | glpat- (?= [\w-]{16} ) | xox[abeprs]- (?= [\w-]{8} ) | [sr]k_(?:live|test)_ (?= \w{8} )
+          | sk- (?= [\w-]{20} ) (?-i: (?= [a-z_-]{0,40} [A-Z\d] ) ) | (?-i: AIza ) (?= [\w-]{30} ) ) ) [\w-]++
   | (?P<scheme> bearer | (?-i: Basic (?= \s{1,8} \w{0,64} [A-Z\d+/=] ) ) ) \s{1,8}+ (?! tokens? \b ) [^\s"',;<>]++
     # a key of this hub: its prefix may be shown, it tells keys apart
   | (?P<key> thub_ (?! [0-9A-Za-z]{8}_\* ) (?: [0-9A-Za-z]{8}_ )? ) \w{4,}+
@@ -127,7 +158,7 @@ def _masked(found: re.Match[str]) -> str:
         return f"{found[kind]} {MASK}"
     if kind == "address":
         return f"://{MASK}@"
-    return f"{found[kind]}{MASK}" if kind in ("pin", "key", "query") else MASK
+    return MASK if kind is None or kind in ("jwt", "pem") else f"{found[kind]}{MASK}"
 
 
 # ---- structures

@@ -25,6 +25,8 @@ BRAND: Final = "thub"
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _KEY: Final = re.compile(r"thub_([0-9A-Za-z]{8})_([0-9A-Za-z]{43})([0-9A-Za-z]{6})")
 _START: Final = re.compile(r"thub_([0-9A-Za-z]{8})_")
+_SHORTEST_KEY: Final = 32
+_FEWEST_CHARACTERS: Final = 10
 _PURPOSE: Final = b"toolhub api key"
 _STORED: Final = b"toolhub stored secret"
 
@@ -56,6 +58,11 @@ def key_hash(key: str) -> str:
 def key_hashes(key: str) -> list[str]:
     """What may have been stored of it: also under earlier values of SECRET_KEY."""
     return [_hmac(secret, key) for secret in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)]
+
+
+def is_strong(key: str) -> bool:
+    """Whether a key is one that nobody can guess, as far as that can be seen: 128 bits in hex are long enough."""
+    return len(key) >= _SHORTEST_KEY and len(set(key)) >= _FEWEST_CHARACTERS and not key.startswith("django-insecure-")
 
 
 def encrypted(plain: bytes) -> bytes:

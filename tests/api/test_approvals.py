@@ -6,14 +6,16 @@ import json
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group, User
 
 from tests.api.conftest import MakeKey
 from tests.api.rest import Rest, failure
 from tests.support.tools import Hub, Programmable
-from tools_app import governance, sources
+from tools_app import access, governance, sources
 from tools_app.api.approvals import ApprovalDetail, ApprovalPage
 from tools_app.api.definitions import DefinitionDetail, Definitions
 from tools_app.api.stops import Stops
+from tools_app.errors import AuthorizationError
 from tools_app.models import ApiKey, Approval, Definition, Stop
 from tools_app.registry import Origin
 from tools_app.tool import Hints
@@ -197,3 +199,43 @@ def test_whoever_manages_some_tools_sees_no_accounts_of_others_that_are_stopped(
 def test_what_cannot_be_stopped_is_refused(rest: Rest, manager: str, body: Any, status: int) -> None:
     assert rest.post("/v1/stops", body, key=manager).status_code == status
     assert not Stop.objects.exists()
+
+
+def test_a_key_does_not_lift_what_keeps_its_calls_from_being_made(rest: Rest, manager: str) -> None:
+    governance.set_ask("echo", True, actor="user:ann")
+    failure(rest.send("PATCH", "/v1/tools/echo", json.dumps({"ask": False}), key=manager), 403, "AUTHORIZATION_ERROR")
+    assert (
+        rest.send(
+            "PATCH", "/v1/tools/echo", json.dumps({"ask": True, "policy": {"retries": 1}}), key=manager
+        ).status_code
+        == 200
+    )
+    governance.stop("hub", actor="user:ann")
+    refused = failure(rest.post("/v1/stops/resume", {"kind": "hub"}, key=manager), 403, "AUTHORIZATION_ERROR")
+    assert refused["error"] == "Permission denied: your key may resume only what it has stopped itself"
+    assert Stop.objects.count() == 1
+
+
+def test_a_key_that_administers_lifts_it(rest: Rest) -> None:
+    administrator = governance.create_key("administrator", actor="test", scopes=["admin:*"])[1]
+    governance.set_ask("echo", True, actor="user:ann")
+    governance.stop("hub", actor="user:ann")
+    assert rest.send("PATCH", "/v1/tools/echo", json.dumps({"ask": False}), key=administrator).json()["ask"] is False
+    assert rest.post("/v1/stops/resume", {"kind": "hub"}, key=administrator).json() == {"stops": []}
+
+
+def test_an_operator_lifts_it(rest: Rest) -> None:
+    governance.set_ask("echo", True, actor="key:manager")
+    governance.stop("hub", actor="key:manager")
+    ann = User.objects.create_user("ann", is_staff=True)
+    ann.groups.add(Group.objects.get(name="operator"))
+    assert not access.caller_of_user(ann).may("admin:*")
+    rest.client.force_login(ann)
+    assert rest.send("PATCH", "/v1/tools/echo", json.dumps({"ask": False}), key=None).json()["ask"] is False
+    assert rest.post("/v1/stops/resume", {"kind": "hub"}, key=None).json() == {"stops": []}
+
+
+def test_a_token_resumes_nothing_under_the_name_of_who_stopped_it(hub: Hub) -> None:
+    governance.stop("hub", actor="token:ann")
+    with pytest.raises(AuthorizationError):
+        governance.resume("hub", actor="token:ann", own_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,9 +10,10 @@ import pytest
 
 from tests.api.conftest import MakeKey
 from tests.api.rest import Rest, failure
+from tests.support.tools import Hub
 from tools_app import governance
 from tools_app.api.keys import KeyItem, KeyPage, NewKey
-from tools_app.models import ApiKey, AuditEntry
+from tools_app.models import ApiKey, AuditEntry, Toolset
 
 WRONG = [
     ({}, "/name"),
@@ -199,3 +201,58 @@ def test_a_time_of_grace_has_its_limits(root: Rest, hours: object) -> None:
     refused = failure(root.post(f"/v1/keys/{made['id']}/rotate", {"graceHours": hours}), 400, "VALIDATION_ERROR")
     assert refused["details"][0]["path"] == "/graceHours"
     assert ApiKey.objects.get(pk=made["id"]).rotated_at is None
+
+
+LIMITS: dict[str, dict[str, Any]] = {
+    "toolsets": {"toolsets": ["wiki"]},
+    "writes": {"may_write": False},
+    "destroys": {"may_destroy": False},
+    "asks": {"asks": "destroys"},
+    "rate": {"rate": (10, 60)},
+}
+# What goes beyond each, and what does not.
+BEYOND: dict[str, list[dict[str, Any]]] = {
+    "toolsets": [{}, {"toolsets": ["wiki", "mail"]}, {"toolsets": ["wiki"], "connections": ["environment", "other"]}],
+    "writes": [{}, {"mayDestroy": False}],
+    "destroys": [{}],
+    "asks": [{}],
+    "rate": [{}, {"rateLimit": {"max": 11, "timeWindow": 66_000}}, {"rateLimit": {"max": 10, "timeWindow": 30_000}}],
+}
+WITHIN: dict[str, dict[str, Any]] = {
+    "toolsets": {"toolsets": ["wiki"]},
+    "writes": {"mayWrite": False},
+    "destroys": {"mayDestroy": False},
+    "asks": {"asks": "writes"},
+    "rate": {"rateLimit": {"max": 5, "timeWindow": 60_000}},
+}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_limited_key_makes_and_rotates_no_key_that_could_do_more(rest: Rest, limit: str) -> None:
+    for name in ("wiki", "mail"):
+        governance.create_toolset(name, actor="test", names=["echo"])
+    limited, secret = governance.create_key("limited", actor="test", scopes=["admin:*"], **LIMITS[limit])
+    whole, _ = governance.create_key("whole", actor="test")
+    for number, given in enumerate(BEYOND[limit]):
+        refused = rest.post("/v1/keys", {"name": f"wider-{number}", **given}, key=secret)
+        assert "beyond what limits yours" in failure(refused, 403, "AUTHORIZATION_ERROR")["error"]
+    refused = rest.post(f"/v1/keys/{whole.pk}/rotate", {}, key=secret)
+    failure(refused, 403, "AUTHORIZATION_ERROR")
+    assert ApiKey.objects.get(pk=whole.pk).rotated_at is None
+    assert rest.post("/v1/keys", {"name": "narrower", **WITHIN[limit]}, key=secret).status_code == 201
+    assert rest.post(f"/v1/keys/{limited.pk}/rotate", {}, key=secret).status_code == 200
+
+
+def test_a_key_that_nothing_limits_hands_on_any_connection(rest: Rest, hub: Hub) -> None:
+    secret = governance.create_key("administrator", actor="test", scopes=["admin:*"])[1]
+    made = rest.post("/v1/keys", {"name": "none", "connections": []}, key=secret)
+    assert made.status_code == 201
+    refused = rest.post("/v1/keys", {"name": "some", "connections": ["missing"]}, key=secret)
+    assert "There is no connection" in failure(refused, 400, "VALIDATION_ERROR")["error"]
+
+
+def test_a_key_does_not_change_the_toolset_that_limits_it(rest: Rest, hub: Hub) -> None:
+    governance.create_toolset("wiki", actor="test", names=["echo"])
+    secret = governance.create_key("limited", actor="test", scopes=["admin:*"], toolsets=["wiki"])[1]
+    failure(rest.send("PATCH", "/v1/toolsets/wiki", json.dumps({"names": []}), key=secret), 403, "AUTHORIZATION_ERROR")
+    assert Toolset.objects.get().names == ["echo"]

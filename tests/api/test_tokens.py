@@ -80,6 +80,20 @@ def test_a_subject_cannot_approve_its_own_call_under_another_name(server: httpx.
     assert at_rest(server, first).status_code == 200
 
 
+def test_a_token_reaches_no_tool_beyond_its_toolsets(server: httpx.Client, idp: Issuer, settings: Any) -> None:
+    governance.create_toolset("wiki", names=["read_result"], actor="test")
+    settings.TOOLHUB_OAUTH_BY_SCOPE = True
+    settings.TOOLHUB_OAUTH_TOOLSETS = ["wiki", "mail"]
+    granted = server.get(METADATA).json()["scopes_supported"][3:]
+    assert granted == ["tools:write", "tools:destroy", "toolset:wiki", "toolset:mail"]
+    here = str(server.base_url)
+    response = at_rest(server, idp.token(aud=here, scope="tools:execute toolset:wiki"))
+    assert response.json()["code"] == "TOOL_NOT_FOUND"
+    response = at_rest(server, idp.token(aud=here, scope="tools:execute"))
+    assert response.status_code == 403
+    assert 'scope="toolset:wiki toolset:mail"' in response.headers["WWW-Authenticate"]
+
+
 def test_whoever_is_refused_learns_where_tokens_are_made(server: httpx.Client, idp: Issuer, settings: Any) -> None:
     here = str(server.base_url).rstrip("/")
     response = at_mcp(server, None)

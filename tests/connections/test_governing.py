@@ -43,6 +43,9 @@ def make(name: str = "main", **given: Any) -> Connection:
         ({"url": f"{URL}/?key={CANARY}"}, "/url", "must end before"),
         ({"url": f"{URL}/../x"}, "/url", "must not hold"),
         ({"url": "file:///etc/passwd"}, "/url", "must begin with"),
+        ({"url": "https://169.254.169.254"}, "/url", "the machine's own network"),
+        ({"url": "https://[fe80::1]"}, "/url", "the machine's own network"),
+        ({"url": "http://metadata.google.internal", "allow_http": True}, "/url", "the machine's own network"),
         ({"timeout_ms": 5}, "/timeout_ms", "100"),
         ({"secret": ""}, "/secret", "needs a secret"),
         ({"secret": f"{CANARY}\nX-Admin: 1"}, "/secret", "printable ASCII"),
@@ -195,6 +198,14 @@ class TestRotation:
         (entry,) = AuditEntry.objects.filter(action="secrets.rotate")
         assert entry.changes == {"rotated": [None, 4]}
 
+    def test_passes_over_replies_that_were_deleted_to_make_room(
+        self, notes: Hub, desk: Desk, settings: Any, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        settings.TOOLHUB_REPLIES_BYTES = 0
+        governance.create_connection("ann", "desk", url=desk.url, secret="key-of-ann-1", actor="test")
+        called("add_note", {"text": "x"}, by=caller("ann"), idempotency_key="once")
+        assert self.rotated(capsys).out == "0 rotated, 1 were under the first key already.\n"
+
     def test_says_what_nobody_can_read(self, notes: Hub, capsys: pytest.CaptureFixture[str]) -> None:
         with override_settings(TOOLHUB_ENCRYPTION_KEY=OLD):
             make()
@@ -229,3 +240,17 @@ def test_the_doctor_says_once_what_a_pack_lacks_and_what_is_broken(
     told = said()
     assert "!!  connection main: its secret cannot be read: set it again" in told
     assert "not configured" not in told
+
+
+def test_a_host_that_an_operator_names_may_be_link_local(notes: Hub, settings: Any) -> None:
+    settings.TOOLHUB_LINK_LOCAL_HOSTS = ["169.254.10.1"]
+    assert make(url="https://169.254.10.1").url == "https://169.254.10.1"
+    with pytest.raises(ValidationError):
+        make("other", url="https://169.254.10.2")
+
+
+def test_a_connection_that_was_link_local_already_can_no_longer_be_used(notes: Hub) -> None:
+    row = make()
+    Connection.objects.filter(pk=row.pk).update(url="https://169.254.169.254")
+    row.refresh_from_db()
+    assert "the machine's own network" in connections.fault(row, connections.kinds(sources.registry())["desk"])

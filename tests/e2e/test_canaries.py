@@ -208,7 +208,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
         "TOOLHUB_ERROR_DETAIL": "message",
         "TOOLHUB_TOOLS_DIR": str(tools),
         "SECRET_KEY": secrets["SECRET_KEY"] * 2,
-        "TOOLHUB_ENCRYPTION_KEY": f"{secrets['TOOLHUB_ENCRYPTION_KEY']}-and-more",
+        "TOOLHUB_ENCRYPTION_KEY": f"{secrets['TOOLHUB_ENCRYPTION_KEY']}-and-more-0123456789-abcdefghij",
         "TOOLHUB_ADMIN_PASSWORD": secrets["TOOLHUB_ADMIN_PASSWORD"],
     }
     with database_for(lived.home, secrets["password of the database"]):

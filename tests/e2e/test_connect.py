@@ -135,7 +135,7 @@ def test_the_entry_leads_to_this_hub_from_anywhere(tmp_path: Path, user: Path) -
 
 def test_what_stands_in_the_settings_file_is_not_copied(tmp_path: Path, user: Path) -> None:
     dotenv = tmp_path / "hub.env"
-    dotenv.write_text("TOOLHUB_RATE_CALLS=5\nTOOLHUB_ENCRYPTION_KEY=from-the-file\n")
+    dotenv.write_text("TOOLHUB_RATE_CALLS=5\nTOOLHUB_ENCRYPTION_KEY=from-the-file-0123456789-abcdefghij\n")
     home = Home(tmp_path / "home", {"TOOLHUB_ENV_FILE": str(dotenv), "TOOLHUB_PAYLOADS": "none", "HOST": "::1"})
     connect(home, user, "cursor", "--no-check")
     assert entry_in(user / ".cursor" / "mcp.json")["env"] == {
@@ -146,14 +146,14 @@ def test_what_stands_in_the_settings_file_is_not_copied(tmp_path: Path, user: Pa
 
 
 def test_secrets_in_the_environment_make_the_file_private_and_are_not_printed(home: Home, user: Path) -> None:
-    secret = {"TOOLHUB_ENCRYPTION_KEY": "not for all eyes"}
+    secret = {"TOOLHUB_ENCRYPTION_KEY": "not for all eyes and long enough"}
     printed = connect(home, user, "cursor", "--print", **secret)
-    assert "not for all eyes" not in printed
+    assert "not for all eyes and long enough" not in printed
     assert json.loads(printed)["mcpServers"]["toolhub"]["env"]["TOOLHUB_ENCRYPTION_KEY"] == "***"
     assert not (user / ".cursor").exists()
     connect(home, user, "cursor", "--no-check", **secret)
     path = user / ".cursor" / "mcp.json"
-    assert entry_in(path)["env"]["TOOLHUB_ENCRYPTION_KEY"] == "not for all eyes"
+    assert entry_in(path)["env"]["TOOLHUB_ENCRYPTION_KEY"] == "not for all eyes and long enough"
     assert path.stat().st_mode & 0o777 == 0o600
 
 

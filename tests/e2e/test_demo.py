@@ -22,7 +22,7 @@ from tools_app.context import Caller
 from tools_app.models import ApiKey, AuditEntry, Call, Definition, ToolRecord
 snapshot, beyond = catalog.current(), []
 for key in ApiKey.objects.exclude(name="trial"):
-    caller = Caller("key", f"key:{key.pk}", key.name, frozenset(key.scopes), access.reach_of_key(key))
+    caller = Caller("key", f"key:{key.pk}", key.name, frozenset(key.scopes), key.reach)
     called = Call.objects.filter(caller_id=caller.id, status="succeeded").order_by().values_list("tool_name", flat=True)
     beyond += [f"{key.name}: {name}" for name in set(called) if snapshot.seen_by(caller).find(name) is None]
     beyond += [f"{key.name}: never used"] * (key.last_used_at is None) + [f"{key.name}: nobody's"] * (key.owner is None)

@@ -52,6 +52,23 @@ def on_a_terminal(home: Home, answer: str, *arguments: str) -> subprocess.Comple
         os.close(theirs)
 
 
+def test_prunelogs_deletes_nothing_where_the_clock_may_have_jumped(home: Home) -> None:
+    query(home, "UPDATE tools_app_call SET started_at = '2024-01-01 00:00:00'")
+    query(home, "INSERT INTO tools_app_chore (name, done_at) VALUES ('clock', '2024-01-02 00:00:00')")
+    query(home, "DELETE FROM tools_app_callhour")
+    for arguments in ([], ["--dry-run"]):
+        refused = home.run("prunelogs", *arguments)
+        assert refused.returncode == 2
+        assert "nothing is on record between 2024-01-02 00:00 UTC and " in refused.stderr
+        assert "toolhub prunelogs --trust-clock" in refused.stderr
+    assert "the clock may have jumped" in home.run("doctor").stdout
+    assert len(query(home, "SELECT id FROM tools_app_call")) == 1
+    assert home.run("prunelogs", "--trust-clock").returncode == 0
+    assert query(home, "SELECT id FROM tools_app_call") == []
+    assert home.run("prunelogs").returncode == 0
+    assert "jumped" not in home.run("doctor").stdout
+
+
 def test_prunelogs_says_what_it_would_do_and_does_it(home: Home) -> None:
     assert home.run("prunelogs").stdout.splitlines()[0] == "Deleted:"
     assert len(query(home, "SELECT id FROM tools_app_call")) == 1

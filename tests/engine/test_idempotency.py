@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import random
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +23,7 @@ from tools_app.errors import (
     OutcomeUnknownError,
     Problem,
     RateLimitError,
+    ReplyGoneError,
     ToolError,
     ToolExecutionError,
     ToolTimeoutError,
@@ -215,6 +218,77 @@ def test_an_earlier_encryption_key_still_opens(settings: Any) -> None:
     assert secrets.decrypted(kept) == b"plain"
     settings.TOOLHUB_ENCRYPTION_KEY = "new"
     assert secrets.decrypted(kept) is None
+
+
+def held(caller: Caller) -> int:
+    return sum(len(bytes(key.reply or b"")) for key in IdempotencyKey.objects.filter(caller_id=caller.id))
+
+
+def noise(seed: int, size: int = 4_000) -> str:
+    """Text that does not compress, so that what it takes is known."""
+    return base64.b64encode(random.Random(seed).randbytes(size)).decode()
+
+
+def test_the_oldest_replies_of_a_caller_go_when_its_quota_is_full(
+    writing: Programmable, alice: Caller, settings: Any
+) -> None:
+    settings.TOOLHUB_REPLIES_CALLER_BYTES = 100_000
+    writing.outcomes = [noise(number) for number in range(40)]
+    first, *_, last = [call("writing", alice, key=f"order-{number}") for number in range(40)]
+    assert 50_000 < held(alice) <= 100_000
+    assert IdempotencyKey.objects.count() == 40
+    assert call("writing", alice, key="order-39").answer == last.answer
+    with pytest.raises(ReplyGoneError) as told:
+        call("writing", alice, key="order-0")
+    assert told.value.context == {"callId": first.call_id, "status": "succeeded"}
+    assert len(writing.calls) == 40
+
+
+def test_a_call_whose_reply_is_gone_is_not_run_again_although_it_could_be(
+    programmable: Programmable, alice: Caller, settings: Any
+) -> None:
+    settings.TOOLHUB_REPLIES_CALLER_BYTES = 0
+    call("programmable", alice)
+    with pytest.raises(ReplyGoneError):
+        call("programmable", alice)
+    assert len(programmable.calls) == 1
+
+
+def test_one_callers_replies_do_not_push_out_those_of_others(
+    writing: Programmable, alice: Caller, settings: Any
+) -> None:
+    settings.TOOLHUB_REPLIES_CALLER_BYTES = 50_000
+    bob = Caller("key", "key:2", "bob", alice.scopes)
+    call("writing", bob)
+    writing.outcomes = [noise(number) for number in range(20)]
+    for number in range(20):
+        call("writing", alice, key=f"order-{number}")
+    assert held(alice) <= 50_000
+    assert call("writing", bob).answered_by == "replay"
+
+
+def test_all_replies_together_have_a_quota(writing: Programmable, alice: Caller, settings: Any) -> None:
+    settings.TOOLHUB_REPLIES_BYTES = 100_000
+    callers = [Caller("key", f"key:{number}", f"caller {number}", alice.scopes) for number in range(40)]
+    writing.outcomes = [noise(number) for number in range(40)]
+    for caller in callers:
+        call("writing", caller)
+    assert 50_000 < sum(map(held, callers)) <= 100_000
+    assert call("writing", callers[-1]).answered_by == "replay"
+    with pytest.raises(ReplyGoneError):
+        call("writing", callers[0])
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("value", [noise(1), {"text": noise(1)}, [noise(1)], None, 0, ""])
+def test_a_reply_is_stored_once_and_comes_back_whole(hub: Hub, alice: Caller, value: Any, wrapped: bool) -> None:
+    writing = Programmable("writing", hints=Hints(read_only=False), done="Done" if wrapped else "")
+    hub.add(writing.tool)
+    writing.outcomes = [value]
+    first = call("writing", alice)
+    assert call("writing", alice).answer == first.answer
+    # Encryption writes it in base64, which is a third more.
+    assert held(alice) < 8_000
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "line\nbreak", "schlüssel", 7])

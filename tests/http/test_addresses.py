@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tools_app.errors import ConfigurationError, InvalidArgumentsError
 from tools_app.http import addresses
-from tools_app.http.public import is_public
+from tools_app.http.public import is_public, names_the_machine
 
 
 @pytest.mark.parametrize(
@@ -132,3 +132,23 @@ def test_a_public_address_is(address: str) -> None:
 def test_what_python_calls_private_is_never_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
     if is_public(address) and getattr(address, "ipv4_mapped", None) is None:
         assert address.is_global
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("169.254.169.254", "169.254.0.1", "2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "169.254.43518"),
+        *("fe80::1", "::ffff:169.254.169.254", "fd00:ec2::254", "100.100.100.200", "168.63.129.16", "192.0.0.192"),
+        *("metadata", "metadata.google.internal", "Metadata.Google.Internal.", "instance-data"),
+    ],
+)
+def test_a_host_that_is_the_machines_own_network_is_known(host: str) -> None:
+    assert names_the_machine(host)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "::1", "10.0.0.1", "192.168.0.1", "fd00::1", "n8n.example", "metadata.example", "1"],
+)
+def test_other_hosts_inside_are_an_operators_own(host: str) -> None:
+    assert not names_the_machine(host)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import random
 import time
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -27,7 +30,7 @@ from tools_app.errors import (
     UpstreamValidationError,
 )
 from tools_app.http import ApiClient, Refused, failures
-from tools_app.http.network import NotOurOriginError, OneOrigin
+from tools_app.http.network import NotOurOriginError, OneOrigin, Transport, shared_tls
 
 pytestmark = pytest.mark.anyio
 
@@ -315,12 +318,56 @@ async def test_a_secret_that_comes_back_is_hidden(client: Client, caplog: pytest
     assert "***" in str(error.detail)
 
 
+@pytest.mark.parametrize("header", ["Authorization", "X-Z"])
+@pytest.mark.parametrize("secret", [KEY, "other/secret+1=", "<&'k3y'&>", "p%20q r#8"])
+@pytest.mark.parametrize("escapes", ["slashes", "pluses"])
+async def test_a_success_does_not_repeat_a_secret(client: Client, header: str, secret: str, escapes: str) -> None:
+    prefix = "Bearer " if header == "Authorization" else ""
+    response = await client("echo-all", secrets={header: prefix + secret}).request("GET", escapes, operation="x")
+    shown = f"{json.dumps(response.data)} {response.headers}"
+    encoded = secret.encode()
+    inner = [base64.b64encode(b"x" * length + encoded).decode()[4:-4] for length in range(3)]
+    for form in (
+        secret,
+        json.dumps(secret)[1:-1],
+        quote(secret, safe=""),
+        encoded.hex(),
+        encoded.hex().upper(),
+        *inner,
+    ):
+        assert form not in shown
+        assert form not in shown.replace("-", "+").replace("_", "/")
+    assert all("***" in " ".join(said) for said in response.data.values())
+    assert "***" in response.headers["x-echo"] or header != "X-Z"
+    assert "ToolHub" in shown
+
+
+async def test_an_answer_with_an_ordinary_word_or_number_for_a_secret_stays(client: Client, upstream: Faultd) -> None:
+    async def answer(wire: Wire) -> None:
+        await wire.answer(b'{"id": 12345678901, "text": "admin"}')
+
+    upstream.answer("answer", answer)
+    api = client("answer", secrets={"X-A": "12345678901", "X-B": "admin"})
+    assert await api.get("a", operation="x") == {"id": 12345678901, "text": "admin"}
+
+
 async def test_a_redirect_does_not_repeat_a_secret(client: Client) -> None:
     seen: list[Refused] = []
     api = client("redirect:302", explain=lambda refused: seen.append(refused))
     error = await failed(api.get(operation="x", suffix=f"?to=/login/{KEY}"))
     assert error.message == "Failed to x: Faultd redirects to /login/***, which is not followed"
     assert KEY not in f"{seen[0].headers} {error.detail}"
+
+
+async def test_nothing_is_sent_to_an_address_that_is_closed(upstream: Faultd) -> None:
+    host, port = upstream.url.removeprefix("http://").split(":")
+    network = OneOrigin(host, int(port), closed=lambda address: address.is_loopback)
+    api = ApiClient(f"{upstream.url}/ok", name="Faultd", transport=Transport(network, shared_tls(), 1))
+    error = await failed(api.get("a", operation="x"))
+    await api.close()
+    assert error.message == "Faultd may only be reached where it was set up"
+    assert "the machine's own network" in str(error.detail)
+    assert upstream.requests == []
 
 
 async def test_a_head_has_no_body(client: Client, upstream: Faultd) -> None:

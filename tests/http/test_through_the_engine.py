@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -73,6 +75,17 @@ def test_a_call_ends_at_its_deadline(pack: Pack, alice: Caller, fault: str) -> N
         call("get_thing", fault, alice, timeout=300)
     assert time.monotonic() - begun < SOON
     assert Call.objects.get().status == Call.Status.TIMEOUT
+
+
+def test_neither_the_caller_nor_the_journal_gets_the_key_that_a_success_repeats(
+    pack: Pack, alice: Caller, settings: Any
+) -> None:
+    settings.TOOLHUB_PAYLOADS = "full"
+    answer = call("get_thing", "echo-all", alice).answer
+    kept = Call.objects.get().result
+    assert "ToolHub" in kept
+    for form in (KEY, base64.b64encode(KEY.encode()).decode(), KEY.encode().hex()):
+        assert form not in f"{answer} {kept}"
 
 
 def test_the_upstream_knows_the_call_by_its_id(pack: Pack, alice: Caller, upstream: Faultd) -> None:

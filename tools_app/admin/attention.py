@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from django.utils.formats import date_format
+from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from tools_app import engine
+from tools_app import engine, retention
 from tools_app.admin import links
 from tools_app.admin.key_words import needing_attention
 from tools_app.insights import Figures, Period
@@ -36,6 +38,19 @@ def journal() -> Iterator[Reason]:
     """Of what this process can say of itself."""
     if trouble := engine.trouble():
         yield Reason("bad", _("The database cannot be written, so calls are refused: %(why)s") % {"why": trouble})
+
+
+def clock(now: datetime) -> Iterator[Reason]:
+    if (leap := retention.leap(now)) is not None:
+        words = _(
+            "The clock may have jumped: nothing is on record between %(before)s and %(after)s. Old records are not "
+            "deleted until the clock is set, or `toolhub prunelogs --trust-clock` confirms it."
+        )
+        moments = {
+            "before": date_format(localtime(leap.before), "DATETIME_FORMAT"),
+            "after": date_format(localtime(leap.after), "DATETIME_FORMAT"),
+        }
+        yield Reason("bad", words % moments)
 
 
 def stops() -> Iterator[Reason]:

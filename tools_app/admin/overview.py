@@ -76,7 +76,7 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
     now = timezone.now()
     chosen = insights.period(_asked(request), now)
     unwell = _connections() if may("connection") else None
-    reasons = list(attention.journal())
+    reasons = [*attention.journal(), *attention.clock(now)]
     if unwell is not None:
         reasons += attention.connections([one for one in unwell if one.healthy is False])
     figures = []

@@ -10,7 +10,6 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from tools_app import access
 from tools_app.admin import links
 from tools_app.context import Caller
 from tools_app.entry import Entry
@@ -59,7 +58,7 @@ def ways_to(entry: Entry, snapshot: Snapshot, request: HttpRequest) -> Ways:
 
 def _ways(entry: Entry, snapshot: Snapshot, keys: list[ApiKey]) -> Iterator[Way]:
     for key in keys:
-        caller = Caller("key", f"key:{key.pk}", key.name, frozenset(key.scopes), access.reach_of_key(key))
+        caller = Caller("key", f"key:{key.pk}", key.name, frozenset(key.scopes), key.reach)
         seen = snapshot.seen_by(caller).find(entry.name)
         if seen is not None:
             yield Way(key.name, links.address("apikey", "change", key.pk), _obstacle(seen, entry, caller))

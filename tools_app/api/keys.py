@@ -122,7 +122,10 @@ async def list_keys(request: HttpRequest, query: Query[KeysQuery]) -> HttpRespon
 
 @router.post("", response={201: NewKey, **failures(408, 409, 413, 415)})
 async def create_key(request: HttpRequest, body: KeyRequest) -> HttpResponse:
-    """Make a key. Needs `admin:*`. The answer is the only place where the key itself ever stands."""
+    """Make a key. Needs `admin:*`. The answer is the only place where the key itself ever stands.
+
+    What limits your key limits the new one: toolsets, kinds of tools, calls to approve, rate limit.
+    """
     caller = caller_of(request)
     access.require(caller, "admin:*")
     rate = body.rate_limit
@@ -139,6 +142,7 @@ async def create_key(request: HttpRequest, body: KeyRequest) -> HttpResponse:
             asks="" if body.asks == "none" else body.asks,
             rate=(rate.max, rate.time_window // 1000) if rate else None,
             expires_at=body.expires_at,
+            within=caller,
         )
         return {**_item(_rows().get(pk=made.pk)), "key": secret}
 
@@ -157,13 +161,16 @@ async def rotate_key(request: HttpRequest, key_id: str, body: Rotation) -> HttpR
     """Give a key another secret, which stands in this answer and nowhere else. Needs `admin:*`.
 
     Its name, its calls and what it may stay. The secret before it is refused when the hours of grace are over.
+    A key that could do more than yours is not given to you.
     """
     caller = caller_of(request)
     access.require(caller, "admin:*")
 
     def rotate_and_show() -> dict[str, Any]:
         grace = timedelta(hours=body.grace_hours)
-        secret = governance.rotate_key(_found(key_id), grace=grace, actor=str(caller), reason=body.reason)
+        secret = governance.rotate_key(
+            _found(key_id), grace=grace, actor=str(caller), reason=body.reason, within=caller
+        )
         return {**_item(_found(key_id)), "key": secret}
 
     return answer(await database.run(rotate_and_show))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 from django.http import HttpRequest, HttpResponse
@@ -14,8 +14,6 @@ from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import Body, Reason
 from tools_app.api.errors import failures
 from tools_app.api.routing import StrictRouter
-from tools_app.context import Caller
-from tools_app.errors import AuthorizationError
 from tools_app.models import Stop
 
 router = StrictRouter(tags=["stops"])
@@ -62,30 +60,24 @@ async def stop(request: HttpRequest, body: StopRequest) -> HttpResponse:
 
     What is stopped already stays as it is. The answer is all that is stopped now.
     """
-    return await _changed(request, governance.stop, body)
+    caller = caller_of(request)
+    access.require_all_tools(caller, "tools:manage")
+    await database.run(governance.stop, body.kind, body.name, actor=str(caller), reason=body.reason)
+    return answer(await _all())
 
 
 @router.post("/resume", response={200: Stops, **failures(404, 408, 413, 415)})
 async def resume(request: HttpRequest, body: StopRequest) -> HttpResponse:
-    """Let it go on. Needs `tools:manage`, for all tools. The answer is all that is stopped now."""
-    return await _changed(request, governance.resume, body)
+    """Let it go on. Needs `tools:manage`, for all tools. The answer is all that is stopped now.
 
-
-async def _changed(request: HttpRequest, change: Callable[..., bool], body: StopRequest) -> HttpResponse:
-    caller = _whole(caller_of(request))
-    await database.run(change, body.kind, body.name, actor=str(caller), reason=body.reason)
+    A key resumes what it has stopped itself; what others have stopped takes `admin:*`.
+    """
+    caller = caller_of(request)
+    access.require_all_tools(caller, "tools:manage")
+    own_only = not access.may_lift(caller)
+    actor = str(caller)
+    await database.run(governance.resume, body.kind, body.name, actor=actor, reason=body.reason, own_only=own_only)
     return answer(await _all())
-
-
-def _whole(caller: Caller) -> Caller:
-    """Raises: AuthorizationError, for whoever manages some tools only: what is stopped here concerns others."""
-    access.require(caller, "tools:manage")
-    if caller.reach.toolsets is not None:
-        raise AuthorizationError(
-            "Permission denied: your key manages the tools of its toolsets only",
-            next_step="Ask an administrator of this hub.",
-        )
-    return caller
 
 
 async def _all(kinds: Sequence[str] = ()) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tools_app.api.errors import failures
 from tools_app.api.queries import Flag, Limit, Page, QueryString, Text, Word, optional
 from tools_app.api.routing import StrictRouter
 from tools_app.entry import Entry
-from tools_app.errors import ToolNotFoundError
+from tools_app.errors import AuthorizationError, ToolNotFoundError
 from tools_app.models.tools import POLICY
 from tools_app.parameters import ToolParameter
 from tools_app.snapshot import Snapshot
@@ -222,11 +222,17 @@ async def change_tool(request: HttpRequest, name: str, body: Change) -> HttpResp
     """Switch a tool on or off and decide how it is called, all of it or nothing. Needs `tools:manage`.
 
     What is left out stays as it is. A part of the policy that is null is decided by the tool, its pack and the
-    settings again. The change counts from the very next call, through every door.
+    settings again. The change counts from the very next call, through every door. That calls wait for an operator
+    (`ask`) is lifted by people, and by keys with `admin:*`.
     """
     caller = caller_of(request)
     access.require(caller, "tools:manage")
     entry = await seen(request, name)
+    if entry.ask and "ask" in body.model_fields_set and not body.ask and not access.may_lift(caller):
+        raise AuthorizationError(
+            f"Permission denied: that calls of {entry.shown_name} wait for an operator cannot be lifted with your key",
+            next_step="Ask an operator to lift it in the admin, or use a key with admin:*.",
+        )
     await database.run(
         governance.change_tool,
         entry.name,

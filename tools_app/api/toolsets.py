@@ -121,8 +121,12 @@ async def show_toolset(request: HttpRequest, name: str) -> HttpResponse:
 
 @router.patch("/{name}", response={200: ToolsetDetail, **failures(404, 408, 413, 415)})
 async def change_toolset(request: HttpRequest, name: str, body: ToolsetChange) -> HttpResponse:
-    """Change what a toolset holds, for every key that is bound to it and from its next request. Needs `admin:*`."""
-    caller = _administrator(request)
+    """Change what a toolset holds, for every key that is bound to it and from its next request.
+
+    Needs `admin:*`, for all tools.
+    """
+    caller = caller_of(request)
+    access.require_all_tools(caller, "admin:*")
     await database.run(governance.change_toolset, _known(name), actor=str(caller), reason=body.reason, **body.decided())
     return answer(await _detail(name))
 

@@ -156,13 +156,26 @@ def _cleaned(tool: Tool, data: Any) -> Any:
     return shown
 
 
+def text_of(value: Any) -> str:
+    """A value as text: a text as it is, anything else as JSON.
+
+    Raises:
+        ValueError, TypeError, RecursionError: JSON cannot say it.
+    """
+    return value if isinstance(value, str) else _json(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
 def _text(tool: Tool, value: Any) -> str:
     return value if isinstance(value, str) else _dumped(tool, value)
 
 
 def _dumped(tool: Tool, value: Any) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return _json(value)
     except (ValueError, TypeError, RecursionError) as error:
         raise _not_json(tool, error) from error
 

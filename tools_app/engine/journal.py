@@ -15,6 +15,7 @@ from typing import Final
 from tools_app.engine import rows
 from tools_app.engine.attendance import Attendance
 from tools_app.engine.refusals import Refusals
+from tools_app.engine.replies import Quota
 from tools_app.engine.writer import PATIENCE, Entry, Writer
 from tools_app.errors import StorageBusyError
 from tools_app.models import Call
@@ -26,6 +27,7 @@ HUNG: Final = PATIENCE + 0.7
 
 class Journal:
     def __init__(self) -> None:
+        self.replies = Quota()
         self._refusals = Refusals()
         self._entries: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
         self._writer = Writer(self._entries, self._refusals)

@@ -373,7 +373,8 @@ class Record:
             return replies.reply(self._claim, self.call, None, None) if self._repeatable else None
         if error is not None and error.retryable and self._repeatable:
             return replies.reply(self._claim, self.call, None, None)
-        return await asyncio.to_thread(replies.reply, self._claim, self.call, answer, error)
+        reply = await asyncio.to_thread(replies.reply, self._claim, self.call, answer, error)
+        return await self._journal.replies.applied(reply)
 
 
 def _payload(value: Any) -> str:

@@ -2,28 +2,34 @@
 the first.
 
 The key is claimed in the commit that says that the call has begun, and the answer is kept in the commit that says how
-it ended: whatever happens in between, the tool does not run twice.
+it ended: whatever happens in between, the tool does not run twice. Answers have a quota; a key outlives its answer.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import logging
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from django.db import DatabaseError, InterfaceError
+from django.db.models import QuerySet
+from django.db.models.functions import Length
 
-from tools_app import secrets
-from tools_app.engine.answers import Answer
+from tools_app import conf, database, secrets
+from tools_app.engine.answers import Answer, text_of
 from tools_app.engine.rows import Reply
+from tools_app.engine.shelf import oldest_beyond
 from tools_app.errors import (
     IdempotencyInProgressError,
     IdempotencyMismatchError,
     OutcomeUnknownError,
     Problem,
+    ReplyGoneError,
     StorageBusyError,
     ToolError,
     ValidationError,
@@ -32,7 +38,17 @@ from tools_app.errors import (
 from tools_app.models import Call, IdempotencyKey
 from tools_app.models.idempotency import REPLAYED_FOR
 
+log = logging.getLogger("tools_app.journal")
+
 MOST_CHARACTERS: Final = 255
+# In the place of an answer that was deleted. Its key stays: the call is not run again.
+GONE: Final = b""
+# The share of a quota that a process may write before it measures again.
+_SHARE: Final = 16
+_MOST_CALLERS: Final = 10_000
+_AT_ONCE: Final = 500
+# So long a call waits for room.
+PATIENCE: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +86,7 @@ def earlier(key: str, caller_id: str, request: str, *, repeatable: bool) -> Said
         IdempotencyMismatchError: it asked for something else.
         IdempotencyInProgressError: it is still under way.
         OutcomeUnknownError: it was broken off, and running it again could do its work twice.
+        ReplyGoneError: it has ended, and what it answered is not kept any more.
         StorageBusyError
     """
     try:
@@ -81,9 +98,11 @@ def earlier(key: str, caller_id: str, request: str, *, repeatable: bool) -> Said
             return None
         if row.request_hash != request:
             raise IdempotencyMismatchError
-        if row.reply is not None:
+        if row.reply is not None and bytes(row.reply) != GONE:
             return _opened(bytes(row.reply))
         status = Call.objects.filter(pk=row.call_id).values_list("status", flat=True).first()
+        if row.reply is not None:
+            raise ReplyGoneError.of(row.call_id, status or "")
         if status == Call.Status.STARTED:
             raise IdempotencyInProgressError
         if not repeatable:
@@ -101,7 +120,7 @@ def reply(claim: IdempotencyKey, call: Call, answer: Answer | None, error: ToolE
         kept = {
             "callId": call.id,
             "durationMs": call.duration_ms,
-            "answer": asdict(answer) if answer is not None else None,
+            "answer": _kept(answer) if answer is not None else None,
             "error": error.kept() if error is not None else None,
         }
         text = secrets.encrypted(zlib.compress(json.dumps(kept, separators=(",", ":")).encode()))
@@ -118,9 +137,87 @@ def _opened(kept: bytes) -> Said | None:
         call_id=said["callId"],
         duration_ms=said["durationMs"] or 0,
         # What an earlier version kept does not say whose words it holds.
-        answer=Answer(**({"untrusted": True} | said["answer"])) if said["answer"] is not None else None,
+        answer=_answer({"untrusted": True} | said["answer"]) if said["answer"] is not None else None,
         error=restored(said["error"]) if said["error"] is not None else None,
     )
+
+
+def _kept(answer: Answer) -> dict[str, Any]:
+    """An answer without what follows from its value: the same words are not stored twice."""
+    kept = asdict(answer)
+    for part, value in _derived(answer.value).items():
+        if kept[part] is not None and kept[part] == value:
+            kept[part] = _AS_VALUE
+    return kept
+
+
+def _answer(kept: dict[str, Any]) -> Answer:
+    for part, value in _derived(kept["value"]).items():
+        if kept.get(part) == _AS_VALUE:
+            kept[part] = value
+    return Answer(**kept)
+
+
+# In the place of a part of an answer that follows from its value. No part is ever a number.
+_AS_VALUE: Final = 0
+
+
+def _derived(value: Any) -> dict[str, Any]:
+    # Under `data`: what a tool answers that says that it is done.
+    data = value.get("data") if isinstance(value, dict) and value.keys() == {"success", "message", "data"} else value
+    return {"text": text_of(value), "structured": data, "content": value}
+
+
+class Quota:
+    """How much is kept of answers, in all and of each caller; the oldest go first.
+
+    The database is asked now and then, not for every call: a process may exceed a quota by the share that the other
+    processes were granted in the meantime, a sixteenth each.
+    """
+
+    def __init__(self) -> None:
+        # By caller, and under the empty name for all: the bytes that may be written before the next measurement.
+        self._granted: dict[str, int] = {}
+
+    async def applied(self, reply: Reply) -> Reply:
+        """The reply, or what takes its place where it is too large to be kept."""
+        if reply.text is None:
+            return reply
+        size = len(reply.text)
+        quotas = {
+            reply.caller_id: conf.value("TOOLHUB_REPLIES_CALLER_BYTES"),
+            "": conf.value("TOOLHUB_REPLIES_BYTES"),
+        }
+        if any(size > most - most // _SHARE for most in quotas.values()):
+            return replace(reply, text=GONE)
+        for caller_id, most in quotas.items():
+            if self._granted.get(caller_id, 0) < size:
+                await self._measure(caller_id, size, most)
+            self._granted[caller_id] = self._granted.get(caller_id, 0) - size
+        return reply
+
+    async def _measure(self, caller_id: str, size: int, most: int) -> None:
+        if len(self._granted) >= _MOST_CALLERS:
+            self._granted.clear()
+        share = most // _SHARE
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await database.run(_make_room, caller_id, size, most - share)
+        except (DatabaseError, InterfaceError, TimeoutError) as error:
+            # The call has run: its answer is worth more than the quota, which is applied with the next one.
+            log.warning("cannot delete old replies: %r", error)
+        else:
+            self._granted[caller_id] = size + share
+
+
+def _make_room(caller_id: str, size: int, most: int) -> None:
+    with_answer = IdempotencyKey.objects.filter(reply__gt=GONE)
+    rows: QuerySet[IdempotencyKey] = with_answer.filter(caller_id=caller_id) if caller_id else with_answer
+    gone = oldest_beyond(rows.annotate(size=Length("reply")), size, most)
+    for start in range(0, len(gone), _AT_ONCE):
+        with_answer.filter(pk__in=gone[start : start + _AT_ONCE]).update(reply=GONE)
+    if gone:
+        log.info("%d replies for idempotency keys were deleted to make room", len(gone))
 
 
 def _hash(text: str) -> str:

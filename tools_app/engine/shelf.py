@@ -10,7 +10,7 @@ import hashlib
 import secrets as random
 import zlib
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models import QuerySet, Sum
@@ -99,13 +99,20 @@ def content_of(answer: StoredAnswer) -> bytes:
 
 
 def _make_room(answers: QuerySet[StoredAnswer], size: int, most: int) -> None:
-    """Let the oldest go until one of this size has room."""
-    held = answers.aggregate(held=Sum("size"))["held"] or 0
+    """Delete the oldest until one of this size has room."""
+    if gone := oldest_beyond(answers, size, most):
+        answers.filter(pk__in=gone).delete()
+
+
+def oldest_beyond(rows: QuerySet[Any], size: int, most: int) -> list[Any]:
+    """The keys of the oldest rows that have to go, so that one of this size has room among them."""
+    held = rows.aggregate(held=Sum("size"))["held"] or 0
+    if held + size <= most:
+        return []
     gone = []
-    for pk, freed in answers.order_by("created_at").values_list("pk", "size").iterator(chunk_size=100):
-        if held + size <= most:
-            break
+    for pk, freed in rows.order_by("created_at").values_list("pk", "size").iterator(chunk_size=100):
         gone.append(pk)
         held -= freed
-    if gone:
-        answers.filter(pk__in=gone).delete()
+        if held + size <= most:
+            break
+    return gone

@@ -131,7 +131,8 @@ def rotate_secrets(*, actor: str) -> Rotation:
 def _rotate(model: type[Model], key: Any, column: str, done: Rotation) -> None:
     with transaction.atomic():
         row = model._default_manager.select_for_update().filter(pk=key).first()
-        if row is None or (kept := getattr(row, column)) is None:
+        # Empty is a reply that was deleted to make room.
+        if row is None or not (kept := getattr(row, column)):
             return
         fresh = secrets.rotated(bytes(kept))
         if fresh is None:

@@ -10,12 +10,14 @@ from django.db import transaction
 from django.utils import timezone
 
 from tools_app import secrets
-from tools_app.errors import ConflictError, ValidationError, shortened
+from tools_app.context import Caller
+from tools_app.errors import AuthorizationError, ConflictError, ValidationError, shortened
 from tools_app.models import ApiKey, Connection, KeyConnection, KeyToolset, Toolset
 from tools_app.models.audit import note
 from tools_app.models.keys import Asks, default_scopes
 from tools_app.models.tools import MAX_RATE_CALLS, MAX_RATE_SECONDS
-from tools_app.reach import ENVIRONMENT
+from tools_app.policies import Rate
+from tools_app.reach import ENVIRONMENT, Reach
 
 SCOPES: Final = ("tools:list", "tools:read", "tools:execute", "tools:manage", "admin:*")
 # So long at most a key goes on working after another has taken its place.
@@ -35,22 +37,28 @@ def create_key(
     rate: tuple[int, int] | None = None,
     expires_at: datetime | None = None,
     owner: Any = None,
+    within: Caller | None = None,
 ) -> tuple[ApiKey, str]:
     """Make an API key. The second value is the key itself, which nobody can ever read again.
 
     Without toolsets it reaches every tool. It uses the connections that are named here and no others, those of the
     environment if nothing else is said. A key that may not write may not destroy. `asks` is any of `Asks`: the
-    calls that an operator has to approve. `rate` is so many requests in so many seconds.
+    calls that an operator has to approve. `rate` is so many requests in so many seconds. `within` is who makes it,
+    where that is a program: what limits it limits the key as well.
 
     Raises:
+        AuthorizationError: the key could do more than who makes it.
         ValidationError: the name is blank, too long or taken, the rate out of bounds, or a scope, toolset or
             connection unknown.
     """
     name, granted = name.strip(), sorted(set(default_scopes() if scopes is None else scopes))
     _check(name, granted, asks, rate)
+    through = set(connections)
+    if within is not None:
+        reach = Reach(frozenset(toolsets) or None, may_write, may_write and may_destroy, frozenset(through))
+        refuse_wider(within, reach, asks, Rate(*rate) if rate else None)
     secret, prefix = secrets.new_key()
     with transaction.atomic():
-        through = set(connections)
         chosen, accounts = _toolsets(set(toolsets)), _accounts(through)
         if ApiKey.objects.filter(name=name).exists():
             raise ConflictError(f"A key named {name!r} exists already; revoke it, or choose another name")
@@ -83,6 +91,35 @@ def create_key(
         changes = {part: [None, value] for part, value in given.items() if value is not None}
         note("key.create", f"key:{name}", actor=actor, changes=changes)
     return key, secret
+
+
+def refuse_wider(caller: Caller, reach: Reach, asks: str, rate: Rate | None) -> None:
+    """A key hands on no more than it has. One that nothing limits administers the hub, and hands on anything.
+
+    Raises:
+        AuthorizationError: naming what goes beyond.
+    """
+    own, beyond = caller.reach, []
+    if own.toolsets is not None and not (reach.toolsets and reach.toolsets <= own.toolsets):
+        beyond.append("its toolsets")
+    if (reach.writes, reach.destroys) > (own.writes, own.destroys):
+        beyond.append("the kinds of tools it may use")
+    if _STRICTNESS[asks] < _STRICTNESS[caller.asks]:
+        beyond.append("the calls that an operator has to approve")
+    if caller.rate is not None and not (rate and rate.within(caller.rate)):
+        beyond.append("its rate limit")
+    limited = not own.everything or bool(caller.asks) or caller.rate is not None
+    # Whoever sets up connections may hand them on, as users may; what is limited in anything, only its own.
+    if limited and own.connections is not None and not (reach.connections or frozenset()) <= own.connections:
+        beyond.append("its connections")
+    if beyond:
+        raise AuthorizationError(
+            f"Permission denied: the key would go beyond what limits yours: {', '.join(beyond)}",
+            next_step="Ask for a key within these limits, or have a person make it in the admin.",
+        )
+
+
+_STRICTNESS: Final = {Asks.NOTHING.value: 0, Asks.DESTROYS.value: 1, Asks.WRITES.value: 2}
 
 
 def _check(name: str, scopes: Sequence[str], asks: str, rate: tuple[int, int] | None) -> None:
@@ -139,12 +176,14 @@ def revoke_key(key: ApiKey, *, actor: str, reason: str = "") -> bool:
     return True
 
 
-def rotate_key(key: ApiKey, *, grace: timedelta, actor: str, reason: str = "") -> str:
+def rotate_key(key: ApiKey, *, grace: timedelta, actor: str, reason: str = "", within: Caller | None = None) -> str:
     """Give a key another secret, which nobody can ever read again. The one before works for the time of grace.
 
-    What the key may, its name and its calls stay. A secret that was still in its time of grace ends now.
+    What the key may, its name and its calls stay. A secret that was still in its time of grace ends now. `within` is
+    who rotates it, where that is a program: it gets the secret, and with it all that the key may.
 
     Raises:
+        AuthorizationError: the key can do more than who rotates it.
         ValidationError: the time of grace is out of bounds.
         ConflictError: the key is revoked or expired, so that no other secret would make it work.
     """
@@ -154,6 +193,8 @@ def rotate_key(key: ApiKey, *, grace: timedelta, actor: str, reason: str = "") -
     with transaction.atomic():
         now = timezone.now()
         kept = ApiKey.objects.select_for_update().get(pk=key.pk)
+        if within is not None:
+            refuse_wider(within, kept.reach, kept.asks, kept.rate)
         if not kept.usable(now):
             message = f"The key {kept.name!r} is {kept.state(now)}: it cannot be rotated"
             raise ConflictError(message, next_step="Make another key.")

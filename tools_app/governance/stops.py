@@ -8,7 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from tools_app import connections
-from tools_app.errors import ConfigurationError, NotFoundError, Problem, ValidationError, shortened
+from tools_app.errors import AuthorizationError, ConfigurationError, NotFoundError, Problem, ValidationError, shortened
 from tools_app.models import ApiKey, Connection, Stop, ToolRecord
 from tools_app.models.audit import note
 from tools_app.models.stops import MOST_REASON
@@ -39,20 +39,27 @@ def stop(kind: str, name: str = "", *, actor: str, reason: str = "") -> bool:
     return created
 
 
-def resume(kind: str, name: str = "", *, actor: str, reason: str = "") -> bool:
-    """Let what was stopped go on. False: it was not stopped.
+def resume(kind: str, name: str = "", *, actor: str, reason: str = "", own_only: bool = False) -> bool:
+    """Let what was stopped go on. False: it was not stopped. `own_only`: if it is this key that has stopped it.
 
     What is gone meanwhile can be resumed as well, so that nothing stays stopped that nobody can name.
 
     Raises:
         NotFoundError: there is nothing of that name, and nothing of it is stopped.
         ValidationError: the kind is unknown.
+        AuthorizationError: it is another's stop, and only one's own may be resumed.
     """
     with transaction.atomic():
         held = Stop.objects.select_for_update().filter(kind=kind, name=name).first()
         if held is None:
             _check(kind, name)
             return False
+        # A token's name is what its holder calls itself: it proves nothing.
+        if own_only and not (held.by == actor[:150] and actor.startswith("key:")):
+            raise AuthorizationError(
+                "Permission denied: your key may resume only what it has stopped itself",
+                next_step="Ask an operator to resume it in the admin, or use a key with admin:*.",
+            )
         held.delete()
         changes = {"stopped": [held.since.isoformat(), None], "reason": [held.reason, None]}
         note(f"{kind}.resume", _subject(held), actor=actor, reason=reason, changes=changes)

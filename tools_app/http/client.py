@@ -63,7 +63,8 @@ class ApiClient:
 
     `secrets` are headers that prove who we are; they go to this origin, and appear nowhere else. `explain` may turn a
     refusal into an error that knows the upstream better; with None, the status code decides. `below` is a path that the
-    base URL is given where it lacks it, `suffix` ends every path.
+    base URL is given where it lacks it, `suffix` ends every path. The machine's own network, such as a cloud's
+    metadata, is refused without `link_local`.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class ApiClient:
         timeout: float = SECONDS,
         allow_http: bool = False,
         read_only: bool = False,
+        link_local: bool = False,
         most_bytes: int = MOST_BYTES,
         at_once: int = AT_ONCE,
         explain: Explain | None = None,
@@ -94,7 +96,7 @@ class ApiClient:
         self._suffix = suffix
         self._most_bytes = most_bytes
         self._explain = explain
-        self._sockets = Sockets(lambda: transport or _transport(self.base, tls, at_once))
+        self._sockets = Sockets(lambda: transport or _transport(self.base, tls, at_once, link_local))
         self._remaining: Callable[[], float] | None = None
         # How long its requests took, added up: those of one call, where it is `for_call`.
         self.seconds = 0.0
@@ -247,7 +249,12 @@ def _content(sending: Sending) -> tuple[bytes | None, str]:
     return (content.encode() if isinstance(content, str) else content), kind
 
 
-def _transport(base: addresses.Base, tls: ssl.SSLContext | None, at_once: int) -> httpx.AsyncBaseTransport:
+def _transport(
+    base: addresses.Base, tls: ssl.SSLContext | None, at_once: int, link_local: bool
+) -> httpx.AsyncBaseTransport:
     from tools_app.http.network import OneOrigin, Transport, shared_tls
 
-    return Transport(OneOrigin(base.host, base.port), tls or shared_tls(), at_once)
+    origin = OneOrigin(base.host, base.port)
+    if link_local:
+        origin = OneOrigin(base.host, base.port, closed=lambda _: False)
+    return Transport(origin, tls or shared_tls(), at_once)

@@ -56,7 +56,7 @@ class Exchange:
                 raise
             log.warning("[%s] the change was made, and its answer was lost: %s", self.asked.upstream, problem.message)
             warning = f"The change was made, but what {self.asked.upstream} said about it could not be read."
-            return Response(response.status_code, headers=_shown(response), warning=warning)
+            return Response(response.status_code, headers=self._shown(response), warning=warning)
         else:
             if isinstance(outcome, Refused):
                 events.refused(self.request, outcome)
@@ -92,11 +92,13 @@ class Exchange:
             shown = await bodies.beginning(aiter(stream), encoding, MOST_SHOWN)
             return self._refused(response, self._seen(shown, kind))
         declared = headers.get("content-length", "")
-        body = self._seen(await bodies.collected(aiter(stream), encoding, declared, self.most_bytes), kind)
+        body = await bodies.collected(aiter(stream), encoding, declared, self.most_bytes)
+        # An upstream may repeat what it was sent: callers, the journal and the cache get it without our key.
+        body = self._seen(self.secrets.masked_body(body), kind)
         empty = response.status_code in (204, 205) or self.asked.method == "HEAD"
         if empty or (self.asked.writes and not body.strip()):
-            return Response(response.status_code, None, _shown(response))
-        return Response(response.status_code, await bodies.read(body, self.reads, kind), _shown(response))
+            return Response(response.status_code, None, self._shown(response))
+        return Response(response.status_code, await bodies.read(body, self.reads, kind), self._shown(response))
 
     def _seen(self, body: bytes, kind: str) -> bytes:
         self.size = len(body)
@@ -104,7 +106,7 @@ class Exchange:
         return body
 
     def _refused(self, response: httpx.Response, body: bytes) -> Refused:
-        headers = {name: self.secrets.masked_in(value) for name, value in _shown(response).items()}
+        headers = self._shown(response)
         kind = headers.get("content-type", "")
         text = self.secrets.hidden_in(bodies.text(body, kind))
         try:
@@ -137,7 +139,8 @@ class Exchange:
             lines += [f"{name}: {found[name]}" for name in _TOLD if name in found]
         return self.secrets.hidden_in("\n".join([*lines, "", more] if more else lines))
 
-
-def _shown(response: httpx.Response) -> dict[str, str]:
-    """The headers that tools see: their names in lower case, and none that is meant for a browser to keep."""
-    return {name: value for name, value in response.headers.items() if name not in _KEPT_TO_US}
+    def _shown(self, response: httpx.Response) -> dict[str, str]:
+        """The headers that tools see: their names in lower case, and none that is meant for a browser to keep."""
+        return {
+            name: self.secrets.masked_in(value) for name, value in response.headers.items() if name not in _KEPT_TO_US
+        }

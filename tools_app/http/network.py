@@ -15,7 +15,7 @@ import httpcore
 import httpx
 
 from tools_app.http.pool import Pool
-from tools_app.http.public import is_public
+from tools_app.http.public import is_of_the_machine, is_public
 
 CONNECT_SECONDS: Final = 5.0
 MOST_CONNECTIONS: Final = 10
@@ -49,15 +49,22 @@ async def resolved(host: str, port: int) -> list[str]:
 
 
 class OneOrigin(httpcore.AnyIOBackend):
-    """Connects to the host and port of one upstream, whatever their address is: an operator has set them."""
+    """Connects to the host and port of one upstream, as an operator has set them, but to no `closed` address."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, closed: Callable[[Any], bool] = is_of_the_machine) -> None:
         self._place = (host, port)
+        self._closed = closed
 
     async def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> httpcore.AsyncNetworkStream:
         if (host, port) != self._place:
             raise NotOurOriginError(f"{host}:{port}")
-        return await super().connect_tcp(host, port, *args, **kwargs)
+        stream = await super().connect_tcp(host, port, *args, **kwargs)
+        address = str(stream.get_extra_info("server_addr")[0]).partition("%")[0]
+        if self._closed(ipaddress.ip_address(address)):
+            # A name may lead anywhere. Nothing has been sent yet.
+            await stream.aclose()
+            raise NotOurOriginError(f"{host} is {address}, which is the machine's own network")
+        return stream
 
 
 class OpenWeb(httpcore.AnyIOBackend):

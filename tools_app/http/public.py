@@ -6,6 +6,7 @@ Python's own predicates are not enough: they let carrier-grade NAT pass, and IPv
 from __future__ import annotations
 
 import ipaddress
+import socket
 from typing import Final
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -35,3 +36,40 @@ def is_public(address: Address) -> bool:
     if mapped is not None:
         return is_public(mapped)
     return address in _GIVEN_6 and not any(address in network for network in _CLOSED_6)
+
+
+def is_of_the_machine(address: Address) -> bool:
+    """Whether this address leads to what a machine's own network tells of it, and to the credentials that it lends."""
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return is_of_the_machine(address.ipv4_mapped)
+        return any(address in network for network in _MACHINES_6)
+    return any(address in network for network in _MACHINES_4)
+
+
+def names_the_machine(host: str) -> bool:
+    """The same of a host as an address names it, in any of the ways in which systems read numbers."""
+    host = host.lower().rstrip(".")
+    if host in _MACHINES_NAMES:
+        return True
+    try:
+        return is_of_the_machine(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    try:
+        return is_of_the_machine(ipaddress.IPv4Address(socket.inet_aton(host)))
+    except (OSError, ValueError):
+        return False
+
+
+# Link-local, and where clouds have put the same: Azure, Oracle, Alibaba; AWS and Google over IPv6.
+_MACHINES_4: Final = tuple(
+    ipaddress.IPv4Network(network)
+    for network in ("169.254.0.0/16", "168.63.129.16/32", "192.0.0.192/32", "100.100.100.200/32")
+)
+_MACHINES_6: Final = tuple(
+    ipaddress.IPv6Network(network) for network in ("fe80::/10", "fd00:ec2::254/128", "fd20:ce::254/128")
+)
+_MACHINES_NAMES: Final = frozenset(
+    {"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
+)

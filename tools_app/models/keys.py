@@ -16,7 +16,7 @@ from tools_app.models.stops import Stop
 from tools_app.models.tools import MAX_RATE_CALLS, MAX_RATE_SECONDS
 from tools_app.models.toolsets import Toolset
 from tools_app.policies import Rate
-from tools_app.reach import ENVIRONMENT
+from tools_app.reach import ENVIRONMENT, Reach
 
 
 def default_scopes() -> list[str]:
@@ -173,6 +173,13 @@ class ApiKey(models.Model):
         """Of all that it may use, that of the environment first."""
         own = sorted(connection.name for connection in self.connections.all())
         return [ENVIRONMENT, *own] if self.uses_environment else own
+
+    @property
+    def reach(self) -> Reach:
+        """What it may use. Its toolsets and connections are best fetched with it."""
+        toolsets = frozenset(toolset.name for toolset in self.toolsets.all())
+        through = frozenset(self.connection_names)
+        return Reach(toolsets or None, writes=self.may_write, destroys=self.may_destroy, connections=through)
 
     @property
     def rate(self) -> Rate | None:

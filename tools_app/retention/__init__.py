@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from tools_app.retention.clock import CURE, Leap, believe, leap
 from tools_app.retention.folding import fold
 from tools_app.retention.forgetting import Forgotten, forget, identified, remembered
 from tools_app.retention.keeper import Keeper
 from tools_app.retention.pruning import Pruned, prunable, prune
 
-__all__ = ["Forgotten", "Keeper", "Pruned", "fold", "forget", "identified", "prunable", "prune", "remembered"]
+__all__ = [
+    "CURE",
+    "Forgotten",
+    "Keeper",
+    "Leap",
+    "Pruned",
+    "believe",
+    "fold",
+    "forget",
+    "identified",
+    "leap",
+    "prunable",
+    "prune",
+    "remembered",
+]

@@ -11,6 +11,7 @@ from django.db import DatabaseError, InterfaceError, connections
 from django.utils import timezone
 
 from tools_app.models import Chore
+from tools_app.retention import clock
 from tools_app.retention.folding import fold
 from tools_app.retention.pace import Pace
 from tools_app.retention.pruning import LONG_AGO, prune
@@ -81,6 +82,10 @@ class Keeper:
         now = timezone.now()
         if not claim(now):
             return True
+        if (leap := clock.leap(now)) is not None:
+            log.error("%s; %s", leap, clock.CURE)
+            return True
+        clock.believe(now)
         pace = Pace(RUN_SECONDS, self._stop)
         fold(now, pace)
         pruned = prune(now, pace)

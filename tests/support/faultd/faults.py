@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gzip
+import html
 import json
 import zlib
 from functools import lru_cache
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from tests.support.faultd import Fault, Wire
 
@@ -253,6 +255,24 @@ async def echo_secret(wire: Wire) -> None:
     """An error that repeats every header that was sent."""
     said = json.dumps({"message": " ".join(f"{name}={value}" for name, value in wire.seen.headers.items())})
     await wire.answer(said.encode(), status="400 Bad")
+
+
+@fault
+async def echo_all(wire: Wire) -> None:
+    """A success that repeats every header that was sent, as they are and encoded in several ways."""
+    sent = [value.encode() for value in wire.seen.headers.values()]
+    said = {
+        "plain": [value.decode() for value in sent],
+        "percent": [quote(value, safe="") for value in sent],
+        "base64": [base64.b64encode(value).decode() for value in sent],
+        "base64url": [base64.urlsafe_b64encode(value).decode().rstrip("=") for value in sent],
+        "inner": [base64.b64encode(b"x" * length + value).decode() for value in sent for length in range(3)],
+        "hex": [value.hex() for value in sent] + [value.hex().upper() for value in sent],
+        "html": [html.escape(value.decode()) for value in sent],
+    }
+    usual, unusual = (b"/", b"\\/") if "slashes" in wire.seen.target else (b"+", b"\\u002B")
+    body = json.dumps(said).encode().replace(usual, unusual)
+    await wire.answer(body, headers=["X-Echo: " + sent[-1].decode()])
 
 
 @fault

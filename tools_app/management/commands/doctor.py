@@ -9,8 +9,9 @@ from typing import Any, Final
 from django.core.checks import run_checks
 from django.db import DatabaseError, connection
 from django.db.models.functions import Now
+from django.utils import timezone
 
-from tools_app import catalog, conf, connections, engine, installation, sources, wording
+from tools_app import catalog, conf, connections, engine, installation, retention, sources, wording
 from tools_app.errors import Refusal
 from tools_app.installation import NotReady, Schema
 from tools_app.management.hub_command import HubCommand
@@ -114,6 +115,8 @@ def _of_data() -> Iterator[Finding]:
         "changes reach running processes" if not missing else f"{len(missing)} database triggers are missing",
         "Run `toolhub migrate`: without them a switched tool is noticed only after a restart." if missing else "",
     )
+    if (leap := retention.leap(timezone.now())) is not None:
+        yield Finding(False, str(leap), f"{retention.CURE[0].upper()}{retention.CURE[1:]}.")
     snapshot = catalog.current()
     yield Finding(True, f"{len(snapshot.callable)} of {len(snapshot.all)} tools can be called")
     yield from _of_refusals(snapshot)

@@ -18,6 +18,7 @@ from django.db import DatabaseError
 from tools_app import access, installation, sources
 from tools_app.installation import NotReady
 from tools_app.management.hub_command import HubCommand, Stop, add_connection_option, add_mode_option, through
+from tools_app.management.private_state import keep_private
 from tools_app.mcp_server import closed, wire
 from tools_app.models import Toolset
 from tools_app.reach import ENVIRONMENT, Reach
@@ -57,6 +58,7 @@ class Command(HubCommand):
         connections: list[str] | None,
         **options: Any,
     ) -> None:
+        keep_private()
         reach = Reach(
             frozenset(toolsets) if toolsets else None,
             writes=not read_only,

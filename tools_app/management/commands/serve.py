@@ -23,6 +23,7 @@ from tools_app import catalog, checks, conf, connections, engine, installation, 
 from tools_app.errors import ToolError
 from tools_app.installation import Welcome
 from tools_app.management.hub_command import REFUSED, HubCommand, Stop
+from tools_app.management.private_state import keep_private
 
 DRAIN_SECONDS: Final = 10
 
@@ -55,6 +56,7 @@ class Command(HubCommand):
             # A session lives in one process, and its requests would come to another.
             os.environ["TOOLHUB_MCP_SESSIONS"] = "0"
         refuse_exposure(host)
+        keep_private()
         allow_all_files()
         listener = listen(host, port)
         report = installation.set_up(self.tell)
