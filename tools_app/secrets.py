@@ -27,6 +27,7 @@ _KEY: Final = re.compile(r"thub_([0-9A-Za-z]{8})_([0-9A-Za-z]{43})([0-9A-Za-z]{6
 _START: Final = re.compile(r"thub_([0-9A-Za-z]{8})_")
 _PURPOSE: Final = b"toolhub api key"
 _STORED: Final = b"toolhub stored secret"
+_SHOWN: Final = b"toolhub masked secret"
 
 
 def new_key() -> tuple[str, str]:
@@ -56,6 +57,12 @@ def key_hash(key: str) -> str:
 def key_hashes(key: str) -> list[str]:
     """What may have been stored of it: also under earlier values of SECRET_KEY."""
     return [_hmac(secret, key) for secret in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)]
+
+
+def fingerprint(secret: str) -> str:
+    """What tells a masked secret from others; of no use to guess it without the key of this hub."""
+    own = hmac.digest(settings.SECRET_KEY.encode(), _SHOWN, hashlib.sha256)
+    return hmac.new(own, secret.encode(errors="replace"), hashlib.sha256).hexdigest()[:8]
 
 
 def encrypted(plain: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -63,6 +64,52 @@ def test_what_is_approved_is_what_one_sees(tools: None, operator: Client) -> Non
         assert r"no\u200bthing \udb40\udc41" in shown.text
         assert "日本語 👩\u200d💻" in shown.text, "what emoji need to be drawn hides nothing"
         assert not set("\u202e\u200b\U000e0041") & set(shown.html)
+
+
+COMMAND = "; rm -rf /data"
+
+
+@pytest.mark.parametrize(
+    "gives",
+    [
+        {"files": [*map(str, range(120)), COMMAND]},
+        {"text": "x" * 5_600 + COMMAND},
+        {"deep": json.loads('{"a":' * 12 + json.dumps(COMMAND) + "}" * 12)},
+        {"session_token": COMMAND},
+        {"script": f"login --password='x{COMMAND}'"},
+        {"note": f"Bearer x{COMMAND}"},
+        {"text": "x " * 100_000 + COMMAND},
+    ],
+    ids=["item 121", "character 5,601", "level 12", "the name of a secret", "a password in a text", "a token", "large"],
+)
+def test_an_approval_shows_all_that_would_run(tools: None, operator: Client, gives: dict[str, Any]) -> None:
+    shown = page(operator, f"{APPROVALS}{approval(gives=gives).pk}/change/")
+    [arguments] = [element.text for element in shown.all("pre")]
+    assert COMMAND in arguments
+    assert "in full" in shown.text
+    assert "masked" not in shown.text
+
+
+def test_an_approval_says_how_much_of_it_is_masked(tools: None, operator: Client) -> None:
+    made = approval(gives={"password": "hunter2", "script": "curl -u ann --password=hunter2 https://host.test"})
+    shown = page(operator, f"{APPROVALS}{made.pk}/change/")
+    assert "hunter2" not in shown.html
+    assert "2 parts are masked." in shown.text
+    assert "***(7 characters, " in shown.text
+    assert ") https://host.test" in shown.text
+
+
+def test_a_call_that_nobody_can_read_cannot_be_approved(tools: None, operator: Client, settings: Any) -> None:
+    settings.TOOLHUB_ENCRYPTION_KEY = "one-that-will-be-lost"
+    made = approval()
+    settings.TOOLHUB_ENCRYPTION_KEY = "another"
+    shown = page(operator, f"{APPROVALS}{made.pk}/change/")
+    assert "It cannot be read" in shown.text
+    assert [button["value"] for button in shown.all("button", name="decision")] == ["refuse"]
+    assert "cannot be approved" in decide(operator, f"{APPROVALS}{made.pk}/", "approve").messages[0]
+    assert Approval.objects.get().state == "pending"
+    decide(operator, f"{APPROVALS}{made.pk}/", "refuse")
+    assert Approval.objects.get().state == "refused"
 
 
 def test_an_operator_refuses_and_a_second_decision_is_too_late(tools: None, operator: Client) -> None:

@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST
 
-from tools_app import engine, governance, hygiene, redaction
+from tools_app import disclosure, governance, hygiene, redaction
 from tools_app.admin import audit, definitions, links
 from tools_app.admin.definitions import readable
 from tools_app.admin.governed import FailuresTold, actor
@@ -124,7 +124,7 @@ class ApprovalAdmin(JournalAdmin[Approval]):
 
     @admin.display(description=gettext_lazy("With"))
     def given(self, approval: Approval) -> SafeString:
-        said = hygiene.written_out(redaction.summary(engine.arguments_of(approval), MOST_BEGINNING))
+        said = hygiene.written_out(redaction.summary(approval.call_arguments(), MOST_BEGINNING))
         return format_html('<span class="hub-cut" title="{0}">{0}</span>', said)
 
     @admin.display(description=gettext_lazy("Asked"))
@@ -171,7 +171,8 @@ class ApprovalAdmin(JournalAdmin[Approval]):
         approval: Approval = kwargs["obj"]
         may = request.user.has_perm
         sees = self.sees_arguments(request)
-        arguments = engine.arguments_of(approval) if sees else None
+        arguments = approval.call_arguments() if sees else None
+        shown = disclosure.of(arguments) if arguments is not None else None
         decisions = AuditEntry.objects.filter(subject=f"approval:{approval.pk}")[:MOST_SHOWN]
         context.update(
             title=str(approval),
@@ -181,7 +182,10 @@ class ApprovalAdmin(JournalAdmin[Approval]):
             waits=approval.state_at(timezone.now()) == Approval.State.PENDING,
             may_decide=self.may_decide(request),
             sees_arguments=sees,
-            arguments=_written(arguments) if arguments is not None else "",
+            # What people would not see is written out: nothing may look like something else to those who approve.
+            arguments=hygiene.written_out(shown.text) if shown is not None else "",
+            length=f"{len(shown.text):,}" if shown is not None else "",
+            masked=shown.masked if shown is not None else 0,
             decide_address=links.address("approval", "decide", approval.pk),
             changes=audit.rows(decisions) if may("tools_app.view_auditentry") else None,
         )
@@ -210,11 +214,6 @@ class ApprovalAdmin(JournalAdmin[Approval]):
     @admin.display(description=gettext_lazy("The call that was made"))
     def run(self, approval: Approval) -> SafeString:
         return links.to_call(approval.call_id)
-
-
-def _written(arguments: Any) -> str:
-    """What would be sent, to the letter: nothing in it may look like something else to whoever says yes."""
-    return hygiene.written_out(readable(redaction.redacted(arguments), sort=False))
 
 
 def _mark(approval: Approval) -> SafeString:

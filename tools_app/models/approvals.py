@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from datetime import datetime
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from django.db import models
+
+from tools_app import secrets
 
 MOST_REASON: Final = 500
 
@@ -59,6 +63,11 @@ class Approval(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool_name} for {self.caller_kind}:{self.caller_name}"
+
+    def call_arguments(self) -> Any:
+        """What the call would be given; None where the encryption key is gone."""
+        plain = secrets.decrypted(bytes(self.arguments))
+        return None if plain is None else json.loads(zlib.decompress(plain))
 
     def state_at(self, now: datetime) -> str:
         """Nobody writes down that time has passed."""
