@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from tests.admin.conftest import approval, days_ago
-from tests.admin.pages import page, sent
+from tests.admin.conftest import agent, approval, days_ago
+from tests.admin.pages import Page, page, sent
 from tools_app import catalog, governance
 from tools_app.models import ApiKey, Approval, AuditEntry, Definition, Stop, ToolRecord
 
@@ -179,10 +179,57 @@ def test_a_viewer_decides_nothing_about_tools(waiting: Definition, viewer: Clien
 # ---- stops
 
 
+def stop(client: Client, kind: str, name: str, reason: str) -> Page:
+    """Press Stop, and say yes on the page that asks."""
+    asked = sent(client, f"{STOPS}switch/", kind=kind, name=name, wanted="stop", reason=reason)
+    assert not Stop.objects.exists(), "one click stops nothing"
+    form = {
+        field["name"]: field.attributes.get("value", "") for field in asked.all("input") if "name" in field.attributes
+    }
+    return sent(client, f"{STOPS}switch/", **form, wanted="stop")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "concerns"),
+    [
+        (
+            "hub",
+            "",
+            ["Every call of every tool is refused", "tools can be called now.", "1 agent is connected over MCP."],
+        ),
+        ("pack", "builtin", ["Calls of its tools are refused", "tools can be called now."]),
+        ("pack", "other", ["0 tools can be called now."]),
+        ("key", "agent", ["Every request with it is refused.", "1 agent is connected over MCP."]),
+        ("key", "idle", ["0 agents are connected over MCP."]),
+    ],
+)
+def test_a_stop_asks_first_and_says_what_it_concerns(
+    tools: None, operator: Client, kind: str, name: str, concerns: list[str]
+) -> None:
+    key, _ = governance.create_key("agent", actor="test")
+    governance.create_key("idle", actor="test")
+    agent(caller_id=f"key:{key.pk}")
+    asked = sent(operator, f"{STOPS}switch/", kind=kind, name=name, wanted="stop", reason="<i>why</i>")
+    assert [words for words in concerns if words not in asked.text] == []
+    assert asked.one("input", name="reason")["value"] == "<i>why</i>"
+    assert not Stop.objects.exists()
+    assert not AuditEntry.objects.filter(action__endswith=".stop").exists()
+
+
+def test_the_whole_hub_is_not_stopped_without_a_reason(tools: None, operator: Client) -> None:
+    asked = sent(operator, f"{STOPS}switch/", kind="hub", name="", wanted="stop", reason="")
+    assert "required" in asked.one("input", name="reason").attributes
+    again = sent(operator, f"{STOPS}switch/", kind="hub", name="", wanted="stop", reason="  ", confirmed="1")
+    assert "Stopping the whole hub needs a reason" in again.messages[0]
+    assert not Stop.objects.exists()
+    stop(operator, "pack", "builtin", "")
+    assert Stop.objects.get().kind == "pack", "a pack may be stopped without one"
+
+
 @pytest.mark.django_db(transaction=True)
 def test_an_operator_stops_the_hub_and_every_page_says_so(tools: None, operator: Client, viewer: Client) -> None:
     assert "The hub is stopped." not in page(viewer, "/admin/").text
-    told = sent(operator, f"{STOPS}switch/", kind="hub", name="", wanted="stop", reason="<i>fire</i>")
+    told = stop(operator, "hub", "", "<i>fire</i>")
     assert "The hub is stopped; the next call is refused." in told.messages[0]
     for address in ("/admin/", APPROVALS, STOPS, "/admin/tools_app/toolrecord/", "/admin/tools_app/apikey/"):
         shown = page(viewer, address)
@@ -200,7 +247,7 @@ def test_packs_connections_and_keys_have_switches(tools: None, operator: Client)
     assert "builtin" in shown.text
     assert "agent" in shown.text
     assert "There is no connection yet." in shown.text
-    sent(operator, f"{STOPS}switch/", kind="key", name="agent", wanted="stop", reason="runs wild")
+    stop(operator, "key", "agent", "runs wild")
     assert str(Stop.objects.get()) == "key:agent"
     ApiKey.objects.update(revoked_at=timezone.now())
     assert "is gone" in page(operator, STOPS).text, "what is stopped can always be resumed"
