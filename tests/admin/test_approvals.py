@@ -41,6 +41,28 @@ def test_what_waits_stands_first(tools: None, operator: Client) -> None:
     assert "approved and used" in everything
 
 
+def test_what_expired_unanswered_is_told_on_the_overview_and_in_the_list(
+    tools: None, operator: Client, viewer: Client
+) -> None:
+    now = timezone.now()
+    made = approval("echo", expires_at=now)
+    approval("calculate", expires_at=days_ago(1.1))
+    approval("calculate", expires_at=now, state="refused", decided_at=now, decided_by="user:operator")
+    approval("calculate", expires_at=now, state="approved", decided_at=now, decided_by="user:operator")
+    for client in (operator, viewer):
+        [link] = [
+            link for link in page(client, "/admin/").all("a")
+            if "1 approval expired unanswered in the last 24 hours." in link.text
+        ]  # fmt: skip
+        shown = page(client, link["href"])
+        assert [link["href"] for link in shown.all("a", class_="hub-name")] == [f"{APPROVALS}{made.pk}/change/"]
+        assert [tab.text.split() for tab in shown.all("a", aria_current="page") if "24" in tab.text] == [
+            ["Expired", "in", "24", "hours", "1"]
+        ]
+    Approval.objects.filter(pk=made.pk).delete()
+    assert "expired unanswered" not in page(operator, "/admin/").text
+
+
 def test_an_operator_reads_and_approves(tools: None, operator: Client) -> None:
     made = approval(gives={"message": "<script>alert(1)</script>", "password": "hunter2"})
     shown = page(operator, f"{APPROVALS}{made.pk}/change/")
@@ -171,6 +193,39 @@ def test_many_tools_are_approved_at_once(waiting: Definition, operator: Client) 
     assert "No tool waits" in page(operator, DEFINITIONS).text
 
 
+@pytest.fixture
+def suspicious(waiting: Definition) -> Definition:
+    """The same with words that an operator should look at."""
+    waiting.findings = ["the description names tools of others (<b>restart_service</b>)"]
+    waiting.save(update_fields=["findings"])
+    return waiting
+
+
+def test_findings_are_shown_where_a_tool_is_approved(suspicious: Definition, operator: Client) -> None:
+    [row] = [row.text for row in page(operator, DEFINITIONS).all("tr") if "2.0.0" in row.text]
+    assert "1 finding" in row
+    shown = page(operator, f"{DEFINITIONS}{suspicious.pk}/change/")
+    assert "the description names tools of others (&lt;b&gt;restart_service&lt;/b&gt;)" in shown.html
+    assert shown.text.index("names tools of others") < shown.text.index("What changed since version")
+    decide(operator, f"{DEFINITIONS}{suspicious.pk}/", "approve", "I have read it")
+    assert Definition.objects.get(pk=suspicious.pk).state == "approved"
+
+
+def test_a_tool_with_findings_is_not_approved_among_many(suspicious: Definition, operator: Client) -> None:
+    other = ToolRecord.objects.select_related("definition").get(name="calculate")
+    assert other.definition is not None
+    plain = Definition.objects.create(tool=other, hash="f" * 64, version="2.0.0", body=other.definition.body)
+    ToolRecord.objects.filter(pk=other.pk).update(definition=plain)
+    told = sent(operator, DEFINITIONS, action="approve", _selected_action=[suspicious.pk, plain.pk])
+    assert "Not approved, because of findings: echo." in told.messages[0]
+    assert "1 tool may be called now." in told.messages[1]
+    assert [Definition.objects.get(pk=one.pk).state for one in (suspicious, plain)] == ["waiting", "approved"]
+    only = sent(operator, DEFINITIONS, action="approve", _selected_action=[suspicious.pk])
+    assert len(only.messages) == 1
+    sent(operator, DEFINITIONS, action="refuse", _selected_action=[suspicious.pk])
+    assert Definition.objects.get(pk=suspicious.pk).state == "refused", "refusing needs no second look"
+
+
 def test_a_viewer_decides_nothing_about_tools(waiting: Definition, viewer: Client) -> None:
     assert 'value="approve"' not in page(viewer, f"{DEFINITIONS}{waiting.pk}/change/").html
     assert viewer.post(f"{DEFINITIONS}{waiting.pk}/decide/", {"decision": "approve"}).status_code == 403
@@ -272,7 +327,7 @@ def test_lists_take_the_same_number_of_queries_however_long(
 ) -> None:
     for _ in range(30):
         approval()
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(17):
         page(operator, APPROVALS)
 
 

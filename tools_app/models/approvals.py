@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final
 
 from django.db import models
@@ -12,12 +12,17 @@ from django.db import models
 from tools_app import secrets
 
 MOST_REASON: Final = 500
+DAY: Final = timedelta(days=1)
 
 
 class ApprovalQuerySet(models.QuerySet["Approval"]):
     def waiting(self, now: datetime) -> ApprovalQuerySet:
         """Those that an operator can still decide."""
         return self.filter(state=Approval.State.PENDING, expires_at__gt=now)
+
+    def unanswered(self, now: datetime) -> ApprovalQuerySet:
+        """Those that expired within the last day before an operator had decided."""
+        return self.filter(state=Approval.State.PENDING, expires_at__gt=now - DAY, expires_at__lte=now)
 
 
 class Approval(models.Model):
