@@ -43,10 +43,15 @@ def well_formed(key: str) -> bool:
     return found is not None and hmac.compare_digest(_checksum(found[1] + found[2]), found[3])
 
 
+def prefix_of(key: str) -> str:
+    """The part of a key that is no secret; nothing when the text has not the form of one."""
+    found = _START.match(key)
+    return found[1] if found else ""
+
+
 def prefix_in(text: str) -> str:
     """The prefix in a key, in `thub_<prefix>_…`, or the text itself when it looks like neither."""
-    found = _START.match(text)
-    return found[1] if found else text
+    return prefix_of(text) or text
 
 
 def key_hash(key: str) -> str:

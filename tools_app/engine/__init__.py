@@ -26,10 +26,12 @@ from tools_app.engine.process import (
     report_sync,
     trouble,
 )
+from tools_app.engine.refusals import Presented
 
 __all__ = [
     "Options",
     "Presence",
+    "Presented",
     "Result",
     "adopt_running_loop",
     "arrived",
