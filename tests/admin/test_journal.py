@@ -441,7 +441,7 @@ def test_a_refused_key_leads_to_its_page_for_those_who_see_keys(viewer: Client) 
 def test_a_refusal_of_which_nothing_is_known_makes_a_whole_sentence(viewer: Client) -> None:
     made = knock(address="", client="", key_prefix="")
     assert "Received 0 ms from an unknown caller, through MCP" in page(viewer, f"{CALLS}{made.pk}/change/").text
-    assert "none of this hub's form" in page(viewer, f"{CALLS}{knock(key_prefix='').pk}/change/").text
+    assert "none, or not a key of this hub" in page(viewer, f"{CALLS}{knock(key_prefix='').pk}/change/").text
 
 
 # ---- what somebody changed

@@ -81,9 +81,10 @@ def declared(request: HttpRequest, model: type[Model]) -> set[str]:
     """The parameters that the filters of a list take, as they say it themselves."""
     pages = admin.site._registry[model]
     found: set[str] = set()
-    for one in pages.get_list_filter(request):
+    filters: list[Any] = list(pages.get_list_filter(request))
+    for one in filters:
         if isinstance(one, type):
-            found.add(one.parameter_name)  # type: ignore[attr-defined]
+            found.add(one.parameter_name)
         else:
             path, kind = one if isinstance(one, tuple) else (one, admin.FieldListFilter.create)
             field: Any = model._meta.get_field(path)

@@ -48,7 +48,7 @@ class Span:
 @admin.register(Call)
 class CallAdmin(JournalAdmin[Call]):
     change_form_template = "admin/tools_app/call/change_form.html"
-    list_display = ("started", "tool", "shown_status", "shown_caller", "door", "took", "shown_error")
+    list_display = ("started", "tool", "shown_status", "listed_caller", "door", "took", "shown_error")
     nothing_yet = (
         gettext_lazy("No call yet"),
         gettext_lazy("Every call of every tool is written down here, with who made it and how it ended."),
@@ -171,12 +171,16 @@ class CallAdmin(JournalAdmin[Call]):
 
     @admin.display(description=gettext_lazy("Caller"))
     def shown_caller(self, call: Call) -> SafeString:
-        known = links.to_calls_of(call.caller_id, call.caller_name, call.caller_kind)
+        return links.to_calls_of(call.caller_id, call.caller_name, call.caller_kind)
+
+    @admin.display(description=gettext_lazy("Caller"))
+    def listed_caller(self, call: Call) -> SafeString:
+        known = self.shown_caller(call)
         return format_html("{}{}", known, links.sub(" · ".join(filter(None, (call.address, _start_of(call))))))
 
     @admin.display(description=gettext_lazy("Key"))
     def shown_key(self, call: Call) -> SafeString:
-        return format_html("{}", _start_of(call) or _("none of this hub's form"))
+        return format_html("{}", _start_of(call) or _("none, or not a key of this hub"))
 
     @admin.display(description=gettext_lazy("Key"))
     def linked_key(self, call: Call) -> SafeString:
