@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from tools_app import catalog, database, engine, hygiene, issuer, secrets
 from tools_app.context import Caller
+from tools_app.engine import Presented
 from tools_app.errors import AuthenticationError, AuthorizationError, StoppedError, StorageBusyError, shortened
 from tools_app.models import ApiKey, Stop
 from tools_app.reach import EVERYWHERE, Reach
@@ -83,8 +84,9 @@ async def caller_of_key(presented: str | None, at: str = "") -> Caller:
         raise AuthenticationError
     if issuer.trusted() and issuer.is_token(presented):
         return _caller_of_token(await issuer.claims(presented, at))
+    prefix = secrets.prefix_of(presented)
     if not secrets.well_formed(presented):
-        raise AuthenticationError(_REFUSED)
+        raise AuthenticationError(_REFUSED, detail=Presented(prefix))
     snapshot = await catalog.fresh()
     revision = snapshot.revision
     if revision != _revision:
@@ -94,13 +96,15 @@ async def caller_of_key(presented: str | None, at: str = "") -> Caller:
     hashed = secrets.key_hash(presented)
     known = _known.get(hashed)
     if known is None:
-        known = await database.run(_look_up, secrets.key_hashes(presented))
+        known = await database.run(_look_up, secrets.key_hashes(presented), prefix)
         if len(_known) < MOST_REMEMBERED and revision == _revision:
             _known[hashed] = known
     if known.ends is not None and known.ends <= timezone.now():
-        raise AuthenticationError(_REFUSED)
+        raise AuthenticationError(_REFUSED, detail=Presented(prefix, known.caller.id, known.caller.name))
     if (stop := snapshot.stops.get((Stop.Kind.KEY, known.caller.name))) is not None:
-        raise StoppedError.because(stop.words)
+        stopped = StoppedError.because(stop.words)
+        stopped.detail = Presented(prefix, known.caller.id, known.caller.name)
+        raise stopped
     engine.note_use(known.key_id)
     return known.caller
 
@@ -159,12 +163,14 @@ def may_lift(caller: Caller) -> bool:
     return caller.kind not in ("key", "token") or caller.may("admin:*")
 
 
-def _look_up(hashes: list[str]) -> _Known:
+def _look_up(hashes: list[str], prefix: str) -> _Known:
     try:
-        # In one question, so that it takes no longer to refuse a key that was one once than one that never was.
+        # The same questions, so that it takes no longer to refuse a key that was one once than one that never was.
         key = ApiKey.objects.known_by(hashes, timezone.now()).first()
         if key is None:
-            raise AuthenticationError(_REFUSED)
+            was = ApiKey.objects.once_known_by(hashes).values_list("pk", "name").first()
+            presented = Presented(prefix) if was is None else Presented(prefix, f"key:{was[0]}", was[1])
+            raise AuthenticationError(_REFUSED, detail=presented)
         reach = key.reach
     except DatabaseError as error:
         raise StorageBusyError(detail=error) from error

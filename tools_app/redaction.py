@@ -11,7 +11,7 @@ import json
 import math
 import re
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 MASK: Final = "***"
@@ -21,6 +21,8 @@ MOST_ITEMS: Final = 100
 MOST_NODES: Final = 2_000
 MOST_TEXT: Final = 4_096
 MOST_WORD: Final = 600
+# What is found and left as it is may be found again from its middle: so many characters of it, then all is left.
+MOST_LEFT: Final = 4 * 1024 * 1024
 
 _SEPARATORS: Final = str.maketrans("", "", "-_. ")
 _SECRET_NAME: Final = re.compile(
@@ -111,16 +113,29 @@ _LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 def redacted_text(text: str) -> str:
     """The text with everything in it masked that looks like a secret."""
+    return replaced(text, lambda _found, masked: masked)
+
+
+def replaced(text: str, replacement: Callable[[re.Match[str], str], str | None]) -> str:
+    """The text with what `replacement` says in the place of everything that looks like a secret.
+
+    It is given what was found and the same masked. Where it says None, the text stays, and is searched for others.
+    """
     lowered = text.lower()
     if len(lowered) != len(text):  # a few letters have no lower case of one character, which would shift places
         lowered = text.translate(_LOWER)
     parts: list[str] = []
-    done = 0
+    done, left = 0, MOST_LEFT
     for beginning in _BEGINNING.finditer(lowered):
         place = beginning.start()
-        if place >= done and (found := _PATTERN.match(text, place)):
-            parts += (text[done:place], _masked(found))
-            done = found.end()
+        if place < done or left < 0 or (found := _PATTERN.match(text, place)) is None:
+            continue
+        instead = replacement(found, _masked(found))
+        if instead is None:
+            left -= len(found[0])
+            continue
+        parts += (text[done:place], instead)
+        done = found.end()
     return "".join((*parts, text[done:])) if parts else text
 
 
@@ -202,8 +217,7 @@ class _Copy:
 
     def _mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
         copy: dict[str, Any] = {}
-        # {"name": "Authorization", "value": "…"}, as HAR files and n8n's header parameters have it
-        named = next((value[key] for key in ("name", "key") if isinstance(value.get(key), str)), "")
+        named = name_of_value(value)
         for key, item in value.items():
             if len(copy) >= MOST_ITEMS or self.left <= 0:
                 copy[CUT] = f"{len(value) - len(copy)} more"
@@ -234,6 +248,11 @@ class _Copy:
                 break
             copy.append(self.of(item, depth + 1))
         return copy
+
+
+def name_of_value(mapping: Mapping[Any, Any]) -> str:
+    """The name of what stands under `value`: {"name": "Authorization", "value": "…"}, as HAR files and n8n have it."""
+    return next((mapping[key] for key in ("name", "key") if isinstance(mapping.get(key), str)), "")
 
 
 def _short(text: str) -> str:

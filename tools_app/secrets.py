@@ -29,6 +29,7 @@ _SHORTEST_KEY: Final = 32
 _FEWEST_CHARACTERS: Final = 10
 _PURPOSE: Final = b"toolhub api key"
 _STORED: Final = b"toolhub stored secret"
+_SHOWN: Final = b"toolhub masked secret"
 
 
 def new_key() -> tuple[str, str]:
@@ -44,10 +45,15 @@ def well_formed(key: str) -> bool:
     return found is not None and hmac.compare_digest(_checksum(found[1] + found[2]), found[3])
 
 
+def prefix_of(key: str) -> str:
+    """The part of a key that is no secret; nothing when the text has not the form of one."""
+    found = _START.match(key)
+    return found[1] if found else ""
+
+
 def prefix_in(text: str) -> str:
     """The prefix in a key, in `thub_<prefix>_…`, or the text itself when it looks like neither."""
-    found = _START.match(text)
-    return found[1] if found else text
+    return prefix_of(text) or text
 
 
 def key_hash(key: str) -> str:
@@ -63,6 +69,12 @@ def key_hashes(key: str) -> list[str]:
 def is_strong(key: str) -> bool:
     """Whether a key is one that nobody can guess, as far as that can be seen: 128 bits in hex are long enough."""
     return len(key) >= _SHORTEST_KEY and len(set(key)) >= _FEWEST_CHARACTERS and not key.startswith("django-insecure-")
+
+
+def fingerprint(secret: str) -> str:
+    """What tells a masked secret from others; of no use to guess it without the key of this hub."""
+    own = hmac.digest(settings.SECRET_KEY.encode(), _SHOWN, hashlib.sha256)
+    return hmac.new(own, secret.encode(errors="replace"), hashlib.sha256).hexdigest()[:8]
 
 
 def encrypted(plain: bytes) -> bytes:

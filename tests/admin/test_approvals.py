@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
-from tests.admin.conftest import approval, days_ago
-from tests.admin.pages import page, sent
+from tests.admin.conftest import agent, approval, days_ago
+from tests.admin.pages import Page, page, sent
 from tools_app import catalog, governance
 from tools_app.models import ApiKey, Approval, AuditEntry, Definition, Stop, ToolRecord
 
@@ -40,6 +41,28 @@ def test_what_waits_stands_first(tools: None, operator: Client) -> None:
     assert "approved and used" in everything
 
 
+def test_what_expired_unanswered_is_told_on_the_overview_and_in_the_list(
+    tools: None, operator: Client, viewer: Client
+) -> None:
+    now = timezone.now()
+    made = approval("echo", expires_at=now)
+    approval("calculate", expires_at=days_ago(1.1))
+    approval("calculate", expires_at=now, state="refused", decided_at=now, decided_by="user:operator")
+    approval("calculate", expires_at=now, state="approved", decided_at=now, decided_by="user:operator")
+    for client in (operator, viewer):
+        [link] = [
+            link for link in page(client, "/admin/").all("a")
+            if "1 approval expired unanswered in the last 24 hours." in link.text
+        ]  # fmt: skip
+        shown = page(client, link["href"])
+        assert [link["href"] for link in shown.all("a", class_="hub-name")] == [f"{APPROVALS}{made.pk}/change/"]
+        assert [tab.text.split() for tab in shown.all("a", aria_current="page") if "24" in tab.text] == [
+            ["Expired", "in", "24", "hours", "1"]
+        ]
+    Approval.objects.filter(pk=made.pk).delete()
+    assert "expired unanswered" not in page(operator, "/admin/").text
+
+
 def test_an_operator_reads_and_approves(tools: None, operator: Client) -> None:
     made = approval(gives={"message": "<script>alert(1)</script>", "password": "hunter2"})
     shown = page(operator, f"{APPROVALS}{made.pk}/change/")
@@ -63,6 +86,52 @@ def test_what_is_approved_is_what_one_sees(tools: None, operator: Client) -> Non
         assert r"no\u200bthing \udb40\udc41" in shown.text
         assert "日本語 👩\u200d💻" in shown.text, "what emoji need to be drawn hides nothing"
         assert not set("\u202e\u200b\U000e0041") & set(shown.html)
+
+
+COMMAND = "; rm -rf /data"
+
+
+@pytest.mark.parametrize(
+    "gives",
+    [
+        {"files": [*map(str, range(120)), COMMAND]},
+        {"text": "x" * 5_600 + COMMAND},
+        {"deep": json.loads('{"a":' * 12 + json.dumps(COMMAND) + "}" * 12)},
+        {"session_token": COMMAND},
+        {"script": f"login --password='x{COMMAND}'"},
+        {"note": f"Bearer x{COMMAND}"},
+        {"text": "x " * 100_000 + COMMAND},
+    ],
+    ids=["item 121", "character 5,601", "level 12", "the name of a secret", "a password in a text", "a token", "large"],
+)
+def test_an_approval_shows_all_that_would_run(tools: None, operator: Client, gives: dict[str, Any]) -> None:
+    shown = page(operator, f"{APPROVALS}{approval(gives=gives).pk}/change/")
+    [arguments] = [element.text for element in shown.all("pre")]
+    assert COMMAND in arguments
+    assert "in full" in shown.text
+    assert "masked" not in shown.text
+
+
+def test_an_approval_says_how_much_of_it_is_masked(tools: None, operator: Client) -> None:
+    made = approval(gives={"password": "hunter2", "script": "curl -u ann --password=hunter2 https://host.test"})
+    shown = page(operator, f"{APPROVALS}{made.pk}/change/")
+    assert "hunter2" not in shown.html
+    assert "2 parts are masked." in shown.text
+    assert "***(7 characters, " in shown.text
+    assert ") https://host.test" in shown.text
+
+
+def test_a_call_that_nobody_can_read_cannot_be_approved(tools: None, operator: Client, settings: Any) -> None:
+    settings.TOOLHUB_ENCRYPTION_KEY = "one-that-will-be-lost"
+    made = approval()
+    settings.TOOLHUB_ENCRYPTION_KEY = "another"
+    shown = page(operator, f"{APPROVALS}{made.pk}/change/")
+    assert "It cannot be read" in shown.text
+    assert [button["value"] for button in shown.all("button", name="decision")] == ["refuse"]
+    assert "cannot be approved" in decide(operator, f"{APPROVALS}{made.pk}/", "approve").messages[0]
+    assert Approval.objects.get().state == "pending"
+    decide(operator, f"{APPROVALS}{made.pk}/", "refuse")
+    assert Approval.objects.get().state == "refused"
 
 
 def test_an_operator_refuses_and_a_second_decision_is_too_late(tools: None, operator: Client) -> None:
@@ -124,6 +193,39 @@ def test_many_tools_are_approved_at_once(waiting: Definition, operator: Client) 
     assert "No tool waits" in page(operator, DEFINITIONS).text
 
 
+@pytest.fixture
+def suspicious(waiting: Definition) -> Definition:
+    """The same with words that an operator should look at."""
+    waiting.findings = ["the description names tools of others (<b>restart_service</b>)"]
+    waiting.save(update_fields=["findings"])
+    return waiting
+
+
+def test_findings_are_shown_where_a_tool_is_approved(suspicious: Definition, operator: Client) -> None:
+    [row] = [row.text for row in page(operator, DEFINITIONS).all("tr") if "2.0.0" in row.text]
+    assert "1 finding" in row
+    shown = page(operator, f"{DEFINITIONS}{suspicious.pk}/change/")
+    assert "the description names tools of others (&lt;b&gt;restart_service&lt;/b&gt;)" in shown.html
+    assert shown.text.index("names tools of others") < shown.text.index("What changed since version")
+    decide(operator, f"{DEFINITIONS}{suspicious.pk}/", "approve", "I have read it")
+    assert Definition.objects.get(pk=suspicious.pk).state == "approved"
+
+
+def test_a_tool_with_findings_is_not_approved_among_many(suspicious: Definition, operator: Client) -> None:
+    other = ToolRecord.objects.select_related("definition").get(name="calculate")
+    assert other.definition is not None
+    plain = Definition.objects.create(tool=other, hash="f" * 64, version="2.0.0", body=other.definition.body)
+    ToolRecord.objects.filter(pk=other.pk).update(definition=plain)
+    told = sent(operator, DEFINITIONS, action="approve", _selected_action=[suspicious.pk, plain.pk])
+    assert "Not approved, because of findings: echo." in told.messages[0]
+    assert "1 tool may be called now." in told.messages[1]
+    assert [Definition.objects.get(pk=one.pk).state for one in (suspicious, plain)] == ["waiting", "approved"]
+    only = sent(operator, DEFINITIONS, action="approve", _selected_action=[suspicious.pk])
+    assert len(only.messages) == 1
+    sent(operator, DEFINITIONS, action="refuse", _selected_action=[suspicious.pk])
+    assert Definition.objects.get(pk=suspicious.pk).state == "refused", "refusing needs no second look"
+
+
 def test_a_viewer_decides_nothing_about_tools(waiting: Definition, viewer: Client) -> None:
     assert 'value="approve"' not in page(viewer, f"{DEFINITIONS}{waiting.pk}/change/").html
     assert viewer.post(f"{DEFINITIONS}{waiting.pk}/decide/", {"decision": "approve"}).status_code == 403
@@ -132,10 +234,57 @@ def test_a_viewer_decides_nothing_about_tools(waiting: Definition, viewer: Clien
 # ---- stops
 
 
+def stop(client: Client, kind: str, name: str, reason: str) -> Page:
+    """Press Stop, and say yes on the page that asks."""
+    asked = sent(client, f"{STOPS}switch/", kind=kind, name=name, wanted="stop", reason=reason)
+    assert not Stop.objects.exists(), "one click stops nothing"
+    form = {
+        field["name"]: field.attributes.get("value", "") for field in asked.all("input") if "name" in field.attributes
+    }
+    return sent(client, f"{STOPS}switch/", **form, wanted="stop")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "concerns"),
+    [
+        (
+            "hub",
+            "",
+            ["Every call of every tool is refused", "tools can be called now.", "1 agent is connected over MCP."],
+        ),
+        ("pack", "builtin", ["Calls of its tools are refused", "tools can be called now."]),
+        ("pack", "other", ["0 tools can be called now."]),
+        ("key", "agent", ["Every request with it is refused.", "1 agent is connected over MCP."]),
+        ("key", "idle", ["0 agents are connected over MCP."]),
+    ],
+)
+def test_a_stop_asks_first_and_says_what_it_concerns(
+    tools: None, operator: Client, kind: str, name: str, concerns: list[str]
+) -> None:
+    key, _ = governance.create_key("agent", actor="test")
+    governance.create_key("idle", actor="test")
+    agent(caller_id=f"key:{key.pk}")
+    asked = sent(operator, f"{STOPS}switch/", kind=kind, name=name, wanted="stop", reason="<i>why</i>")
+    assert [words for words in concerns if words not in asked.text] == []
+    assert asked.one("input", name="reason")["value"] == "<i>why</i>"
+    assert not Stop.objects.exists()
+    assert not AuditEntry.objects.filter(action__endswith=".stop").exists()
+
+
+def test_the_whole_hub_is_not_stopped_without_a_reason(tools: None, operator: Client) -> None:
+    asked = sent(operator, f"{STOPS}switch/", kind="hub", name="", wanted="stop", reason="")
+    assert "required" in asked.one("input", name="reason").attributes
+    again = sent(operator, f"{STOPS}switch/", kind="hub", name="", wanted="stop", reason="  ", confirmed="1")
+    assert "Stopping the whole hub needs a reason" in again.messages[0]
+    assert not Stop.objects.exists()
+    stop(operator, "pack", "builtin", "")
+    assert Stop.objects.get().kind == "pack", "a pack may be stopped without one"
+
+
 @pytest.mark.django_db(transaction=True)
 def test_an_operator_stops_the_hub_and_every_page_says_so(tools: None, operator: Client, viewer: Client) -> None:
     assert "The hub is stopped." not in page(viewer, "/admin/").text
-    told = sent(operator, f"{STOPS}switch/", kind="hub", name="", wanted="stop", reason="<i>fire</i>")
+    told = stop(operator, "hub", "", "<i>fire</i>")
     assert "The hub is stopped; the next call is refused." in told.messages[0]
     for address in ("/admin/", APPROVALS, STOPS, "/admin/tools_app/toolrecord/", "/admin/tools_app/apikey/"):
         shown = page(viewer, address)
@@ -153,7 +302,7 @@ def test_packs_connections_and_keys_have_switches(tools: None, operator: Client)
     assert "builtin" in shown.text
     assert "agent" in shown.text
     assert "There is no connection yet." in shown.text
-    sent(operator, f"{STOPS}switch/", kind="key", name="agent", wanted="stop", reason="runs wild")
+    stop(operator, "key", "agent", "runs wild")
     assert str(Stop.objects.get()) == "key:agent"
     ApiKey.objects.update(revoked_at=timezone.now())
     assert "is gone" in page(operator, STOPS).text, "what is stopped can always be resumed"
@@ -178,7 +327,7 @@ def test_lists_take_the_same_number_of_queries_however_long(
 ) -> None:
     for _ in range(30):
         approval()
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(17):
         page(operator, APPROVALS)
 
 

@@ -71,6 +71,7 @@ def test_no_message_of_a_decision_turns_text_into_markup(poisoned: None, chief: 
     for stop in Stop.objects.all():
         given = {"kind": stop.kind, "name": stop.name, "wanted": "resume", "reason": stop.reason}
         assert not handlers(harmless(sent(chief, "/admin/tools_app/stop/switch/", **given)))
+        assert not handlers(harmless(sent(chief, "/admin/tools_app/stop/switch/", **given | {"wanted": "stop"})))
     governance.stop("hub", actor="user:x", reason=HOSTILE[0])
     assert not handlers(harmless(page(chief, "/admin/")))
 

@@ -150,6 +150,6 @@ async def test_what_cannot_be_is_refused() -> None:
     client = await database.run(auditor)
     assert (await client.get(f"{CALLS}?format=xml")).status_code == 400
     assert (await client.post(CALLS)).status_code == 405
-    for query in ("state=all", "started_at__gte=never", "tool=%00"):
-        assert (await client.get(f"{CALLS}?{query}")).status_code == 302, query
+    for query, status in (("state=all", 400), ("started_at__gte=never", 400), ("tool=%00", 302)):
+        assert (await client.get(f"{CALLS}?{query}")).status_code == status, query
     assert (await client.get("/admin/tools_app/process/export/")).status_code in (302, 404)

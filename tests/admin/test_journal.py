@@ -403,6 +403,47 @@ def test_a_payload_is_not_shown_where_that_cannot_be_recorded(db: None, monkeypa
     assert "it cannot be recorded now that you read it" in shown.text
 
 
+def knock(**given: Any) -> Call:
+    """A request that was refused for want of a valid key."""
+    values = {
+        "caller_kind": "", "caller_id": "", "caller_name": "", "status": "refused", "code": "AUTHENTICATION_ERROR",
+        "error": "The key is unknown, revoked or expired", "address": "192.0.2.7", "client": "evil <b>agent</b>/1.0",
+        "key_prefix": "AbCd1234",
+    }  # fmt: skip
+    return call("", **values | given)
+
+
+def test_a_refused_authentication_says_where_it_came_from(viewer: Client) -> None:
+    made = knock(count=12)
+    listed = page(viewer, CALLS)
+    [row] = rows(listed)
+    assert "192.0.2.7 · thub_AbCd1234_…" in row
+    assert not [link for link in listed.addresses if link == CALLS and link in row]
+    shown = page(viewer, f"{CALLS}{made.pk}/change/")
+    assert "Received 0 ms from 192.0.2.7, through MCP Not run The key is unknown, revoked or expired" in shown.text
+    for words in ("192.0.2.7", "evil <b>agent</b>/1.0", "thub_AbCd1234_…"):
+        assert words in shown.text
+    assert "<b>agent" not in shown.html
+
+
+def test_a_refused_key_leads_to_its_page_for_those_who_see_keys(viewer: Client) -> None:
+    key, _ = governance.create_key("old one", actor="test")
+    made = knock(caller_kind="key", caller_id=f"key:{key.pk}", caller_name="old one", key_prefix=key.prefix)
+    address = f"/admin/tools_app/apikey/{key.pk}/change/"
+    shown = page(viewer, f"{CALLS}{made.pk}/change/")
+    assert address in shown.addresses
+    assert f"thub_{key.prefix}_…" in shown.text
+    porter = page(browser("porter", "view_call"), f"{CALLS}{made.pk}/change/")
+    assert address not in porter.addresses
+    assert "old one" in porter.text
+
+
+def test_a_refusal_of_which_nothing_is_known_makes_a_whole_sentence(viewer: Client) -> None:
+    made = knock(address="", client="", key_prefix="")
+    assert "Received 0 ms from an unknown caller, through MCP" in page(viewer, f"{CALLS}{made.pk}/change/").text
+    assert "none, or not a key of this hub" in page(viewer, f"{CALLS}{knock(key_prefix='').pk}/change/").text
+
+
 # ---- what somebody changed
 
 

@@ -35,7 +35,7 @@ def test_who_may_not_is_told_whom_to_ask() -> None:
 def test_a_form_that_is_too_old_says_that_nothing_was_changed(chief: Client) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.cookies = chief.cookies
-    answer = strict.post("/admin/tools_app/stop/switch/", {"kind": "hub", "name": "", "wanted": "stop"})
+    answer = strict.post("/admin/tools_app/stop/switch/", {"kind": "hub", "wanted": "stop", "confirmed": "1"})
     assert answer.status_code == 403
     assert "Nothing was changed." in Page(answer.content.decode()).text
 

@@ -99,6 +99,49 @@ def test_does_not_tell_why_a_key_is_refused(rest: Rest, make_key: MakeKey) -> No
     assert len({tuple(sorted(one.items())) for one in told if one.pop("timestamp")}) == 1
 
 
+def test_operators_see_who_was_refused(rest: Rest, make_key: MakeKey) -> None:
+    old, unknown = make_key("old one"), secrets.new_key()[0]
+    key = ApiKey.objects.get(name="old one")
+    governance.revoke_key(key, actor="test")
+    for presented in (old, old, unknown, "thub_AbCd1234_mistyped", "hunter2", None):
+        failure(rest.get("/v1/tools", key=presented, User_Agent="agent/1.0"), 401, "AUTHENTICATION_ERROR")
+    refused = Call.objects.filter(code="AUTHENTICATION_ERROR")
+    assert eventually(lambda: refused.count() == 4)
+    found = {call.key_prefix: call for call in refused}
+    assert found.keys() == {key.prefix, secrets.prefix_of(unknown), "AbCd1234", ""}
+    assert {(call.address, call.client) for call in found.values()} == {("127.0.0.1", "agent/1.0")}
+    assert (found[key.prefix].caller_id, found[key.prefix].caller_name) == (f"key:{key.pk}", "old one")
+    assert found[key.prefix].error == "The key is unknown, revoked or expired"
+    assert [call.caller_id for prefix, call in found.items() if prefix != key.prefix] == [""] * 3
+    assert eventually(lambda: refused.get(key_prefix=key.prefix).count == 2)
+    kept = str(list(refused.values()))
+    assert not [secret for secret in (old, unknown, "mistyped", "hunter2") if secret in kept]
+    listed = rest.get("/v1/calls?code=AUTHENTICATION_ERROR", key=make_key("chief", scopes=["admin:*"])).json()["calls"]
+    assert {(one["keyPrefix"], one["address"], one["client"]) for one in listed} == {
+        (prefix or None, "127.0.0.1", "agent/1.0") for prefix in found
+    }
+
+
+def test_operators_see_which_stopped_or_rotated_key_still_comes(rest: Rest, make_key: MakeKey) -> None:
+    before, stopped = make_key("rotated"), make_key("stopped")
+    rotated = ApiKey.objects.get(name="rotated")
+    governance.rotate_key(rotated, grace=timedelta(0), actor="test")
+    governance.stop("key", "stopped", actor="test", reason="odd calls")
+    failure(rest.get("/v1/tools", key=before), 401, "AUTHENTICATION_ERROR")
+    failure(rest.get("/v1/tools", key=stopped), 403, "STOPPED")
+    assert eventually(lambda: Call.objects.count() == 2)
+    found = {call.caller_name: call for call in Call.objects.all()}
+    assert found["rotated"].key_prefix == secrets.prefix_of(before)
+    assert "odd calls" in found["stopped"].error
+
+
+def test_a_key_over_its_limit_is_on_record_by_its_name(rest: Rest, make_key: MakeKey) -> None:
+    key = make_key("eager", rate=(1, 60))
+    assert rest.get("/v1/tools", key=key).status_code == 200
+    failure(rest.get("/v1/tools", key=key), 429, "RATE_LIMIT_EXCEEDED")
+    assert eventually(lambda: Call.objects.filter(code="RATE_LIMIT_EXCEEDED", caller_name="eager").exists())
+
+
 def test_refuses_a_revoked_key_from_the_next_request(rest: Rest) -> None:
     assert rest.get("/v1/tools").status_code == 200
 

@@ -254,7 +254,7 @@ def test_no_address_does_anything_when_it_is_only_opened(sit_down: SitDown, home
     marker = secrets.token_hex(4)
     for target in (
         f"{address}&on=0" if "?" in str(address) else f"{address}?on=0",
-        "/admin/tools_app/stop/switch/?kind=hub&name=&wanted=stop",
+        "/admin/tools_app/stop/switch/?kind=hub&name=&wanted=stop&confirmed=1&reason=x",
         "/admin/logout/",
         f"/v1/tools/leave_line/call?line={marker}",
     ):

@@ -78,21 +78,34 @@ def test_a_refusal_tells_the_caller_why(sit_down: SitDown, rest: httpx.Client, h
     assert left(home, "refused line") == 0
 
 
-def test_the_hub_is_stopped_and_goes_on(sit_down: SitDown, rest: httpx.Client, home: Home) -> None:
-    one = sit_down("operator")
+@pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
+def test_the_hub_is_stopped_and_goes_on(sit_down: SitDown, rest: httpx.Client, home: Home, scripts: bool) -> None:
+    one = sit_down("operator", java_script_enabled=scripts)
     page = one.open(STOPS)
     try:
-        page.get_by_label("Reason for stopping The hub").fill("fire drill")
         page.get_by_role("button", name="Stop The hub").click()
+        asked = page.get_by_role("region", name="Stop the whole hub?")
+        expect(asked).to_contain_text("tools can be called now.")
+        expect(asked).to_contain_text("connected over MCP.")
+        if scripts:
+            one.accessible()
+            one.fits()
+        assert rest.post("/tools/weigh/call", json={"grams": 1}).status_code == 200, "nothing is stopped by one click"
+        asked.get_by_role("link", name="Cancel").click()
+        page.get_by_role("button", name="Stop The hub").click()
+        asked.get_by_role("button", name="Stop the whole hub").click()
+        expect(asked, "the browser asks for a reason").to_be_visible()
+        asked.get_by_label("Reason").fill("fire drill")
+        asked.get_by_role("button", name="Stop the whole hub").click()
         banner = page.get_by_role("alert").filter(has_text="The hub is stopped.")
         expect(banner).to_contain_text("fire drill")
-        one.accessible()
+        if scripts:
+            one.accessible()
         refused = rest.post("/tools/weigh/call", json={"grams": 1})
         assert refused.status_code >= 400
         assert "fire drill" in refused.text
         one.open("/admin/")
         expect(banner).to_be_visible()
-        one.accessible()
         banner.get_by_role("link", name="Stop and resume").click()
         page.get_by_role("button", name="Resume The hub").click()
         expect(banner).to_have_count(0)
@@ -105,6 +118,10 @@ def test_a_key_is_stopped_by_the_keyboard_alone_and_goes_on(sit_down: SitDown, r
     page = sit_down("operator").open(STOPS)
     page.get_by_label("Reason for stopping tester").focus()
     page.keyboard.type("odd calls")
+    page.keyboard.press("Enter")
+    asked = page.get_by_role("region", name="Stop tester?").get_by_label("Reason")
+    expect(asked).to_be_focused()
+    expect(asked).to_have_value("odd calls")
     page.keyboard.press("Enter")
     resume = page.get_by_role("button", name="Resume tester")
     expect(resume).to_be_visible()

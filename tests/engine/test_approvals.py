@@ -71,7 +71,7 @@ def test_a_call_that_is_not_approved_asks_and_does_nothing(asking: Programmable,
     assert (approval.tool_name, approval.caller_id, approval.state) == ("asking", "key:1", "pending")
     assert approval.expires_at - approval.asked_at == timedelta(minutes=15)
     assert b"secret text" not in bytes(approval.arguments)
-    assert waiting.arguments_of(approval) == {"value": 4, "text": "secret text"}
+    assert approval.call_arguments() == {"value": 4, "text": "secret text"}
     row = Call.objects.get()
     assert (row.status, row.code, row.attempts) == ("refused", "APPROVAL_REQUIRED", 0)
 

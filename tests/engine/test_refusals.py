@@ -11,7 +11,7 @@ from django.db.models import Sum
 from tests.support.tools import Hub, Programmable
 from tools_app import engine, governance
 from tools_app.context import Caller
-from tools_app.engine.refusals import MINUTE, MOST_KINDS, ROWS_A_MINUTE, Refusals
+from tools_app.engine.refusals import MINUTE, MOST_KINDS, MOST_STRANGERS, ROWS_A_MINUTE, Refusals
 from tools_app.errors import AuthenticationError, ToolError
 from tools_app.models import Call, CallHour
 
@@ -104,6 +104,46 @@ def test_a_flood_of_refusals_leaves_a_handful_of_rows_and_every_one_is_counted(
     assert list(CallHour.objects.values_list("tool_name", "status", "code", "calls")) == [
         ("programmable", "refused", "TOOL_DISABLED", 300)
     ]
+
+
+def test_strangers_are_counted_apart_and_beyond_a_number_together() -> None:
+    now = 0.0
+    refusals = Refusals(lambda: now)
+
+    def knock(address: str, prefix: str = "") -> Call:
+        call = refused("AUTHENTICATION_ERROR", tool="", caller="")
+        call.address, call.key_prefix, call.client = address, prefix, "curl"
+        row = refusals.counted(call)
+        assert row is not None
+        return row
+
+    first = knock("192.0.2.1", "AbCd1234")
+    assert knock("192.0.2.1", "AbCd1234") is first
+    assert knock("192.0.2.1", "Other123") is not first
+    assert knock("192.0.2.2", "AbCd1234") is not first
+    rows = {id(knock(f"198.51.100.{number}", f"{number:08}")) for number in range(1_000)}
+    assert len(rows) == MOST_STRANGERS - 3 + 1
+    last = knock("203.0.113.9", "Zz123456")
+    assert (last.address, last.key_prefix, last.client) == ("", "", "")
+    assert knock("192.0.2.1", "AbCd1234") is first
+    now = MINUTE
+    assert knock("203.0.113.9").address == "203.0.113.9"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_is_on_record_who_knocked_with_which_key() -> None:
+    presented = engine.Presented("AbCd1234", "key:7", "old one")
+    refusal = AuthenticationError("The key is unknown, revoked or expired", detail=presented)
+    client = "thub_AbCd1234_secretsecretsecret\x00\u202e agent " + "x" * 500
+    engine.note_refusal(refusal, door="mcp", address="192.0.2.1", client=client)
+    asyncio.run(engine.close())
+    call = Call.objects.get()
+    assert (call.caller_kind, call.caller_id, call.caller_name) == ("key", "key:7", "old one")
+    assert (call.address, call.key_prefix, call.error) == ("192.0.2.1", "AbCd1234", refusal.message)
+    assert "secret" not in call.client
+    assert "\u202e" not in call.client
+    assert "agent" in call.client
+    assert len(call.client) <= 200
 
 
 @pytest.mark.django_db(transaction=True)

@@ -37,7 +37,7 @@ def test_without_a_time_of_grace_the_secret_before_is_refused_now() -> None:
     governance.create_key("agent", actor="test")
     said, _ = run("rotatekey", "agent")
     assert "is refused now" in said
-    assert ApiKey.objects.get().previous_hash == ""
+    assert ApiKey.objects.get().previous_until is None
 
 
 def test_a_key_is_found_by_the_start_that_it_had() -> None:

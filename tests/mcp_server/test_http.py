@@ -12,8 +12,9 @@ import pytest
 from tests.support.agents import MODERN, PREFIX
 from tests.support.http_agents import ACCEPT
 from tests.support.tools import Hub
-from tools_app import engine, governance
+from tools_app import database, engine, governance
 from tools_app.mcp_server.http import Http
+from tools_app.models import ApiKey, Call
 
 pytestmark = pytest.mark.anyio
 
@@ -55,6 +56,7 @@ async def ask(http: Http, key: str, *, receive: Any = None, **changed: str) -> t
         "raw_path": b"/mcp",
         "root_path": "",
         "query_string": b"",
+        "client": ("192.0.2.9", 50_000),
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
     }
     waiting: list[dict[str, Any]] = [
@@ -105,6 +107,19 @@ async def test_a_bug_is_answered_with_its_number_and_nothing_else(http: Http, ke
     assert status == 500
     assert body["error"]["data"]["errorId"]
     assert "nobody" not in json.dumps(body)
+
+
+async def test_operators_see_who_was_refused(http: Http, key: str) -> None:
+    kept = await ApiKey.objects.aget()
+    await database.run(lambda: governance.revoke_key(kept, actor="test"))
+    for presented in (key, key, "thub_AbCd1234_guessed"):
+        assert (await ask(http, presented, user_agent="agent/1.0"))[0] == 401
+    await engine.close(5)
+    shown = {call.key_prefix: call async for call in Call.objects.all()}
+    assert shown.keys() == {kept.prefix, "AbCd1234"}
+    known = shown[kept.prefix]
+    assert (known.caller_id, known.caller_name, known.count) == (f"key:{kept.pk}", "somebody", 2)
+    assert {(call.address, call.client, call.door) for call in shown.values()} == {("192.0.2.9", "agent/1.0", "mcp")}
 
 
 async def test_can_be_started_again(http: Http, key: str) -> None:

@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST
 
-from tools_app import engine, governance, hygiene, redaction
+from tools_app import disclosure, governance, hygiene, redaction
 from tools_app.admin import audit, definitions, links
 from tools_app.admin.definitions import readable
 from tools_app.admin.governed import FailuresTold, actor
@@ -31,6 +31,7 @@ MOST_SHOWN: Final = 10
 # So many bytes of what a call would be given stand in the list.
 MOST_BEGINNING: Final = 300
 APPROVE, REFUSE = "approve", "refuse"
+UNANSWERED: Final = "expired"
 
 # What a button says, what it does, and what is said afterwards.
 DECISIONS: Final[dict[str, tuple[Callable[..., Approval], Any]]] = {
@@ -47,18 +48,25 @@ STATES: Final[dict[str, tuple[str, Any]]] = {
 
 
 def tabs(request: HttpRequest, selected: str) -> list[dict[str, Any]]:
-    """The two kinds of what waits, and all calls that ever did."""
-    calls = Approval.objects.waiting(timezone.now()).count()
+    """The two kinds of what waits, the calls for which it is too late, and all calls that ever waited."""
+    now = timezone.now()
+    calls = Approval.objects.waiting(now).count()
+    expired = Approval.objects.unanswered(now).count()
     definitions = Definition.objects.open().filter(refused_at=None).count()
     return [
         {"name": name, "count": count, "address": address, "selected": key == selected}
         for key, name, count, address, permission in (
             ("calls", _("Calls"), calls, links.address("approval", "changelist"), "view_approval"),
+            (UNANSWERED, _("Expired in 24 hours"), expired, unanswered_address(), "view_approval"),
             ("all", _("All calls"), "", links.address("approval", "changelist", state="all"), "view_approval"),
             ("tools", _("Tools"), definitions, links.address("definition", "changelist"), "view_definition"),
         )
         if request.user.has_perm(f"tools_app.{permission}")
     ]
+
+
+def unanswered_address() -> str:
+    return links.address("approval", "changelist", state=UNANSWERED)
 
 
 class WaitingFilter(SimpleListFilter):
@@ -68,7 +76,7 @@ class WaitingFilter(SimpleListFilter):
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, Any]]:
-        return [("all", gettext_lazy("All"))]
+        return [(UNANSWERED, gettext_lazy("Expired unanswered in the last 24 hours")), ("all", gettext_lazy("All"))]
 
     def choices(self, changelist: Any) -> Iterator[Any]:
         first, *others = super().choices(changelist)
@@ -76,7 +84,14 @@ class WaitingFilter(SimpleListFilter):
         yield from others
 
     def queryset(self, request: HttpRequest, queryset: Any) -> QuerySet[Any]:
-        found: QuerySet[Any] = queryset if self.value() == "all" else queryset.waiting(timezone.now())
+        now = timezone.now()
+        match self.value():
+            case "all":
+                found: QuerySet[Any] = queryset
+            case "expired":
+                found = queryset.unanswered(now)
+            case _:
+                found = queryset.waiting(now)
         return found
 
 
@@ -113,7 +128,8 @@ class ApprovalAdmin(JournalAdmin[Approval]):
         return self.may_decide(request) or request.user.has_perm("tools_app.view_payload")
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        selected = "all" if request.GET.get("state") == "all" else "calls"
+        asked = request.GET.get("state", "")
+        selected = asked if asked in {"all", UNANSWERED} else "calls"
         context = {"title": _("Approvals"), "state_tabs": tabs(request, selected), **(extra_context or {})}
         return super().changelist_view(request, context)
 
@@ -124,7 +140,7 @@ class ApprovalAdmin(JournalAdmin[Approval]):
 
     @admin.display(description=gettext_lazy("With"))
     def given(self, approval: Approval) -> SafeString:
-        said = hygiene.written_out(redaction.summary(engine.arguments_of(approval), MOST_BEGINNING))
+        said = hygiene.written_out(redaction.summary(approval.call_arguments(), MOST_BEGINNING))
         return format_html('<span class="hub-cut" title="{0}">{0}</span>', said)
 
     @admin.display(description=gettext_lazy("Asked"))
@@ -171,7 +187,8 @@ class ApprovalAdmin(JournalAdmin[Approval]):
         approval: Approval = kwargs["obj"]
         may = request.user.has_perm
         sees = self.sees_arguments(request)
-        arguments = engine.arguments_of(approval) if sees else None
+        arguments = approval.call_arguments() if sees else None
+        shown = disclosure.of(arguments) if arguments is not None else None
         decisions = AuditEntry.objects.filter(subject=f"approval:{approval.pk}")[:MOST_SHOWN]
         context.update(
             title=str(approval),
@@ -181,7 +198,10 @@ class ApprovalAdmin(JournalAdmin[Approval]):
             waits=approval.state_at(timezone.now()) == Approval.State.PENDING,
             may_decide=self.may_decide(request),
             sees_arguments=sees,
-            arguments=_written(arguments) if arguments is not None else "",
+            # What people would not see is written out: nothing may look like something else to those who approve.
+            arguments=hygiene.written_out(shown.text) if shown is not None else "",
+            length=f"{len(shown.text):,}" if shown is not None else "",
+            masked=shown.masked if shown is not None else 0,
             decide_address=links.address("approval", "decide", approval.pk),
             changes=audit.rows(decisions) if may("tools_app.view_auditentry") else None,
         )
@@ -212,11 +232,6 @@ class ApprovalAdmin(JournalAdmin[Approval]):
         return links.to_call(approval.call_id)
 
 
-def _written(arguments: Any) -> str:
-    """What would be sent, to the letter: nothing in it may look like something else to whoever says yes."""
-    return hygiene.written_out(readable(redaction.redacted(arguments), sort=False))
-
-
 def _mark(approval: Approval) -> SafeString:
     tone, words = STATES[approval.state_at(timezone.now())]
     return links.mark(tone, str(words))
@@ -231,7 +246,7 @@ class DefinitionAdmin(JournalAdmin[Definition]):
 
     change_list_template = "admin/tools_app/approval/change_list.html"
     change_form_template = "admin/tools_app/definition/change_form.html"
-    list_display = ("name", "shown_version", "came_from", "first_seen", "shown_state")
+    list_display = ("name", "shown_findings", "shown_version", "came_from", "first_seen", "shown_state")
     list_display_links = None
     search_fields = ("tool__name",)
     search_help_text = gettext_lazy("Tool")
@@ -264,6 +279,14 @@ class DefinitionAdmin(JournalAdmin[Definition]):
         address = links.address("definition", "change", definition.pk)
         return format_html('<a class="hub-name" href="{}">{}</a>', address, definition.tool.name)
 
+    @admin.display(description=gettext_lazy("Findings"))
+    def shown_findings(self, definition: Definition) -> SafeString:
+        if not definition.findings:
+            return format_html("{}", links.NOTHING)
+        number = len(definition.findings)
+        words = ngettext("%(n)s finding", "%(n)s findings", number) % {"n": number}
+        return format_html("{}{}", links.mark("warn", words), links.sub("; ".join(definition.findings)))
+
     @admin.display(description=gettext_lazy("Version"))
     def shown_version(self, definition: Definition) -> SafeString:
         return format_html("{}{}", definition.version, links.sub(definition.hash[:12]))
@@ -290,8 +313,14 @@ class DefinitionAdmin(JournalAdmin[Definition]):
 
     @admin.action(description=gettext_lazy("Approve"), permissions=["decide"])
     def approve(self, request: HttpRequest, queryset: QuerySet[Definition]) -> None:
-        with FailuresTold(request):
-            self._approve(request, list(queryset.values_list("pk", flat=True)), "")
+        """Those whose words nothing is wrong with: the others are approved on their pages, where the findings are."""
+        chosen = list(queryset)
+        if named := sorted(one.tool.name for one in chosen if one.findings):
+            said = _("Not approved, because of findings: %(names)s. Read them on the page of each; approve it there.")
+            messages.warning(request, said % {"names": ", ".join(named)})
+        if plain := [one.pk for one in chosen if not one.findings]:
+            with FailuresTold(request):
+                self._approve(request, plain, "")
 
     @admin.action(description=gettext_lazy("Refuse"), permissions=["decide"])
     def refuse(self, request: HttpRequest, queryset: QuerySet[Definition]) -> None:

@@ -16,7 +16,7 @@ from tools_app import engine, retention
 from tools_app.admin import links
 from tools_app.admin.key_words import needing_attention
 from tools_app.insights import Figures, Period
-from tools_app.models import ApiKey, Connection, ErrorGroup, Stop
+from tools_app.models import ApiKey, Approval, Connection, ErrorGroup, Stop
 from tools_app.snapshot import Snapshot
 
 # So many errors, and this share of the calls, are more than the odd failure.
@@ -65,6 +65,18 @@ def approvals(waiting: int) -> Iterator[Reason]:
     if waiting:
         words = ngettext("%(n)s approval waits for you.", "%(n)s approvals wait for you.", waiting)
         yield Reason("warn", words % {"n": waiting}, links.address("approval", "changelist"))
+
+
+def unanswered(now: datetime, address: str) -> Iterator[Reason]:
+    """Calls that no operator decided in time: their agents were turned away."""
+    number = Approval.objects.unanswered(now).count()
+    if number:
+        words = ngettext(
+            "%(n)s approval expired unanswered in the last 24 hours.",
+            "%(n)s approvals expired unanswered in the last 24 hours.",
+            number,
+        )
+        yield Reason("warn", words % {"n": number}, address)
 
 
 def calls(figures: Figures, chosen: Period) -> Iterator[Reason]:

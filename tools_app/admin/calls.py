@@ -13,12 +13,13 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from tools_app import secrets
 from tools_app.admin import console, links
 from tools_app.admin.exports import Columns
 from tools_app.admin.filters import CodeFilter, ConnectionFilter, StartedFilter, StatusFilter, ToolFilter
 from tools_app.admin.journal import IDENTIFIER, JournalAdmin, may_read_payload, tool_names
 from tools_app.admin.narrowing import CallerFilter, SlowFilter, between
-from tools_app.models import Approval, Call, ErrorLog, Process
+from tools_app.models import ApiKey, Approval, Call, ErrorLog, Process
 
 FromFilter, UntilFilter = between("started_at")
 # The bar of the timeline is drawn in so many parts.
@@ -47,7 +48,7 @@ class Span:
 @admin.register(Call)
 class CallAdmin(JournalAdmin[Call]):
     change_form_template = "admin/tools_app/call/change_form.html"
-    list_display = ("started", "tool", "shown_status", "shown_caller", "door", "took", "shown_error")
+    list_display = ("started", "tool", "shown_status", "listed_caller", "door", "took", "shown_error")
     nothing_yet = (
         gettext_lazy("No call yet"),
         gettext_lazy("Every call of every tool is written down here, with who made it and how it ended."),
@@ -68,6 +69,7 @@ class CallAdmin(JournalAdmin[Call]):
     )
     readonly_fields = (
         "tool", "whole_status", "shown_code", "error_log", "shown_caller", "through", "process", "shown_hash",
+        "shown_key", "linked_key",
     )  # fmt: skip
     exported_by = "started_at"
     exported: Columns = {
@@ -86,6 +88,9 @@ class CallAdmin(JournalAdmin[Call]):
         "callerKind": "caller_kind",
         "callerId": "caller_id",
         "caller": "caller_name",
+        "address": "address",
+        "client": "client",
+        "keyPrefix": "key_prefix",
         "door": "door",
         "connection": "connection",
         "attempts": "attempts",
@@ -102,10 +107,13 @@ class CallAdmin(JournalAdmin[Call]):
         return (*self.list_display[:-1], last)
 
     def get_fieldsets(self, request: HttpRequest, obj: Call | None = None) -> Any:
-        if request.user.has_perm("tools_app.view_errorlog"):
-            return self.fieldsets
-        (_nothing, about), *others = self.fieldsets
-        return [(None, {"fields": [name for name in about["fields"] if name != "error_log"]}), *others]
+        (_nothing, about), (who, whose), *others = self.fieldsets
+        if not request.user.has_perm("tools_app.view_errorlog"):
+            about = {"fields": [name for name in about["fields"] if name != "error_log"]}
+        if obj is not None and (obj.address or obj.key_prefix):
+            key = "linked_key" if request.user.has_perm("tools_app.view_apikey") else "shown_key"
+            whose = {"fields": ("shown_caller", "address", "client", key, "door")}
+        return [(None, about), (who, whose), *others]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Call]:
         return super().get_queryset(request).defer("arguments", "result", "result_hash", "definition_hash")
@@ -165,6 +173,24 @@ class CallAdmin(JournalAdmin[Call]):
     def shown_caller(self, call: Call) -> SafeString:
         return links.to_calls_of(call.caller_id, call.caller_name, call.caller_kind)
 
+    @admin.display(description=gettext_lazy("Caller"))
+    def listed_caller(self, call: Call) -> SafeString:
+        known = self.shown_caller(call)
+        return format_html("{}{}", known, links.sub(" · ".join(filter(None, (call.address, _start_of(call))))))
+
+    @admin.display(description=gettext_lazy("Key"))
+    def shown_key(self, call: Call) -> SafeString:
+        return format_html("{}", _start_of(call) or _("none, or not a key of this hub"))
+
+    @admin.display(description=gettext_lazy("Key"))
+    def linked_key(self, call: Call) -> SafeString:
+        """With the key that it is, or was: for those who may see keys."""
+        kind, _colon, number = call.caller_id.partition(":")
+        key = ApiKey.objects.filter(pk=number).first() if kind == "key" else None
+        if key is None:
+            return self.shown_key(call)
+        return format_html("{}{}", links.to_key(key.pk, key.name), links.sub(_start_of(call)))
+
     @admin.display(description=gettext_lazy("Took"))
     def took(self, call: Call) -> SafeString:
         shown = links.NOTHING if call.duration_ms is None else f"{call.duration_ms:,} ms"
@@ -199,6 +225,11 @@ class CallAdmin(JournalAdmin[Call]):
         return call.result_hash or links.NOTHING
 
 
+def _start_of(call: Call) -> str:
+    """The start of the key that was sent: all that anybody may know of it."""
+    return f"{secrets.BRAND}_{call.key_prefix}_…" if call.key_prefix else ""
+
+
 def _approval(call: Call) -> Approval | None:
     """What somebody decided before it could be made."""
     found = Approval.objects.exclude(call_id="").filter(call_id=call.pk)
@@ -207,7 +238,7 @@ def _approval(call: Call) -> Approval | None:
 
 def steps(call: Call) -> list[Step]:
     """What is known of a call, in the order in which it happened."""
-    door, caller = call.get_door_display(), call.caller_name
+    door, caller = call.get_door_display(), call.caller_name or call.address or _("an unknown caller")
     found = [Step(_("Received"), "0 ms", _("from %(caller)s, through %(door)s") % {"caller": caller, "door": door})]
     if call.queued_ms is not None:
         found.append(Step(_("Run"), f"{call.queued_ms:,} ms", _("after all checks, when its turn had come")))

@@ -20,7 +20,7 @@ from tools_app import governance
 from tools_app.admin import exports, links, narrowing
 from tools_app.admin.exports import Columns, Export
 from tools_app.admin.governed import FailuresTold, GovernedAdmin, actor
-from tools_app.admin.lists import BoundedPaginator, asks_for_nul
+from tools_app.admin.lists import BoundedPaginator, unanswerable
 from tools_app.models import ToolRecord
 
 Record = TypeVar("Record", bound=Model)
@@ -103,9 +103,10 @@ class JournalAdmin(GovernedAdmin[Record]):
         if payloads and not self._may_take_payloads(request):
             raise PermissionDenied
         request.GET = query  # type: ignore[assignment]  # a copy can be changed; nothing here does
-        back = HttpResponseRedirect(f"{links.address(str(self.opts.model_name), 'changelist')}?{query.urlencode()}")
-        if asks_for_nul(request):
-            return back
+        whole_list = links.address(str(self.opts.model_name), "changelist")
+        if (elsewhere := unanswerable(request, whole_list)) is not None:
+            return elsewhere
+        back = HttpResponseRedirect(f"{whole_list}?{query.urlencode()}")
         try:
             rows: QuerySet[Any] = self.get_changelist_instance(request).get_queryset(request)
         except IncorrectLookupParameters:

@@ -55,8 +55,14 @@ def to_group(fingerprint: str, text: str) -> SafeString:
 
 def to_calls_of(caller_id: str, name: str, kind: str) -> SafeString:
     """A caller, with the list of its calls behind it."""
+    if not caller_id:
+        return format_html("{}", NOTHING)
     shown = '<span class="hub-whole"><a class="hub-link" href="{}">{}</a> <span class="hub-quiet">{}</span></span>'
     return format_html(shown, address("call", "changelist", caller=caller_id), name or caller_id or NOTHING, kind)
+
+
+def to_key(pk: object, name: str) -> SafeString:
+    return format_html('<a class="hub-link" href="{}">{}</a>', address("apikey", "change", pk), name)
 
 
 def to_process(process: Process) -> SafeString:

@@ -89,6 +89,8 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
         waiting = approvals.waiting(request)
         figures.append(_of_approvals(waiting))
         reasons += attention.approvals(waiting)
+    if may("approval"):
+        reasons += attention.unanswered(now, approvals.unanswered_address())
     given["title"] = _("Overview")
     given.update(_of_calls(chosen, may, figures, reasons))
     if may("errorgroup"):

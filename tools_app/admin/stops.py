@@ -14,16 +14,17 @@ from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
 from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST
 
 from tools_app import catalog, connections, governance, sources
 from tools_app.admin import audit, links
 from tools_app.admin.governed import FailuresTold, actor
 from tools_app.admin.journal import JournalAdmin
+from tools_app.entry import Entry
 from tools_app.errors import StorageBusyError
 from tools_app.governance.stops import packs
-from tools_app.models import ApiKey, AuditEntry, Connection, Stop
+from tools_app.models import Agent, ApiKey, AuditEntry, Connection, Stop
 
 MOST_SHOWN: Final = 10
 STOP, RESUME = "stop", "resume"
@@ -96,14 +97,19 @@ class StopAdmin(JournalAdmin[Stop]):
 
     @method_decorator(require_POST)
     def switch_view(self, request: HttpRequest) -> HttpResponse:
-        """Stop or resume, as the button said: pressing it on a page that is out of date does no harm."""
+        """Stop or resume, as the button said: pressing it on a page that is out of date does no harm.
+
+        Before it stops something it asks, and says what that concerns. What resumes needs no question.
+        """
         if not self.may_change(request):
             raise PermissionDenied
         kind, name = request.POST.get("kind", ""), request.POST.get("name", "").replace("\x00", "")
         wanted = request.POST.get("wanted")
         if wanted not in (STOP, RESUME) or kind not in Stop.Kind.values:
             return HttpResponseBadRequest("kind and wanted must say what to stop, or to resume")
-        reason = request.POST.get("reason", "").replace("\x00", "")
+        reason = request.POST.get("reason", "").replace("\x00", "").strip()
+        if wanted == STOP and not self._confirmed(request, kind, reason):
+            return self._confirm(request, Stop.Kind(kind), name, reason)
         with FailuresTold(request):
             what = _("The hub") if kind == Stop.Kind.HUB else name
             if wanted == STOP:
@@ -114,6 +120,29 @@ class StopAdmin(JournalAdmin[Stop]):
                 said = _("%(what)s goes on.") if changed else _("%(what)s was not stopped.")
             messages.add_message(request, messages.SUCCESS if changed else messages.INFO, said % {"what": what})
         return HttpResponseRedirect(f"{links.address('stop', 'changelist')}#{kind}")
+
+    def _confirmed(self, request: HttpRequest, kind: str, reason: str) -> bool:
+        if "confirmed" not in request.POST:
+            return False
+        if kind == Stop.Kind.HUB and not reason:
+            messages.error(request, _("Stopping the whole hub needs a reason: every caller is told it."))
+            return False
+        return True
+
+    def _confirm(self, request: HttpRequest, kind: Stop.Kind, name: str, reason: str) -> HttpResponse:
+        context = {
+            **self.admin_site.each_context(request),
+            "title": _("Stop the whole hub") if kind == Stop.Kind.HUB else _("Stop %(what)s") % {"what": name},
+            "opts": self.opts,
+            "effect": EFFECTS[kind],
+            "concerns": list(_concerns(kind, name)),
+            "kind": kind,
+            "name": name,
+            "reason": reason,
+            "needs_reason": kind == Stop.Kind.HUB,
+            "list_address": links.address("stop", "changelist"),
+        }
+        return TemplateResponse(request, "admin/tools_app/stop/confirm.html", context)
 
     @admin.display(description=gettext_lazy("Since"))
     def since_exactly(self, stop: Stop) -> str:
@@ -127,6 +156,31 @@ def _switches(kind: Stop.Kind, held: dict[tuple[str, str], Stop]) -> Iterator[Sw
     for name in dict.fromkeys(names):
         title = _("The hub") if kind == Stop.Kind.HUB else name
         yield Switch(kind, name, title, about.get(name, _("is gone")), held.get((kind, name)))
+
+
+def _concerns(kind: Stop.Kind, name: str) -> Iterator[str]:
+    """What a stop would reach now, in numbers."""
+    if kind != Stop.Kind.KEY:
+        tools = sum(_uses(entry, kind, name) for entry in catalog.current().callable)
+        yield ngettext("%(n)s tool can be called now.", "%(n)s tools can be called now.", tools) % {"n": f"{tools:,}"}
+    agents = Agent.objects.connected()
+    if kind == Stop.Kind.KEY:
+        owned = ApiKey.objects.filter(name=name, revoked_at=None).values_list("pk", flat=True)
+        agents = agents.filter(caller_id__in=[f"key:{pk}" for pk in owned])
+    if kind in {Stop.Kind.HUB, Stop.Kind.KEY}:
+        number = agents.count()
+        words = ngettext("%(n)s agent is connected over MCP.", "%(n)s agents are connected over MCP.", number)
+        yield words % {"n": f"{number:,}"}
+
+
+def _uses(entry: Entry, kind: Stop.Kind, name: str) -> bool:
+    """Whether a stop would reach a tool."""
+    match kind:
+        case Stop.Kind.PACK:
+            return entry.pack == name
+        case Stop.Kind.CONNECTION:
+            return any(connections.identifier(account) == name for account in entry.accounts)
+    return kind == Stop.Kind.HUB
 
 
 def _there(kind: Stop.Kind) -> dict[str, str]:

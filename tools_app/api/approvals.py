@@ -12,7 +12,7 @@ from django.utils import timezone
 from ninja import Query
 from pydantic import Field
 
-from tools_app import access, catalog, database, engine, governance, redaction
+from tools_app import access, catalog, database, disclosure, governance
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import Body, Reason
@@ -46,7 +46,11 @@ class ApprovalItem(Shown):
 
 
 class ApprovalDetail(ApprovalItem):
-    arguments: Any = Field(description="What the call would be given, with secrets masked; null if it cannot be read")
+    arguments: Any = Field(
+        description="All that the call would be given; null if it cannot be read. A secret that is a single token is "
+        "masked, and shown by its length and a hash: nothing else is left out"
+    )
+    masked_parts: int = Field(description="How many parts of the arguments are masked")
 
 
 class ApprovalPage(Shown):
@@ -162,5 +166,5 @@ def _item(approval: Approval, *, operator: bool) -> dict[str, Any]:
 
 def _detail(visible: QuerySet[Approval], approval_id: str, *, operator: bool) -> dict[str, Any]:
     approval = _found(visible, approval_id)
-    arguments = redaction.redacted(engine.arguments_of(approval))
-    return {**_item(approval, operator=operator), "arguments": arguments}
+    shown = disclosure.of(approval.call_arguments())
+    return {**_item(approval, operator=operator), "arguments": shown.arguments, "maskedParts": shown.masked}

@@ -44,6 +44,7 @@ class KeyAuthentication(AuthBase):
         except (AuthenticationError, StoppedError):
             limits.count_stranger(request)
             raise
+        request.auth = caller  # type: ignore[attr-defined]  # so that it is known who was over the limit
         limits.count_caller(request, caller)
         return caller
 

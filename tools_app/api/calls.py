@@ -43,6 +43,9 @@ class CallItem(Shown):
     via: str | None = Field(description="The tool through which it was called, like call_tool")
     door: Call.Door
     caller: CallerShown
+    address: str | None = Field(description="Of a request that was refused before a tool was known: where it came from")
+    client: str | None = Field(description="Likewise: what its program called itself")
+    key_prefix: str | None = Field(description="Likewise: the start of the key that it sent, which is no secret")
     status: Call.Status
     code: str | None = Field(description="Of the error, if it failed or was refused")
     error: str | None
@@ -140,6 +143,9 @@ def _item(call: Call) -> dict[str, Any]:
         "via": call.via or None,
         "door": call.door,
         "caller": {"kind": call.caller_kind, "id": call.caller_id, "name": call.caller_name},
+        "address": call.address or None,
+        "client": call.client or None,
+        "keyPrefix": call.key_prefix or None,
         "status": call.status,
         "code": call.code or None,
         "error": call.error or None,

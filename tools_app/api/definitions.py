@@ -32,6 +32,7 @@ class DefinitionItem(Shown):
     state: Literal["waiting", "refused"]
     first_seen_at: str
     reason: str | None
+    findings: list[str] = Field(description="What of its words an operator should look at before approving it")
 
 
 class Change(Shown):
@@ -49,6 +50,7 @@ class DefinitionDetail(Shown):
     state: Literal["waiting", "refused", "approved"]
     first_seen_at: str
     reason: str | None
+    findings: list[str] = Field(description="What of its words an operator should look at before approving it")
     definition: dict[str, Any]
     since: str | None = Field(description="The hash of the version that was approved last, with which it is compared")
     changes: list[Change]
@@ -136,6 +138,7 @@ def _item(definition: Definition) -> dict[str, Any]:
         "state": definition.state,
         "firstSeenAt": timestamp(definition.first_seen_at),
         "reason": definition.reason or None,
+        "findings": definition.findings,
     }
 
 

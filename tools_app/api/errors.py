@@ -152,7 +152,9 @@ async def response(request: HttpRequest, error: Exception) -> HttpResponse:
         _log(request, known)
         # Those of the engine it has noted itself.
         if isinstance(known, AuthenticationError | RateLimitError | StoppedError) and known.call_id is None:
-            engine.note_refusal(known, door=DOOR)
+            address, client = request.META.get("REMOTE_ADDR") or "", request.headers.get("User-Agent", "")
+            caller = caller_if_known(request)
+            engine.note_refusal(known, door=DOOR, address=address, client=client, caller=caller)
     return envelope(known, _at(request))
 
 

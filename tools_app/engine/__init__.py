@@ -8,7 +8,6 @@ Both raise a `ToolError` for whatever goes wrong, and nothing else.
 
 from __future__ import annotations
 
-from tools_app.engine.approvals import arguments_of
 from tools_app.engine.attendance import Presence
 from tools_app.engine.calls import Options, Result
 from tools_app.engine.guards import in_words as limits_in_words
@@ -27,13 +26,14 @@ from tools_app.engine.process import (
     report_sync,
     trouble,
 )
+from tools_app.engine.refusals import Presented
 
 __all__ = [
     "Options",
     "Presence",
+    "Presented",
     "Result",
     "adopt_running_loop",
-    "arguments_of",
     "arrived",
     "call",
     "call_sync",

@@ -111,12 +111,6 @@ async def give_back(approval: Approval) -> None:
         log.warning("approval %s counts as used, although its call did nothing", approval.pk)
 
 
-def arguments_of(approval: Approval) -> Any:
-    """What the call would be given; None where the encryption key is gone."""
-    plain = secrets.decrypted(bytes(approval.arguments))
-    return None if plain is None else json.loads(zlib.decompress(plain))
-
-
 async def _in_time(work: Awaitable[R]) -> R:
     try:
         async with asyncio.timeout(PATIENCE):

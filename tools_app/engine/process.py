@@ -19,11 +19,13 @@ from django.db import transaction
 from tools_app.context import Caller
 from tools_app.engine.attendance import Presence
 from tools_app.engine.calls import Calls, Options, Result
-from tools_app.engine.failures import failure
+from tools_app.engine.failures import failure, storable
+from tools_app.engine.refusals import Presented
 from tools_app.engine.writer import Entry as JournalEntry
 from tools_app.entry import Entry
 from tools_app.errors import InternalError, ToolError
 from tools_app.models import Call
+from tools_app.models.audit import shown_origin
 from tools_app.questions import NOBODY, Client
 
 log = logging.getLogger("tools_app.engine")
@@ -116,15 +118,30 @@ def note_use(key_id: int) -> None:
     _started()[1].journal.note_use(key_id)
 
 
-def note_refusal(error: ToolError, *, door: str) -> None:
-    """Somebody was refused before it was known who it is, or for what. It is counted, and nobody waits for that."""
+def note_refusal(
+    error: ToolError, *, door: str, address: str = "", client: str = "", caller: Caller | None = None
+) -> None:
+    """Somebody was refused before it was known who it is, or for what. It is counted, and nobody waits for that.
+
+    What is known is on record: where the request came from, with what program, and with which key.
+    """
     now = datetime.now(UTC)
+    presented = error.detail if isinstance(error.detail, Presented) else Presented()
+    if caller is None and presented.caller_id:
+        caller = Caller("key", presented.caller_id, presented.caller_name)
+    address, client = shown_origin(address, client)
     refused = Call(
         id=secrets.token_hex(16),
         door=door,
         status=Call.Status.REFUSED,
         code=error.code,
-        error=error.default_message or error.code,
+        error=error.message if isinstance(error.detail, Presented) else error.default_message or error.code,
+        caller_kind=caller.kind if caller else "",
+        caller_id=caller.id if caller else "",
+        caller_name=storable(caller.name, 150) if caller else "",
+        address=address,
+        client=client,
+        key_prefix=presented.prefix,
         started_at=now,
         finished_at=now,
         duration_ms=0,

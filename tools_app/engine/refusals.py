@@ -1,7 +1,8 @@
 """Refused calls, so recorded that nobody can fill the disk by being refused.
 
 The first refusals of a caller for one tool and reason are rows of their own. Those beyond that, and all that cost the
-hub nothing to repeat – no key, too many calls, something stopped – are counted in one row a minute.
+hub nothing to repeat – no key, too many calls, something stopped – are counted in one row a minute. Of requests without
+a valid key there is one for each address and start of a key, up to a number: both are free to choose.
 """
 
 from __future__ import annotations
@@ -18,7 +19,20 @@ from tools_app.models import Call
 MINUTE: Final = 60.0
 ROWS_A_MINUTE: Final = 10
 MOST_KINDS: Final = 10_000
+# Beyond so many in a minute, strangers are counted together.
+MOST_STRANGERS: Final = 100
 COUNTED_AT_ONCE: Final = frozenset({"AUTHENTICATION_ERROR", "RATE_LIMIT_EXCEEDED", "STOPPED"})
+
+
+@dataclass(frozen=True, slots=True)
+class Presented:
+    """What is known of a key with which somebody was refused. It is the `detail` of the error, and never leaves."""
+
+    prefix: str = ""
+    """The start of it, which is no secret."""
+    caller_id: str = ""
+    """Whose it was, where it was a key of this hub, and the whole of it was sent."""
+    caller_name: str = ""
 
 
 @dataclass(slots=True)
@@ -35,7 +49,9 @@ class _Kind:
 class Refusals:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._kinds: OrderedDict[tuple[str, str, str, str], _Kind] = OrderedDict()
+        self._kinds: OrderedDict[tuple[str, ...], _Kind] = OrderedDict()
+        self._strangers: set[tuple[str, str]] = set()
+        self._strangers_until = 0.0
         self._changed: dict[str, _Kind] = {}
         self._lock = threading.Lock()
 
@@ -43,9 +59,10 @@ class Refusals:
         """The row in which this refusal is counted; None when it gets one of its own."""
         # A name that does not exist is free to choose: a thousand of them are one kind.
         tool = "" if call.code == "TOOL_NOT_FOUND" else call.tool_name
-        key = (call.caller_id, tool, call.code, call.door)
         now = self._clock()
         with self._lock:
+            self._bound(call, now)
+            key = (call.caller_id, tool, call.code, call.door, call.address, call.key_prefix)
             kind = self._kinds.get(key)
             if kind is None or now >= kind.until:
                 kind = self._kinds[key] = _Kind(now + MINUTE)
@@ -60,6 +77,19 @@ class Refusals:
             kind.counted += 1
             self._changed[kind.row.id] = kind
             return kind.row
+
+    def _bound(self, call: Call, now: float) -> None:
+        """Take off a refusal what would make it one of its own, when there were too many strangers already."""
+        if now >= self._strangers_until:
+            self._strangers.clear()
+            self._strangers_until = now + MINUTE
+        stranger = (call.address, call.key_prefix)
+        if stranger in self._strangers or not any(stranger):
+            return
+        if len(self._strangers) < MOST_STRANGERS:
+            self._strangers.add(stranger)
+        else:
+            call.address = call.key_prefix = call.client = ""
 
     @property
     def waiting(self) -> bool:

@@ -28,7 +28,7 @@ def approve_call(approval_id: str, *, actor: str, caller_id: str = "", reason: s
 
     Raises:
         NotFoundError
-        ConflictError: it has been decided already, or has expired.
+        ConflictError: it has been decided already, has expired, or cannot be shown to anybody.
         AuthorizationError: a program would approve its own call.
         ValidationError: the reason is too long.
     """
@@ -59,6 +59,11 @@ def _decide(approval_id: str, state: Approval.State, *, actor: str, caller_id: s
         if own and state == Approval.State.APPROVED and not actor.startswith(_PEOPLE):
             raise AuthorizationError(
                 "Permission denied: a key cannot approve its own calls", next_step="Ask an operator of this hub."
+            )
+        if state == Approval.State.APPROVED and approval.call_arguments() is None:
+            raise ConflictError(
+                "This call cannot be approved: what it would be given cannot be read",
+                next_step="Refuse it: it was stored under an encryption key that is gone. Its caller can ask again.",
             )
         approval.state, approval.reason = state, reason
         approval.decided_at, approval.decided_by = now, actor[:150]

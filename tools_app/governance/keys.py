@@ -201,8 +201,9 @@ def rotate_key(key: ApiKey, *, grace: timedelta, actor: str, reason: str = "", w
         changed = {
             "prefix": prefix,
             "hash": secrets.key_hash(secret),
-            "previous_prefix": kept.prefix if grace else "",
-            "previous_hash": kept.hash if grace else "",
+            # Without a time of grace it is known as well, so that operators see who still comes with it.
+            "previous_prefix": kept.prefix,
+            "previous_hash": kept.hash,
             "previous_until": now + grace if grace else None,
             "rotated_at": now,
         }

@@ -147,7 +147,10 @@ async def _refused(error: Exception, scope: Scope) -> Refused:
         case ToolError():
             log.log(error.log_level, "%s: %s %s", where, error.code, error.message)
             if isinstance(error, AuthenticationError | StoppedError):
-                engine.note_refusal(error, door=DOOR)
+                request = Request(scope)
+                address = request.client.host if request.client else ""
+                client = request.headers.get("user-agent", "")
+                engine.note_refusal(error, door=DOOR, address=address, client=client)
             return Refused.by(error, gate.place(scope))
     return Refused.by(await engine.report(error, door=DOOR, where=where), gate.place(scope))
 

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import ClassVar, Final
+import json
+import zlib
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Final
 
 from django.db import models
 
+from tools_app import secrets
+
 MOST_REASON: Final = 500
+DAY: Final = timedelta(days=1)
 
 
 class ApprovalQuerySet(models.QuerySet["Approval"]):
     def waiting(self, now: datetime) -> ApprovalQuerySet:
         """Those that an operator can still decide."""
         return self.filter(state=Approval.State.PENDING, expires_at__gt=now)
+
+    def unanswered(self, now: datetime) -> ApprovalQuerySet:
+        """Those that expired within the last day before an operator had decided."""
+        return self.filter(state=Approval.State.PENDING, expires_at__gt=now - DAY, expires_at__lte=now)
 
 
 class Approval(models.Model):
@@ -59,6 +68,11 @@ class Approval(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool_name} for {self.caller_kind}:{self.caller_name}"
+
+    def call_arguments(self) -> Any:
+        """What the call would be given; None where the encryption key is gone."""
+        plain = secrets.decrypted(bytes(self.arguments))
+        return None if plain is None else json.loads(zlib.decompress(plain))
 
     def state_at(self, now: datetime) -> str:
         """Nobody writes down that time has passed."""

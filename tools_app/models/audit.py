@@ -60,7 +60,7 @@ def note_all(entries: list[tuple[str, str, dict[str, Any]]], *, actor: str, reas
     """Write many entries (action, subject, changes) at once."""
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("an audit entry belongs into the transaction of its change")
-    address, client = _shown(*_origin.get())
+    address, client = shown_origin(*_origin.get())
     AuditEntry.objects.bulk_create(
         AuditEntry(
             actor=actor[:150],
@@ -75,7 +75,8 @@ def note_all(entries: list[tuple[str, str, dict[str, Any]]], *, actor: str, reas
     )
 
 
-def _shown(address: str, client: str) -> tuple[str, str]:
+def shown_origin(address: str, client: str) -> tuple[str, str]:
+    """Where a request came from, and what the program called itself that sent it, as they are written down."""
     # Whoever sends it may put anything there. Most requests change nothing: only now it is looked at.
     line = " ".join(hygiene.cleaned(client[:1_000]).split())
     return address[:45], redaction.redacted_beginning(line, MOST_OF_CLIENT)[:MOST_OF_CLIENT].rstrip()

@@ -6,6 +6,8 @@ from typing import ClassVar, Final
 
 from django.db import models
 
+from tools_app.models.audit import MOST_OF_CLIENT
+
 # Calls that took as long can be found among millions of quick ones.
 SLOW_MS: Final = 1_000
 
@@ -53,6 +55,19 @@ class Call(models.Model):
         default="",
         db_default="",
         help_text="The tool through which it was called, where that was not done directly.",
+    )
+    address = models.CharField(
+        max_length=45,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Where a request came from that was refused before a tool was known.",
+    )
+    client = models.CharField(
+        max_length=MOST_OF_CLIENT, blank=True, default="", db_default="", help_text="What its program called itself."
+    )
+    key_prefix = models.CharField(
+        "key", max_length=12, blank=True, default="", db_default="", help_text="The start of the key that it sent."
     )
     status = models.CharField(max_length=12, choices=Status.choices)
     code = models.CharField(max_length=40, blank=True)

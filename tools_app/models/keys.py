@@ -42,6 +42,11 @@ class KeyQuerySet(models.QuerySet["ApiKey"]):
         before = models.Q(previous_hash__in=hashes, previous_until__gt=now) & ~models.Q(previous_hash="")
         return self.usable(now).filter(models.Q(hash__in=hashes) | before)
 
+    def once_known_by(self, hashes: list[str]) -> Self:
+        """The one with any of these hashes, whether it still works or not."""
+        before = models.Q(previous_hash__in=hashes) & ~models.Q(previous_hash="")
+        return self.filter(models.Q(hash__in=hashes) | before)
+
 
 class Asks(models.TextChoices):
     """Which calls of a key an operator has to approve, whatever the tools' own policies say."""

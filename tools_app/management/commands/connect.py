@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.management.base import CommandParser
-from django.db.models import Q
 
 from tools_app import conf, governance, installation, redaction, secrets
 from tools_app.management import handshake, launch
@@ -241,8 +240,7 @@ def _key_in(entry: Any) -> ApiKey | None:
     for value in headers.values() if isinstance(headers, dict) else ():
         key = str(value).removeprefix("Bearer ")
         if secrets.well_formed(key):
-            hashes = secrets.key_hashes(key)
-            return ApiKey.objects.filter(Q(hash__in=hashes) | Q(previous_hash__in=hashes)).first()
+            return ApiKey.objects.once_known_by(secrets.key_hashes(key)).first()
     return None
 
 
