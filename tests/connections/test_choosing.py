@@ -102,6 +102,18 @@ class TestTheOneOfTheEnvironment:
         assert (account.base, account.fault) == ("http://desk.example.org/sub/api/v1", "")
         assert refusal("add_note") == "the connection environment is read-only"
 
+    @pytest.mark.parametrize("variable", ["DESK_READ_ONLY", "DESK_ALLOW_HTTP"])
+    @pytest.mark.parametrize("value", ["ture", "enabled", "y", "2"])
+    def test_is_not_used_while_a_variable_cannot_be_read(
+        self, notes: Hub, desk: Desk, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+    ) -> None:
+        monkeypatch.setenv("DESK_URL", desk.url)
+        monkeypatch.setenv("DESK_KEY", "key-of-env-1")
+        monkeypatch.setenv(variable, value)
+        for tool in ("add_note", "list_notes"):
+            assert refusal(tool) == f"the connection environment cannot be used: {variable}: expected true or false"
+        assert desk.requests == []
+
     @pytest.mark.parametrize("end", ["", "/", "/api/v1", "/api/v1/"])
     def test_the_path_of_the_interface_is_there_once(
         self, notes: Hub, monkeypatch: pytest.MonkeyPatch, end: str

@@ -15,7 +15,7 @@ from typing import Any, Never
 from django.core.management.base import CommandParser
 from django.db import DatabaseError
 
-from tools_app import access, installation, sources
+from tools_app import access, installation
 from tools_app.installation import NotReady
 from tools_app.management.hub_command import HubCommand, Stop, add_connection_option, through
 from tools_app.mcp_server import closed, wire
@@ -27,6 +27,7 @@ log = logging.getLogger("tools_app.mcp")
 
 class Command(HubCommand):
     needs_ready = False  # What is missing is told over the protocol as well.
+    spares = True
     help = "Serve this hub's tools to one agent over stdin and stdout, as an MCP server. Agents start this themselves."
 
     def create_parser(self, *args: Any, **options: Any) -> CommandParser:
@@ -69,7 +70,6 @@ class Command(HubCommand):
             connections=frozenset(connections or [ENVIRONMENT]),
             mode=mode,
         )
-        sources.spare()
         prepare = functools.partial(self._prepare, toolsets or [], connections)
         trouble = None
         try:
@@ -105,8 +105,10 @@ class Command(HubCommand):
             raise NotReady(f"there is no toolset {unknown[0]!r}; there are: {', '.join(sorted(known)) or 'none'}")
 
     def _end(self, message: str, code: int) -> Never:
-        self.stderr.write(f"toolhub: {message}")
-        closed.refuse(*wire.claimed(), message)
+        lines = message.splitlines()
+        for line in lines:
+            self.stderr.write(f"toolhub: {line}")
+        closed.refuse(*wire.claimed(), "; ".join(lines))
         sys.exit(code)
 
 
