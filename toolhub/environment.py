@@ -58,6 +58,11 @@ def is_region(text: str) -> bool:
     return _REGION.fullmatch(text) is not None
 
 
+def is_start_page(address: str) -> bool:
+    """Whether it is not where a SearXNG answers; one whose own path is that is written with a slash at its end."""
+    return not address.endswith("/search")
+
+
 def is_time_zone(name: str) -> bool:
     try:
         zoneinfo.ZoneInfo(name)

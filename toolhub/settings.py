@@ -20,6 +20,7 @@ from toolhub.environment import (
     is_one_host,
     is_origin,
     is_region,
+    is_start_page,
     is_time_zone,
     is_token_scope,
 )
@@ -177,7 +178,8 @@ TOOLHUB_KEEP_FIGURES_DAYS = env.number("TOOLHUB_KEEP_FIGURES_DAYS", 730, 1, 36_5
 
 # --- web search ----------------------------------------------------------------------------------------------
 WEBSEARCH_SEARXNG_URL = env.upstream("WEBSEARCH_SEARXNG_URL")
-# Whoever runs a SearXNG wants it asked first.
+env.checked("WEBSEARCH_SEARXNG_URL", WEBSEARCH_SEARXNG_URL, is_start_page, "the address of its start page, no /search")
+# An operator who runs a SearXNG wants it asked first.
 WEBSEARCH_ENGINES = env.names(
     "WEBSEARCH_ENGINES", ["searxng", "duckduckgo"] if WEBSEARCH_SEARXNG_URL else ["duckduckgo"]
 )
