@@ -67,7 +67,8 @@ def decoded(body: bytes, name: str) -> str:
         return text
     if name in _CODECS:
         return body.decode(_CODECS[name], errors="replace")
-    return webencodings.decode(body, name, errors="replace")[0]
+    text, _ = webencodings.decode(body, name, errors="replace")
+    return str(text)
 
 
 def _known(label: str) -> str:
