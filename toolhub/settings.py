@@ -102,6 +102,13 @@ for _proxy in TOOLHUB_TRUSTED_PROXIES:
 TOOLHUB_CORS_ORIGINS = env.names("TOOLHUB_CORS_ORIGINS")
 for _origin in TOOLHUB_CORS_ORIGINS:
     env.checked("TOOLHUB_CORS_ORIGINS", _origin, is_origin, "origins like https://app.example.org, or *")
+# The same with a switch of its own. No origin is meant where none is named: `*` would let every site in.
+CORS_ENABLED = env.choice("CORS_ENABLED", "false", ("true", "false")) == "true"
+CORS_ORIGIN = env.names("CORS_ORIGIN")
+if CORS_ENABLED:
+    for _origin in CORS_ORIGIN or [""]:
+        env.checked("CORS_ORIGIN", _origin, is_origin, "origins like https://app.example.org, or *, with CORS_ENABLED")
+    TOOLHUB_CORS_ORIGINS += CORS_ORIGIN
 # Whose bearer tokens are taken beside the hub's own keys. An issuer's own name is compared letter by letter.
 TOOLHUB_OAUTH_ISSUER = env.address("TOOLHUB_OAUTH_ISSUER")
 TOOLHUB_OAUTH_AUDIENCE = env.names("TOOLHUB_OAUTH_AUDIENCE")

@@ -74,6 +74,7 @@ EARLIER = migrated("DELETE FROM django_migrations WHERE app = 'auth' AND name LI
         (started_with(DJANGO_SETTINGS_MODULE="nowhere.settings"), "it broke when it started"),
         (started_with("--toolset", "nobody"), "there is no toolset 'nobody'; there are: none"),
         (started_with("--tolset", "sums"), "unrecognized arguments: --tolset sums"),
+        (started_with("--transport", "http"), "`toolhub serve` serves MCP over HTTP"),
     ],
     ids=[
         "later",
@@ -86,6 +87,7 @@ EARLIER = migrated("DELETE FROM django_migrations WHERE app = 'auth' AND name LI
         "code",
         "toolset",
         "arguments",
+        "transport",
     ],
 )
 def test_says_over_the_protocol_what_is_wrong(home: Home, broken: Broken, why: str, era: str) -> None:

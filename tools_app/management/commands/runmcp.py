@@ -17,7 +17,7 @@ from django.db import DatabaseError
 
 from tools_app import access, installation
 from tools_app.installation import NotReady
-from tools_app.management.hub_command import HubCommand, Stop, add_connection_option, through
+from tools_app.management.hub_command import REFUSED, HubCommand, Stop, add_connection_option, through
 from tools_app.mcp_server import closed, wire
 from tools_app.models import Toolset
 from tools_app.reach import ENVIRONMENT, Mode, Reach
@@ -46,6 +46,12 @@ class Command(HubCommand):
             help="how tools are shown: in a list, by searching, or by searching where the list is long",
         )
         parser.add_argument("--read-only", action="store_true", help="only tools that say they change nothing")
+        parser.add_argument(
+            "--transport",
+            choices=["stdio", "http"],
+            default="stdio",
+            help="stdio; for HTTP there is `serve`",
+        )
         add_connection_option(parser)
 
     def execute(self, *args: Any, **options: Any) -> str | None:
@@ -59,10 +65,15 @@ class Command(HubCommand):
         *args: Any,
         toolsets: list[str] | None,
         mode: str,
+        transport: str,
         read_only: bool,
         connections: list[str] | None,
         **options: Any,
     ) -> None:
+        if transport == "http":
+            raise Stop(
+                "this command serves one agent over stdio; `toolhub serve` serves MCP over HTTP, at /mcp", REFUSED
+            )
         reach = Reach(
             frozenset(toolsets) if toolsets else None,
             writes=not read_only,
