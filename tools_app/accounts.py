@@ -152,7 +152,8 @@ class ConnectionKind:
     @property
     def variables(self) -> tuple[str, ...]:
         own = (self.option_variable(option) for option in self.options)
-        return self.url_variable, self.secret_variable, self.allow_http_variable, self.read_only_variable, *own
+        switches = self.allow_http_variable, self.read_only_variable, self.timeout_variable
+        return self.url_variable, self.secret_variable, *switches, *own
 
     def option_variable(self, option: ConnectionOption) -> str:
         return f"{self._stem}_{option.name.upper()}"
@@ -168,6 +169,10 @@ class ConnectionKind:
     @property
     def read_only_variable(self) -> str:
         return f"{self._stem}_READ_ONLY"
+
+    @property
+    def timeout_variable(self) -> str:
+        return f"{self._stem}_TIMEOUT_MS"
 
     @property
     def _stem(self) -> str:

@@ -10,7 +10,7 @@ from tools_app import conf, secrets, sources, variables
 from tools_app.accounts import Account, ConnectionKind, is_sendable
 from tools_app.errors import ConfigurationError, NotFoundError, shortened
 from tools_app.models import Connection
-from tools_app.models.tools import MAX_TIMEOUT_MS
+from tools_app.models.tools import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS
 from tools_app.reach import ENVIRONMENT
 from tools_app.registry import Registry
 from tools_app.tool import NAME
@@ -124,6 +124,7 @@ class _Variables:
         self.url, self.secret = self._text(kind.url_variable), self._text(kind.secret_variable)
         self.allow_http = self._read(kind.allow_http_variable, variables.flag, False)
         self.read_only = self._read(kind.read_only_variable, variables.flag, False)
+        self.timeout_ms = self._read(kind.timeout_variable, _time_limit, None)
         decided = {
             option.name: self._read(kind.option_variable(option), option.read, option.default)
             for option in kind.options
@@ -146,6 +147,7 @@ class _Variables:
             secret=self.secret,
             read_only=self.read_only,
             allow_http=self.allow_http,
+            timeout_ms=self.timeout_ms,
             options=self.options,
             fault="; ".join(fault.brief for fault in self.faults),
         )
@@ -164,6 +166,10 @@ class _Variables:
         except ValueError as error:
             self.faults.append(UnreadableError.because(name, error, text))
             return default
+
+
+def _time_limit(text: str) -> int | None:
+    return variables.whole_number(text, MIN_TIMEOUT_MS, MAX_TIMEOUT_MS)
 
 
 def fault(connection: Connection, kind: ConnectionKind | None) -> str:

@@ -107,7 +107,7 @@ def test_the_environment_has_a_variable_for_each(
 
 
 def test_every_variable_is_one_of_the_pack() -> None:
-    assert DESK.variables[4:] == ("DESK_ARCHIVED", "DESK_GREETING", "DESK_PAGES", "DESK_PATIENCE")
+    assert DESK.variables[5:] == ("DESK_ARCHIVED", "DESK_GREETING", "DESK_PAGES", "DESK_PATIENCE")
 
 
 @pytest.mark.parametrize(("name", "text"), [("No", "x"), ("", "x"), ("no-name", "x"), ("name", "")])
