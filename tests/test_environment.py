@@ -274,6 +274,23 @@ def test_a_hub_with_wrong_settings_does_not_start_and_says_which(start: Start) -
     assert "hunter2" not in done.stderr
 
 
+def test_pages_of_other_sites_come_in_where_two_variables_say_so(start: Start) -> None:
+    def origins(**variables: str) -> str:
+        done = start(**variables)
+        lines = (line.removesuffix("  ###") for line in done.stdout.splitlines())
+        return next((line for line in lines if line.startswith("TOOLHUB_CORS_ORIGINS")), done.stderr)
+
+    two = "https://a.example,https://b.example"
+    assert origins(CORS_ENABLED="true", CORS_ORIGIN=two).endswith("= ['https://a.example', 'https://b.example']")
+    assert origins(CORS_ENABLED="true", CORS_ORIGIN="*", TOOLHUB_CORS_ORIGINS=two).endswith("'https://b.example', '*']")
+    for off in ({}, {"CORS_ENABLED": "false"}):
+        assert origins(CORS_ORIGIN=two, **off).endswith("= []")
+    expected = "expected origins like https://app.example.org, or *, with CORS_ENABLED"
+    assert origins(CORS_ENABLED="true") == f"toolhub: CORS_ORIGIN: {expected}, found ''\n"
+    assert origins(CORS_ENABLED="true", CORS_ORIGIN="a.example").startswith(f"toolhub: CORS_ORIGIN: {expected}")
+    assert origins(CORS_ENABLED="1") == "toolhub: CORS_ENABLED: expected one of true, false, found '1'\n"
+
+
 def test_tokens_are_not_taken_by_whatever_name_the_hub_is_called(start: Start) -> None:
     given = {"TOOLHUB_OAUTH_ISSUER": "https://login.example", "ALLOWED_HOSTS": "hub.example,.example"}
     done = start(TOOLHUB_OAUTH_SCOPES="tools:list,admin:*", **given)

@@ -12,11 +12,10 @@ from typing import Any, Final, TypeVar
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from tools_app import secrets
+from tools_app import secrets, variables
+from tools_app.variables import UnreadableError
 
 T = TypeVar("T")
-_WHOLE_NUMBER: Final = re.compile("-?[0-9]{1,18}")
-_SECONDS: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _UPSTREAM: Final = re.compile(r"https?://[^\s/?#@\\]+(?:/[^\s?#@\\]*)?")
 _HEADER: Final = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
 _HOST: Final = re.compile(r"[a-z0-9.-]{1,253}|[0-9a-f:.]{2,45}")
@@ -71,6 +70,11 @@ def is_region(text: str) -> bool:
     return _REGION.fullmatch(text) is not None
 
 
+def is_start_page(address: str) -> bool:
+    """Whether it is not where a SearXNG answers; one whose own path is that is written with a slash at its end."""
+    return not address.endswith("/search")
+
+
 def is_time_zone(name: str) -> bool:
     try:
         zoneinfo.ZoneInfo(name)
@@ -88,52 +92,20 @@ class Environment:
 
     def text(self, name: str, default: str = "") -> str:
         """`NAME`, or the content of the file that `NAME_FILE` names: secrets need not stand in the environment."""
-        own = self.variables.get(name, "").strip()
-        file = self.variables.get(f"{name}_FILE", "").strip()
-        if not file:
-            return own or default
-        if own:
-            self.faults.append(f"{name}: set it or {name}_FILE, not both")
-            return default
         try:
-            content = Path(file).read_text(encoding="utf-8").strip()
-        except OSError as error:
-            self.faults.append(f"{name}_FILE: cannot read {file} ({error.strerror})")
+            return variables.text(self.variables, name) or default
+        except UnreadableError as error:
+            self.faults.append(str(error))
             return default
-        except UnicodeDecodeError:
-            self.faults.append(f"{name}_FILE: {file} is not UTF-8 text")
-            return default
-        if not content:
-            self.faults.append(f"{name}_FILE: {file} is empty")
-        return content or default
 
     def number(self, name: str, default: int, low: int, high: int) -> int:
-        text = self.text(name)
-        if not text:
-            return default
-        if not _WHOLE_NUMBER.fullmatch(text) or not low <= int(text) <= high:
-            self._fault(name, f"a whole number from {low} to {high}", text)
-            return default
-        return int(text)
+        return self._read(name, default, lambda text: variables.whole_number(text, low, high))
 
     def seconds(self, name: str, default: float, low: float, high: float) -> float:
-        text = self.text(name)
-        if not text:
-            return default
-        if not _SECONDS.fullmatch(text) or not low <= float(text) <= high:
-            self._fault(name, f"seconds from {low} to {high}", text)
-            return default
-        return float(text)
+        return self._read(name, default, lambda text: variables.seconds(text, low, high))
 
     def flag(self, name: str, default: bool) -> bool:
-        text = self.text(name).lower()
-        if text in ("1", "true", "yes", "on"):
-            return True
-        if text in ("0", "false", "no", "off"):
-            return False
-        if text:
-            self._fault(name, "true or false", text)
-        return default
+        return self._read(name, default, variables.flag)
 
     def choice(self, name: str, default: str, choices: Sequence[str]) -> str:
         text = self.text(name, default).lower()
@@ -200,5 +172,13 @@ class Environment:
         if self.faults:
             raise ImproperlyConfigured("\n".join(self.faults))
 
+    def _read(self, name: str, default: T, read: Callable[[str], T]) -> T:
+        text = self.text(name)
+        try:
+            return read(text) if text else default
+        except ValueError as error:
+            self.faults.append(str(UnreadableError.because(name, error, text)))
+            return default
+
     def _fault(self, name: str, expected: str, found: str) -> None:
-        self.faults.append(f"{name}: expected {expected}, found {found[:60]!r}")
+        self.faults.append(str(UnreadableError.because(name, ValueError(f"expected {expected}"), found)))

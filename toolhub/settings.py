@@ -22,6 +22,7 @@ from toolhub.environment import (
     is_one_host,
     is_origin,
     is_region,
+    is_start_page,
     is_time_zone,
     is_token_scope,
 )
@@ -107,6 +108,13 @@ for _proxy in TOOLHUB_TRUSTED_PROXIES:
 TOOLHUB_CORS_ORIGINS = env.names("TOOLHUB_CORS_ORIGINS")
 for _origin in TOOLHUB_CORS_ORIGINS:
     env.checked("TOOLHUB_CORS_ORIGINS", _origin, is_origin, "origins like https://app.example.org, or *")
+# The same with a switch of its own. No origin is meant where none is named: `*` would let every site in.
+CORS_ENABLED = env.choice("CORS_ENABLED", "false", ("true", "false")) == "true"
+CORS_ORIGIN = env.names("CORS_ORIGIN")
+if CORS_ENABLED:
+    for _origin in CORS_ORIGIN or [""]:
+        env.checked("CORS_ORIGIN", _origin, is_origin, "origins like https://app.example.org, or *, with CORS_ENABLED")
+    TOOLHUB_CORS_ORIGINS += CORS_ORIGIN
 TOOLHUB_LINK_LOCAL_HOSTS = [host.lower() for host in env.names("TOOLHUB_LINK_LOCAL_HOSTS")]
 for _host in TOOLHUB_LINK_LOCAL_HOSTS:
     env.checked("TOOLHUB_LINK_LOCAL_HOSTS", _host, is_host, "hosts like 169.254.10.1 or fe80::1, without port")
@@ -195,7 +203,8 @@ TOOLHUB_KEEP_FIGURES_DAYS = env.number("TOOLHUB_KEEP_FIGURES_DAYS", 730, 1, 36_5
 
 # --- web search ----------------------------------------------------------------------------------------------
 WEBSEARCH_SEARXNG_URL = env.upstream("WEBSEARCH_SEARXNG_URL")
-# Whoever runs a SearXNG wants it asked first.
+env.checked("WEBSEARCH_SEARXNG_URL", WEBSEARCH_SEARXNG_URL, is_start_page, "the address of its start page, no /search")
+# An operator who runs a SearXNG wants it asked first.
 WEBSEARCH_ENGINES = env.names(
     "WEBSEARCH_ENGINES", ["searxng", "duckduckgo"] if WEBSEARCH_SEARXNG_URL else ["duckduckgo"]
 )

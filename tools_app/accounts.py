@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
+from tools_app import variables
 from tools_app.errors import AuthorizationError, Problem, Refusal, ToolError, shortened
 from tools_app.reach import ENVIRONMENT
 from tools_app.schemas import Schema
@@ -78,22 +79,18 @@ class ConnectionOption:
         raise ValueError("expected a whole number" if isinstance(self.default, int) else "expected a number")
 
     def read(self, text: str) -> OptionValue:
-        """What an environment variable says.
+        """What an environment variable says, by the rules of all variables.
 
         Raises:
             ValueError
         """
         if isinstance(self.default, bool):
             # It may name the connections for which it is on; this is the one that an environment can speak for.
-            words = {word.strip().lower() for word in text.split(",")}
-            return not words.isdisjoint({"1", "true", "yes", "on", ENVIRONMENT})
+            names = {name.strip().lower() for name in text.split(",")}
+            return ENVIRONMENT in names or variables.flag(text)
         if isinstance(self.default, str):
             return self.taken(text)
-        try:
-            number = float(text)
-        except ValueError:
-            number = math.nan
-        return self.taken(number)
+        return self.taken(variables.number(text))
 
 
 class ClientOptions(TypedDict, total=False):
@@ -156,7 +153,8 @@ class ConnectionKind:
     @property
     def variables(self) -> tuple[str, ...]:
         own = (self.option_variable(option) for option in self.options)
-        return self.url_variable, self.secret_variable, self.allow_http_variable, self.read_only_variable, *own
+        switches = self.allow_http_variable, self.read_only_variable, self.timeout_variable
+        return self.url_variable, self.secret_variable, *switches, *own
 
     def option_variable(self, option: ConnectionOption) -> str:
         return f"{self._stem}_{option.name.upper()}"
@@ -172,6 +170,10 @@ class ConnectionKind:
     @property
     def read_only_variable(self) -> str:
         return f"{self._stem}_READ_ONLY"
+
+    @property
+    def timeout_variable(self) -> str:
+        return f"{self._stem}_TIMEOUT_MS"
 
     @property
     def _stem(self) -> str:

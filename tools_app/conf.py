@@ -6,7 +6,6 @@ takes the same names from that project's settings, or these defaults.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +13,8 @@ from typing import Any, Final
 
 from django.conf import settings
 
-log = logging.getLogger("tools_app.conf")
+from tools_app import variables
+from tools_app.variables import UnreadableError
 
 DEFAULTS: Final[dict[str, Any]] = {
     "TOOLHUB_NAME": "toolhub",
@@ -106,25 +106,21 @@ def given(name: str) -> bool:
 
 
 def own(name: str) -> str:
-    """A pack's own environment variable, or what stands in the file that `NAME_FILE` names; empty where neither is.
+    """A pack's own environment variable, or the content of the file that `NAME_FILE` names; empty where neither is set.
 
-    They belong to the pack, not to the settings: a wrong one keeps its tools away, and never the hub from starting.
+    Raises:
+        UnreadableError: that file holds no text, or both are set.
     """
-    if found := os.environ.get(name, "").strip():
-        return found
-    file = os.environ.get(f"{name}_FILE", "").strip()
-    try:
-        return Path(file).read_text(encoding="utf-8").strip() if file else ""
-    except (OSError, UnicodeDecodeError) as error:
-        log.warning("%s_FILE: %s cannot be read: %r", name, file, error)
-        return ""
-
-
-def is_on(name: str) -> bool:
-    """Whether a pack's own environment variable says yes."""
-    return own(name).lower() in ("1", "true", "yes", "on")
+    return variables.text(os.environ, name)
 
 
 def unset(names: Iterable[str]) -> list[str]:
-    """Which of a pack's own environment variables are missing."""
-    return [name for name in names if not own(name)]
+    """Which of a pack's own environment variables are missing, or stand in a file that cannot be read."""
+    return [name for name in names if not _is_set(name)]
+
+
+def _is_set(name: str) -> bool:
+    try:
+        return own(name) != ""
+    except UnreadableError:
+        return False

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from tools_app import conf, secrets, sources
-from tools_app.accounts import Account, ConnectionKind, OptionValue, is_sendable
+from tools_app import conf, secrets, sources, variables
+from tools_app.accounts import Account, ConnectionKind, is_sendable
 from tools_app.errors import ConfigurationError, NotFoundError, shortened
 from tools_app.models import Connection
-from tools_app.models.tools import MAX_TIMEOUT_MS
+from tools_app.models.tools import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS
 from tools_app.reach import ENVIRONMENT
 from tools_app.registry import Registry
 from tools_app.tool import NAME
+from tools_app.variables import UnreadableError
 
 if TYPE_CHECKING:
     from tools_app.http import ApiClient
+
+_Value = TypeVar("_Value")
 
 _COLUMNS: Final = ("name", "pack", "url", "sealed", "read_only", "allow_http", "timeout_ms", "enabled", "options")
 
@@ -93,42 +97,80 @@ def of_row(connection: Connection, kind: ConnectionKind) -> Account:
 
 
 def from_environment(pack: str, kind: ConnectionKind) -> Account | None:
-    """The account that the hub was started with; None where its address or its secret is missing."""
-    url, secret = conf.own(kind.url_variable), conf.own(kind.secret_variable)
-    if not url or not secret:
-        return None
-    allow_http = conf.is_on(kind.allow_http_variable)
-    base, fault = _base(kind, url, allow_http=allow_http)
-    if fault:
-        fault = f"{kind.url_variable}: {fault}"
-    elif not is_sendable(secret):
-        fault = f"{kind.secret_variable} holds characters that no header can carry"
-    options, unreadable = _options_of_environment(kind)
-    return Account(
-        name=ENVIRONMENT,
-        pack=pack,
-        kind=kind,
-        base=base,
-        secret=secret,
-        read_only=conf.is_on(kind.read_only_variable),
-        allow_http=allow_http,
-        options=options,
-        fault=fault or unreadable,
-    )
+    """The account that the hub was started with; None where its address or its secret is missing.
+
+    Where a variable cannot be read, nothing can be sent through it: a slip must not open what it was to close.
+    """
+    return _Variables(kind).account(pack)
 
 
-def _options_of_environment(kind: ConnectionKind) -> tuple[tuple[tuple[str, OptionValue], ...], str]:
-    """Every option, and what is wrong with the first that cannot be read."""
-    decided: dict[str, OptionValue] = {}
-    fault = ""
-    for option in kind.options:
-        variable = kind.option_variable(option)
-        if text := conf.own(variable):
-            try:
-                decided[option.name] = option.read(text)
-            except ValueError as error:
-                fault = fault or f"{variable}: {error}"
-    return kind.settled(decided), fault
+def unreadable(registry: Registry) -> list[str]:
+    """What is wrong with the variables of packs, each with its name and what it takes."""
+    required = {name for loaded in registry if loaded.tool.pack for name in loaded.tool.pack.requires}
+    faults = [str(fault) for _, kind in sorted(kinds(registry).items()) for fault in _Variables(kind).faults]
+    for name in sorted(required):
+        try:
+            conf.own(name)
+        except UnreadableError as error:
+            faults.append(str(error))
+    return list(dict.fromkeys(faults))
+
+
+class _Variables:
+    """What the environment says of a kind of connection, and what of it cannot be read."""
+
+    def __init__(self, kind: ConnectionKind) -> None:
+        self.kind = kind
+        self.faults: list[UnreadableError] = []
+        self.url, self.secret = self._text(kind.url_variable), self._text(kind.secret_variable)
+        self.allow_http = self._read(kind.allow_http_variable, variables.flag, False)
+        self.read_only = self._read(kind.read_only_variable, variables.flag, False)
+        self.timeout_ms = self._read(kind.timeout_variable, _time_limit, None)
+        decided = {
+            option.name: self._read(kind.option_variable(option), option.read, option.default)
+            for option in kind.options
+        }
+        self.options = kind.settled(decided)
+        self.base, fault = _base(kind, self.url, allow_http=self.allow_http) if self.url else ("", "")
+        if fault:
+            self.faults.append(UnreadableError(f"{kind.url_variable}: {fault}"))
+        if self.secret and not is_sendable(self.secret):
+            self.faults.append(UnreadableError(f"{kind.secret_variable} holds characters that no header can carry"))
+
+    def account(self, pack: str) -> Account | None:
+        if not self.url or not self.secret:
+            return None
+        return Account(
+            name=ENVIRONMENT,
+            pack=pack,
+            kind=self.kind,
+            base=self.base,
+            secret=self.secret,
+            read_only=self.read_only,
+            allow_http=self.allow_http,
+            timeout_ms=self.timeout_ms,
+            options=self.options,
+            fault="; ".join(fault.brief for fault in self.faults),
+        )
+
+    def _text(self, name: str) -> str:
+        try:
+            return conf.own(name)
+        except UnreadableError as error:
+            self.faults.append(error)
+            return ""
+
+    def _read(self, name: str, read: Callable[[str], _Value], default: _Value) -> _Value:
+        text = self._text(name)
+        try:
+            return read(text) if text else default
+        except ValueError as error:
+            self.faults.append(UnreadableError.because(name, error, text))
+            return default
+
+
+def _time_limit(text: str) -> int | None:
+    return variables.whole_number(text, MIN_TIMEOUT_MS, MAX_TIMEOUT_MS)
 
 
 def fault(connection: Connection, kind: ConnectionKind | None) -> str:

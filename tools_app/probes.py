@@ -84,7 +84,7 @@ async def _all_probed(accounts: Sequence[Account]) -> list[Finding]:
 async def probed(account: Account) -> Finding:
     """Ask the upstream, once, for what its kind is asked for. Nothing is changed, there or here."""
     if account.fault:
-        return Finding(False, f"Wrong address: {account.fault}.", "Correct it.")
+        return Finding(False, f"It cannot be used: {account.fault}.", "Correct it.")
     kind, begun = account.kind, time.monotonic()
     path, _, query = kind.probe.partition("?")
     try:

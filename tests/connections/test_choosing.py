@@ -15,7 +15,7 @@ from tests.support.packs.desk import DESK, add_note, list_notes
 from tests.support.packs.desk import pack as desk_pack
 from tests.support.tools import Hub
 from toolhub import testing
-from tools_app import catalog, engine, governance, listed, offers, toolregistry
+from tools_app import catalog, connections, engine, governance, listed, offers, toolregistry
 from tools_app.context import Context
 from tools_app.errors import (
     AuthorizationError,
@@ -101,6 +101,33 @@ class TestTheOneOfTheEnvironment:
         (account,) = notes.entry("list_notes").accounts
         assert (account.base, account.fault) == ("http://desk.example.org/sub/api/v1", "")
         assert refusal("add_note") == "the connection environment is read-only"
+
+    @pytest.mark.parametrize("variable", ["DESK_READ_ONLY", "DESK_ALLOW_HTTP"])
+    @pytest.mark.parametrize("value", ["ture", "enabled", "y", "2"])
+    def test_is_not_used_while_a_variable_cannot_be_read(
+        self, notes: Hub, desk: Desk, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+    ) -> None:
+        monkeypatch.setenv("DESK_URL", desk.url)
+        monkeypatch.setenv("DESK_KEY", "key-of-env-1")
+        monkeypatch.setenv(variable, value)
+        for tool in ("add_note", "list_notes"):
+            assert refusal(tool) == f"the connection environment cannot be used: {variable}: expected true or false"
+        assert desk.requests == []
+
+    def test_may_have_a_time_limit_for_each_request(
+        self, notes: Hub, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("DESK_URL", desk.url)
+        monkeypatch.setenv("DESK_KEY", "key-of-env-1")
+        assert notes.entry("list_notes").accounts[0].timeout_ms is None
+        monkeypatch.setenv("DESK_TIMEOUT_MS", "250")
+        catalog.forget()
+        (account,) = notes.entry("list_notes").accounts
+        assert connections.client(account).timeout == 0.25
+        monkeypatch.setenv("DESK_TIMEOUT_MS", "30s")
+        catalog.forget()
+        told = refusal("list_notes")
+        assert told.endswith("DESK_TIMEOUT_MS: expected a whole number from 100 to 120000")
 
     @pytest.mark.parametrize("end", ["", "/", "/api/v1", "/api/v1/"])
     def test_the_path_of_the_interface_is_there_once(

@@ -89,9 +89,12 @@ def test_what_was_decided_for_an_option_that_is_no_more_does_no_harm(notes: Hub)
         ({"DESK_ARCHIVED": "true", "DESK_PAGES": "7", "DESK_PATIENCE": "1.5", "DESK_GREETING": "Hi"},
          {"archived": True, "pages": 7, "patience": 1.5, "greeting": "Hi"}, ""),
         ({"DESK_ARCHIVED": "main, environment"}, {"archived": True}, ""),
-        ({"DESK_ARCHIVED": "main"}, {}, ""),
-        ({"DESK_PAGES": "many"}, {}, "DESK_PAGES: expected a whole number"),
-        ({"DESK_PAGES": "9" * 400}, {}, "DESK_PAGES: expected a whole number"),
+        ({"DESK_ARCHIVED": "off"}, {}, ""),
+        ({"DESK_ARCHIVED": "main"}, {}, "DESK_ARCHIVED: expected true or false"),
+        ({"DESK_PAGES": "many"}, {}, "DESK_PAGES: expected a number"),
+        ({"DESK_PAGES": "1.5"}, {}, "DESK_PAGES: expected a whole number"),
+        ({"DESK_PAGES": "9" * 400}, {}, "DESK_PAGES: expected a number"),
+        ({"DESK_PATIENCE": "1e3"}, {}, "DESK_PATIENCE: expected a number"),
     ],
 )  # fmt: skip
 def test_the_environment_has_a_variable_for_each(
@@ -104,7 +107,7 @@ def test_the_environment_has_a_variable_for_each(
 
 
 def test_every_variable_is_one_of_the_pack() -> None:
-    assert DESK.variables[4:] == ("DESK_ARCHIVED", "DESK_GREETING", "DESK_PAGES", "DESK_PATIENCE")
+    assert DESK.variables[5:] == ("DESK_ARCHIVED", "DESK_GREETING", "DESK_PAGES", "DESK_PATIENCE")
 
 
 @pytest.mark.parametrize(("name", "text"), [("No", "x"), ("", "x"), ("no-name", "x"), ("name", "")])

@@ -99,7 +99,7 @@ def test_one_whose_secret_cannot_be_read(notes: Hub, desk: Desk) -> None:
 def test_one_whose_address_cannot_be_used_is_not_asked(notes: Hub) -> None:
     account = Account("ann", "desk", DESK, "", secret="x", fault="The base URL is not one")
     finding = asyncio.run(probes.probed(account))
-    assert str(finding) == "Wrong address: The base URL is not one. Correct it."
+    assert str(finding) == "It cannot be used: The base URL is not one. Correct it."
 
 
 @pytest.mark.usefixtures("from_environment")

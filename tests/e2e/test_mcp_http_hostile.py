@@ -72,9 +72,17 @@ def test_own_origins_may_come_in(agent: HttpAgent, server: Server, origin: str) 
     assert agent.send(agent.message("tools/list"), origin=origin.format(port=server.port)).status_code == 200
 
 
-def test_pages_of_a_site_that_an_operator_names_may_come_in(home: Home, key: str) -> None:
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"TOOLHUB_CORS_ORIGINS": "https://app.example.org"},
+        {"CORS_ENABLED": "true", "CORS_ORIGIN": "https://app.example.org"},
+        {"CORS_ENABLED": "true", "CORS_ORIGIN": "https://other.example.org, https://app.example.org"},
+    ],
+)
+def test_pages_of_a_site_that_an_operator_names_may_come_in(home: Home, key: str, variables: dict[str, str]) -> None:
     site = "https://app.example.org"
-    with home.serving(TOOLHUB_CORS_ORIGINS=site) as server, HttpAgent(server.url, key) as agent:
+    with home.serving(**variables) as server, HttpAgent(server.url, key) as agent:
         asked = {
             "origin": site,
             "access-control-request-method": "POST",

@@ -70,11 +70,25 @@ EARLIER = migrated("DELETE FROM django_migrations WHERE app = 'auth' AND name LI
         (started_with(DATABASE_URL="sqlite:////proc/nowhere/x"), "cannot use the database /proc/nowhere/x"),
         (started_with(TOOLHUB_HOME="/proc/nowhere"), "TOOLHUB_HOME: cannot use /proc/nowhere"),
         (started_with(PORT="abc", DEBUG="maybe"), "found 'maybe'; PORT: expected a whole number"),
+        (started_with(N8N_READ_ONLY="ture"), "N8N_READ_ONLY: expected true or false, found 'ture'"),
         (started_with(DJANGO_SETTINGS_MODULE="nowhere.settings"), "it broke when it started"),
         (started_with("--toolset", "nobody"), "there is no toolset 'nobody'; there are: none"),
         (started_with("--tolset", "sums"), "unrecognized arguments: --tolset sums"),
+        (started_with("--transport", "http"), "`toolhub serve` serves MCP over HTTP"),
     ],
-    ids=["later", "earlier", "no database", "no file", "no home", "settings", "code", "toolset", "arguments"],
+    ids=[
+        "later",
+        "earlier",
+        "no database",
+        "no file",
+        "no home",
+        "settings",
+        "variables of packs",
+        "code",
+        "toolset",
+        "arguments",
+        "transport",
+    ],
 )
 def test_says_over_the_protocol_what_is_wrong(home: Home, broken: Broken, why: str, era: str) -> None:
     with Agent(home, era, **broken(home)) as agent:

@@ -161,6 +161,25 @@ def test_a_failing_upstream_is_left_alone_and_the_others_are_not(
     assert call("other", alice).answer.value == {"value": 0}
 
 
+def test_a_call_that_opens_the_circuit_itself_tells_what_its_attempts_met(
+    hub: Hub, programmable: Programmable, alice: Caller
+) -> None:
+    cause = OSError("cable cut")
+    for number in range(5):
+        failure = UpstreamUnavailableError(f"failure {number}")
+        failure.__cause__ = cause
+        programmable.outcomes.append(failure)
+    for _ in range(3):
+        with pytest.raises(UpstreamUnavailableError):
+            call("programmable", alice)
+    with pytest.raises(UpstreamUnavailableError, match="^failure 4$") as caught:
+        call("programmable", alice, retries=3, **QUICK)
+    assert caught.value.__cause__ is cause
+    assert len(programmable.calls) == 5
+    with pytest.raises(CircuitOpenError):
+        call("programmable", alice)
+
+
 def test_a_slow_upstream_holds_up_nobody_but_itself(hub: Hub, alice: Caller, settings: Any) -> None:
     settings.TOOLHUB_UPSTREAM_RUNNING, settings.TOOLHUB_UPSTREAM_WAITING = 2, 3
     slow, healthy = Pack("slow"), Programmable("healthy", hints=Hints(read_only=True, open_world=False))

@@ -242,7 +242,7 @@ def _of_environment(account: Account) -> dict[str, Any]:
         "url": account.base,
         "readOnly": account.read_only,
         "allowHttp": account.allow_http,
-        "timeoutMs": None,
+        "timeoutMs": account.timeout_ms,
         "enabled": True,
         "options": dict(account.options),
         "fault": account.fault or None,

@@ -79,8 +79,15 @@ class Attempts:
 
     async def _until_it_works(self, plan: Plan, before: Before, deadline: asyncio.Timeout) -> Any:
         attempt = 0
+        failed: ToolError | None = None
         while True:
-            place = await self._guards.upstream(plan.upstream).enter() if plan.upstream else None
+            try:
+                place = await self._guards.upstream(plan.upstream).enter() if plan.upstream else None
+            except ToolError:
+                if failed is None:
+                    raise
+                # The call's own attempts may have opened the breaker: what they ended with is the reason to tell.
+                raise failed from failed.__cause__
             held = _Held(place)
             try:
                 await before()

@@ -9,6 +9,7 @@ whatever goes wrong into a `ToolError`.
 
     addresses   what a request is addressed to: base URLs, path parts, queries
     bodies      what comes back: decompressed, counted, decoded
+    charsets    from bytes to text, as browsers do it
     client      ApiClient
     web         WebClient
     exchange    one request and its answer, the same for both

@@ -6,13 +6,12 @@ httpx decompresses a chunk at once, and 64 KiB can become 64 MiB: here never mor
 from __future__ import annotations
 
 import asyncio
-import codecs
-import re
 import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, Final
 
 from tools_app import json_text
+from tools_app.http import charsets
 from tools_app.http.responses import Reads
 
 MOST_RATIO: Final = 100
@@ -25,9 +24,6 @@ JSON_BOUNDS: Final = json_text.Bounds(depth=200, values=1_000_000, digits=400, a
 _IN_THREAD: Final = 256 * 1024
 _STEP: Final = 64 * 1024
 _GZIP: Final = zlib.MAX_WBITS | 16
-_CHARSET: Final = re.compile(r"charset\s*=\s*\"?([\w.:-]{1,40})", re.IGNORECASE)
-# Python knows more than that as encodings, and some of them take hours.
-_CHARSETS: Final = re.compile(r"utf|ascii|latin|iso8859|cp\d|windows|koi8|shift_jis|euc|gb|big5|iso2022|mac|hz")
 
 
 class Unreadable(Exception):
@@ -180,17 +176,8 @@ async def read(body: bytes, reads: Reads, content_type: str) -> Any:
 
 
 def text(body: bytes, content_type: str) -> str:
-    """In the encoding that it says, where Python knows it; what does not fit into that is marked."""
-    found = _CHARSET.search(content_type)
-    charset = "utf-8-sig"
-    if found:
-        try:
-            known = codecs.lookup(found[1]).name
-        except LookupError:
-            known = ""
-        if _CHARSETS.match(known.replace("-", "")) and known not in ("utf-8", "ascii"):
-            charset = known
-    return body.decode(charset, errors="replace")
+    """In the encoding that it says, or else looks like; what does not fit into that is marked."""
+    return charsets.decoded(body, charsets.of_body(body, content_type))
 
 
 def is_html(body: bytes, content_type: str) -> bool:

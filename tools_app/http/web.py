@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode, urljoin
 
-from tools_app.errors import ApiError, InvalidArgumentsError, shortened
+from tools_app.errors import (
+    ApiError,
+    InvalidArgumentsError,
+    ToolError,
+    ToolTimeoutError,
+    UpstreamInvalidResponseError,
+    UpstreamTlsError,
+    UpstreamUnavailableError,
+    shortened,
+)
 from tools_app.http import addresses
 from tools_app.http.addresses import Base, Params
 from tools_app.http.public import Address, is_public
@@ -32,6 +41,16 @@ PORTS: Final = frozenset({80, 443})
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _NOBODYS: Final = Secrets({})
 _PATH: Final = "/%:@!$&'()*+,;=~-._"
+
+_ELSEWHERE: Final = "Look for another page."
+_LATER: Final = "Try again later, or look for another page."
+# What is wrong with a page is nothing that an operator of this hub could correct.
+_STEPS: Final[dict[type[ToolError], str]] = {
+    ToolTimeoutError: _LATER,
+    UpstreamInvalidResponseError: _ELSEWHERE,
+    UpstreamTlsError: _ELSEWHERE,
+    UpstreamUnavailableError: _LATER,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +192,12 @@ class WebClient:
             raise InvalidArgumentsError("The address is not one", detail=error) from error
         seconds = max(0.0, end - time.monotonic())
         exchange = Exchange(asked, request, _NOBODYS, seconds, self._most_bytes, reads)
-        async with self._sockets as transport:
-            return await exchange.over(transport)
+        try:
+            async with self._sockets as transport:
+                return await exchange.over(transport)
+        except ToolError as error:
+            error.next_step = _STEPS.get(type(error), error.next_step)
+            raise
 
 
 def _target(place: Base, refused: Refused) -> str:
@@ -185,13 +208,34 @@ def _target(place: Base, refused: Refused) -> str:
     """
     location = refused.headers.get("location", "") if refused.status in _REDIRECTS else ""
     if not location:
-        from tools_app.http import failures
-
-        raise failures.refusal(refused)
+        raise _refusal(refused)
     url = urljoin(str(place), location)
     if place.scheme == "https" and not url.lower().startswith("https:"):
         raise InvalidArgumentsError(f"{shortened(place.host)} redirects to a place without https")
     return url
+
+
+def _refusal(refused: Refused) -> ApiError:
+    """What a status code means of a page: there is no account, and no address that an operator has set."""
+    asked, who = refused.asked, refused.asked.upstream
+    match refused.status:
+        case 401 | 407:
+            why, next_step = f"{who} shows it only to those who sign in", _ELSEWHERE
+        case 403 | 451:
+            why, next_step = f"{who} does not show it to this hub", _ELSEWHERE
+        case 404 | 410:
+            why, next_step = f"there is no such page at {who}", "Check the address, or look for another page."
+        case 408 | 429 | 502 | 503 | 504:
+            why, next_step = f"{who} is busy or not available now", _LATER
+        case status:
+            why, next_step = f"{who} answered with status {status}", _LATER if status >= 500 else _ELSEWHERE
+    return ApiError(
+        f"Failed to {asked.operation}: {why}",
+        detail=refused.detail,
+        context=asked.context(statusCode=refused.status, errorDetails=", ".join(refused.said) or None),
+        next_step=next_step,
+        retry_after=refused.retry_after,
+    )
 
 
 def _transport(

@@ -8,7 +8,7 @@ from typing import Any, Never
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError
 
-from tools_app import installation, sources
+from tools_app import connections, installation, sources
 from tools_app.errors import ToolError
 from tools_app.models import Connection, ToolRecord
 from tools_app.reach import ENVIRONMENT, Mode
@@ -66,13 +66,23 @@ class Stop(Exception):
 
 
 class HubCommand(BaseCommand):
-    """A command of the hub. Subclasses implement `handle`; `needs_ready` says whether the schema must fit first."""
+    """A command of the hub. Subclasses implement `handle`.
+
+    `needs_ready` says whether the schema must fit first, `needs_variables` whether the variables of packs must be
+    readable, and `spares` that a pack without an account need not be loaded.
+    """
 
     needs_ready = True
+    needs_variables = True
+    spares = False
     requires_system_checks = ()
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:
+            if self.spares:
+                sources.spare()
+            if self.needs_variables and (faults := connections.unreadable(sources.registry())):
+                raise Stop("\n".join(faults), REFUSED)
             if self.needs_ready:
                 installation.require_ready(self.tell)
             return super().execute(*args, **options)
@@ -92,5 +102,6 @@ class HubCommand(BaseCommand):
         self.stderr.write(line)
 
     def _end(self, message: str, code: int) -> Never:
-        self.stderr.write(f"toolhub: {message}")
+        for line in message.splitlines():
+            self.stderr.write(f"toolhub: {line}")
         sys.exit(code)

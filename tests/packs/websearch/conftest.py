@@ -8,13 +8,14 @@ import pytest
 from tests.packs.websearch.fakes import FakeWeb
 from tests.support.faultd import Faultd
 from tests.support.tools import Hub
-from tools_app import engine
+from tools_app import engine, governance
 from tools_app.context import Caller
 from tools_app.packs.websearch import pack
 from tools_app.packs.websearch._work import searcher
 from tools_app.tool import Hints, tool
 
 Ask = Callable[..., str]
+Read = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +50,21 @@ def ask(hub: Hub, web: FakeWeb, alice: Caller) -> Iterator[Ask]:
 
     yield call
     engine.call_sync("hang_up", {}, alice, door="code")
+
+
+@pytest.fixture
+def read(ask: Ask, web: FakeWeb) -> Read:
+    """Reads pages, as an operator lets it."""
+    governance.set_enabled(["read_page"], enabled=True, actor="test")
+
+    def call(url: str = "/page/", **options: Any) -> str:
+        return ask(
+            "read_page", url=f"http://page.test:{web.server.port}{url}" if url.startswith("/") else url, **options
+        )
+
+    return call
+
+
+def body_of(answer: str) -> str:
+    """What stands between the marks, without the page's title and address."""
+    return answer.partition(": begin]")[2].rpartition("[untrusted ")[0].strip().split("\n\n", 2)[2]

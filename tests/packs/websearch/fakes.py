@@ -29,7 +29,7 @@ def page(name: str) -> str:
 
 
 class FakeWeb:
-    """An outcome is a file of `pages`, with its status if that is not 200, a fault of faultd, or text and its type."""
+    """An outcome is a file of `pages`, a fault of faultd, or text and its type; each with its status if not 200."""
 
     def __init__(self, server: Faultd) -> None:
         self.server = server
@@ -78,10 +78,11 @@ class FakeWeb:
             name, *figures = outcome.split(":")
             await FAULTS[name](replace(wire, figures=figures))
             return
-        given, more = outcome if isinstance(outcome, tuple) else (outcome, 200)
+        given, more, *status = outcome if isinstance(outcome, tuple) else (outcome, 200)
         if isinstance(more, str):
             body = given if isinstance(given, bytes) else given.encode()
-            await wire.answer(body, kind=more)
+            code = HTTPStatus(status[0] if status else 200)
+            await wire.answer(body, status=f"{code} {code.phrase}", kind=more)
             return
         kind = "application/x-javascript" if given.endswith(".json") else "text/html; charset=utf-8"
         await wire.answer(page(given).encode(), status=f"{more} {HTTPStatus(more).phrase}", kind=kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -15,15 +16,32 @@ from tools_app.errors import ToolError
 from tools_app.mcp_server import results
 
 NOT_FETCHED = "Failed to fetch search results. Please try again later."
+NOT_JSON = "Failed to parse API response."
 NOT_PARSED = "Failed to parse search results. The page structure may have changed."
 CHALLENGED = "Search provider refused the request (bot challenge). Try again later."
 JSON = "application/json"
+HTML = "text/html"
+# What an engine says in its refusals, and agents must not be told.
+SECRET = "Inner secret title"
+REFUSAL = f"<title>{SECRET}</title><h1>{SECRET}</h1>"
 
 ROWS: list[Any] = [
     # the document's name, tool, query, what the engine does, message, level, code, whether it is worth another try
     ("HttpError", "web_search", "q", "reset", NOT_FETCHED, "ERROR", "UPSTREAM_UNAVAILABLE", True),
     ("HttpError", "web_search", "q", "status:500", NOT_FETCHED, "ERROR", "API_ERROR", False),
     ("HttpError", "web_search", "q", "status:403", NOT_FETCHED, "ERROR", "API_ERROR", False),
+    *(
+        ("HttpError", tool, "q", (REFUSAL, HTML, status), NOT_FETCHED, "ERROR", "API_ERROR", False)
+        for tool in ("web_search", "instant_answer")
+        for status in (400, 404, 418, 429, 500)
+    ),
+    *(
+        ("HttpError", tool, "q", (f'{{"message": "{SECRET}"}}', JSON, 422), NOT_FETCHED, "ERROR", "API_ERROR", False)
+        for tool in ("web_search", "instant_answer")
+    ),
+    ("HttpError", "instant_answer", "q", "redirect:302", NOT_FETCHED, "ERROR", "API_ERROR", False),
+    ("HtmlParseError", "web_search", "q", (REFUSAL, HTML), NOT_PARSED, "ERROR", None, False),
+    ("JsonParseError", "instant_answer", "q", (REFUSAL, HTML), NOT_JSON, "ERROR", None, False),
     ("HttpError", "web_search", "q", "busy:503:5", NOT_FETCHED, "ERROR", "API_ERROR", False),
     ("HttpError", "instant_answer", "q", "close", NOT_FETCHED, "ERROR", "UPSTREAM_UNAVAILABLE", True),
     ("HtmlParseError", "web_search", "q", "ddg_html_changed_markup.html", NOT_PARSED, "ERROR", None, False),
@@ -31,7 +49,7 @@ ROWS: list[Any] = [
     ("HtmlParseError", "web_search", "q", "empty", NOT_PARSED, "ERROR", "UPSTREAM_INVALID_RESPONSE", False),
     ("HtmlParseError", "web_search", "q", "bomb:gzip", NOT_PARSED, "ERROR", "UPSTREAM_INVALID_RESPONSE", False),
     *(
-        ("JsonParseError", "instant_answer", "q", fault, "Failed to parse API response.", "ERROR", None, False)
+        ("JsonParseError", "instant_answer", "q", fault, NOT_JSON, "ERROR", None, False)
         for fault in ("html", "empty", "truncated-json", "nan", "deep-json", "duplicate-keys", ("[1]", JSON))
     ),
     *(
@@ -74,8 +92,9 @@ def test_an_error_is_told_in_the_document_s_words(
     (logged,) = [record for record in caplog.records if message in record.getMessage()]
     assert logged.levelname == level
     # A cause is for the error log; nothing of it is sent.
-    sent = str(wire)
-    assert not any(inner in sent for inner in ("127.0.0.1", "ddg.test", "Traceback", "httpx"))
+    for sent in (str(wire), str(error.as_dict())):
+        assert not any(inner in sent for inner in ("127.0.0.1", "ddg.test", "Traceback", "httpx", SECRET, "faultd"))
+        assert not re.search(r"statusCode|errorDetails|Reason|\b(?:202|4\d\d|5\d\d)\b", sent)
     if name == "EmptyQuery":
         assert web.server.requests == []
     if name == "challenge":
@@ -87,10 +106,7 @@ def test_an_error_is_told_in_the_document_s_words(
     ("tool", "place", "said", "text"),
     [
         *(
-            (
-                *("web_search", place, file),
-                '## Web Search Results for "q"\n\nNo results found.\n\n_Source: DuckDuckGo_',
-            )
+            ("web_search", place, file, "No results found.")
             for place, file in (
                 ("html", "ddg_html_no_results.html"),
                 ("html", "ddg_html_no_results_old.html"),

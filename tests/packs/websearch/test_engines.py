@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 import pytest
 
@@ -89,7 +91,7 @@ def test_searxng_that_has_no_more_is_not_asked_again_and_again(ask: Ask, web: Fa
 
 def test_nothing_from_searxng_is_an_answer(ask: Ask, web: FakeWeb) -> None:
     web.changes["engines"] = BOTH
-    assert "No results found.\n\n_Source: SearXNG_" in ask("web_search", query="nothing")
+    assert ask("web_search", query="nothing") == "No results found."
     assert web.asked("html") == []
 
 
@@ -118,3 +120,64 @@ def test_the_preferred_engine_s_trouble_is_told_where_all_have_some(ask: Ask, we
     with pytest.raises(ToolError) as again:
         ask("web_search", query="django")
     assert again.value.next_step == caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("searxng_old_answers.json", "### Answer\n2\n\n_Source: SearXNG_"),
+        (
+            {"answers": [{"answer": "4 <b>"}], "unresponsive_engines": [["x", "timeout"]]},
+            "### Answer\n4 \\<b\\>\n\n_Source: SearXNG_",
+        ),
+        (
+            {"infoboxes": [{"content": "A film.", "id": "https://a.test/film", "engine": "wikidata"}]},
+            "### Abstract\nA film.\n\n**Source:** wikidata\n**URL:** https://a.test/film\n\n_Source: SearXNG_",
+        ),
+        (
+            "searxng_ok.json",
+            "### Answer\nDjango is a framework.\n\n**URL:** https://en.wikipedia.org/wiki/Django\n\n_Source: SearXNG_",
+        ),
+        ("searxng_ok_2026.json", "No instant answer available for this query.\n\n_Source: SearXNG_"),
+        (
+            {"answers": [None, {}, {"answer": 5}], "infoboxes": ["x", {"content": ""}, {"content": 7}]},
+            "No instant answer available for this query.\n\n_Source: SearXNG_",
+        ),
+    ],
+)
+def test_an_instant_answer_comes_from_searxng_where_duckduckgo_is_left_out(
+    ask: Ask, web: FakeWeb, said: str | dict[str, object], shown: str
+) -> None:
+    web.changes["engines"] = ("searxng",)
+    web.say("search", said if isinstance(said, str) else (json.dumps({"results": [], **said}), "application/json"))
+    answer = ask("instant_answer", query="private words")
+    assert answer == f'## Instant Answer for "private words"\n\n{shown}'
+    assert (len(web.asked("search")), web.asked("api"), web.asked("html")) == (1, [], [])
+
+
+def test_an_instant_answer_of_searxng_fails_in_the_document_s_words(ask: Ask, web: FakeWeb) -> None:
+    web.changes["engines"] = ("searxng",)
+    for said, told in (
+        ("searxng_all_engines_failed.json", "Failed to fetch search results. Please try again later."),
+        ("status:500", "Failed to fetch search results. Please try again later."),
+        ("truncated-json", "Failed to parse API response."),
+        (("[]", "application/json"), "Failed to parse API response."),
+    ):
+        web.say("search", said)
+        with pytest.raises(ToolError) as caught:
+            ask("instant_answer", query="django")
+        assert caught.value.message == told
+    assert web.asked("api") == []
+
+
+@pytest.mark.parametrize("engines", [("searxng",), ("duckduckgo",), BOTH])
+def test_nobody_is_told_to_set_what_is_set(ask: Ask, web: FakeWeb, settings: Any, engines: tuple[str, ...]) -> None:
+    settings.WEBSEARCH_SEARXNG_URL = "https://searx.test"
+    web.changes["engines"] = engines
+    for trouble in ("status:500", "status:403", "status:422", ("ddg_html_anomaly.html", 202)):
+        for place in ("search", "html", "lite", "api"):
+            web.say(place, trouble)
+        for tool in ("web_search", "instant_answer"):
+            with pytest.raises(ToolError) as caught:
+                ask(tool, query=f"{trouble}")
+            assert "WEBSEARCH_SEARXNG_URL" not in caught.value.next_step

@@ -151,4 +151,28 @@ def test_engines_share_one_pace(ask: Ask, web: FakeWeb, alice: Caller) -> None:
     assert "SearXNG" in ask("web_search", query="first")
     (told,) = all_of(alice, "instant_answer", [{"query": "second"}], timeout_ms=100)
     assert str(told) == "Execution timeout after 100ms"
-    assert web.asked("api") == []
+    assert (len(web.asked("search")), web.asked("api")) == (1, [])
+
+
+@pytest.mark.parametrize("tool", ["web_search", "instant_answer"])
+def test_a_request_s_timeout_is_told_though_the_call_has_no_more_time(
+    ask: Ask, web: FakeWeb, alice: Caller, tool: str
+) -> None:
+    """The call's deadline never comes first, however short it is."""
+    web.changes["timeout"] = 60.0
+    for place in ("html", "api"):
+        web.say(place, "hang")
+    (told,) = all_of(alice, tool, [{"query": "django"}], timeout_ms=1_000)
+    assert (str(told), told.code) == ("Request timed out. Please try again.", "TIMEOUT")
+
+
+def test_a_call_whose_attempts_open_the_circuit_tells_what_they_met(ask: Ask, web: FakeWeb) -> None:
+    web.say("html", "reset")
+    for _ in range(3):
+        with pytest.raises(ToolError):
+            ask("web_search", query="django")
+    with pytest.raises(ToolError, match=r"^Failed to fetch search results\. Please try again later\.$"):
+        ask("web_search", query="django", retries=3)
+    assert len(web.asked("html")) == 5
+    with pytest.raises(ToolError, match="keeps failing"):
+        ask("web_search", query="django")

@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.packs.websearch.conftest import Ask
+from tests.packs.websearch.conftest import Ask, Read, body_of
 from tests.packs.websearch.fakes import FakeWeb
 from tests.support.faultd import Faultd
-from tools_app import catalog, governance
+from tools_app import catalog
 from tools_app.errors import ToolDisabledError, ToolError
 from tools_app.packs.websearch._work import markdown
 
@@ -29,31 +29,13 @@ def canary() -> Iterator[Faultd]:
     assert inside.connections == 0
 
 
-@pytest.fixture
-def read(ask: Ask, web: FakeWeb) -> Any:
-    """Reads pages, as an operator lets it."""
-    governance.set_enabled(["read_page"], enabled=True, actor="test")
-
-    def call(url: str = "/page/", **options: Any) -> str:
-        return ask(
-            "read_page", url=f"http://page.test:{web.server.port}{url}" if url.startswith("/") else url, **options
-        )
-
-    return call
-
-
-def body_of(answer: str) -> str:
-    """What stands between the marks, without the page's title and address."""
-    return answer.partition(": begin]")[2].rpartition("[untrusted ")[0].strip().split("\n\n", 2)[2]
-
-
 def test_it_is_off_until_an_operator_switches_it_on(ask: Ask) -> None:
     assert {entry.name for entry in catalog.current().entries.values() if not entry.enabled} == {"read_page"}
     with pytest.raises(ToolDisabledError):
         ask("read_page", url="https://a.test/")
 
 
-def test_a_page_is_markdown_with_its_title_and_links(read: Any, web: FakeWeb) -> None:
+def test_a_page_is_markdown_with_its_title_and_links(read: Read, web: FakeWeb) -> None:
     source = (
         """<!doctype html><html><head><title>The  title | Site</title><script>evil()</script></head><body>
     <nav><a href="/home">Home</a></nav><main><h1>A heading</h1><p>Words and <a href="../next?a=1">a link</a>,
@@ -85,7 +67,7 @@ def test_a_page_is_markdown_with_its_title_and_links(read: Any, web: FakeWeb) ->
     assert "Home" not in answer
 
 
-def test_what_a_page_hides_from_people_is_not_read(read: Any, web: FakeWeb) -> None:
+def test_what_a_page_hides_from_people_is_not_read(read: Read, web: FakeWeb) -> None:
     source = """<body><p>seen</p><p hidden>SECRET</p><p style="display: none">SECRET</p><p aria-hidden="true">SECRET</p>
     <span style="font-size:0">SECRET</span><p style="opacity:0.5">half</p><!-- SECRET --><noscript>SECRET</noscript>
     <template>SECRET</template><textarea>SECRET</textarea><p>zero\u200bwidth &#8203; end</p></body>"""
@@ -104,7 +86,7 @@ def test_what_a_page_hides_from_people_is_not_read(read: Any, web: FakeWeb) -> N
         "](javascript:alert(1))",
     ],
 )
-def test_no_page_can_end_its_marks(read: Any, web: FakeWeb, forged: str) -> None:
+def test_no_page_can_end_its_marks(read: Read, web: FakeWeb, forged: str) -> None:
     seen = set()
     for number in range(3):
         web.say("page", (f"<title>[untrusted</title><p>{forged}</p>", HTML))
@@ -125,14 +107,18 @@ def test_no_page_can_end_its_marks(read: Any, web: FakeWeb, forged: str) -> None
         ("Grüße".encode("latin-1"), "text/plain; charset=ISO-8859-1", "Grüße"),
         ("<meta charset=shift_jis><p>日本語".encode("shift_jis"), "text/html", "日本語"),
         ('{"a": [1]}', "application/json", '{"a": [1]}'),
-        ("<p>no type", "", "no type"[:0] + "<p>no type"),
+        ("<p>no type", "", "no type"),
+        ("\n <!-- no type --><h1>Head</h1>", "", "# Head"),
         ("<!doctype html><p>no type", "", "no type"),
+        (b"\xff\xfe" + "<html><p>no type".encode("utf-16-le"), "", "no type"),
+        ("a < b, and no type", "", "a < b, and no type"),
+        ("<pear> is no tag", "", "<pear> is no tag"),
         ("# Title\n\n- a", "text/markdown", "# Title\n\n- a"),
         ("", HTML, "_The page has no text that can be read without running its scripts._"),
         ("<html><body></body></html>", HTML, "_The page has no text that can be read without running its scripts._"),
     ],
 )
-def test_text_of_every_kind_is_read(read: Any, web: FakeWeb, data: Any, kind: str, shown: str) -> None:
+def test_text_of_every_kind_is_read(read: Read, web: FakeWeb, data: Any, kind: str, shown: str) -> None:
     web.say("page", (data, kind))
     assert body_of(read()) == shown
 
@@ -140,13 +126,53 @@ def test_text_of_every_kind_is_read(read: Any, web: FakeWeb, data: Any, kind: st
 @pytest.mark.parametrize(
     "kind", ["image/png", "application/pdf", "application/octet-stream", "image/svg+xml", "video/mp4"]
 )
-def test_what_is_no_text_is_refused(read: Any, web: FakeWeb, kind: str) -> None:
+def test_what_is_no_text_is_refused(read: Read, web: FakeWeb, kind: str) -> None:
     web.say("page", ("data", kind))
     with pytest.raises(ToolError, match=re.escape(f"Failed to read the page: it is {kind}, and only text can be read")):
         read()
+    for number, data in enumerate((b"%PDF-1.7", b"\x89PNG\x1a\n", b"\x1f\x8b\x08")):
+        web.say("page", (data, ""))
+        with pytest.raises(ToolError, match="it is application/.*, and only text can be read"):
+            read(f"/page/{number}")
     web.say("page", (b"\x7fELF\x00\x01", "text/plain"))
     with pytest.raises(ToolError, match="no text, whatever it says"):
         read()
+
+
+# ---- pages that are refused
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        ("status:401", "page.test shows it only to those who sign in"),
+        ("status:403", "page.test does not show it to this hub"),
+        ("status:404", "there is no such page at page.test"),
+        ("status:410", "there is no such page at page.test"),
+        ("status:422", "page.test answered with status 422"),
+        ("status:429", "page.test is busy or not available now"),
+        ("status:500", "page.test answered with status 500"),
+        ("status:503", "page.test is busy or not available now"),
+        ("reset", "Network error"),
+        ("close", "Network error"),
+        ("garbage", "does not answer in HTTP"),
+        ("bomb:gzip", "Failed to read the page"),
+    ],
+)
+def test_a_page_that_is_refused_is_no_matter_of_a_connection(read: Read, web: FakeWeb, outcome: str, told: str) -> None:
+    web.say("page", outcome)
+    with pytest.raises(ToolError, match=told) as caught:
+        read()
+    assert "page" in caught.value.next_step
+    for words in (caught.value.message, caught.value.next_step):
+        assert not re.search("operator|this connection|base URL|key|account", words)
+
+
+@pytest.mark.parametrize("outcome", ["no-content", "empty", "bare:204", "bare:205"])
+def test_a_page_without_a_body_is_empty(read: Read, web: FakeWeb, outcome: str) -> None:
+    web.say("page", outcome)
+    answer = read()
+    assert body_of(answer) == "_The page has no text that can be read without running its scripts._"
 
 
 # ---- where it may go
@@ -160,20 +186,20 @@ def test_what_is_no_text_is_refused(read: Any, web: FakeWeb, kind: str) -> None:
         *("[fe80::1]", "[fd00:ec2::254]", "[64:ff9b::7f00:2]", "100.64.0.1", "ok@127.0.0.2", "inside.test\\@page.test"),
     ],
 )
-def test_nothing_inside_is_reached(read: Any, canary: Faultd, web: FakeWeb, host: str) -> None:
+def test_nothing_inside_is_reached(read: Read, canary: Faultd, web: FakeWeb, host: str) -> None:
     for scheme in ("http", "https"):
         with pytest.raises(ToolError):
             read(f"{scheme}://{host}:{canary.port}/")
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://page.test/", "page.test", "http://", "javascript:x", " "])
-def test_only_web_addresses_are_addresses(read: Any, web: FakeWeb, url: str) -> None:
+def test_only_web_addresses_are_addresses(read: Read, web: FakeWeb, url: str) -> None:
     with pytest.raises(ToolError, match="^The address "):
         read(url)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_redirects_go_through_the_same_checks(read: Any, canary: Faultd, web: FakeWeb, status: int) -> None:
+def test_redirects_go_through_the_same_checks(read: Read, canary: Faultd, web: FakeWeb, status: int) -> None:
     web.say("page", ("<p>arrived", HTML))
     assert "arrived" in read(f"/redirect:{status}?to=" + quote("/page/"))
     for target in (canary.url, f"http://inside.test:{canary.port}/", "file:///etc/passwd"):
@@ -181,7 +207,7 @@ def test_redirects_go_through_the_same_checks(read: Any, canary: Faultd, web: Fa
             read(f"/redirect:{status}?to=" + quote(target))
 
 
-def test_a_page_that_is_too_large_or_too_slow_is_given_up(read: Any, web: FakeWeb) -> None:
+def test_a_page_that_is_too_large_or_too_slow_is_given_up(read: Read, web: FakeWeb) -> None:
     web.changes["timeout"] = 0.2
     for fault in ("bomb:gzip", "hang", "drip-body", "loop", "endless"):
         web.say("page", fault)
@@ -192,7 +218,7 @@ def test_a_page_that_is_too_large_or_too_slow_is_given_up(read: Any, web: FakeWe
 
 
 def test_nothing_of_the_environment_or_the_hub_goes_out(
-    read: Any, canary: Faultd, web: FakeWeb, monkeypatch: pytest.MonkeyPatch
+    read: Read, canary: Faultd, web: FakeWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy"):
         monkeypatch.setenv(name, canary.url)
@@ -202,7 +228,7 @@ def test_nothing_of_the_environment_or_the_hub_goes_out(
     assert seen.headers.keys() == {"host", "user-agent", "accept", "accept-encoding"}
 
 
-def test_dead_pages_say_nothing_about_others(read: Any, web: FakeWeb) -> None:
+def test_dead_pages_say_nothing_about_others(read: Read, web: FakeWeb) -> None:
     web.say("page", "reset")
     for number in range(8):
         with pytest.raises(ToolError, match="^Network error"):

@@ -100,7 +100,8 @@ def test_an_empty_list_is_believed_where_no_engine_failed() -> None:
     assert searxng.read(json.loads(page("searxng_old_answers.json"))) == []
     with pytest.raises(ApiError, match="^Failed to fetch search results") as caught:
         searxng.read(json.loads(page("searxng_all_engines_failed.json")))
-    assert caught.value.context["errorDetails"] == "duckduckgo: CAPTCHA; google: Suspended: too many requests"
+    assert caught.value.context == {"operation": "search the web"}
+    assert "duckduckgo: CAPTCHA; google: Suspended: too many requests" in str(caught.value.detail)
 
 
 @pytest.mark.parametrize(

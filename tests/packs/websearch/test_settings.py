@@ -13,7 +13,13 @@ from tools_app.packs.websearch.settings import Settings, Wishes
 
 FAULTY = {
     "WEBSEARCH_ENGINES": ["google", "duckduckgo,bing", "searxng"],
-    "WEBSEARCH_SEARXNG_URL": ["searx", "ftp://a.test", "https://me:secret@a.test", "https://a.test/?q=1"],
+    "WEBSEARCH_SEARXNG_URL": [
+        "searx",
+        "ftp://a.test",
+        "https://me:secret@a.test",
+        "https://a.test/?q=1",
+        "https://a.test/search",
+    ],
     "WEBSEARCH_MAX_RESULTS": ["0", "31", "ten"],
     "WEBSEARCH_TIMEOUT_SECS": ["0", "61", "1.5"],
     "WEBSEARCH_USER_AGENT": ["a\nb", "x" * 201, "Grüße"],
@@ -53,11 +59,11 @@ def test_an_operator_s_choice_is_the_tools_definition_and_policy(tmp_path: Path)
         "t.pack.timeout, settings.WEBSEARCH_ENGINES]))"
     )
     done = home.run("shell", "--no-imports", "-c", code)
-    assert json.loads(done.stdout) == [7, 0, 1, 21.5, ["searxng", "duckduckgo"]], done.stderr
+    assert json.loads(done.stdout) == [7, 0, 1, 22.5, ["searxng", "duckduckgo"]], done.stderr
 
 
 @pytest.mark.parametrize(
-    ("timeout", "retries", "pace", "deadline"), [(10, 2, 1.0, 44.5), (10, 0, 0.0, 10.0), (60, 3, 60.0, 120.0)]
+    ("timeout", "retries", "pace", "deadline"), [(10, 2, 1.0, 45.5), (10, 0, 0.0, 11.0), (60, 3, 60.0, 120.0)]
 )
 def test_the_deadline_fits_all_attempts(timeout: float, retries: int, pace: float, deadline: float) -> None:
     chosen = Settings(("duckduckgo",), "", 10, timeout, "test", 300, pace, retries, Wishes())

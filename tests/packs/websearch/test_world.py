@@ -15,7 +15,7 @@ import pytest
 from tools_app.errors import ApiError
 from tools_app.http import ApiClient, WebClient
 from tools_app.packs.websearch import settings
-from tools_app.packs.websearch._work import answers, duckduckgo
+from tools_app.packs.websearch._work import answers
 from tools_app.packs.websearch._work.searcher import Searcher
 
 SEARXNG = os.environ.get("TOOLHUB_TEST_SEARXNG_URL", "")
@@ -73,7 +73,7 @@ def test_duckduckgo_is_still_understood(internet: None) -> None:
             assert len(found.hits) == 5
             nothing = await searcher.search("qwzxqwzx0kjhgf7 zzqqxxw91", 5, seconds)
             assert len(nothing.hits) <= 5
-            said = duckduckgo.instant_of(await searcher.instant("Python (programming language)", seconds))
+            said = await searcher.instant("Python (programming language)", seconds)
             assert said.words or said.topics
 
     asyncio.run(story())

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from tools_app import access, engine, json_text, sources
+from tools_app import access, engine, json_text
 from tools_app.errors import ToolDisabledError, ToolError, ToolNotFoundError, ValidationError
 from tools_app.json_text import JsonError
 from tools_app.management.hub_command import HubCommand, Stop, add_connection_option, not_written_down, through
@@ -20,6 +20,7 @@ FAILED, WRONG_USE, NOT_AVAILABLE = 1, 2, 3
 
 
 class Command(HubCommand):
+    spares = True
     help = (
         "Call a tool and print its answer. Ends with 0, or 1 when the tool failed, 2 when the arguments are wrong, "
         "3 when there is no such tool or it may not be called."
@@ -51,7 +52,6 @@ class Command(HubCommand):
         if options["verbosity"] < 2:
             # What went wrong is told below, to a person; -v 2 shows the log as well.
             logging.getLogger("tools_app").setLevel(logging.CRITICAL)
-        sources.spare()
         given = _parsed(sys.stdin.read() if arguments == "-" else arguments)
         caller = access.caller_of_process(Reach(connections=through(connections)))
         asked = engine.Options(timeout_ms=timeout, answer_tokens=answer_tokens, dry_run=dry_run, approval=approval)

@@ -31,6 +31,7 @@ class Finding:
 class Command(HubCommand):
     help = "Check home, database, tools and settings. Ends with 1 when something needs attention. Changes nothing."
     needs_ready = False
+    needs_variables = False  # It tells what is wrong with them.
 
     def handle(self, *args: Any, **options: Any) -> None:
         bad = 0
@@ -87,6 +88,8 @@ def _of_tools() -> Iterator[Finding]:
     for problem in registry.problems:
         cure = "Mend the file. In the tools directory that is enough; otherwise restart the hub."
         yield Finding(False, f"not loaded: {problem}", cure)
+    for fault in connections.unreadable(registry):
+        yield Finding(False, fault, "Until it is corrected, no command but this one starts.")
     packs = {loaded.tool.folded_name: loaded.pack for loaded in registry}
     for loaded in registry:
         for found in wording.findings(loaded.tool.definition(), wording.Others(loaded.pack, packs)):

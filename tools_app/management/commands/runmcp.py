@@ -15,9 +15,16 @@ from typing import Any, Never
 from django.core.management.base import CommandParser
 from django.db import DatabaseError
 
-from tools_app import access, installation, sources
+from tools_app import access, installation
 from tools_app.installation import NotReady
-from tools_app.management.hub_command import HubCommand, Stop, add_connection_option, add_mode_option, through
+from tools_app.management.hub_command import (
+    REFUSED,
+    HubCommand,
+    Stop,
+    add_connection_option,
+    add_mode_option,
+    through,
+)
 from tools_app.management.private_state import keep_private
 from tools_app.mcp_server import closed, wire
 from tools_app.models import Toolset
@@ -28,6 +35,7 @@ log = logging.getLogger("tools_app.mcp")
 
 class Command(HubCommand):
     needs_ready = False  # What is missing is told over the protocol as well.
+    spares = True
     help = "Serve this hub's tools to one agent over stdin and stdout, as an MCP server. Agents start this themselves."
 
     def create_parser(self, *args: Any, **options: Any) -> CommandParser:
@@ -41,6 +49,12 @@ class Command(HubCommand):
         )
         add_mode_option(parser)
         parser.add_argument("--read-only", action="store_true", help="only tools that say they change nothing")
+        parser.add_argument(
+            "--transport",
+            choices=["stdio", "http"],
+            default="stdio",
+            help="stdio; for HTTP there is `serve`",
+        )
         add_connection_option(parser)
 
     def execute(self, *args: Any, **options: Any) -> str | None:
@@ -54,10 +68,15 @@ class Command(HubCommand):
         *args: Any,
         toolsets: list[str] | None,
         mode: str,
+        transport: str,
         read_only: bool,
         connections: list[str] | None,
         **options: Any,
     ) -> None:
+        if transport == "http":
+            raise Stop(
+                "this command serves one agent over stdio; `toolhub serve` serves MCP over HTTP, at /mcp", REFUSED
+            )
         keep_private()
         reach = Reach(
             frozenset(toolsets) if toolsets else None,
@@ -66,7 +85,6 @@ class Command(HubCommand):
             connections=frozenset(connections or [ENVIRONMENT]),
             mode=mode,
         )
-        sources.spare()
         prepare = functools.partial(self._prepare, toolsets or [], connections)
         trouble = None
         try:
@@ -102,8 +120,10 @@ class Command(HubCommand):
             raise NotReady(f"there is no toolset {unknown[0]!r}; there are: {', '.join(sorted(known)) or 'none'}")
 
     def _end(self, message: str, code: int) -> Never:
-        self.stderr.write(f"toolhub: {message}")
-        closed.refuse(*wire.claimed(), message)
+        lines = message.splitlines()
+        for line in lines:
+            self.stderr.write(f"toolhub: {line}")
+        closed.refuse(*wire.claimed(), "; ".join(lines))
         sys.exit(code)
 
 

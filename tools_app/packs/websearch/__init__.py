@@ -78,14 +78,13 @@ async def web_search(
     examples=[Example("Ask for a term", {"query": "Django (web framework)"}, "<string>")],
 )
 async def instant_answer(ctx: Context, query: Query) -> str:
-    """Get an abstract, an answer or a definition with related topics from DuckDuckGo. Knows terms and names only.
+    """Get an abstract, an answer or a definition, with related topics where there are any. Knows terms and names only.
 
     For anything else, use web_search.
     """
-    from tools_app.packs.websearch._work import answers, duckduckgo, searcher
+    from tools_app.packs.websearch._work import answers, searcher
 
-    said = await searcher.here().instant(query, ctx.remaining)
-    return answers.of_instant(query, duckduckgo.instant_of(said))
+    return answers.of_instant(query, await searcher.here().instant(query, ctx.remaining))
 
 
 @pack.tool(

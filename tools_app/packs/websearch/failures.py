@@ -13,7 +13,9 @@ from tools_app.errors import (
     UpstreamInvalidResponseError,
     UpstreamTlsError,
     UpstreamUnavailableError,
+    UpstreamValidationError,
 )
+from tools_app.packs.websearch import settings
 
 log: Final = logging.getLogger("tools_app.packs.websearch")
 
@@ -24,15 +26,24 @@ TOO_SLOW: Final = "Request timed out. Please try again."
 CHALLENGED: Final = "Search provider refused the request (bot challenge). Try again later."
 NO_QUERY: Final = "Query must not be empty."
 
+NOTHING_FOUND: Final = "No results found."
+
 OPERATION: Final = "search the web"
+# All that callers are given as data: what an engine answered is for the log.
+_CONTEXT: Final = {"operation": OPERATION}
 _BEFORE_LONG: Final = "Search less often, and not again within some minutes."
-_INSTEAD: Final = "An operator can set WEBSEARCH_SEARXNG_URL to search through a SearXNG of their own."
-_MENDING: Final = "An operator should see whether there is a newer version of this hub, or set another engine."
+_ANOTHER_ENGINE: Final = "An operator can set WEBSEARCH_SEARXNG_URL to search through a SearXNG of their own."
+_UPDATE: Final = "An operator should see whether there is a newer version of this hub, or set another engine."
+_CHECK_SEARXNG: Final = "An operator should see whether that SearXNG works."
+_ENGINES_SILENT: Final = "An operator should see why the engines of that SearXNG do not answer."
+_NO_JSON: Final = "An operator of that SearXNG should add `json` to `search.formats` of its settings.yml."
+_NAMES: Final = "An operator should check how names are resolved."
+_CERTIFICATES: Final = "An operator should check the certificates between this hub and its search engines."
 
 
 def unreadable_page(why: str, page: str = "") -> UpstreamInvalidResponseError:
     log.error("Failed to parse HTML response: %s", why)
-    return UpstreamInvalidResponseError(PAGE_UNREADABLE, detail=f"{why}\n\n{page}", next_step=_MENDING)
+    return UpstreamInvalidResponseError(PAGE_UNREADABLE, detail=f"{why}\n\n{page}", next_step=_UPDATE)
 
 
 def unreadable_answer(why: str) -> UpstreamInvalidResponseError:
@@ -42,39 +53,61 @@ def unreadable_answer(why: str) -> UpstreamInvalidResponseError:
 
 def challenged(status: int) -> ApiError:
     """Not tried again: that would only make it last longer."""
-    context = {"operation": OPERATION, "statusCode": status}
-    return ApiError(CHALLENGED, context=context, next_step=f"{_BEFORE_LONG} {_INSTEAD}")
+    error = ApiError(CHALLENGED, detail=f"HTTP {status}", context=_CONTEXT, next_step=_search_less())
+    error.blames_upstream = False
+    return error
 
 
-def in_our_words(error: ToolError, unreadable: str) -> ToolError:
+def of_duckduckgo(error: ToolError, unreadable: str) -> ToolError:
+    return _in_our_words(error, unreadable, _search_less())
+
+
+def of_searxng(error: ToolError) -> ToolError:
+    forbidden = isinstance(error, ApiError) and error.context.get("statusCode") == 403
+    return _in_our_words(error, ANSWER_UNREADABLE, _NO_JSON if forbidden else _CHECK_SEARXNG)
+
+
+def silent_engines(words: str) -> ApiError:
+    """SearXNG answered, and none of the engines behind it did."""
+    return _refused(200, f"engines that did not answer: {words}", _ENGINES_SILENT)
+
+
+def _in_our_words(error: ToolError, unreadable: str, next_step: str) -> ToolError:
     """An error of the way out, as callers of this pack are told it. `unreadable` is what to say of an odd answer.
 
     Only what did not arrive is worth another try; an engine that answered would answer the same.
     """
-    detail = f"{error.message}\n{error.detail or ''}"
+    detail = "\n".join(filter(None, (error.message, _known(error), str(error.detail or ""))))
     match error:
         case ToolTimeoutError():
             return ToolTimeoutError(TOO_SLOW, detail=detail)
         case UpstreamInvalidResponseError():
             return UpstreamInvalidResponseError(unreadable, detail=detail)
         case UpstreamTlsError():
-            return UpstreamTlsError(NOT_FETCHED, detail=detail, next_step=error.next_step)
+            return UpstreamTlsError(NOT_FETCHED, detail=detail, next_step=_CERTIFICATES)
         case ApiError():
-            return refused(
-                error.context.get("statusCode"), error.context.get("errorDetails"), detail, error.retry_after
-            )
+            return _refused(error.context.get("statusCode"), detail, next_step, error.retry_after)
+        case UpstreamValidationError():
+            return _refused(error.status, detail, next_step)
         case UpstreamError():
             return UpstreamUnavailableError(NOT_FETCHED, detail=detail)
-    # The address is ours: whatever is wrong with it is wrong with where its name leads.
-    return UpstreamTlsError(NOT_FETCHED, detail=detail, next_step="An operator should check how names are resolved.")
+    # The address is ours: what is wrong with it is wrong with where its name leads.
+    return UpstreamTlsError(NOT_FETCHED, detail=detail, next_step=_NAMES)
 
 
-def refused(
-    status: int | None, said: str | None = None, detail: object = None, retry_after: float | None = None, cure: str = ""
-) -> ApiError:
+def _refused(status: int | None, detail: str, next_step: str, retry_after: float | None = None) -> ApiError:
     """An engine answered that it will not."""
-    context = {"operation": OPERATION, "statusCode": status, "errorDetails": said}
-    step = cure or f"{_BEFORE_LONG} {_INSTEAD}"
-    error = ApiError(NOT_FETCHED, detail=detail, context=context, next_step=step, retry_after=retry_after)
+    error = ApiError(NOT_FETCHED, detail=detail, context=_CONTEXT, next_step=next_step, retry_after=retry_after)
     error.retryable = False
+    error.blames_upstream = status is None or status >= 500
     return error
+
+
+def _known(error: ToolError) -> str:
+    """The status and the upstream's own words, which an `ApiError` has in its context."""
+    return ", ".join(f"{name}: {value}" for name, value in error.context.items() if value is not None)
+
+
+def _search_less() -> str:
+    """What helps where an engine refuses: another one, if the hub has none yet."""
+    return _BEFORE_LONG if settings.current().searxng_url else f"{_BEFORE_LONG} {_ANOTHER_ENGINE}"

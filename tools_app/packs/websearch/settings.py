@@ -36,9 +36,12 @@ class Settings:
 
     @property
     def deadline(self) -> float:
-        """Seconds for a call: all its attempts, the waits between them, and its turn in a short queue."""
+        """Seconds for a call: all its attempts, the waits between them, its turn in a short queue, and one to spare.
+
+        The call must outlive its last request: the timeout of that is what callers are told.
+        """
         attempts, waits = self.timeout * (self.retries + 1), 1.5 * ((1 << self.retries) - 1)
-        return min(MOST_SECONDS, attempts + waits + 10 * self.pace_seconds)
+        return min(MOST_SECONDS, attempts + waits + 10 * self.pace_seconds + 1)
 
 
 def current() -> Settings:

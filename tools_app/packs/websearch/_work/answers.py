@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from tools_app.packs.websearch._work.duckduckgo import Instant
-from tools_app.packs.websearch._work.engines import Found
+from tools_app.packs.websearch import failures
+from tools_app.packs.websearch._work.engines import Found, Instant
 from tools_app.packs.websearch._work.text import escaped
 
 MOST_TOPICS: Final = 10
-_NONE: Final = "No results found."
 _NO_INSTANT: Final = "No instant answer available for this query."
-_INSTANT_SOURCE: Final = "_Source: DuckDuckGo Instant Answer API_"
 
 
 def of_search(query: str, found: Found) -> str:
-    heading = f'## Web Search Results for "{escaped(query)}"'
     if not found.hits:
-        return "\n\n".join([heading, _NONE, f"_Source: {found.engine}_"])
-    parts = [heading]
+        return failures.NOTHING_FOUND
+    parts = [f'## Web Search Results for "{escaped(query)}"']
     for number, hit in enumerate(found.hits, 1):
         lines = [f"### {number}. {escaped(hit.title)}", f"**URL:** {hit.url}"]
         parts += ["\n".join([*lines, escaped(hit.snippet)] if hit.snippet else lines), "---"]
@@ -41,4 +38,4 @@ def of_instant(query: str, instant: Instant) -> str:
         parts.append("\n".join(["### Related Topics", *lines]))
     if len(parts) == 1:
         parts.append(_NO_INSTANT)
-    return "\n\n".join([*parts, _INSTANT_SOURCE])
+    return "\n\n".join([*parts, f"_Source: {instant.engine}_"])

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote, urlsplit
 from tools_app.errors import InvalidArgumentsError, Problem, ToolError
 from tools_app.packs.websearch import failures
 from tools_app.packs.websearch._work import text
-from tools_app.packs.websearch._work.engines import Hit, Remaining, distinct
+from tools_app.packs.websearch._work.engines import Hit, Instant, Remaining, Topic, distinct, request_seconds
 from tools_app.packs.websearch._work.pace import Pace
 from tools_app.packs.websearch.settings import Wishes
 
@@ -28,6 +28,7 @@ _MOST_ASKED: Final = 1_800  # encoded: the address of an instant answer has to h
 _SAFE: Final = {"strict": "1", "moderate": "-1", "off": "-2"}
 _RANGE: Final = {"day": "d", "week": "w", "month": "m", "year": "y"}
 _CHALLENGE: Final = "form#challenge-form, .anomaly-modal__title"
+_INSTANT: Final = "DuckDuckGo Instant Answer API"
 _NOTHING: Final = ("no results.", "no more results.")
 
 
@@ -88,17 +89,17 @@ class DuckDuckGo:
 
     async def _page(self, address: str, form: Mapping[str, str], remaining: Remaining) -> Page:
         await self._pace.wait()
-        seconds = min(self._seconds, remaining())
+        seconds = request_seconds(self._seconds, remaining)
         try:
             got = await self._web.post(
                 address, form, operation=failures.OPERATION, headers={"referer": address}, seconds=seconds
             )
         except ToolError as error:
-            raise failures.in_our_words(error, failures.PAGE_UNREADABLE) from error
+            raise failures.of_duckduckgo(error, failures.PAGE_UNREADABLE) from error
         return read(got.data or "", got.status)
 
-    async def instant(self, query: str, remaining: Remaining) -> dict[str, Any]:
-        """What its API says, unread. Its answers are JSON that calls itself a script."""
+    async def instant(self, query: str, remaining: Remaining) -> Instant:
+        """What its API says. Its answers are JSON that calls itself a script."""
         if len(quote(query)) > _MOST_ASKED:
             raise InvalidArgumentsError(problems=[Problem("/query", "Query is too long.", "fewer words")])
         params: dict[str, str | int] = {
@@ -109,16 +110,16 @@ class DuckDuckGo:
             "skip_disambig": 1,
         }
         await self._pace.wait()
-        seconds = min(self._seconds, remaining())
+        seconds = request_seconds(self._seconds, remaining)
         try:
             got = await self._web.get(
                 self._places.instant, operation=failures.OPERATION, params=params, reads="json", seconds=seconds
             )
         except ToolError as error:
-            raise failures.in_our_words(error, failures.ANSWER_UNREADABLE) from error
+            raise failures.of_duckduckgo(error, failures.ANSWER_UNREADABLE) from error
         if not isinstance(got.data, dict):
             raise failures.unreadable_answer(f"{type(got.data).__name__} instead of an object")
-        return got.data
+        return instant_of(got.data)
 
 
 def read(page: str, status: int) -> Page:
@@ -216,23 +217,6 @@ def _next(tree: LexborHTMLParser) -> dict[str, str] | None:
 # ---- instant answers
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
-    name: str
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
-class Instant:
-    """What is worth telling of an instant answer; `kind` is the heading that it goes under."""
-
-    kind: str = ""
-    words: str = ""
-    source: str = ""
-    url: str = ""
-    topics: Sequence[Topic] = ()
-
-
 def instant_of(said: Mapping[str, Any]) -> Instant:
     """The abstract, or else the answer, or else the definition. What is no text is meant for DuckDuckGo's own page."""
 
@@ -243,8 +227,8 @@ def instant_of(said: Mapping[str, Any]) -> Instant:
     topics = tuple(_topics(said.get("RelatedTopics")))
     for kind in ("Abstract", "Answer", "Definition"):
         if shown := words(f"{kind}Text") or words(kind):
-            return Instant(kind, shown, words(f"{kind}Source"), text.address(words(f"{kind}URL")), topics)
-    return Instant(topics=topics)
+            return Instant(_INSTANT, kind, shown, words(f"{kind}Source"), text.address(words(f"{kind}URL")), topics)
+    return Instant(_INSTANT, topics=topics)
 
 
 def _topics(given: Any) -> Iterator[Topic]:

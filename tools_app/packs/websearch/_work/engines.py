@@ -13,6 +13,7 @@ from tools_app.levels import TRACE
 log: Final = logging.getLogger("tools_app.packs.websearch")
 
 Remaining = Callable[[], float]
+_MARGIN: Final = 0.5  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,24 @@ class Hit:
     title: str
     url: str
     snippet: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    name: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """What is worth telling of an instant answer; `kind` is the heading that it goes under, `engine` who said it."""
+
+    engine: str
+    kind: str = ""
+    words: str = ""
+    source: str = ""
+    url: str = ""
+    topics: Sequence[Topic] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +58,8 @@ class Engine(Protocol):
     def name(self) -> str: ...
 
     async def search(self, query: str, wanted: int, remaining: Remaining) -> Sequence[Hit]: ...
+
+    async def instant(self, query: str, remaining: Remaining) -> Instant: ...
 
 
 async def first_answer(engines: Sequence[Engine], query: str, wanted: int, remaining: Remaining) -> Found:
@@ -59,6 +80,12 @@ async def first_answer(engines: Sequence[Engine], query: str, wanted: int, remai
             log.log(TRACE, "Parsed %d results", len(hits), extra={"results": [[hit.title, hit.url] for hit in hits]})
             return Found(engine.name, distinct(hits)[:wanted])
     raise first or RuntimeError("no search engine is set")
+
+
+def request_seconds(limit: float, remaining: Remaining) -> float:
+    """How long a request may take: always less than its call has left, so that the request's own timeout is told."""
+    left = remaining()
+    return min(limit, left - min(_MARGIN, left / 5))
 
 
 def distinct(hits: Sequence[Hit]) -> list[Hit]:

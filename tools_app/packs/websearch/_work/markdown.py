@@ -48,6 +48,10 @@ _AROUND_BREAKS: Final = re.compile(r" *\n *")
 _NOT_ROWS: Final = "table table, ul, ol, pre, blockquote, div, h1, h2, h3, h4"
 # A page of little text in <main> has its text elsewhere.
 _ENOUGH: Final = 200
+_MOST_FRAMES: Final = 20
+_REFRESH: Final = re.compile(r"url\s*=\s*[\"']?\s*([^\s\"'>]+)", re.IGNORECASE)
+# Powers: `10<sup>6</sup>` is not 106. Others, as in `1<sup>st</sup>`, belong to what they follow.
+_POWER: Final = re.compile(r"[+\u2212-]?(?:[0-9][0-9.,]{0,9}|[a-z]?[0-9]{1,9}|[kmnxyz])")
 _NOT_READ: Final = [(re.compile("<!--"), re.compile("-->"))] + [
     (re.compile(rf"<{tag}\b", re.IGNORECASE), re.compile(rf"</{tag}\s{{0,9}}>", re.IGNORECASE))
     for tag in ("script", "style", "svg", "noscript", "template")
@@ -64,6 +68,7 @@ def of(source: str, url: str) -> tuple[str, str]:
     writer = _Writer(_joined(url, base.attributes.get("href")) if base is not None else url)
     root = _readable_part(tree)
     blocks = writer.blocks(root, 0) if root is not None else []
+    blocks += _elsewhere(tree, writer.base)
     if len(kept) == MOST_SOURCE or kept.count("<") == MOST_TAGS:
         blocks.append(CUT)
     return _title(tree), "\n\n".join(blocks)
@@ -94,6 +99,17 @@ def _title(tree: LexborHTMLParser) -> str:
     return ""
 
 
+def _elsewhere(tree: LexborHTMLParser, base: str) -> list[str]:
+    """Where the matter is that a page only points to: in frames, or at an address to which it leads by itself."""
+    refreshes = (meta.attributes.get("content") or "" for meta in tree.css("meta[http-equiv=refresh i]"))
+    found = [("The page leads on to", target[1]) for each in refreshes if (target := _REFRESH.search(each))]
+    frames = (frame for frame in tree.css("frame[src], iframe[src]") if not _is_hidden(frame))
+    found += [("The page shows in a frame", frame.attributes.get("src") or "") for frame in frames]
+    shown = ((words, text.address(_joined(base, target))) for words, target in found)
+    lines = dict.fromkeys(f"_{words}:_ <{url}>" for words, url in shown if url)
+    return list(lines)[:_MOST_FRAMES]
+
+
 def _readable_part(tree: LexborHTMLParser) -> LexborNode | None:
     """The part that a page says is its matter, or all of it."""
     for selector in ("main", "[role=main]", "article"):
@@ -106,7 +122,7 @@ def _readable_part(tree: LexborHTMLParser) -> LexborNode | None:
 
 class _Writer:
     def __init__(self, base: str) -> None:
-        self._base = base
+        self.base = base
 
     def blocks(self, node: LexborNode, depth: int) -> list[str]:
         """The paragraphs, lists and so on of a node, each as its Markdown."""
@@ -175,11 +191,13 @@ class _Writer:
         bare = inside.strip()
         if not bare:
             return inside
+        if tag == "sup" and _POWER.fullmatch(bare):
+            return inside.replace(bare, f"^{bare}", 1)
         if tag == "a":
             href = node.attributes.get("href") or ""
             # What begins with # leads to another place of the same page.
-            url = "" if href.startswith("#") else text.address(_joined(self._base, href))
-            return inside.replace(bare, f"[{_SPACE.sub(' ', bare)}]({_in_brackets(url)})", 1) if url else inside
+            url = "" if href.startswith("#") else text.address(_joined(self.base, href))
+            return inside.replace(bare, f"[{_SPACE.sub(' ', bare)}]({text.in_brackets(url)})", 1) if url else inside
         if tag == "code" and "`" not in bare and "\n" not in bare:
             return inside.replace(bare, f"`{bare}`", 1)
         if tag in _MARKED and "*" not in bare and "\n" not in bare:
@@ -199,12 +217,15 @@ def _shown(node: LexborNode) -> Iterator[LexborNode]:
     for child in node.iter(include_text=True):
         if child.tag in _LEFT_OUT:
             continue
-        if child.tag != "-text" and child.tag != "br":
-            given = child.attributes
-            style = (given.get("style") or "").lower()
-            if "hidden" in given or given.get("aria-hidden") == "true" or (style and _HIDDEN.search(style)):
-                continue
-        yield child
+        if child.tag in ("-text", "br") or not _is_hidden(child):
+            yield child
+
+
+def _is_hidden(node: LexborNode) -> bool:
+    attributes = node.attributes
+    style = (attributes.get("style") or "").lower()
+    hidden = "hidden" in attributes or attributes.get("aria-hidden") == "true"
+    return hidden or (style != "" and _HIDDEN.search(style) is not None)
 
 
 def _words(said: str) -> str:
@@ -220,7 +241,3 @@ def _fenced(code: str) -> str:
     longest = max((len(run) for run in re.findall(r"`{3,}", code)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}\n{code.strip(chr(10))}\n{fence}" if code.strip() else ""
-
-
-def _in_brackets(url: str) -> str:
-    return url.replace("(", "%28").replace(")", "%29")

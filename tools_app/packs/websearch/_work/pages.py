@@ -7,17 +7,23 @@ import re
 from typing import Final
 
 from tools_app.errors import ApiError, InvalidArgumentsError, ToolError
-from tools_app.http import Page, WebClient, bodies
-from tools_app.packs.websearch._work import markdown, text
+from tools_app.http import Page, WebClient, charsets
+from tools_app.packs.websearch._work import feeds, markdown, text
 
 OPERATION: Final = "read the page"
-# Turning so many tags into Markdown takes long enough for others to notice.
-_IN_THREAD: Final = 2_000
+# Turning so much into Markdown takes long enough for others to notice.
+_IN_THREAD_BYTES: Final = 30_000
+_IN_THREAD_TAGS: Final = 2_000
 _HTML: Final = ("text/html", "application/xhtml+xml")
-_TEXTS: Final = ("application/json", "application/xml", "application/javascript", "application/x-javascript")
-_FEEDS: Final = ("application/rss+xml", "application/atom+xml")
+_TEXTS: Final = ("application/json", "application/javascript", "application/x-javascript")
+_XML: Final = ("application/xml", "text/xml", "application/rss+xml", "application/atom+xml", "application/rdf+xml")
 _ACCEPT: Final = "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.8, application/xml;q=0.8"
-_DECLARED: Final = re.compile(rb"<meta[^>]{1,200}charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
+_MARKUP: Final = re.compile(
+    rb"\s*<(?:!--|(?:!doctype\s+html|html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p)"
+    rb"[\s>])",
+    re.IGNORECASE,
+)
+_BINARY: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 
 
 async def read(web: WebClient, url: str, seconds: float) -> str:
@@ -43,27 +49,48 @@ async def read(web: WebClient, url: str, seconds: float) -> str:
 
 
 async def _readable(page: Page) -> tuple[str, str]:
+    """The title and the text of what is there."""
     declared = page.headers.get("content-type", "")
-    kind = declared.partition(";")[0].strip().lower()
-    if not kind:
-        kind = "text/html" if bodies.is_html(page.data, "") else "text/plain"
+    data: bytes = page.data or b""  # Nothing at all comes with some statuses.
+    if len(data) < _IN_THREAD_BYTES and data.count(b"<") < _IN_THREAD_TAGS:
+        return _written(data, declared, page.url)
+    return await asyncio.to_thread(_written, data, declared, page.url)
+
+
+def _written(data: bytes, declared: str, url: str) -> tuple[str, str]:
+    kind = declared.partition(";")[0].strip().lower() or _looks_like(data)
     if kind not in _HTML and not _is_text(kind):
         raise ApiError(
             f"Failed to {OPERATION}: it is {text.plain(kind, 60)}, and only text can be read",
             context={"operation": OPERATION},
             next_step="Look for a page of text about it.",
         )
-    if b"\x00" in page.data[:1_000] and "utf-16" not in declared.lower() and "utf-32" not in declared.lower():
+    encoding = charsets.of_body(data, declared, markup=kind in _HTML or _is_xml(kind))
+    if b"\x00" in data[:1_000] and not charsets.is_utf_16(encoding):
         raise InvalidArgumentsError("The page is no text, whatever it says of itself", next_step="Read another page.")
-    if kind not in _HTML:
-        return "", bodies.text(page.data, declared).strip()
-    if "charset" not in declared.lower() and (found := _DECLARED.search(page.data[:4_096])):
-        declared = f"text/html; charset={found[1].decode()}"
-    source = bodies.text(page.data, declared)
-    if source.count("<") < _IN_THREAD and len(source) < markdown.MOST_SOURCE // 10:
-        return markdown.of(source, page.url)
-    return await asyncio.to_thread(markdown.of, source, page.url)
+    source = charsets.decoded(data, encoding)
+    if kind in _HTML:
+        return markdown.of(source, url)
+    return (_is_xml(kind) and feeds.of(source, url)) or ("", source.strip())
+
+
+def _looks_like(data: bytes) -> str:
+    """What it is where nobody says so. https://mimesniff.spec.whatwg.org/#identifying-a-resource-with-an-unknown-mime-type"""
+    head = data[:1_445]
+    if charsets.has_bom(head):
+        head = charsets.decoded(head, charsets.of_body(head, "")).encode()
+    if _MARKUP.match(head):
+        return "text/html"
+    if head.lstrip().startswith(b"<?xml"):
+        return "text/xml"
+    if head.startswith(b"%PDF-"):
+        return "application/pdf"
+    return "application/octet-stream" if _BINARY.search(head) else "text/plain"
 
 
 def _is_text(kind: str) -> bool:
-    return kind.startswith("text/") or kind in _TEXTS or kind.endswith("+json") or kind in _FEEDS
+    return kind.startswith("text/") or kind in _TEXTS or kind.endswith("+json") or _is_xml(kind)
+
+
+def _is_xml(kind: str) -> bool:
+    return kind in _XML

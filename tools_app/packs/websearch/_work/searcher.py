@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from tools_app.errors import InvalidArgumentsError, Problem
@@ -12,7 +12,7 @@ from tools_app.http import ApiClient, WebClient
 from tools_app.packs.websearch import failures, settings
 from tools_app.packs.websearch._work import engines, pages, text
 from tools_app.packs.websearch._work.duckduckgo import DuckDuckGo, Places
-from tools_app.packs.websearch._work.engines import Engine, Found, Remaining
+from tools_app.packs.websearch._work.engines import Engine, Found, Instant, Remaining
 from tools_app.packs.websearch._work.pace import Pace
 from tools_app.packs.websearch._work.searxng import SearXNG
 from tools_app.packs.websearch.settings import Settings
@@ -30,17 +30,18 @@ class Searcher:
         self._seconds = chosen.timeout
         self._searxng = searxng
         pace = Pace(chosen.pace_seconds)
-        self._duckduckgo = DuckDuckGo(web, pace, chosen.wishes, chosen.timeout, places)
-        known: dict[str, Engine] = {"duckduckgo": self._duckduckgo}
+        known: dict[str, Engine] = {"duckduckgo": DuckDuckGo(web, pace, chosen.wishes, chosen.timeout, places)}
         if searxng is not None:
             known["searxng"] = SearXNG(searxng, pace, chosen.wishes, chosen.timeout)
         self._engines = [known[name] for name in chosen.engines]
+        # It has an interface of its own for them; where an operator leaves it out, it is told nothing.
+        self._knows_terms = known["duckduckgo" if "duckduckgo" in chosen.engines else chosen.engines[0]]
 
     async def search(self, query: str, wanted: int, remaining: Remaining) -> Found:
         return await engines.first_answer(self._engines, _sendable(query), wanted, remaining)
 
-    async def instant(self, query: str, remaining: Remaining) -> Mapping[str, Any]:
-        return await self._duckduckgo.instant(_sendable(query), remaining)
+    async def instant(self, query: str, remaining: Remaining) -> Instant:
+        return await self._knows_terms.instant(_sendable(query), remaining)
 
     async def read(self, url: str, remaining: Remaining) -> str:
         return await pages.read(self._web, url, min(self._seconds, remaining()))

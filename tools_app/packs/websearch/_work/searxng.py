@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tools_app.errors import ApiError, ToolError
+from tools_app.errors import ToolError
 from tools_app.packs.websearch import failures
 from tools_app.packs.websearch._work import text
-from tools_app.packs.websearch._work.engines import Hit, Remaining, distinct
+from tools_app.packs.websearch._work.engines import Hit, Instant, Remaining, distinct, request_seconds
 from tools_app.packs.websearch._work.pace import Pace
 from tools_app.packs.websearch.settings import Wishes
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 MOST_PAGES: Final = 3
 _SAFE: Final = {"off": 0, "moderate": 1, "strict": 2}
-_NO_JSON: Final = "An operator of that SearXNG should add `json` to `search.formats` of its settings.yml."
 
 
 class SearXNG:
@@ -50,20 +49,25 @@ class SearXNG:
                 break
         return hits
 
+    async def instant(self, query: str, remaining: Remaining) -> Instant:
+        """What SearXNG answers itself, or knows of a term; its results are for `search`."""
+        said = await self._asked(query, 1, remaining)
+        found = instant_of(said) if isinstance(said, dict) else None
+        if found is None or not found.words:
+            read(said)
+        return found or Instant(self.name)
+
     async def _page(self, query: str, number: int, remaining: Remaining) -> Sequence[Hit]:
+        return read(await self._asked(query, number, remaining), first=number == 1)
+
+    async def _asked(self, query: str, number: int, remaining: Remaining) -> Any:
         await self._pace.wait()
         params = {"q": query, "format": "json", "pageno": number, **self._wishes}
-        seconds = min(self._seconds, remaining())
+        seconds = request_seconds(self._seconds, remaining)
         try:
-            said = await self._api.get("search", operation=failures.OPERATION, params=params, timeout=seconds)
-        except ApiError as error:
-            ours = failures.in_our_words(error, failures.ANSWER_UNREADABLE)
-            if error.context.get("statusCode") == 403:
-                ours.next_step = _NO_JSON
-            raise ours from error
+            return await self._api.get("search", operation=failures.OPERATION, params=params, timeout=seconds)
         except ToolError as error:
-            raise failures.in_our_words(error, failures.ANSWER_UNREADABLE) from error
-        return read(said, first=number == 1)
+            raise failures.of_searxng(error) from error
 
 
 def read(said: Any, *, first: bool = True) -> Sequence[Hit]:
@@ -79,9 +83,7 @@ def read(said: Any, *, first: bool = True) -> Sequence[Hit]:
     if results and not hits:
         raise failures.unreadable_answer("no result has a title and an address")
     if not results and first and (silent := "; ".join(_unresponsive(said))):
-        raise failures.refused(
-            200, silent, cure="An operator should see why the engines of that SearXNG do not answer."
-        )
+        raise failures.silent_engines(silent)
     return hits
 
 
@@ -96,9 +98,30 @@ def _hits(results: Sequence[Any]) -> Iterator[Hit]:
             yield Hit(shown, place, text.plain(content))
 
 
+def instant_of(said: Mapping[str, Any]) -> Instant:
+    """The first answer, else the first infobox: `{"answer": …, "url": …}` or text alone, as older versions say it."""
+    for entry in _listed(said, "answers"):
+        answer = entry if isinstance(entry, dict) else {"answer": entry}
+        if words := _plain(answer.get("answer")):
+            return Instant(SearXNG.name, "Answer", words, url=text.address(_plain(answer.get("url"))))
+    for box in _listed(said, "infoboxes"):
+        if isinstance(box, dict) and (words := _plain(box.get("content"))):
+            source = _plain(box.get("engine"))
+            return Instant(SearXNG.name, "Abstract", words, source, text.address(_plain(box.get("id"))))
+    return Instant(SearXNG.name)
+
+
+def _listed(said: Mapping[str, Any], name: str) -> Sequence[Any]:
+    found = said.get(name)
+    return found if isinstance(found, list) else ()
+
+
+def _plain(value: Any) -> str:
+    return text.plain(value, 4_000) if isinstance(value, str) else ""
+
+
 def _unresponsive(said: Mapping[str, Any]) -> Iterator[str]:
-    listed = said.get("unresponsive_engines")
-    for entry in listed[:10] if isinstance(listed, list) else ():
+    for entry in _listed(said, "unresponsive_engines")[:10]:
         yield text.plain(": ".join(map(str, entry)) if isinstance(entry, list) else str(entry), 100)
 
 

@@ -43,3 +43,8 @@ def address(url: str) -> str:
         return ""
     shown = "".join(each if each.isprintable() and each not in _NOT_IN_ADDRESSES else quote(each) for each in url)
     return shown if len(shown) <= MOST_URL else ""
+
+
+def in_brackets(url: str) -> str:
+    """An address as the target of a link in Markdown."""
+    return url.replace("(", "%28").replace(")", "%29")
