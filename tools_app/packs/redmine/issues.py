@@ -245,7 +245,7 @@ _NAMED_FIELDS: Final = {
     category="issues",
     tags=(*_TAGS, "write"),
     keywords=("remove a ticket completely, duplicate, erase", "チケットを消す 重複 完全に削除"),
-    hints=Hints(destructive=True),
+    hints=Hints(destructive=True, idempotent=True),
     examples=[Example("Delete for good", {"id": 1}, shown_only=True)],
     output_schema=shapes.written(),
 )

@@ -153,7 +153,8 @@ async def create_project(
     category="projects",
     tags=_WRITES,
     keywords=("rename a project, change its settings, public, private", "プロジェクトの設定 案件名を変える 公開"),
-    hints=Hints(destructive=True, idempotent=True),
+    # Not idempotent: a second call by name could change another project, once this one is called otherwise.
+    hints=Hints(destructive=True),
     examples=[Example("Describe it", {"id": "website", "description": "Our public site"}, shown_only=True)],
     output_schema=shapes.written("project"),
 )
@@ -194,7 +195,8 @@ async def update_project(
     category="projects",
     tags=_WRITES,
     keywords=("put away, finished project, hide", "しまう 終わった案件 片付ける"),
-    hints=Hints(destructive=True, idempotent=True),
+    # Not idempotent: a second call by name could archive another project, as archived ones have no name.
+    hints=Hints(destructive=True),
     examples=[Example("Put it away", {"id": "old-site"}, shown_only=True)],
     output_schema=shapes.written(),
 )
@@ -222,6 +224,7 @@ async def unarchive_project(ctx: Context, id: _Project) -> dict[str, Any]:
     category="projects",
     tags=_WRITES,
     keywords=("wipe a project, remove with everything in it", "案件を消す 全部削除"),
+    # Not idempotent: a second call by name could delete another project.
     hints=Hints(destructive=True),
     examples=[Example("Delete for good", {"id": "old-site"}, shown_only=True)],
     output_schema=shapes.written(),

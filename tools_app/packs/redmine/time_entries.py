@@ -189,7 +189,7 @@ async def update_time_entry(
         "take a booking out, remove booked hours, booked by mistake, wrong",
         "工数を取り消す 間違えて付けた 作業時間を消す",
     ),
-    hints=Hints(destructive=True),
+    hints=Hints(destructive=True, idempotent=True),
     examples=[Example("Delete for good", {"id": 1}, shown_only=True)],
     output_schema=shapes.written(),
 )

@@ -160,7 +160,8 @@ async def create_user(
         "lock an account, change an email address, surname, rename a person",
         "アカウントをロック メールアドレスを変える 名前を変える",
     ),
-    hints=Hints(destructive=True, idempotent=True),
+    # Not idempotent: each call may make a new password and send a mail.
+    hints=Hints(destructive=True),
     examples=[Example("A new name", {"id": 5, "lastname": "Lee-Park"}, shown_only=True)],
     output_schema=shapes.written("user"),
 )
@@ -206,7 +207,7 @@ async def update_user(
     category="users",
     tags=_WRITES,
     keywords=("remove a login, somebody left, remove an account", "アカウントを消す 退職者 退社"),
-    hints=Hints(destructive=True),
+    hints=Hints(destructive=True, idempotent=True),
     examples=[Example("Delete for good", {"id": 5}, shown_only=True)],
     output_schema=shapes.written(),
 )
