@@ -7,10 +7,11 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from tools_app.context import Context
-from tools_app.errors import InvalidArgumentsError, Problem
+from tools_app.errors import InvalidArgumentsError, Problem, ToolError
 from tools_app.examples import Example
-from tools_app.packs.redmine import account, lookups, memory, pack, shapes, writing
-from tools_app.packs.redmine.arguments import Id, Limit, Name, Offset, ProjectInclude, given, is_id
+from tools_app.packs.redmine import account, identity, lookups, memory, pack, reasons, shapes, writing
+from tools_app.packs.redmine.arguments import Limit, Name, Offset, ProjectInclude, given, is_id
+from tools_app.signatures import OrNumber, Says
 from tools_app.tool import Hints
 
 _STATUSES: Final = {1: "active", 5: "closed", 9: "archived", 10: "scheduled for deletion"}
@@ -37,7 +38,7 @@ _Homepage = Annotated[str, Field(max_length=255, description="Its address on the
 _Public = Annotated[bool, Field(description="Whether everybody sees it, or only its members.")]
 _Parent = Annotated[Name, Field(description="The project that it is part of: id, identifier or name.")]
 _Inherits = Annotated[bool, Field(description="Whether the members of the parent are members.")]
-_Trackers = Annotated[list[Id], Field(max_length=100), Field(description="Ids; list_trackers has them.")]
+_Trackers = Annotated[list[Name], Field(max_length=100), Field(description="Ids or names; list_trackers has them.")]
 _Modules = Annotated[
     list[_Module], Field(max_length=10), Field(description="What the project uses; what is not named is switched off.")
 ]
@@ -75,12 +76,18 @@ PROJECT: Final = writing.Noun("project", "projects", "Project", shapes.PROJECT, 
 async def list_projects(
     ctx: Context,
     include: ProjectInclude | None = None,
-    status: Annotated[Literal[1, 5, 9] | None, "1 active, 5 closed, 9 archived; active when left out."] = None,
+    status: Annotated[
+        Literal["active", "closed", "1", "5"],
+        OrNumber(),
+        Says("status: expected active or closed (1 or 5); Redmine's API never lists archived projects"),
+        "active (1) or closed (5). Redmine's API never lists archived ones.",
+    ] = "active",
     limit: Limit = 25,
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """List the projects that the account of this connection can see."""
-    params = given({"include": include, "status": status, "limit": limit, "offset": offset})
+    number = {"active": "1", "closed": "5"}.get(status, status)
+    params = given({"include": include, "status": number, "limit": limit, "offset": offset})
     found, counts = await account.many(ctx, "projects", name="projects", operation="list projects", params=params)
     return {"projects": [_shown(project) for project in found], **counts}
 
@@ -236,8 +243,12 @@ async def delete_project(ctx: Context, id: _Project) -> dict[str, Any]:
 
 async def _put_away(ctx: Context, given_id: str, verb: str) -> dict[str, Any]:
     key = await lookups.project_key(ctx, given_id, "id")
-    await account.check(ctx)
-    await ctx.http.put("projects", key, verb, operation=f"{verb} project", resource="Project")
+    await identity.check(ctx)
+    operation = f"{verb} project"
+    try:
+        await ctx.http.put("projects", key, verb, operation=operation, resource="Project")
+    except ToolError as error:
+        raise await reasons.behind(ctx, error, operation, project=key) from error
     return await _then_forget(ctx, writing.done(f"Project #{key} was successfully {verb}d."))
 
 
@@ -250,11 +261,11 @@ async def _parent(ctx: Context, named: str | None) -> int | None:
     return await lookups.project_number(ctx, named, "parent_id") if named is not None else None
 
 
-async def _known(ctx: Context, trackers: list[int] | None) -> list[int] | None:
+async def _known(ctx: Context, trackers: list[str] | None) -> list[int] | None:
     """Trackers, of which Redmine has all: of others it only says that something was not found."""
     if trackers is None:
         return None
-    return [await lookups.id_of(ctx, lookups.TRACKER, str(one), "tracker_ids") for one in trackers]
+    return [await lookups.id_of(ctx, lookups.TRACKER, one, "tracker_ids") for one in trackers]
 
 
 async def _project(ctx: Context, key: str, include: str) -> Any:

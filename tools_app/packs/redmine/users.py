@@ -84,13 +84,14 @@ async def list_users(
 async def show_user(
     ctx: Context,
     id: Annotated[
-        str, Field(pattern="^(current|[1-9][0-9]{0,8})$"), OrNumber(), "current, or the id of the user."
+        str, Field(pattern="^(current|me|[1-9][0-9]{0,8})$"), OrNumber(), "me (or current), or the id of the user."
     ] = "current",
     include: UserInclude | None = None,
 ) -> dict[str, Any]:
     """Get a user. Mail, status and groups are seen by administrators only."""
+    key = "current" if id == "me" else id
     user = await account.one(
-        ctx, "users", id, name="user", operation="get user", resource="User", include=include or ""
+        ctx, "users", key, name="user", operation="get user", resource="User", include=include or ""
     )
     return {"user": _shown(user)}
 
