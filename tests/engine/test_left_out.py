@@ -9,6 +9,7 @@ from tests.support.tools import Hub, Programmable
 from tools_app import engine, governance
 from tools_app.content import EmbeddedResource
 from tools_app.context import Caller
+from tools_app.engine.answers import Answer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -22,7 +23,7 @@ def tool(hub: Hub) -> Programmable:
     return made
 
 
-def called(caller: Caller, **options: object) -> engine.Answer:
+def called(caller: Caller, **options: object) -> Answer:
     chosen = engine.Options(**options)  # type: ignore[arg-type]
     return engine.call_sync("programmable", {}, caller, door="code", options=chosen).answer
 

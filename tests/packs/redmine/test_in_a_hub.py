@@ -91,6 +91,14 @@ class TestAnswers:
         result = called("get_issue", id=1)
         assert read(result.answer.text).findtext("subject") == result.answer.value["issue"]["subject"]
         assert "\u202e" not in result.answer.text
+        assert result.answer.left_out > 0
+
+    def test_say_that_a_text_would_change_when_it_is_written_back(self, tracker: Hub, redmine: FakeRedmine) -> None:
+        redmine.issues[2]["description"] = "soft\u00adhyphen\u200b\r\nline"
+        answer = called("get_issue", id=2).answer
+        assert answer.value["issue"]["description"] == "softhyphen\nline"
+        assert answer.left_out == 2
+        assert called("get_issue", id=4).answer.left_out == 0
 
     def test_that_are_too_large_are_outlined_and_can_be_read(self, tracker: Hub, redmine: FakeRedmine) -> None:
         for number in range(100, 200):

@@ -69,3 +69,10 @@ def test_words_that_are_not_looked_for_are_said(office: Office) -> None:
     assert "message" not in office.call("admin", "search_redmine", query='issue "of a"')
     many = office.call("admin", "search_redmine", query="a1 b2 c3 d4 e5 f6")
     assert many["message"] == "Redmine looks for the first 5 words only, not for f6."
+
+
+def test_a_field_of_all_projects_can_be_named_where_no_issue_shows_it_yet(office: Office) -> None:
+    fields = [{"name": "Customer", "value": "ACME"}]
+    made = office.call("manager", "create_issue", project_id="empty", subject="x", custom_fields=fields)["response"]
+    assert made["status"] == "success"
+    office.call("manager", "delete_issue", id=made["issue"]["id"])

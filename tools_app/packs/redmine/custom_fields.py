@@ -129,7 +129,12 @@ async def _number(ctx: Context, named: str, customized: Customized, project: int
 
 async def _fields(ctx: Context, customized: Customized, project: int | str) -> list[Field]:
     if customized == "issue":
-        return (await of_project(ctx, project)).fields if project else (await of_everything(ctx)).fields
+        found = await of_project(ctx, project) if project else Found([], is_complete=False)
+        if found.is_complete:
+            return found.fields
+        # Fields that all projects have are shown by issues of others.
+        others = (await of_everything(ctx)).fields
+        return [*found.fields, *(field for field in others if field.get("id") not in _numbers(found.fields))]
     defined = await _defined(ctx)
     if defined is not None:
         return [field for field in defined if field.get("customized_type") == customized]

@@ -205,26 +205,29 @@ def _numbers(issues: list[int]) -> str:
 
 # ---- what a change took along
 
-_KEPT: Final = ("tracker", "status", "priority", "category", "fixed_version", "assigned_to", "parent")
+_NOTHING: Final[tuple[Any, ...]] = (None, "", [])
+# What an issue has, by the parameter that changes it.
+_KEPT: Final = {
+    **{f"{name}_id": name for name in ("tracker", "status", "priority", "category", "fixed_version", "assigned_to")},
+    "parent_issue_id": "parent",
+}
 
 
 def taken_along(before: Mapping[str, Any], after: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, str]:
     """What else became of an issue that was moved, or got another tracker: by field, what it was and what it is."""
     told: dict[str, str] = {}
-    for name in _KEPT:
+    for parameter, name in _KEPT.items():
         was, now = part_of(before, name), part_of(after, name)
-        is_asked = f"{name}_id" in asked or (name == "parent" and "parent_issue_id" in asked)
-        if was.get("id") is not None and was.get("id") != now.get("id") and not is_asked:
-            told[f"{name}_id"] = f"was {_named(was)}, {f'is now {_named(now)}' if now else 'is empty now'}."
-    asked_fields = {str(one.get("id")) for one in parts_of(asked, "custom_fields")}
-    values = {one.get("id"): one.get("value") for one in parts_of(after, "custom_fields")}
+        if was.get("id") not in (None, now.get("id")) and parameter not in asked:
+            told[parameter] = f"was {_named(was)}, {f'is now {_named(now)}' if now else 'is empty now'}."
+    asked_fields = {str(field.get("id")) for field in parts_of(asked, "custom_fields")}
+    values = {field.get("id"): field.get("value") for field in parts_of(after, "custom_fields")}
     for field in parts_of(before, "custom_fields"):
-        was = field.get("value")
-        if was in (None, "", []) or str(field.get("id")) in asked_fields or values.get(field.get("id")) == was:
+        old, new = field.get("value"), values.get(field.get("id"))
+        if old in _NOTHING or old == new or str(field.get("id")) in asked_fields:
             continue
-        now = values.get(field.get("id"))
-        kept = f"is now {_text(now)}" if now not in (None, "", []) else "is gone"
-        told[shortened(str(field.get("name", field.get("id"))))] = f"was {_text(was)}, {kept}."
+        name = shortened(str(field.get("name", field.get("id"))))
+        told[name] = f"was {_text(old)}, {f'is now {_text(new)}' if new not in _NOTHING else 'is gone'}."
     return told
 
 
