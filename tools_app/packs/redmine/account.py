@@ -104,12 +104,13 @@ async def ask(ctx: Context, *path: str | int, **sending: Unpack[Asking]) -> Any:
     Raises:
         ToolError: with the reason, where Redmine only says no.
     """
-    try:
-        found = (await ctx.http.request("GET", *path, **sending)).data
-    except (ApiError, NotFoundError) as error:
-        if isinstance(error, NotFoundError) or error.context.get("statusCode") in identity.REFUSED:
-            await identity.check(ctx)
-        raise await reasons.behind(ctx, error, sending["operation"], **_about(path, sending)) from error
+    async with reasons.explained(ctx, sending["operation"], **_about(path, sending)):
+        try:
+            found = (await ctx.http.request("GET", *path, **sending)).data
+        except (ApiError, NotFoundError) as error:
+            if isinstance(error, NotFoundError) or error.context.get("statusCode") in identity.REFUSED:
+                await identity.check(ctx)
+            raise
     await identity.check(ctx)
     return found
 

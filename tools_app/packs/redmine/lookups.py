@@ -103,7 +103,9 @@ async def user_id(ctx: Context, given: str, parameter: str, project: int | str) 
         InvalidArgumentsError: there is no such member, or there are several, or no project is known.
     """
     if given == "me":
-        number: int = (await identity.me(ctx)).get("id", 0)
+        number = (await identity.me(ctx)).get("id")
+        if not isinstance(number, int):
+            raise refused(parameter, "Redmine does not say whose key this is", ())
         return number
     if not project and not is_id(given):
         expected = "me, an id, or a name together with project_id"

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from tools_app.context import Context
-from tools_app.errors import InvalidArgumentsError, Problem, ToolError
+from tools_app.errors import InvalidArgumentsError, Problem
 from tools_app.examples import Example
 from tools_app.packs.redmine import account, identity, lookups, memory, pack, reasons, shapes, writing
 from tools_app.packs.redmine.arguments import Limit, Name, Offset, ProjectInclude, given, is_id
@@ -245,10 +245,8 @@ async def _put_away(ctx: Context, given_id: str, verb: str) -> dict[str, Any]:
     key = await lookups.project_key(ctx, given_id, "id")
     await identity.check(ctx)
     operation = f"{verb} project"
-    try:
+    async with reasons.explained(ctx, operation, project=key):
         await ctx.http.put("projects", key, verb, operation=operation, resource="Project")
-    except ToolError as error:
-        raise await reasons.behind(ctx, error, operation, project=key) from error
     return await _then_forget(ctx, writing.done(f"Project #{key} was successfully {verb}d."))
 
 

@@ -4,9 +4,10 @@ a permission; and a change that its rules do not allow it ignores. So it is aske
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, TypedDict
+from typing import Any, Final, TypedDict, Unpack
 
 from tools_app.context import Context
 from tools_app.errors import ApiError, NotFoundError, ToolError, UpstreamValidationError, shortened
@@ -34,28 +35,41 @@ class About(TypedDict, total=False):
     project: str | int
 
 
-async def behind(
-    ctx: Context,
-    error: ToolError,
-    operation: str,
-    *,
-    issue: str | int = "",
-    entry: str | int = "",
-    project: str | int = "",
-) -> ToolError:
-    """What a refusal means, if Redmine tells when it is asked; else the same error."""
-    refused = isinstance(error, ApiError) and error.context.get("statusCode") == 403
-    if not refused and not (isinstance(error, UpstreamValidationError) and operation.startswith("create")):
+@asynccontextmanager
+async def explained(ctx: Context, operation: str, **about: Unpack[About]) -> AsyncIterator[None]:
+    """Makes of a refusal within what Redmine tells of it when it is asked.
+
+    Raises:
+        ToolError: what is behind the refusal; the refusal itself, where nothing is known.
+    """
+    try:
+        yield
+    except (ApiError, UpstreamValidationError) as refusal:
+        reason = await _behind(ctx, refusal, operation, about)
+        if reason is refusal:
+            raise
+        reason.detail = reason.detail or refusal.detail
+        raise reason from refusal
+
+
+async def _behind(ctx: Context, error: ToolError, operation: str, about: About) -> ToolError:
+    if isinstance(error, ApiError) and error.context.get("statusCode") != 403:
+        return error
+    if isinstance(error, ApiError) and error.context["operation"] != operation:
+        return error  # that the key is not accepted is another matter
+    if isinstance(error, UpstreamValidationError) and not operation.startswith("create"):
         return error
     try:
-        if issue:
-            return await _of_issue(ctx, error, operation, issue)
-        if entry:
-            return await _of_entry(ctx, error, operation, entry)
-        return await _of_project(ctx, error, operation, project) if project else error
+        match about:
+            case {"issue": number}:
+                return await _of_issue(ctx, error, operation, number)
+            case {"entry": number}:
+                return await _of_entry(ctx, error, operation, number)
+            case {"project": key} if key:
+                return await _of_project(ctx, error, operation, key)
     except ToolError as unknown:
         ctx.log.warning("Redmine does not say why it refuses to %s: %s", operation, unknown.message)
-        return error
+    return error
 
 
 async def _of_issue(ctx: Context, error: ToolError, operation: str, number: str | int) -> ToolError:

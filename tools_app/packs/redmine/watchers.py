@@ -34,11 +34,9 @@ async def add_issue_watcher(ctx: Context, issue_id: _Issue, user_id: _User) -> d
     """Let a user watch an issue: they hear of its changes."""
     await identity.check(ctx)
     user = await _user(ctx, issue_id, user_id)
-    try:
+    async with reasons.explained(ctx, "add watcher", issue=issue_id):
         path, body = ("issues", issue_id, "watchers"), {"user_id": user}
         await ctx.http.post(*path, operation="add watcher", resource="Issue", json=body)
-    except ToolError as error:
-        raise await reasons.behind(ctx, error, "add watcher", issue=issue_id) from error
     return await _told(ctx, issue_id, user, watching=True)
 
 
@@ -55,10 +53,8 @@ async def remove_issue_watcher(ctx: Context, issue_id: _Issue, user_id: _User) -
     """Let a user watch an issue no longer."""
     await identity.check(ctx)
     user = await _user(ctx, issue_id, user_id)
-    try:
+    async with reasons.explained(ctx, "remove watcher", issue=issue_id):
         await ctx.http.delete("issues", issue_id, "watchers", user, operation="remove watcher", resource="Issue")
-    except ToolError as error:
-        raise await reasons.behind(ctx, error, "remove watcher", issue=issue_id) from error
     return await _told(ctx, issue_id, user, watching=False)
 
 

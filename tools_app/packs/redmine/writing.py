@@ -70,11 +70,11 @@ async def create(
     """Make a thing. `beside` is sent with it, and is no part of it."""
     await identity.check(ctx)
     operation, body = f"create {noun.words}", {noun.name: payload, **beside}
-    try:
+    about: reasons.About = {"issue": payload["issue_id"]} if "issue_id" in payload else {}
+    if "project_id" in payload:
+        about = {"project": payload["project_id"]}
+    async with reasons.explained(ctx, operation, **about):
         response = await ctx.http.post(noun.path, operation=operation, json=body)
-    except ToolError as error:
-        issue, project = payload.get("issue_id", ""), payload.get("project_id", "")
-        raise await reasons.behind(ctx, error, operation, issue=issue, project=project) from error
     made = response.data.get(noun.name) if isinstance(response.data, dict) else None
     if not isinstance(made, dict) or not isinstance(made.get("id"), int):
         unknown = response.warning or "Redmine did not say which one it is."
@@ -98,10 +98,8 @@ async def update(
     """
     await identity.check(ctx)
     operation, body = f"update {noun.words}", {noun.name: payload, **beside}
-    try:
+    async with reasons.explained(ctx, operation, **noun.about(key)):
         await ctx.http.put(noun.path, key, operation=operation, resource=noun.title, json=body)
-    except ToolError as error:
-        raise await reasons.behind(ctx, error, operation, **noun.about(key)) from error
     return await _read_back(ctx, noun, key, payload, "updated", before=before)
 
 
@@ -109,10 +107,8 @@ async def delete(ctx: Context, noun: Noun, key: int | str) -> dict[str, Any]:
     """Remove a thing."""
     await identity.check(ctx)
     operation = f"delete {noun.words}"
-    try:
+    async with reasons.explained(ctx, operation, **noun.about(key)):
         await ctx.http.delete(noun.path, key, operation=operation, resource=noun.title)
-    except ToolError as error:
-        raise await reasons.behind(ctx, error, operation, **noun.about(key)) from error
     return done(f"{noun.label(None, key)} was successfully deleted.")
 
 
