@@ -22,7 +22,7 @@ from tools_app import engine, hygiene, redaction
 from tools_app.context import Caller
 from tools_app.engine import answers
 from tools_app.errors import ApiError, InvalidArgumentsError, Problem, ToolError, ToolExecutionError
-from tools_app.hygiene import cleaned, cleaned_json, written_out
+from tools_app.hygiene import cleaned, cleaned_json, counted_json, written_out
 
 MEGABYTE = 1_000_000
 ESC = "\x1b"
@@ -280,6 +280,24 @@ def test_keys_that_become_equal_lose_no_value() -> None:
     assert cleaned_json(hostile) == {
         "id (3)": 1, "id": 2, "id (4)": 3, "id (2)": 4, "id (5)": 5, "": 6, " (2)": 7, 8: "",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "left_out"),
+    [
+        ("plain", 0),
+        ("a\r\nb\rc\u2028d", 0),
+        ("a\u200b\r\nb\u2060", 2),
+        (FAMILY, 0),
+        ("\x1b[31mred\x1b[0m", 9),
+        ("&#8203;x", 7),
+        ({"a\u200b": ["b\u202e", {"c": "\ufeffd"}], "e": "f\r\n"}, 3),
+        ({"a": 1}, 0),
+        (3, 0),
+    ],
+)
+def test_counts_the_characters_that_it_leaves_out_and_no_ends_of_lines(value: Any, left_out: int) -> None:
+    assert counted_json(value) == (cleaned_json(value), left_out)
 
 
 JSON = st.recursive(

@@ -22,7 +22,7 @@ from tools_app.pack import Pack, TextForm
 from tools_app.parameters import ToolParameter
 from tools_app.places import shown_path
 from tools_app.schemas import Schema
-from tools_app.signatures import Says
+from tools_app.signatures import OrDigits, OrNumber, Says
 from tools_app.tool import DefinitionError, FunctionTool, Hints, SchemaTool, Tool, check_name, folded, tool
 
 HERE = "tests/test_tool.py"
@@ -656,3 +656,46 @@ class TestTheFormOfTheText:
             return "Hello"
 
         assert "format" not in pack.offers[0].runner.input_schema["properties"]
+
+
+class Link(BaseModel):
+    number: Annotated[int, OrDigits()]
+    name: Annotated[str, OrNumber()]
+
+
+@tool
+def linked(
+    number: Annotated[int, Field(ge=1), OrDigits()],
+    names: list[Annotated[str, OrNumber()]],
+    links: list[Link],
+    assignee: Annotated[str, Says("Whom?")] = "me",
+) -> str:
+    """Link."""
+    return ""
+
+
+class TestIds:
+    """Agents send a number for a text and a text for a number."""
+
+    def checked(self, **arguments: Any) -> Any:
+        return linked.checked(linked.checker.with_defaults(arguments))
+
+    def test_are_taken_either_way_wherever_they_stand(self) -> None:
+        given = {"number": "645", "names": [7, "x"], "links": [{"number": "0", "name": 3}]}
+        taken = self.checked(**given)
+        assert (taken["number"], taken["names"]) == (645, ["7", "x"])
+        assert taken["links"] == [Link(number=0, name="3")]
+        assert given == {"number": "645", "names": [7, "x"], "links": [{"number": "0", "name": 3}]}
+
+    @pytest.mark.parametrize("wrong", ["", "-1", "1.0", " 1", "007", "٣", "1" * 16, True, None, ["1"]])
+    def test_are_refused_where_they_are_neither(self, wrong: Any) -> None:
+        with pytest.raises(InvalidArgumentsError, match="expected integer"):
+            self.checked(number=wrong, names=[], links=[])
+
+    def test_are_of_one_type_for_whoever_reads_the_schema(self) -> None:
+        assert linked.input_schema["properties"]["number"] == {"minimum": 1, "type": "integer"}
+        assert "x-or" not in json.dumps(linked.input_schema)
+
+    def test_null_gets_the_words_for_a_missing_value(self) -> None:
+        with pytest.raises(InvalidArgumentsError, match=r"^Whom\?$"):
+            self.checked(number=1, names=[], links=[], assignee=None)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tools_app.prompt import Included, Message, prompt
     from tools_app.questions import Elicit, Reply, Roots, Sample
     from tools_app.resource import resource
-    from tools_app.signatures import Number, OrNumber, Says
+    from tools_app.signatures import Number, OrDigits, OrNumber, Says
     from tools_app.tool import Hints, Tool, tool
 
 _HOMES = {
@@ -61,7 +61,7 @@ _HOMES = {
     "tools_app.prompt": ("Included", "Message", "prompt"),
     "tools_app.questions": ("Elicit", "Reply", "Roots", "Sample"),
     "tools_app.resource": ("resource",),
-    "tools_app.signatures": ("Number", "OrNumber", "Says"),
+    "tools_app.signatures": ("Number", "OrDigits", "OrNumber", "Says"),
     "tools_app.errors": (
         "ApiError",
         "AuthenticationError",
@@ -116,6 +116,7 @@ __all__ = [
     "Message",
     "NotFoundError",
     "Number",
+    "OrDigits",
     "OrNumber",
     "Pack",
     "Page",

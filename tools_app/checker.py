@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 
 from tools_app.errors import Problem, shortened
-from tools_app.schemas import MAX_NESTING, Schema, address, compiled, named, shown_type
+from tools_app.schemas import EACH, MAX_NESTING, Place, Schema, address, compiled, named, shown_type
 
 MAX_PROBLEMS: Final = 20
 MAX_CHOICES_TOLD: Final = 30
@@ -21,24 +22,27 @@ MAX_CHOICES_TOLD: Final = 30
 # validator has no way to stop at the twentieth.
 SMALL: Final = 1_000
 
+_DIGITS: Final = re.compile("0|[1-9][0-9]{0,14}")
 _encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 class Checker:
     """A compiled schema: says everything that is wrong with a value, in words for an agent."""
 
-    __slots__ = ("_defaults", "_messages", "_numbers", "_validator", "schema")
+    __slots__ = ("_defaults", "_digits", "_messages", "_numbers", "_validator", "schema")
 
     def __init__(
         self,
         schema: Schema,
         messages: Mapping[tuple[str, ...], str] | None = None,
-        numbers: frozenset[str] = frozenset(),
+        numbers: frozenset[Place] = frozenset(),
+        digits: frozenset[Place] = frozenset(),
     ) -> None:
         self.schema = schema
         self._validator = compiled(schema)
         self._messages = dict(messages or {})
         self._numbers = numbers
+        self._digits = digits
         self._defaults = {
             name: part["default"]
             for name, part in schema.get("properties", {}).items()
@@ -61,9 +65,11 @@ class Checker:
         return [told.problem for told in found[:MAX_PROBLEMS]]
 
     def with_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments, completed by the schema's top-level defaults, and ids as texts where they are texts."""
-        if numbers := [name for name in self._numbers & arguments.keys() if _is_id(arguments[name])]:
-            arguments = arguments | {name: str(arguments[name]) for name in numbers}
+        """The arguments, completed by the schema's top-level defaults, and ids of the type that the schema names."""
+        for place in self._numbers:
+            arguments = _changed(arguments, place, _as_text)
+        for place in self._digits:
+            arguments = _changed(arguments, place, _as_number)
         missing = self._defaults.keys() - arguments.keys()
         if not missing:
             return arguments
@@ -90,7 +96,8 @@ class Checker:
                 known = ", ".join(sorted(self._properties(steps[:-1]))) or "none"
                 return [_unknown([*where, name], known) for name in names[:MAX_PROBLEMS]]
             case Kind.Type(types=types):
-                return [_mistyped(where, types, error.instance)]
+                # null says that there is no value: the words for a missing one fit.
+                return [_mistyped(where, types, error.instance, own if error.instance is None else None)]
             case Kind.AnyOf(context=branches) | Kind.OneOfNotValid(context=branches):
                 return self._alternatives(where, branches, own)
             case kind:
@@ -139,14 +146,14 @@ def _missing(path: Sequence[Any], own: str | None) -> _Told:
     return _Told(0, Problem(address(path), message, "a value"))
 
 
-def _mistyped(path: Sequence[Any], types: Sequence[str], value: Any) -> _Told:
+def _mistyped(path: Sequence[Any], types: Sequence[str], value: Any, own: str | None = None) -> _Told:
     if "integer" in types and isinstance(value, int | float) and not isinstance(value, bool):
         # It is a number, and told to be one a caller would send it again.
         whole = ["a whole number" if name == "integer" else name for name in types]
         return _unfit(path, _either(whole))
     expected = _either(map(shown_type, types))
     subject = f"parameter {named(path)}" if path else "the arguments"
-    return _Told(1, Problem(address(path), f"Invalid type for {subject}: expected {expected}", expected))
+    return _Told(1, Problem(address(path), own or f"Invalid type for {subject}: expected {expected}", expected))
 
 
 def _either(names: Iterable[str]) -> str:
@@ -203,8 +210,28 @@ def _value(value: Any) -> str:
     return shortened(value if isinstance(value, str) else json.dumps(value))
 
 
-def _is_id(value: Any) -> bool:
-    return type(value) is int and abs(value) < 2**53
+def _changed(value: Any, place: Place, change: Callable[[Any], Any]) -> Any:
+    """The value with something else at a place; the same object where there is nothing to change."""
+    if not place:
+        return change(value)
+    step, rest = place[0], place[1:]
+    if step == EACH:
+        if not isinstance(value, list) or len(value) > SMALL:
+            return value
+        changed = [_changed(item, rest, change) for item in value]
+        return changed if any(new is not old for new, old in zip(changed, value, strict=True)) else value
+    if not isinstance(value, dict) or step not in value:
+        return value
+    part = _changed(value[step], rest, change)
+    return value if part is value[step] else value | {step: part}
+
+
+def _as_text(value: Any) -> Any:
+    return str(value) if type(value) is int and abs(value) < 2**53 else value
+
+
+def _as_number(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else value
 
 
 def _is_small(value: Any) -> bool:

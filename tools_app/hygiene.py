@@ -139,12 +139,23 @@ def cleaned_json(value: Any) -> Any:
 
     Where keys become equal, those that were clean keep their name, and the others are numbered: `id`, `id (2)`.
     """
+    return counted_json(value)[0]
+
+
+def counted_json(value: Any) -> tuple[Any, int]:
+    """The same, and how many characters were left out. Line ends that became `\\n` are not counted: they are seen."""
     if isinstance(value, str):
-        return cleaned(value)
+        shown = cleaned(value)
+        return shown, _left_out(value, shown)
     if not isinstance(value, _CONTAINERS):
-        return value
+        return value, 0
     joined = "\n".join(_texts(value))
-    return value if cleaned(joined) is joined else _copy(value)
+    shown = cleaned(joined)
+    return (value, 0) if shown is joined else (_copy(value), _left_out(joined, shown))
+
+
+def _left_out(text: str, shown: str) -> int:
+    return 0 if shown is text else len(text.replace("\r\n", "\n")) - len(shown)
 
 
 def _is_plain(text: str) -> bool:

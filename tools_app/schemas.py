@@ -30,7 +30,9 @@ MAX_NESTING: Final = 64
 PATTERN_BYTES: Final = 100_000
 # Under this key an annotation may leave the words for its own faults; it is taken out before publishing.
 MESSAGE: Final = "x-message"
+# Under these it may leave that a text can be sent as a whole number, and a whole number as a text of digits.
 OR_NUMBER: Final = "x-or-number"
+OR_DIGITS: Final = "x-or-digits"
 HEADER: Final = "x-mcp-header"
 
 _MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -84,10 +86,33 @@ def take_messages(schema: Schema) -> tuple[Schema, dict[tuple[str, ...], str]]:
     return published, messages
 
 
-def take_numbers(schema: Schema) -> frozenset[str]:
-    """Take the marks off those parameters that are texts and may be sent as numbers; which they are."""
-    marked = [part.steps for part in parts_of(schema) if part.body.pop(OR_NUMBER, False)]
-    return frozenset(steps[1] for steps in marked if len(steps) == 2 and steps[0] == "properties")
+# Where a value stands: names of properties, and EACH for the items of a list.
+Place = tuple[str, ...]
+EACH: Final = ""
+
+
+def take_leniency(schema: Schema) -> tuple[frozenset[Place], frozenset[Place]]:
+    """Take the marks off; the places of texts that may be sent as numbers, and of numbers that may be sent as texts."""
+    places: dict[str, set[Place]] = {OR_NUMBER: set(), OR_DIGITS: set()}
+    for part in parts_of(schema):
+        for mark, marked in places.items():
+            if part.body.pop(mark, False) and (place := _place(part.steps)):
+                marked.add(place)
+    return frozenset(places[OR_NUMBER]), frozenset(places[OR_DIGITS])
+
+
+def _place(steps: Sequence[str]) -> Place:
+    """The place of the values that a subschema is for; empty where they depend on more than their place."""
+    place: list[str] = []
+    waiting = iter(steps)
+    for step in waiting:
+        if step == "properties":
+            place.append(next(waiting))
+        elif step == "items":
+            place.append(EACH)
+        else:
+            return ()
+    return tuple(place)
 
 
 def faults(schema: Any) -> list[str]:

@@ -21,14 +21,14 @@ from pydantic_core import CoreSchema, core_schema, to_jsonable_python
 from typing_extensions import TypedDict  # pydantic takes typing's only from Python 3.12 on
 
 from tools_app.errors import InvalidArgumentsError, Problem, shortened
-from tools_app.schemas import MESSAGE, OR_NUMBER, Schema, SchemaError, address, named
+from tools_app.schemas import MESSAGE, OR_DIGITS, OR_NUMBER, Schema, SchemaError, address, named
 
 # A number as JSON knows it: an integer stays one, and the schema says `number` instead of a union.
 Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
 
 
 class Says:
-    """Gives a parameter its own words for when it is missing or, with the right type, does not fit.
+    """Gives a parameter its own words for when it is missing or null or, with the right type, does not fit.
 
     `workflow_id: Annotated[str, Field(min_length=1), Says("Workflow ID is required")]`
     """
@@ -48,6 +48,13 @@ class OrNumber:
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return handler(schema) | {OR_NUMBER: True}
+
+
+class OrDigits:
+    """The other way round: lets a whole number be sent as a text of digits, too: `id: Annotated[int, OrDigits()]`."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return handler(schema) | {OR_DIGITS: True}
 
 
 class _LeanSchema(GenerateJsonSchema):

@@ -34,7 +34,7 @@ from tools_app.icons import Icon, IconError, icon
 from tools_app.parameters import ToolParameter
 from tools_app.places import place_of
 from tools_app.policies import Rate
-from tools_app.schemas import Schema, SchemaError, faults, take_messages, take_numbers
+from tools_app.schemas import Schema, SchemaError, faults, take_leniency, take_messages
 
 if TYPE_CHECKING:
     from tools_app.pack import Pack, TextForm
@@ -187,7 +187,7 @@ class Tool:
         if self.output_schema is not None and (found := faults(self.output_schema)):
             raise self._wrong(f"output schema: {found[0]}")
         self.input_schema, messages = take_messages(schema)
-        numbers = take_numbers(self.input_schema)
+        numbers, digits = take_leniency(self.input_schema)
         if wrong := [name for name in self.logged if name not in self.input_schema.get("properties", {})]:
             raise self._wrong(f"logged names {wrong[0]!r}, which is none of its parameters")
         if self.minimal is not None:
@@ -198,7 +198,7 @@ class Tool:
             # Callers choose their account by that name.
             raise self._wrong(f"a tool whose pack has connection= may not have a parameter `{CONNECTION_PARAMETER}`")
         self.picture = self._picture(function)
-        self.checker = Checker(self.input_schema, messages, numbers)
+        self.checker = Checker(self.input_schema, messages, numbers, digits)
         self.output_checker = Checker(self.output_schema) if self.output_schema is not None else None
         self._check_examples()
 

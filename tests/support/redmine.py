@@ -39,6 +39,10 @@ _INCLUDES: Final = (
 # The custom fields that issues can be filtered by; what is said of others is passed over.
 _FILTERS: Final = {"cf_1": 1, "cf_3": 3, "cf_4": 4}
 _BETA: Final = {"id": 3, "name": "Beta (private)"}
+_CLOSED: Final = {"id": 6, "name": "Closed project"}
+# A custom field that only one project has, and of its issues only bugs.
+_OWN: Final = {"id": 16, "name": "Root cause", "value": ""}
+_COMPUTED: Final = ("start_date", "due_date", "priority_id", "done_ratio")
 _NAMED: Final = {
     "tracker_id": ("tracker", "trackers"),
     "status_id": ("status", "issue_statuses"),
@@ -91,15 +95,25 @@ class FakeRedmine:
         ):
             issues.append(recorded(name)["issue"])
         issues.append(issues[0] | {"id": 8, "project": _BETA, "subject": "Issue of a private project"})
+        issues.append(issues[0] | {"id": 9, "project": _CLOSED, "subject": "Issue of a closed project"})
+        parent = _less(issues[-3], "children")
+        issues += [parent | {"id": 5, "parent": {"id": 4}}, parent | {"id": 6, "parent": {"id": 5}}]
+        for issue in issues:
+            issue["custom_fields"] = _own_fields(issue)
         self.issues: dict[int, dict[str, Any]] = {issue["id"]: issue for issue in issues}
         self.projects: dict[int, dict[str, Any]] = {project["id"]: project for project in listed("projects_list")}
         self.projects[1] |= recorded("project_show")["project"]
+        self.projects[1]["issue_custom_fields"] = [_named(_OWN)]
         alone = _less(self.projects[2], "parent")
         self.projects[5] = alone | {"id": 5, "name": "Empty", "identifier": "empty"}
         self.projects[6] = alone | {"id": 6, "name": "Closed project", "identifier": "closed", "status": 5}
+        for project in self.projects.values():
+            project.setdefault("trackers", [_named(tracker) for tracker in listed("trackers")])
+            project.setdefault("issue_custom_fields", [])
         self.entries: dict[int, dict[str, Any]] = {entry["id"]: entry for entry in listed("time_entries")}
         self.users: dict[int, dict[str, Any]] = {user["id"]: user for user in listed("users_list")}
         self.users[5] = recorded("user_as_admin")["user"]
+        self.versions: list[dict[str, Any]] = listed("versions")
         self.archived: set[int] = set()
         # Whether it passes over what it is told of custom fields.
         self.keeps_custom_fields = False
@@ -180,6 +194,7 @@ class FakeRedmine:
             and (status not in ("open", "closed") or issue["status"].get("is_closed", False) is (status == "closed"))
             and params.get("tracker_id", str(issue["tracker"]["id"])) == str(issue["tracker"]["id"])
             and (numbers == [""] or str(issue["id"]) in numbers)
+            and ("parent_id" not in params or issue["id"] in self._below(params["parent_id"]))
             and _is_assigned(issue, params.get("assigned_to_id"), login)
             and all(_has_value(issue, _FILTERS[name], params[name]) for name in _FILTERS.keys() & params.keys())
         ]
@@ -188,7 +203,7 @@ class FakeRedmine:
     def get_issue(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         issue = self._issue(login, params["id"])
         shown = copy.deepcopy(issue)
-        shown.setdefault("allowed_statuses", listed("issue_statuses"))
+        shown.setdefault("allowed_statuses", self._allowed(issue))
         shown.setdefault("watchers", [])
         shown.setdefault("journals", [])
         if login not in _TRUSTED:
@@ -203,7 +218,7 @@ class FakeRedmine:
         if not login:
             raise Refuse(401)
         try:
-            project = self._project(login, str(asked.get("project_id", "")))
+            project = self._writable(login, str(asked.get("project_id", "")))
         except Refuse:
             raise Refuse(422, "Project cannot be blank", "Tracker cannot be blank", "Status cannot be blank") from None
         if not asked.get("subject"):
@@ -217,6 +232,7 @@ class FakeRedmine:
         del issue["children"]
         issue |= {"id": number, "project": _named(project), "author": {"id": _IDS[login], "name": _PEOPLE[_IDS[login]]}}
         issue |= {"tracker": {"id": 1, "name": "Bug"}, "status": {"id": 1, "name": "New", "is_closed": False}}
+        issue["custom_fields"] = _own_fields(issue)
         issue["watchers"] = [{"id": one, "name": _PEOPLE[one]} for one in watchers]
         self.issues[number] = issue
         self._change(issue, asked)
@@ -224,6 +240,7 @@ class FakeRedmine:
 
     def update_issue(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         issue, asked = self._issue(login, params["id"]), body.get("issue", {})
+        self._writable(login, str(issue["project"]["id"]))
         if asked.get("subject") == "":
             raise Refuse(422, "Subject cannot be blank")
         if not login:
@@ -237,29 +254,66 @@ class FakeRedmine:
             journal |= {"created_on": "2026-11-18T10:10:58Z", "private_notes": is_private, "details": []}
             issue.setdefault("journals", []).append(journal)
         if "project_id" in asked:
-            issue["project"] = _named(self._project(login, str(asked["project_id"])))
+            self._move(login, issue, str(asked["project_id"]))
+        if asked.get("status_id") not in [status["id"] for status in self._allowed(issue)]:
+            asked.pop("status_id", None)
+        if self._below(str(issue["id"])):
+            asked = {key: value for key, value in asked.items() if key not in _COMPUTED}
         self._change(issue, asked)
+        issue["custom_fields"] = _own_fields(issue)
         return 204, None
+
+    def _move(self, login: str, issue: dict[str, Any], key: str) -> None:
+        """To a project that can be used; without what the other one has not."""
+        try:
+            project = self._writable(login, key)
+        except Refuse:
+            return
+        if project["id"] != issue["project"]["id"]:
+            issue["project"] = _named(project)
+            issue.pop("category", None)
+            issue.pop("fixed_version", None)
+
+    def _below(self, parent: str) -> set[int]:
+        """The numbers of the subtasks of an issue; with `~`, of theirs too."""
+        number = int(parent.removeprefix("~"))
+        found = {one["id"] for one in self.issues.values() if one.get("parent") == {"id": number}}
+        return found.union(*(self._below(f"~{one}") for one in found)) if parent.startswith("~") else found
+
+    def _allowed(self, issue: Mapping[str, Any]) -> list[Any]:
+        """The statuses that it can have. None closes it while its subtasks, or issues that block it, are open."""
+        blocking = [
+            relation["issue_id"]
+            for relation in issue.get("relations", ())
+            if relation["relation_type"] == "blocks" and relation["issue_to_id"] == issue["id"]
+        ]
+        numbers = {*blocking, *self._below(f"~{issue['id']}")} & self.issues.keys()
+        is_held = any(not self.issues[number]["status"].get("is_closed", False) for number in numbers)
+        return [status for status in listed("issue_statuses") if not (is_held and status["is_closed"])]
 
     def delete_issue(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         issue = self._issue(login, params["id"])
+        self._writable(login, str(issue["project"]["id"]))
         if login == "limited":
             raise Refuse(403)
         del self.issues[issue["id"]]
         return 204, None
 
     def add_watcher(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
-        issue = self._issue(login, params["id"])
-        if login not in _TRUSTED:
+        issue = self.issues.get(int(params["id"]))
+        # To an issue that is not there, this alone answers as to one that may not be seen.
+        if issue is None or login not in _TRUSTED:
             raise Refuse(403)
+        self._writable(login, str(issue["project"]["id"]))
         if body["user_id"] in _PEOPLE:
             issue.setdefault("watchers", []).append({"id": body["user_id"], "name": _PEOPLE[body["user_id"]]})
         return 204, None
 
     def remove_watcher(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
-        issue = self._issue(login, params["id"])
-        if login not in _TRUSTED:
+        issue = self.issues.get(int(params["id"]))
+        if issue is None or login not in _TRUSTED:
             raise Refuse(403)
+        self._writable(login, str(issue["project"]["id"]))
         issue["watchers"] = [one for one in issue.get("watchers", ()) if str(one["id"]) != params["user"]]
         return 204, None
 
@@ -290,7 +344,7 @@ class FakeRedmine:
         return 201, {"project": _without(project, {})}
 
     def update_project(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
-        project = self._project(login, params["id"])
+        project = self._writable(login, params["id"])
         if login == "limited":
             raise Refuse(403)
         _check_parent(body["project"])
@@ -349,13 +403,18 @@ class FakeRedmine:
         kind = "Issue" if "issue_id" in asked else "Project"
         try:
             if kind == "Issue":
-                self._issue(login, str(asked["issue_id"]))
-            elif self._project(login, str(asked["project_id"]))["id"] != 1 and login == "limited":
+                issue = self._issue(login, str(asked["issue_id"]))
+                self._writable(login, str(issue["project"]["id"]))
+            elif not str(asked["project_id"]).isdecimal():
+                raise Refuse(404)  # here it takes no identifier
+            elif self._writable(login, str(asked["project_id"]))["id"] != 1 and login == "limited":
                 raise Refuse(404)
         except Refuse as refused:
             if kind == "Issue" or refused.answer[0] == 404:
                 raise Refuse(422, f"{kind} is invalid") from None
             raise
+        if "activity_id" not in asked:
+            raise Refuse(422, "Activity cannot be blank")
 
     def update_entry(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         entry = self._entry(params["id"])
@@ -418,8 +477,12 @@ class FakeRedmine:
     # ---- lists
 
     def named_list(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
-        if params["list"] == "custom_fields" and login != "admin":
-            raise Refuse(403)
+        if params["list"] == "custom_fields":
+            if login != "admin":
+                raise Refuse(403)
+            fields = listed("custom_fields")
+            own = fields[0] | _named(_OWN) | {"is_filter": False, "trackers": [{"id": 1, "name": "Bug"}]}
+            return 200, {"custom_fields": [*fields, own]}
         return 200, recorded(
             {"issue_priorities": "priorities", "time_entry_activities": "activities"}.get(
                 params["list"], params["list"]
@@ -432,13 +495,16 @@ class FakeRedmine:
             return self.search(login, params, body)
         if params["list"] == "issue_categories" and login not in ("admin", "manager"):
             raise Refuse(403)
+        if params["list"] == "versions" and project["id"] == 1:
+            return 200, {"versions": self.versions, "total_count": len(self.versions)}
         found = recorded({"issue_categories": "categories"}.get(params["list"], params["list"]))
         if params["list"] == "memberships":
             return _page("memberships", found["memberships"], params)
         return 200, found if project["id"] == 1 else {params["list"]: [], "total_count": 0}
 
     def search(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
-        found = listed("search") if params["q"] != "nowhere" else []
+        words = [word for word in params["q"].split() if len(word) > 1]
+        found = listed("search") if words and words != ["nowhere"] else []
         return _page("results", found, params)
 
     # ---- state
@@ -447,7 +513,8 @@ class FakeRedmine:
         issue = self.issues.get(int(number))
         if issue is None:
             raise Refuse(404)
-        if issue["project"] == _BETA and login not in ("admin", "manager"):
+        is_hidden = issue["project"] == _BETA and login not in ("admin", "manager")
+        if is_hidden or issue["project"]["id"] in self.archived:
             raise Refuse(403)
         return issue
 
@@ -458,6 +525,12 @@ class FakeRedmine:
         if found[0]["id"] in self.archived or (found[0]["id"] == 3 and login not in ("admin", "manager")):
             raise Refuse(403)
         return found[0]
+
+    def _writable(self, login: str, key: str) -> dict[str, Any]:
+        project = self._project(login, key)
+        if project["status"] != 1:
+            raise Refuse(403)
+        return project
 
     def _entry(self, number: str) -> dict[str, Any]:
         if int(number) not in self.entries:
@@ -474,7 +547,7 @@ class FakeRedmine:
         for field, value in asked.items():
             if field in _NAMED:
                 name, kind = _NAMED[field]
-                known = {one["id"]: one for one in listed(kind)}
+                known = {one["id"]: one for one in (self.versions if kind == "versions" else listed(kind))}
                 if value == "":
                     thing.pop(name, None)
                 elif value in known:
@@ -497,6 +570,14 @@ class FakeRedmine:
                 thing["trackers"] = [_named(one) for one in listed("trackers") if one["id"] in value]
             elif field not in ("project_id", "issue_id", "user_id"):
                 thing[field] = value if value != "" else None
+
+
+def _own_fields(issue: Mapping[str, Any]) -> list[Any]:
+    """The custom fields of an issue, as its project and tracker have them."""
+    fields = [field for field in issue["custom_fields"] if field["id"] != _OWN["id"]]
+    if issue["project"]["id"] != 1 or issue["tracker"]["id"] != 1:
+        return fields
+    return [*fields, next((field for field in issue["custom_fields"] if field["id"] == _OWN["id"]), dict(_OWN))]
 
 
 def _page(name: str, things: list[Any], params: Mapping[str, str]) -> Answer:

@@ -98,6 +98,10 @@ def _answer(tool: Tool) -> Schema:
             "callId": {"type": "string"},
             "cached": {"type": "boolean", "description": "An answer that was given before"},
             "untrusted": {"type": "boolean", "description": "The result may hold what people outside the hub wrote"},
+            "invisibleCharactersLeftOut": {
+                "type": "integer",
+                "description": "How many characters that nobody would see are not in the result",
+            },
         },
         "required": ["success", "result", "executionTime", "timestamp", "callId"],
     }

@@ -161,10 +161,12 @@ def _replaced(tool: Tool, answer: Answer, made: dict[str, Any]) -> Answer:
     if answer.content is None:
         value = {**answer.value, "data": made} if tool.done else made
         text = written(value)
-        return Answer(value, text, made, len(text.encode()), untrusted=answer.untrusted)
+        size = len(text.encode())
+        return Answer(value, text, made, size, untrusted=answer.untrusted, left_out=answer.left_out)
     text = written(made)
     shown = [{"type": "text", "text": text}, *filter(_is_media, answer.content)]
-    return Answer(shown, text, None, len(written(shown).encode()), shown, untrusted=answer.untrusted)
+    size = len(written(shown).encode())
+    return Answer(shown, text, None, size, shown, untrusted=answer.untrusted, left_out=answer.left_out)
 
 
 def _is_media(piece: dict[str, Any]) -> bool:

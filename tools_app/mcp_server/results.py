@@ -16,6 +16,8 @@ WireResult = dict[str, Any]
 
 # In the `_meta` of a result: what it holds may have been written by people outside this hub.
 UNTRUSTED: Final = "toolhub/untrusted"
+# … and how many characters were left out of it because nobody would see them.
+LEFT_OUT: Final = "toolhub/invisibleCharactersLeftOut"
 
 
 def succeeded(result: Result) -> WireResult:
@@ -30,7 +32,12 @@ def succeeded(result: Result) -> WireResult:
     answer = result.answer
     if answer.untrusted:
         meta[UNTRUSTED] = True
-    wire = _wire(answer.content or [_text(answer.text)], failed=False, meta=meta)
+    content = list(answer.content or [_text(answer.text)])
+    if answer.left_out:
+        meta[LEFT_OUT] = answer.left_out
+        # Few clients show their model the rest.
+        content.append(_text(answer.note))
+    wire = _wire(content, failed=False, meta=meta)
     tool = result.entry.tool
     if answer.structured is not None and tool is not None and not result.via and listed_output(tool) is not None:
         wire["structuredContent"] = answer.structured

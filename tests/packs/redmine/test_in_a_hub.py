@@ -91,6 +91,14 @@ class TestAnswers:
         result = called("get_issue", id=1)
         assert read(result.answer.text).findtext("subject") == result.answer.value["issue"]["subject"]
         assert "\u202e" not in result.answer.text
+        assert result.answer.left_out > 0
+
+    def test_say_that_a_text_would_change_when_it_is_written_back(self, tracker: Hub, redmine: FakeRedmine) -> None:
+        redmine.issues[2]["description"] = "soft\u00adhyphen\u200b\r\nline"
+        answer = called("get_issue", id=2).answer
+        assert answer.value["issue"]["description"] == "softhyphen\nline"
+        assert answer.left_out == 2
+        assert called("get_issue", id=4).answer.left_out == 0
 
     def test_that_are_too_large_are_outlined_and_can_be_read(self, tracker: Hub, redmine: FakeRedmine) -> None:
         for number in range(100, 200):
@@ -322,3 +330,36 @@ def test_what_is_remembered_is_not_asked_again(tracker: Hub, redmine: FakeRedmin
     asked = [seen.target.partition("?")[0].removeprefix("/tracker") for seen in redmine.requests]
     assert asked.count("/issues.json") == 3
     assert sorted(asked[:-2]) == sorted({*asked[:-2]})
+
+
+@pytest.mark.django_db(transaction=True)
+class TestWhatIsNew:
+    """A name that is not remembered is looked up once more before it is refused."""
+
+    def test_is_found_by_its_name_at_once(self, tracker: Hub, redmine: FakeRedmine) -> None:
+        called("update_issue", id=2, fixed_version_id="1.0")
+        redmine.versions.append(redmine.versions[0] | {"id": 77, "name": "2026"})
+        changed = called("update_issue", id=2, fixed_version_id="2026").answer.value["response"]
+        assert changed["issue"]["fixed_version"] == {"id": 77, "name": "2026"}
+        called("list_issues", project_id="Alpha")
+        redmine.projects[1]["name"] = "Omega"
+        assert called("show_project", id="omega").answer.value["project"]["id"] == 1
+
+    def test_is_asked_for_once_a_call(self, tracker: Hub, redmine: FakeRedmine) -> None:
+        called("update_issue", id=2, fixed_version_id="1.0")
+        for _ in range(2):
+            redmine.requests.clear()
+            with pytest.raises(InvalidArgumentsError, match="there is no version 9.9; expected one of 1.0"):
+                called("update_issue", id=2, fixed_version_id="9.9")
+            assert len([seen for seen in redmine.requests if "/versions.json" in seen.target]) == 1
+
+    def test_custom_fields_among_it(self, tracker: Hub, redmine: FakeRedmine) -> None:
+        new = {"project_id": "alpha", "subject": "x"}
+        called("create_issue", **new, custom_fields=[{"name": "Customer", "value": "x"}])
+        redmine.projects[1]["issue_custom_fields"].append({"id": 17, "name": "Impact"})
+        by = caller(connections=frozenset({"desk"}))
+        governance.create_connection("desk", "redmine", url=redmine.url, secret="key-of-manager", actor="t")
+        said = called("create_issue", by, **new, custom_fields=[{"name": "Impact", "value": "x"}])
+        assert "custom_fields: 17 did not take the value" in str(said.answer.value)
+        with pytest.raises(InvalidArgumentsError, match="there is no custom field Impct; expected one of"):
+            called("create_issue", by, **new, custom_fields=[{"name": "Impct", "value": "x"}])

@@ -59,12 +59,12 @@ CASES: dict[str, tuple[str | bytes, str, type[ToolError], str]] = {
 }  # fmt: skip
 
 
-def called(office: Office, name: str, *, seconds: float = 5.0, **arguments: Any) -> Any:
+def called(office: Office, name: str, *, seconds: float = 5.0, login: str = "dev", **arguments: Any) -> Any:
     """What a tool says whose connection has a time limit of its own."""
 
     async def run() -> Any:
         tool = TOOLS[name]
-        client = REDMINE.client(office.url, office.keys["admin"], timeout=seconds)
+        client = REDMINE.client(office.url, office.keys[login], timeout=seconds)
         try:
             context = dataclasses.replace(testing.context(tool), upstream=client)
             return await tool.run(context, tool.checked(tool.checker.with_defaults(arguments)))
@@ -205,7 +205,7 @@ def test_a_thing_that_was_made_and_not_told_is_a_success_with_a_warning(office: 
 
 def test_a_change_that_cannot_be_read_back_is_a_success_with_a_warning(office: Office, redmine: FakeRedmine) -> None:
     redmine.breaks("GET /issues/1", "bare:403")
-    said = office.call("admin", "update_issue", id=1, subject="x")["response"]
+    said = office.call("manager", "update_issue", id=1, subject="x")["response"]
     assert (said["status"], len(said["warnings"])) == ("success", 1)
     assert said["warnings"][0].startswith("It could not be read back: Permission denied")
 

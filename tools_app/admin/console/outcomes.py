@@ -87,6 +87,8 @@ def _succeeded(done: Result, may: Any) -> Outcome:
         facts.insert(0, (_("Answer"), size))
         if answer.untrusted:
             facts.append(_untrusted())
+        if answer.left_out:
+            facts.append((_("Invisible characters left out"), f"{answer.left_out:,}"))
         if done.answered_by:
             facts.append((_("Answered by"), str(ORIGINS[Call.Origin(done.answered_by)])))
     pieces = [_piece(piece) for piece in (answer.content or ())[:MOST_PIECES]]

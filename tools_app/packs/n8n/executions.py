@@ -341,7 +341,8 @@ def _brief(told: Any, warning: str) -> dict[str, Any]:
         "run once more, second attempt, do it over, try again, repeat",
         "もう一度実行 再試行 やり直し もう一回走らせる 再実行",
     ),
-    hints=Hints(destructive=False),
+    # Its nodes may delete, and what has happened may happen twice.
+    hints=Hints(destructive=True),
     timeout=120,
     done="Execution retried",
     guidance=_look,

@@ -5,12 +5,15 @@
     arguments    what several tools take, and what is refused before anything is sent
     lookups      from names to ids
     filters      which issues are looked for, and filters that Redmine passes over in silence
-    account      asking, and who Redmine takes us for
+    custom_fields  which there are, and their ids
+    account      asking, and whether the answer is one
+    identity     whose key it is
     memory       what an account has told, for a while
     writing      changing, and reading back what became of it
     shapes       what is shown of an answer, which is the output schema, too
     xml          the text of an answer
     refusals     Redmine's refusals in words that help
+    reasons      what is behind a refusal, or a change that Redmine ignored
 
 https://www.redmine.org/projects/redmine/wiki/Rest_api
 """

@@ -1,22 +1,14 @@
-"""Asking Redmine, and who it takes us for.
-
-A key that Redmine does not know reads whatever is public, and everything looks well. So an account is looked at where
-it shows: behind the first answer, and ahead of the first change, then again after some minutes.
-"""
+"""Asking Redmine, and whether its answer is one."""
 
 from __future__ import annotations
 
-from typing import Any, Final, NotRequired, TypedDict, Unpack
+from typing import Any, NotRequired, TypedDict, Unpack
 
 from tools_app.context import Context
-from tools_app.errors import ApiError, NotFoundError, ToolError, UpstreamInvalidResponseError
-from tools_app.packs.redmine.memory import remembered
+from tools_app.errors import ApiError, NotFoundError, UpstreamInvalidResponseError
+from tools_app.packs.redmine import identity, reasons
 from tools_app.packs.redmine.shapes import shown
 from tools_app.schemas import Schema
-
-# For so long an account is what it was.
-_TRUSTED_SECONDS: Final = 300.0
-_REFUSED: Final = frozenset({401, 403})
 
 
 class Asking(TypedDict):
@@ -107,41 +99,29 @@ async def _answer(
 
 
 async def ask(ctx: Context, *path: str | int, **sending: Unpack[Asking]) -> Any:
-    """What Redmine says to whoever the key is of; if it is nobody's, that is said first, whatever else is wrong."""
-    try:
-        found = (await ctx.http.request("GET", *path, **sending)).data
-    except (ApiError, NotFoundError) as error:
-        if isinstance(error, NotFoundError) or error.context.get("statusCode") in _REFUSED:
-            await check(ctx)
-        raise
-    await check(ctx)
+    """What Redmine says to the user whose key it is; if it is nobody's, that is said first, whatever else is wrong.
+
+    Raises:
+        ToolError: with the reason, where Redmine only says no.
+    """
+    async with reasons.explained(ctx, sending["operation"], **_about(path, sending)):
+        try:
+            found = (await ctx.http.request("GET", *path, **sending)).data
+        except (ApiError, NotFoundError) as error:
+            if isinstance(error, NotFoundError) or error.context.get("statusCode") in identity.REFUSED:
+                await identity.check(ctx)
+            raise
+    await identity.check(ctx)
     return found
 
 
-async def check(ctx: Context) -> None:
-    """Make sure that Redmine knows the key.
-
-    Raises:
-        ToolError: it does not, and would take us for nobody.
-    """
-    try:
-        await me(ctx)
-    except ApiError as error:
-        if error.context.get("statusCode") in _REFUSED:
-            raise
-        ctx.log.warning("Redmine does not say whose key this is: %s", error.message)
-    except ToolError as error:
-        # What was asked for tells better what is wrong.
-        ctx.log.warning("Redmine does not say whose key this is: %s", error.message)
-
-
-async def me(ctx: Context) -> dict[str, Any]:
-    """The user whose key this is; of what Redmine says of it only this is kept."""
-
-    async def asked() -> dict[str, Any]:
-        found = await ctx.http.get("users", "current", operation="check the key")
-        user = found.get("user") if isinstance(found, dict) else None
-        return {key: user.get(key) for key in ("id", "admin")} if isinstance(user, dict) else {}
-
-    user: dict[str, Any] = await remembered(ctx, "me", _TRUSTED_SECONDS, asked)
-    return user
+def _about(path: tuple[str | int, ...], sending: Asking) -> reasons.About:
+    """What a question was about, by its address."""
+    match path:
+        case ("issues", number):
+            return {"issue": number}
+        case ("time_entries", number):
+            return {"entry": number}
+        case ("projects", key, *_):
+            return {"project": key}
+    return {"project": sending.get("resource_id", "")} if sending.get("resource") == "Project" else {}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import date, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
-from tools_app.signatures import OrNumber
+from tools_app.signatures import OrDigits, OrNumber
 
 _MOMENT: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}(?::[0-9]{2})?Z?)?"
 _FILTERED_DATE: Final = re.compile(rf"(>=|<=|><)?({_MOMENT})(?:\|({_MOMENT}))?")
@@ -63,7 +63,7 @@ def _positive(given: str) -> str:
     return name
 
 
-Id = Annotated[int, Field(ge=1, lt=2**31)]
+Id = Annotated[int, Field(ge=1, lt=2**31), OrDigits()]
 # An id, as a number or in digits, or a name.
 Name = Annotated[str, Field(min_length=1, max_length=255, pattern=r"\S"), OrNumber(), AfterValidator(_positive)]
 Day = Annotated[
@@ -72,8 +72,8 @@ Day = Annotated[
     AfterValidator(_calendar_date),
 ]
 DateFilter = Annotated[str, Field(max_length=60), AfterValidator(_filtered_date)]
-Offset = Annotated[int, Field(ge=0, lt=2**31, description="How many to leave out at the start.")]
-Limit = Annotated[int, Field(ge=1, le=100, description="How many at most.")]
+Offset = Annotated[int, Field(ge=0, lt=2**31, description="How many to leave out at the start."), OrDigits()]
+Limit = Annotated[int, Field(ge=1, le=100, description="How many at most."), OrDigits()]
 
 IssueInclude = Annotated[
     str,
@@ -94,16 +94,29 @@ class CustomValue(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    id: Id
+    id: Name | None = Field(None, description="Id or name.")
+    name: Name | None = Field(None, description="Its name, where there is no id.")
     # Text, or a list of texts: said in words, as many agents cannot read a choice of types.
     value: Annotated[
         _Value | list[_Value],
         WithJsonSchema({"description": "Text, or a list of texts where the field takes several."}),
     ]
 
-    def sent(self) -> dict[str, Any]:
+    @model_validator(mode="after")
+    def _check_named(self) -> Self:
+        if self.id is None and self.name is None:
+            raise ValueError("expected the id or the name of a custom field")
+        return self
+
+    @property
+    def named(self) -> str:
+        """Its id, in digits, or its name."""
+        return self.id or self.name or ""
+
+    def sent(self) -> str | list[str | None] | None:
+        """The value as Redmine takes it."""
         value = self.value
-        return {"id": self.id, "value": [_sent(each) for each in value] if isinstance(value, list) else _sent(value)}
+        return [_sent(each) for each in value] if isinstance(value, list) else _sent(value)
 
 
 def _sent(value: _Value) -> str | None:
@@ -114,7 +127,8 @@ def _sent(value: _Value) -> str | None:
 
 
 CustomValues = Annotated[
-    list[CustomValue], Field(max_length=100, description="Custom fields; list_custom_fields has the ids.")
+    list[CustomValue],
+    Field(max_length=100, description="Custom fields by name or id; list_custom_fields(project_id) has them."),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -9,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tools_app.context import Context
 from tools_app.errors import InvalidArgumentsError, Problem
 from tools_app.examples import Example
-from tools_app.packs.redmine import account, filters, lookups, pack, shapes, writing
+from tools_app.packs.redmine import account, custom_fields, filters, lookups, pack, shapes, writing
 from tools_app.packs.redmine.arguments import (
     CustomValues,
     Day,
@@ -20,6 +21,7 @@ from tools_app.packs.redmine.arguments import (
     is_id,
 )
 from tools_app.packs.redmine.filters import Filters
+from tools_app.signatures import Says
 from tools_app.tool import Hints, Tool
 
 _INCLUDED: Final = {
@@ -110,6 +112,18 @@ async def get_issue(
     return {"issue": ISSUE.shown(issue)}
 
 
+def _or_clear(name: str, expected: str) -> Says:
+    """What is said to null and to an empty text: agents mean that the field should be emptied."""
+    how = f'to empty the field, use update_issue with clear: ["{name}"]'
+    return Says(f"Invalid value for parameter {name}: expected {expected}; {how}")
+
+
+_Description = Annotated[str, Field(max_length=200_000), _or_clear("description", "text of at most 200,000 characters")]
+_Hours = Annotated[float, Field(ge=0, le=100_000), _or_clear("estimated_hours", "a number from 0 to 100,000")]
+_NAME: Final = "an id or a name"
+_DAY: Final = "a date, YYYY-MM-DD"
+
+
 class Fields(BaseModel):
     """What an issue can be given."""
 
@@ -118,23 +132,31 @@ class Fields(BaseModel):
     tracker_id: Name | None = Field(None, description="Id or name, like Bug.")
     status_id: Name | None = Field(None, description="Id or name.")
     priority_id: Name | None = Field(None, description="Id or name.")
-    description: str | None = Field(None, max_length=200_000, description="In the markup of this Redmine.")
-    category_id: Name | None = Field(None, description="Id or name.")
-    fixed_version_id: Name | None = Field(None, description="Target version: id or name.")
-    assigned_to_id: Name | None = Field(None, description="me, or id or name of a member of the project.")
-    parent_issue_id: Id | None = Field(None, description="The issue this is a subtask of.")
+    description: _Description | None = Field(None, description="In the markup of this Redmine.")
+    category_id: Annotated[Name, _or_clear("category_id", _NAME)] | None = Field(None, description="Id or name.")
+    fixed_version_id: Annotated[Name, _or_clear("fixed_version_id", _NAME)] | None = Field(
+        None, description="Target version: id or name."
+    )
+    assigned_to_id: Annotated[Name, _or_clear("assigned_to_id", "me, an id or a name")] | None = Field(
+        None, description="me, or id or name of a member of the project."
+    )
+    parent_issue_id: Annotated[Id, _or_clear("parent_issue_id", "an id")] | None = Field(
+        None, description="The issue this is a subtask of."
+    )
     custom_fields: CustomValues | None = None
     is_private: bool | None = Field(None, description="Seen only by those who may see private issues.")
-    estimated_hours: float | None = Field(None, ge=0, le=100_000, description="Like 1.5.")
-    start_date: Day | None = Field(None, description="YYYY-MM-DD.")
-    due_date: Day | None = Field(None, description="YYYY-MM-DD.")
+    estimated_hours: _Hours | None = Field(None, description="Like 1.5.")
+    start_date: Annotated[Day, _or_clear("start_date", _DAY)] | None = Field(None, description="YYYY-MM-DD.")
+    due_date: Annotated[Day, _or_clear("due_date", _DAY)] | None = Field(None, description="YYYY-MM-DD.")
     done_ratio: int | None = Field(None, ge=0, le=100, description="Progress in percent.")
 
 
 class NewIssue(Fields):
     project_id: Name = Field(description="Id, identifier or name.")
     subject: str = Field(min_length=1, max_length=255, pattern=r"\S", description="In one line.")
-    watcher_user_ids: list[Id] | None = Field(None, max_length=100, description="Ids of users who get to watch it.")
+    watcher_user_ids: list[Name] | None = Field(
+        None, max_length=100, description="Who watches it: me, or ids or names of members of the project."
+    )
 
 
 @pack.add
@@ -161,6 +183,10 @@ class CreateIssue(Tool):
     async def run(self, ctx: Context, arguments: NewIssue) -> dict[str, Any]:
         project = await lookups.project_key(ctx, arguments.project_id)
         payload = await _payload(ctx, arguments, project)
+        if arguments.watcher_user_ids is not None:
+            payload["watcher_user_ids"] = [
+                await lookups.user_id(ctx, named, "watcher_user_ids", project) for named in arguments.watcher_user_ids
+            ]
         return await writing.create(ctx, ISSUE, {"project_id": project} | payload)
 
 
@@ -195,36 +221,52 @@ class UpdateIssue(Tool):
     Arguments: ClassVar[Any] = IssueChanges
 
     async def run(self, ctx: Context, arguments: IssueChanges) -> dict[str, Any]:
-        project: int | str = ""
-        of_a_project = (arguments.category_id, arguments.fixed_version_id, arguments.assigned_to_id)
-        if arguments.project_id is not None:
-            project = await lookups.project_number(ctx, arguments.project_id)
-        elif any(not is_id(value) for value in of_a_project if value not in (None, "me")):
-            # These names mean something in the project of the issue only.
-            found = await account.one(
+        before: dict[str, Any] | None = None
+        if _needs_reading(arguments):
+            before = await account.one(
                 ctx, "issues", arguments.id, name="issue", operation="get issue", resource="Issue"
             )
-            project = shapes.part_of(found, "project").get("id", "")
-        payload = await _payload(ctx, arguments, project)
+        project: int | str = shapes.part_of(before, "project").get("id", "")
+        if arguments.project_id is not None:
+            project = await lookups.project_number(ctx, arguments.project_id)
+        payload = await _payload(ctx, arguments, project, shapes.parts_of(before, "custom_fields"))
         if arguments.project_id is not None:
             payload["project_id"] = project
         payload |= dict.fromkeys(arguments.clear or (), "")
         if not payload.keys() - {"private_notes"}:
             message = "Nothing to change: give at least one field beside id"
             raise InvalidArgumentsError(problems=[Problem("", message, "a field to change")])
-        return await writing.update(ctx, ISSUE, arguments.id, payload)
+        return await writing.update(
+            ctx, ISSUE, arguments.id, payload, before=before if payload.keys() & _TAKES_ALONG else None
+        )
 
 
-async def _payload(ctx: Context, arguments: Fields, project: int | str) -> dict[str, Any]:
-    """The fields as Redmine takes them."""
-    payload = given(arguments.model_dump(exclude={"id", "project_id", "clear", "custom_fields"}))
+# With a new project or tracker an issue loses what these do not have.
+_TAKES_ALONG: Final = frozenset({"project_id", "tracker_id"})
+
+
+def _needs_reading(arguments: IssueChanges) -> bool:
+    """Whether the issue has to be known before: what it may lose, or in which project names mean something."""
+    # Digits may be the name of a version.
+    if any(value is not None for value in (arguments.project_id, arguments.tracker_id, arguments.fixed_version_id)):
+        return True
+    of_a_project = [arguments.category_id, arguments.assigned_to_id]
+    of_a_project += [value.named for value in arguments.custom_fields or ()]
+    return any(not is_id(value) for value in of_a_project if value not in (None, "me"))
+
+
+async def _payload(
+    ctx: Context, arguments: Fields, project: int | str, known: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """The fields as Redmine takes them. `known` are the custom fields that the issue shows."""
+    payload = given(arguments.model_dump(exclude={"id", "project_id", "clear", "custom_fields", "watcher_user_ids"}))
     if arguments.custom_fields is not None:
-        payload["custom_fields"] = [value.sent() for value in arguments.custom_fields]
+        payload["custom_fields"] = await custom_fields.sent(ctx, arguments.custom_fields, "issue", project, known)
     for name, kind in _NAMED_FIELDS.items():
         if name not in payload:
             continue
         if kind is lookups.MEMBER and payload[name] == "me":
-            payload[name] = (await account.me(ctx)).get("id", "me")
+            payload[name] = await lookups.user_id(ctx, "me", name, project)
         else:
             payload[name] = await lookups.id_of(ctx, kind, payload[name], name, project)
     return payload
@@ -245,7 +287,7 @@ _NAMED_FIELDS: Final = {
     category="issues",
     tags=(*_TAGS, "write"),
     keywords=("remove a ticket completely, duplicate, erase", "チケットを消す 重複 完全に削除"),
-    hints=Hints(destructive=True),
+    hints=Hints(destructive=True, idempotent=True),
     examples=[Example("Delete for good", {"id": 1}, shown_only=True)],
     output_schema=shapes.written(),
 )

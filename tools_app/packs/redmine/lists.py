@@ -7,9 +7,8 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from tools_app.context import Context
-from tools_app.errors import ApiError
 from tools_app.examples import Example
-from tools_app.packs.redmine import account, lookups, pack, shapes
+from tools_app.packs.redmine import account, custom_fields, lookups, pack, shapes
 from tools_app.packs.redmine.arguments import Id, Name
 from tools_app.schemas import Schema
 from tools_app.tool import Hints
@@ -19,8 +18,8 @@ _READS: Final = Hints(read_only=True)
 _Project = Annotated[Name, Field(description="Id, identifier or name.")]
 
 
-def _listed(name: str, shape: Schema) -> dict[str, Any]:
-    return {"tags": _TAGS, "category": "lists", "hints": _READS, "output_schema": shapes.page(name, shape)}
+def _listed(name: str, shape: Schema, **more: Schema) -> dict[str, Any]:
+    return {"tags": _TAGS, "category": "lists", "hints": _READS, "output_schema": shapes.page(name, shape, **more)}
 
 
 @pack.tool(
@@ -128,62 +127,21 @@ async def list_versions(ctx: Context, project_id: _Project) -> dict[str, Any]:
     title="List custom fields",
     examples=[
         Example("All of them", shown_only=True),
-        Example("Those that issues of a project show", {"project_id": "website"}, shown_only=True),
+        Example("Those that issues of a project can have", {"project_id": "website"}, shown_only=True),
     ],
-    **_listed("custom_fields", shapes.CUSTOM_FIELD),
+    **_listed("custom_fields", shapes.CUSTOM_FIELD, complete=shapes.FLAG, message=shapes.TEXT),
 )
 async def list_custom_fields(
-    ctx: Context, project_id: Annotated[Name | None, "Only those that its recent issues show."] = None
+    ctx: Context, project_id: Annotated[Name | None, "Only those that issues of this project can have."] = None
 ) -> dict[str, Any]:
     """List custom fields with their ids, possible values, and whether issues can be filtered by them.
-    Only Redmine's administrators see them all; for others, those that recent issues show are listed."""
-    key = await lookups.project_key(ctx, project_id) if project_id is not None else None
-    defined = await _defined(ctx)
-    if defined is None:
-        fields = await _shown_by_issues(ctx, key)
-    elif key is None:
-        fields = defined
+    Give project_id to create or change issues there. `complete` says whether any may be missing, `message` why."""
+    if project_id is None:
+        found = await custom_fields.of_everything(ctx)
     else:
-        shown = {field.get("id") for field in await _shown_by_issues(ctx, key)}
-        fields = [field for field in defined if field.get("id") in shown]
-    return {"custom_fields": fields, "total_count": len(fields)}
-
-
-async def _defined(ctx: Context) -> list[dict[str, Any]] | None:
-    """All there are, where this account may see them all."""
-    try:
-        found, _ = await account.many(ctx, "custom_fields", name="custom_fields", operation="list custom fields")
-    except ApiError as error:
-        if error.context.get("statusCode") != 403:
-            raise
-        return None
-    return [shapes.shown(shapes.CUSTOM_FIELD, _with_values(field)) for field in found]
-
-
-def _with_values(field: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(field.get("possible_values"), list):
-        return field
-    return field | {"possible_values": [one.get("value") for one in shapes.parts_of(field, "possible_values")]}
-
-
-async def _shown_by_issues(ctx: Context, project: str | None) -> list[dict[str, Any]]:
-    found, _ = await account.many(
-        ctx,
-        "issues",
-        name="issues",
-        operation="list custom fields",
-        resource="Project",
-        resource_id=project or "",
-        params={"status_id": "*", "limit": 100, "project_id": project},
-    )
-    fields: dict[str, dict[str, Any]] = {}
-    for issue in found:
-        tracker = shapes.part_of(issue, "tracker")
-        for field in shapes.parts_of(issue, "custom_fields"):
-            known = fields.setdefault(str(field.get("id")), {**field, "customized_type": "issue", "trackers": []})
-            if tracker and tracker not in known["trackers"]:
-                known["trackers"].append(tracker)
-    return [shapes.shown(shapes.CUSTOM_FIELD, field) for field in fields.values()]
+        found = await custom_fields.of_project(ctx, await lookups.project_key(ctx, project_id))
+    counts = {"total_count": len(found.fields), "complete": found.is_complete}
+    return {"custom_fields": found.fields, **counts} | ({"message": found.message} if found.message else {})
 
 
 @pack.tool(
@@ -202,7 +160,8 @@ async def list_project_statuses(
     project = await lookups.project_key(ctx, project_id)
     tracker = await lookups.id_of(ctx, lookups.TRACKER, tracker_id, "tracker_id")
     operation = "list project statuses"
-    params = {"project_id": project, "tracker_id": tracker, "status_id": "*", "limit": 1}
+    # An issue of a subproject may have other statuses, as roles differ there.
+    params = {"project_id": project, "subproject_id": "!*", "tracker_id": tracker, "status_id": "*", "limit": 1}
     found, _ = await account.many(ctx, "issues", name="issues", operation=operation, params=params)
     if not found:
         message = "There is no issue of this tracker in the project yet, from which its statuses could be seen."

@@ -1,19 +1,19 @@
 """From names to ids: people say “Bug”, Redmine wants 1.
 
 What Redmine has of each kind changes rarely and is asked for often: it is remembered for a minute, for each account.
-A name that means nothing, or several things, is refused with what there is.
+A name that means nothing, or several things, is looked up once more and then refused with what there is.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tools_app.context import Context
 from tools_app.errors import InvalidArgumentsError, Problem, ToolError, shortened
-from tools_app.packs.redmine import account
+from tools_app.packs.redmine import account, identity
 from tools_app.packs.redmine.arguments import is_id
 from tools_app.packs.redmine.memory import remembered
 from tools_app.packs.redmine.shapes import part_of
@@ -81,15 +81,37 @@ async def id_of(ctx: Context, kind: Kind, given: str, parameter: str, project: i
     number = int(given) if is_id(given) else None
     if number is not None and not kind.replaced and not (kind.digits and project):
         return number
+
+    def is_known(kept: Sequence[Choice]) -> bool:
+        return number in {one.id for one in kept} or only(kept, given) is not None
+
     try:
-        found = await choices(ctx, kind, project)
+        found = await choices(ctx, kind, project, enough=is_known)
     except ToolError:
         if number is None:
             raise
         return number
     if number is not None and (number in {one.id for one in found} or not (_called(found, given) or kind.replaced)):
         return number
-    return _chosen(kind, found, given, parameter).id
+    return chosen(kind.title, found, given, parameter).id
+
+
+async def user_id(ctx: Context, given: str, parameter: str, project: int | str) -> int:
+    """The id of a user: `me`, an id, or the name of a member of the project.
+
+    Raises:
+        InvalidArgumentsError: there is no such member, or there are several, or no project is known.
+    """
+    if given == "me":
+        number = (await identity.me(ctx)).get("id")
+        if not isinstance(number, int):
+            raise refused(parameter, "Redmine does not say whose key this is", ())
+        return number
+    if not project and not is_id(given):
+        expected = "me, an id, or a name together with project_id"
+        message = f"Invalid value for parameter {parameter}: expected {expected}"
+        raise InvalidArgumentsError(problems=[Problem(f"/{parameter}", message, expected)])
+    return await id_of(ctx, MEMBER, given, parameter, project)
 
 
 async def project_key(ctx: Context, given: str, parameter: str = "project_id") -> str:
@@ -100,12 +122,15 @@ async def project_key(ctx: Context, given: str, parameter: str = "project_id") -
     """
     if is_id(given):
         return given
-    found = await choices(ctx, PROJECT)
-    is_known = any(one.key == given for one in found)
+
+    def is_known(kept: Sequence[Choice]) -> bool:
+        return _has_key(kept, given) or only(kept, given) is not None
+
+    found = await choices(ctx, PROJECT, enough=is_known)
     # Redmine lists no archived projects, and may know more than were looked at.
-    if is_known or (_IDENTIFIER.fullmatch(given) and not _called(found, given)):
+    if _has_key(found, given) or (_IDENTIFIER.fullmatch(given) and not _called(found, given)):
         return given
-    return str(_chosen(PROJECT, found, given, parameter).id)
+    return str(chosen(PROJECT.title, found, given, parameter).id)
 
 
 async def project_number(ctx: Context, given: str, parameter: str = "project_id") -> int:
@@ -117,12 +142,22 @@ async def project_number(ctx: Context, given: str, parameter: str = "project_id"
     key = await project_key(ctx, given, parameter)
     if is_id(key):
         return int(key)
-    for one in await choices(ctx, PROJECT):
+    for one in await choices(ctx, PROJECT, enough=lambda kept: _has_key(kept, key)):
         if one.key == key:
             return one.id
     project = await account.one(ctx, "projects", key, name="project", operation="get project", resource="Project")
     number: int = project.get("id", 0)
     return number
+
+
+def _has_key(found: Sequence[Choice], key: str) -> bool:
+    return any(one.key == key for one in found)
+
+
+def only(found: Sequence[Choice], given: str) -> int | None:
+    """The id of the only one of this name."""
+    called = _called(found, given)
+    return called[0].id if len(called) == 1 else None
 
 
 def _called(found: Sequence[Choice], given: str) -> list[Choice]:
@@ -132,7 +167,7 @@ def _called(found: Sequence[Choice], given: str) -> list[Choice]:
     return list({one.id: one for one in matching}.values())
 
 
-def _chosen(kind: Kind, found: Sequence[Choice], given: str, parameter: str) -> Choice:
+def chosen(title: str, found: Sequence[Choice], given: str, parameter: str) -> Choice:
     """The only one of this name.
 
     Raises:
@@ -143,9 +178,9 @@ def _chosen(kind: Kind, found: Sequence[Choice], given: str, parameter: str) -> 
             return only
         case []:
             alike = [one for one in found if given.casefold() in one.name.casefold()]
-            raise refused(parameter, f"there is no {kind.title} {shortened(given)}", alike or found)
+            raise refused(parameter, f"there is no {title} {shortened(given)}", alike or found)
         case several:
-            raise refused(parameter, f"{shortened(given)} is the name of more than one {kind.title}", several)
+            raise refused(parameter, f"{shortened(given)} is the name of more than one {title}", several)
 
 
 def refused(parameter: str, why: str, candidates: Sequence[Choice]) -> InvalidArgumentsError:
@@ -157,15 +192,17 @@ def refused(parameter: str, why: str, candidates: Sequence[Choice]) -> InvalidAr
     return InvalidArgumentsError(problems=[problem])
 
 
-async def choices(ctx: Context, kind: Kind, project: int | str = "") -> list[Choice]:
-    """What there is of a kind."""
+async def choices(
+    ctx: Context, kind: Kind, project: int | str = "", *, enough: Callable[[Sequence[Choice]], bool]
+) -> list[Choice]:
+    """What there is of a kind. What is remembered is used where it is `enough`: there may be more by now."""
 
     async def asked() -> list[Choice]:
         if kind.included and project:
-            return _choices(await _of_project(ctx, kind, project))
-        return [choice for listed in await _pages(ctx, kind, project) for choice in _choices(listed)]
+            return choices_of(await _of_project(ctx, kind, project))
+        return [choice for listed in await _pages(ctx, kind, project) for choice in choices_of(listed)]
 
-    found: list[Choice] = await remembered(ctx, f"{kind.title} {project}", _SECONDS, asked)
+    found: list[Choice] = await remembered(ctx, f"{kind.title} {project}", _SECONDS, asked, enough=enough)
     return found
 
 
@@ -202,7 +239,7 @@ def _listed(found: Any, name: str) -> list[Any]:
     return listed if isinstance(listed, list) else []
 
 
-def _choices(found: Sequence[Any]) -> list[Choice]:
+def choices_of(found: Sequence[Any]) -> list[Choice]:
     listed = [one for one in found if isinstance(one, dict)]
     # Members are listed with their roles around them.
     things = [part_of(one, "user") or part_of(one, "group") or one for one in listed]

@@ -11,11 +11,21 @@ from tools_app.context import Context
 _MOST_KEPT: Final = 500
 
 
-async def remembered(ctx: Context, what: str, seconds: float, ask: Callable[[], Awaitable[Any]]) -> Any:
-    """An answer that is good for a while. Two calls at once may both ask; nothing is wrong with that."""
+async def remembered(
+    ctx: Context,
+    what: str,
+    seconds: float,
+    ask: Callable[[], Awaitable[Any]],
+    *,
+    enough: Callable[[Any], bool] = lambda kept: True,
+) -> Any:
+    """An answer that is good for a while, unless what was remembered is not `enough`: then it is asked for again.
+
+    Two calls at once may both ask; nothing is wrong with that.
+    """
     memory = ctx.http.memory
     kept = memory.get(what)
-    if kept is not None and kept[0] > time.monotonic():
+    if kept is not None and kept[0] > time.monotonic() and enough(kept[1]):
         return kept[1]
     found = await ask()
     memory.pop(what, None)

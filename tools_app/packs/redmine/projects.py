@@ -9,8 +9,9 @@ from pydantic import AfterValidator, Field
 from tools_app.context import Context
 from tools_app.errors import InvalidArgumentsError, Problem
 from tools_app.examples import Example
-from tools_app.packs.redmine import account, lookups, memory, pack, shapes, writing
-from tools_app.packs.redmine.arguments import Id, Limit, Name, Offset, ProjectInclude, given, is_id
+from tools_app.packs.redmine import account, identity, lookups, memory, pack, reasons, shapes, writing
+from tools_app.packs.redmine.arguments import Limit, Name, Offset, ProjectInclude, given, is_id
+from tools_app.signatures import OrNumber, Says
 from tools_app.tool import Hints
 
 _STATUSES: Final = {1: "active", 5: "closed", 9: "archived", 10: "scheduled for deletion"}
@@ -37,7 +38,7 @@ _Homepage = Annotated[str, Field(max_length=255, description="Its address on the
 _Public = Annotated[bool, Field(description="Whether everybody sees it, or only its members.")]
 _Parent = Annotated[Name, Field(description="The project that it is part of: id, identifier or name.")]
 _Inherits = Annotated[bool, Field(description="Whether the members of the parent are members.")]
-_Trackers = Annotated[list[Id], Field(max_length=100), Field(description="Ids; list_trackers has them.")]
+_Trackers = Annotated[list[Name], Field(max_length=100), Field(description="Ids or names; list_trackers has them.")]
 _Modules = Annotated[
     list[_Module], Field(max_length=10), Field(description="What the project uses; what is not named is switched off.")
 ]
@@ -75,12 +76,18 @@ PROJECT: Final = writing.Noun("project", "projects", "Project", shapes.PROJECT, 
 async def list_projects(
     ctx: Context,
     include: ProjectInclude | None = None,
-    status: Annotated[Literal[1, 5, 9] | None, "1 active, 5 closed, 9 archived; active when left out."] = None,
+    status: Annotated[
+        Literal["active", "closed", "1", "5"],
+        OrNumber(),
+        Says("status: expected active or closed (1 or 5); Redmine's API never lists archived projects"),
+        "active (1) or closed (5). Redmine's API never lists archived ones.",
+    ] = "active",
     limit: Limit = 25,
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """List the projects that the account of this connection can see."""
-    params = given({"include": include, "status": status, "limit": limit, "offset": offset})
+    number = {"active": "1", "closed": "5"}.get(status, status)
+    params = given({"include": include, "status": number, "limit": limit, "offset": offset})
     found, counts = await account.many(ctx, "projects", name="projects", operation="list projects", params=params)
     return {"projects": [_shown(project) for project in found], **counts}
 
@@ -153,7 +160,8 @@ async def create_project(
     category="projects",
     tags=_WRITES,
     keywords=("rename a project, change its settings, public, private", "プロジェクトの設定 案件名を変える 公開"),
-    hints=Hints(destructive=True, idempotent=True),
+    # Not idempotent: a second call by name could change another project, once this one is called otherwise.
+    hints=Hints(destructive=True),
     examples=[Example("Describe it", {"id": "website", "description": "Our public site"}, shown_only=True)],
     output_schema=shapes.written("project"),
 )
@@ -194,7 +202,8 @@ async def update_project(
     category="projects",
     tags=_WRITES,
     keywords=("put away, finished project, hide", "しまう 終わった案件 片付ける"),
-    hints=Hints(destructive=True, idempotent=True),
+    # Not idempotent: a second call by name could archive another project, as archived ones have no name.
+    hints=Hints(destructive=True),
     examples=[Example("Put it away", {"id": "old-site"}, shown_only=True)],
     output_schema=shapes.written(),
 )
@@ -222,6 +231,7 @@ async def unarchive_project(ctx: Context, id: _Project) -> dict[str, Any]:
     category="projects",
     tags=_WRITES,
     keywords=("wipe a project, remove with everything in it", "案件を消す 全部削除"),
+    # Not idempotent: a second call by name could delete another project.
     hints=Hints(destructive=True),
     examples=[Example("Delete for good", {"id": "old-site"}, shown_only=True)],
     output_schema=shapes.written(),
@@ -233,8 +243,10 @@ async def delete_project(ctx: Context, id: _Project) -> dict[str, Any]:
 
 async def _put_away(ctx: Context, given_id: str, verb: str) -> dict[str, Any]:
     key = await lookups.project_key(ctx, given_id, "id")
-    await account.check(ctx)
-    await ctx.http.put("projects", key, verb, operation=f"{verb} project", resource="Project")
+    await identity.check(ctx)
+    operation = f"{verb} project"
+    async with reasons.explained(ctx, operation, project=key):
+        await ctx.http.put("projects", key, verb, operation=operation, resource="Project")
     return await _then_forget(ctx, writing.done(f"Project #{key} was successfully {verb}d."))
 
 
@@ -247,11 +259,11 @@ async def _parent(ctx: Context, named: str | None) -> int | None:
     return await lookups.project_number(ctx, named, "parent_id") if named is not None else None
 
 
-async def _known(ctx: Context, trackers: list[int] | None) -> list[int] | None:
+async def _known(ctx: Context, trackers: list[str] | None) -> list[int] | None:
     """Trackers, of which Redmine has all: of others it only says that something was not found."""
     if trackers is None:
         return None
-    return [await lookups.id_of(ctx, lookups.TRACKER, str(one), "tracker_ids") for one in trackers]
+    return [await lookups.id_of(ctx, lookups.TRACKER, one, "tracker_ids") for one in trackers]
 
 
 async def _project(ctx: Context, key: str, include: str) -> Any:

@@ -42,13 +42,23 @@ REQUIRED: Final = {
     "list custom fields": _ADMINISTRATOR,
     "check the key": "a Redmine whose REST web service is switched on",
 }
-_IN_PROJECTS: Final = frozenset({"create issue", "create time entry"})
 # These hold lists of ids. An address that it does not know is no question here: every Redmine has these.
 _WITH_IDS: Final = frozenset({"create issue", "create project", "update project"})
-_UNKNOWN_PROJECT: Final = (
-    "A project that is closed, or that this account cannot see, counts as blank or invalid. Else correct the values."
+_OF_AN_ISSUE: Final = (
+    "Correct the values. What is no parameter of this tool is a custom field: list_custom_fields with project_id has "
+    "their names and ids."
 )
-_ROLES: Final = "Ask an administrator of Redmine for that, or use a connection whose account has it."
+_OF_AN_ENTRY: Final = (
+    "Correct the values. list_activities with project_id has the activities; what is no parameter of this tool is a "
+    "custom field, which can be given by its name."
+)
+_CORRECT: Final = {
+    "create issue": _OF_AN_ISSUE,
+    "update issue": _OF_AN_ISSUE,
+    "create time entry": _OF_AN_ENTRY,
+    "update time entry": _OF_AN_ENTRY,
+}
+ROLES: Final = "Ask an administrator of Redmine for that, or use a connection whose account has it."
 
 
 def explained(refused: Refused) -> ToolError | None:
@@ -66,7 +76,7 @@ def explained(refused: Refused) -> ToolError | None:
             )
         case 403:
             required = REQUIRED.get(asked.operation, f"a role that may {asked.operation}")
-            return ApiError(f"Permission denied: requires {required}", context=context, next_step=_ROLES)
+            return ApiError(f"Permission denied: requires {required}", context=context, next_step=ROLES)
         case 404:
             return None if is_page else _not_found(refused)
         case 409:
@@ -82,9 +92,7 @@ def explained(refused: Refused) -> ToolError | None:
                 next_step="It may have been changed in the meantime: read it again.",
             )
         case 422:
-            return UpstreamValidationError(
-                said, next_step=_UNKNOWN_PROJECT if asked.operation in _IN_PROJECTS else None
-            )
+            return UpstreamValidationError(said, next_step=_CORRECT.get(asked.operation))
         case 500 if not is_page and said:
             return ApiError(f"Failed to {asked.operation}: {said}", context=context)
     return None

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import re
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from tools_app.context import Context
+from tools_app.errors import shortened
 from tools_app.examples import Example
 from tools_app.packs.redmine import account, lookups, pack, shapes
 from tools_app.packs.redmine.arguments import Limit, Name, Offset, given
 from tools_app.tool import Hints
+
+# As Redmine takes a query apart: words, and several words within quotes, of which it looks for the first five.
+_WORD: Final = re.compile(r'"([^"]+)"|(\S+)')
+# Of Chinese characters one is enough.
+_HAN: Final = re.compile("[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
+_MOST_WORDS: Final = 5
 
 
 @pack.tool(
@@ -29,7 +37,7 @@ from tools_app.tool import Hints
             {"results": "<array>", "total_count": "<integer>"},
         )
     ],
-    output_schema=shapes.page("results", shapes.FOUND),
+    output_schema=shapes.page("results", shapes.FOUND, message=shapes.TEXT),
 )
 async def search_redmine(
     ctx: Context,
@@ -45,7 +53,7 @@ async def search_redmine(
     if project_id is not None:
         path = ("projects", await lookups.project_key(ctx, project_id), "search")
     params = {"q": query, "titles_only": titles_only or None, "open_issues": open_issues or None}
-    return await account.page(
+    found = await account.page(
         ctx,
         *path,
         name="results",
@@ -55,3 +63,20 @@ async def search_redmine(
         resource_id=path[1] if project_id is not None else "",
         params=given({**params, "limit": limit, "offset": offset}),
     )
+    message = _unused(query)
+    return found | {"message": message} if message else found
+
+
+def _unused(query: str) -> str:
+    """Which words Redmine does not look for; it says nothing of that."""
+    words = list(dict.fromkeys(quoted or word for quoted, word in _WORD.findall(query)))
+    short = [word for word in words if len(word) == 1 and not _HAN.match(word)]
+    used = [word for word in words if word not in short]
+    told = []
+    if short:
+        told.append(f"Redmine does not look for words of one character: {', '.join(short)}.")
+    if len(used) > _MOST_WORDS:
+        told.append(f"Redmine looks for the first {_MOST_WORDS} words only, not for {', '.join(used[_MOST_WORDS:])}.")
+    if not used:
+        told.append("So nothing was looked for.")
+    return shortened(" ".join(told), 500)

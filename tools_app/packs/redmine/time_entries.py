@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -9,8 +10,8 @@ from pydantic import Field
 from tools_app.context import Context
 from tools_app.errors import InvalidArgumentsError, Problem
 from tools_app.examples import Example
-from tools_app.packs.redmine import account, lookups, pack, shapes, writing
-from tools_app.packs.redmine.arguments import CustomValues, Day, Id, Limit, Name, Offset, given, is_id
+from tools_app.packs.redmine import account, custom_fields, lookups, pack, shapes, writing
+from tools_app.packs.redmine.arguments import CustomValue, CustomValues, Day, Id, Limit, Name, Offset, given, is_id
 from tools_app.tool import Hints
 
 TIME_ENTRY: Final = writing.Noun("time_entry", "time_entries", "Time entry", shapes.TIME_ENTRY)
@@ -45,7 +46,7 @@ _Spent = Annotated[Day, Field(description="YYYY-MM-DD; today when left out.")]
 )
 async def list_time_entries(
     ctx: Context,
-    user_id: Annotated[Name | None, "me, or an id."] = None,
+    user_id: Annotated[Name | None, "me, an id, or with project_id a name."] = None,
     project_id: _Project | None = None,
     issue_id: Annotated[Id | None, "Only time on this issue."] = None,
     spent_on: Annotated[Day | None, "Only this day: YYYY-MM-DD."] = None,
@@ -55,11 +56,10 @@ async def list_time_entries(
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """List spent time, the latest first. total_hours adds up the entries of this page."""
-    if user_id is not None and user_id != "me" and not is_id(user_id):
-        message = "Invalid value for parameter user_id: expected me, or the id of a user"
-        raise InvalidArgumentsError(problems=[Problem("/user_id", message, "me, or the id of a user")])
     project = await lookups.project_key(ctx, project_id) if project_id is not None else None
-    params = {"user_id": user_id, "project_id": project, "issue_id": issue_id, "spent_on": spent_on}
+    # Redmine itself knows who `me` is.
+    user = user_id if user_id in (None, "me") else await lookups.user_id(ctx, user_id, "user_id", project or "")
+    params = {"user_id": user, "project_id": project, "issue_id": issue_id, "spent_on": spent_on}
     found = await account.page(
         ctx,
         "time_entries",
@@ -118,23 +118,29 @@ async def create_time_entry(
     activity_id: _Activity | None = None,
     spent_on: _Spent | None = None,
     comments: _Comments | None = None,
-    user_id: Annotated[Id | None, "Whose time it was; that of this account when left out."] = None,
-    custom_fields: CustomValues | None = None,
+    user_id: Annotated[
+        Name | None, "Whose time it was: me, an id, or the name of a member; this account when left out."
+    ] = None,
+    custom_values: Annotated[CustomValues | None, Field(alias="custom_fields")] = None,
 ) -> dict[str, Any]:
     """Log time on an issue or on a project: give exactly one of issue_id and project_id."""
     if (issue_id is None) is (project_id is None):
         message = "Give exactly one of issue_id and project_id"
         raise InvalidArgumentsError(problems=[Problem("", message, "issue_id or project_id")])
-    project = await lookups.project_key(ctx, project_id) if project_id is not None else None
+    # Here Redmine takes no identifier.
+    project: int | str = await lookups.project_number(ctx, project_id) if project_id is not None else ""
+    place: int | str = project
+    if issue_id is not None and any(value not in (None, "me") and not is_id(value) for value in (activity_id, user_id)):
+        place = await _project_of_issue(ctx, issue_id)
     payload = {
         "issue_id": issue_id,
-        "project_id": project,
+        "project_id": project or None,
         "hours": hours,
-        "activity_id": await _activity(ctx, activity_id, issue_id, project),
+        "activity_id": await _activity(ctx, activity_id, place),
         "spent_on": spent_on,
         "comments": comments,
-        "user_id": user_id,
-        "custom_fields": [value.sent() for value in custom_fields] if custom_fields is not None else None,
+        "user_id": await lookups.user_id(ctx, user_id, "user_id", place) if user_id is not None else None,
+        "custom_fields": await _custom_fields(ctx, custom_values),
     }
     return await writing.create(ctx, TIME_ENTRY, given(payload))
 
@@ -156,23 +162,20 @@ async def update_time_entry(
     activity_id: _Activity | None = None,
     spent_on: Annotated[Day | None, "YYYY-MM-DD."] = None,
     comments: _Comments | None = None,
-    custom_fields: CustomValues | None = None,
+    custom_values: Annotated[CustomValues | None, Field(alias="custom_fields")] = None,
 ) -> dict[str, Any]:
     """Change a time entry. What is left out stays as it is. It is read back."""
-    project: int | str | None = None
-    if activity_id is not None and not is_id(activity_id) and issue_id is None:
-        entry = await account.one(
-            ctx, "time_entries", id, name="time_entry", operation="get time entry", resource="Time entry"
-        )
-        project = shapes.part_of(entry, "project").get("id")
+    place: int | str = ""
+    if activity_id is not None and not is_id(activity_id):
+        place = await (_project_of_issue(ctx, issue_id) if issue_id is not None else _project_of_entry(ctx, id))
     payload = given(
         {
             "issue_id": issue_id,
             "hours": hours,
-            "activity_id": await _activity(ctx, activity_id, issue_id, project),
+            "activity_id": await _activity(ctx, activity_id, place),
             "spent_on": spent_on,
             "comments": comments,
-            "custom_fields": [value.sent() for value in custom_fields] if custom_fields is not None else None,
+            "custom_fields": await _custom_fields(ctx, custom_values),
         }
     )
     if not payload:
@@ -189,7 +192,7 @@ async def update_time_entry(
         "take a booking out, remove booked hours, booked by mistake, wrong",
         "工数を取り消す 間違えて付けた 作業時間を消す",
     ),
-    hints=Hints(destructive=True),
+    hints=Hints(destructive=True, idempotent=True),
     examples=[Example("Delete for good", {"id": 1}, shown_only=True)],
     output_schema=shapes.written(),
 )
@@ -198,11 +201,24 @@ async def delete_time_entry(ctx: Context, id: _Entry) -> dict[str, Any]:
     return await writing.delete(ctx, TIME_ENTRY, id)
 
 
-async def _activity(ctx: Context, named: str | None, issue_id: int | None, project: int | str | None) -> int | None:
+async def _activity(ctx: Context, named: str | None, project: int | str) -> int | None:
     """A project may have activities of its own, with ids of their own."""
-    if named is None:
-        return None
-    if issue_id is not None and not is_id(named):
-        issue = await account.one(ctx, "issues", issue_id, name="issue", operation="get issue", resource="Issue")
-        project = shapes.part_of(issue, "project").get("id")
-    return await lookups.id_of(ctx, lookups.ACTIVITY, named, "activity_id", project or "")
+    return await lookups.id_of(ctx, lookups.ACTIVITY, named, "activity_id", project) if named is not None else None
+
+
+async def _custom_fields(ctx: Context, values: Sequence[CustomValue] | None) -> list[dict[str, Any]] | None:
+    return await custom_fields.sent(ctx, values, "time_entry", "") if values is not None else None
+
+
+async def _project_of_issue(ctx: Context, number: int) -> int | str:
+    issue = await account.one(ctx, "issues", number, name="issue", operation="get issue", resource="Issue")
+    project: int | str = shapes.part_of(issue, "project").get("id", "")
+    return project
+
+
+async def _project_of_entry(ctx: Context, number: int) -> int | str:
+    entry = await account.one(
+        ctx, "time_entries", number, name="time_entry", operation="get time entry", resource="Time entry"
+    )
+    project: int | str = shapes.part_of(entry, "project").get("id", "")
+    return project

@@ -84,13 +84,14 @@ async def list_users(
 async def show_user(
     ctx: Context,
     id: Annotated[
-        str, Field(pattern="^(current|[1-9][0-9]{0,8})$"), OrNumber(), "current, or the id of the user."
+        str, Field(pattern="^(current|me|[1-9][0-9]{0,8})$"), OrNumber(), "me (or current), or the id of the user."
     ] = "current",
     include: UserInclude | None = None,
 ) -> dict[str, Any]:
     """Get a user. Mail, status and groups are seen by administrators only."""
+    key = "current" if id == "me" else id
     user = await account.one(
-        ctx, "users", id, name="user", operation="get user", resource="User", include=include or ""
+        ctx, "users", key, name="user", operation="get user", resource="User", include=include or ""
     )
     return {"user": _shown(user)}
 
@@ -160,7 +161,8 @@ async def create_user(
         "lock an account, change an email address, surname, rename a person",
         "アカウントをロック メールアドレスを変える 名前を変える",
     ),
-    hints=Hints(destructive=True, idempotent=True),
+    # Not idempotent: each call may make a new password and send a mail.
+    hints=Hints(destructive=True),
     examples=[Example("A new name", {"id": 5, "lastname": "Lee-Park"}, shown_only=True)],
     output_schema=shapes.written("user"),
 )
@@ -206,7 +208,7 @@ async def update_user(
     category="users",
     tags=_WRITES,
     keywords=("remove a login, somebody left, remove an account", "アカウントを消す 退職者 退社"),
-    hints=Hints(destructive=True),
+    hints=Hints(destructive=True, idempotent=True),
     examples=[Example("Delete for good", {"id": 5}, shown_only=True)],
     output_schema=shapes.written(),
 )

@@ -9,13 +9,13 @@ from pydantic import Field
 from tools_app.context import Context
 from tools_app.errors import ToolError, UpstreamValidationError
 from tools_app.examples import Example
-from tools_app.packs.redmine import account, pack, shapes, writing
-from tools_app.packs.redmine.arguments import Id
+from tools_app.packs.redmine import account, identity, lookups, pack, reasons, shapes, writing
+from tools_app.packs.redmine.arguments import Id, Name, is_id
 from tools_app.tool import Hints
 
 _TAGS: Final = ("redmine", "issues", "write")
 _Issue = Annotated[Id, Field(description="The number of the issue.")]
-_User = Annotated[Id, Field(description="The id of the user.")]
+_User = Annotated[Name, Field(description="me, or the id or name of a member of the project.")]
 
 
 @pack.tool(
@@ -27,15 +27,17 @@ _User = Annotated[Id, Field(description="The id of the user.")]
         "知らせる 通知する 進み具合を伝える 関係者に入れる",
     ),
     hints=Hints(destructive=False, idempotent=True),
-    examples=[Example("Let a user watch an issue", {"issue_id": 1, "user_id": 5}, shown_only=True)],
+    examples=[Example("Let a user watch an issue", {"issue_id": 1, "user_id": "5"}, shown_only=True)],
     output_schema=shapes.written(),
 )
 async def add_issue_watcher(ctx: Context, issue_id: _Issue, user_id: _User) -> dict[str, Any]:
     """Let a user watch an issue: they hear of its changes."""
-    await account.check(ctx)
-    path, body = ("issues", issue_id, "watchers"), {"user_id": user_id}
-    await ctx.http.post(*path, operation="add watcher", resource="Issue", json=body)
-    return await _told(ctx, issue_id, user_id, watching=True)
+    await identity.check(ctx)
+    user = await _user(ctx, issue_id, user_id)
+    async with reasons.explained(ctx, "add watcher", issue=issue_id):
+        path, body = ("issues", issue_id, "watchers"), {"user_id": user}
+        await ctx.http.post(*path, operation="add watcher", resource="Issue", json=body)
+    return await _told(ctx, issue_id, user, watching=True)
 
 
 @pack.tool(
@@ -44,14 +46,24 @@ async def add_issue_watcher(ctx: Context, issue_id: _Issue, user_id: _User) -> d
     tags=_TAGS,
     keywords=("no more mails, stop notifying, unfollow, unsubscribe", "通知をやめる 知らせない 外す"),
     hints=Hints(destructive=True, idempotent=True),
-    examples=[Example("Let a user stop watching", {"issue_id": 1, "user_id": 5}, shown_only=True)],
+    examples=[Example("Let a user stop watching", {"issue_id": 1, "user_id": "5"}, shown_only=True)],
     output_schema=shapes.written(),
 )
 async def remove_issue_watcher(ctx: Context, issue_id: _Issue, user_id: _User) -> dict[str, Any]:
     """Let a user watch an issue no longer."""
-    await account.check(ctx)
-    await ctx.http.delete("issues", issue_id, "watchers", user_id, operation="remove watcher", resource="Issue")
-    return await _told(ctx, issue_id, user_id, watching=False)
+    await identity.check(ctx)
+    user = await _user(ctx, issue_id, user_id)
+    async with reasons.explained(ctx, "remove watcher", issue=issue_id):
+        await ctx.http.delete("issues", issue_id, "watchers", user, operation="remove watcher", resource="Issue")
+    return await _told(ctx, issue_id, user, watching=False)
+
+
+async def _user(ctx: Context, issue_id: int, named: str) -> int:
+    project: int | str = ""
+    if named != "me" and not is_id(named):
+        issue = await account.one(ctx, "issues", issue_id, name="issue", operation="get issue", resource="Issue")
+        project = shapes.part_of(issue, "project").get("id", "")
+    return await lookups.user_id(ctx, named, "user_id", project)
 
 
 async def _told(ctx: Context, issue_id: int, user_id: int, *, watching: bool) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tools_app.context import Context
 from tools_app.errors import ToolError, UpstreamValidationError, shortened
-from tools_app.packs.redmine import account
+from tools_app.packs.redmine import account, identity, reasons
 from tools_app.packs.redmine.shapes import parts_of, shown
 from tools_app.schemas import Schema
 
@@ -47,6 +47,16 @@ class Noun:
     def words(self) -> str:
         return self.title.lower()
 
+    def about(self, key: int | str) -> reasons.About:
+        match self.name:
+            case "issue":
+                return {"issue": key}
+            case "time_entry":
+                return {"entry": key}
+            case "project":
+                return {"project": key}
+        return {}
+
     def shown(self, thing: Any) -> Any:
         return self.show(thing) if self.show is not None else shown(self.shape, thing)
 
@@ -58,9 +68,13 @@ async def create(
     ctx: Context, noun: Noun, payload: Mapping[str, Any], *, beside: Mapping[str, Any] = NOTHING
 ) -> dict[str, Any]:
     """Make a thing. `beside` is sent with it, and is no part of it."""
-    await account.check(ctx)
-    body = {noun.name: payload, **beside}
-    response = await ctx.http.post(noun.path, operation=f"create {noun.words}", json=body)
+    await identity.check(ctx)
+    operation, body = f"create {noun.words}", {noun.name: payload, **beside}
+    about: reasons.About = {"issue": payload["issue_id"]} if "issue_id" in payload else {}
+    if "project_id" in payload:
+        about = {"project": payload["project_id"]}
+    async with reasons.explained(ctx, operation, **about):
+        response = await ctx.http.post(noun.path, operation=operation, json=body)
     made = response.data.get(noun.name) if isinstance(response.data, dict) else None
     if not isinstance(made, dict) or not isinstance(made.get("id"), int):
         unknown = response.warning or "Redmine did not say which one it is."
@@ -69,23 +83,32 @@ async def create(
 
 
 async def update(
-    ctx: Context, noun: Noun, key: int | str, payload: Mapping[str, Any], *, beside: Mapping[str, Any] = NOTHING
+    ctx: Context,
+    noun: Noun,
+    key: int | str,
+    payload: Mapping[str, Any],
+    *,
+    beside: Mapping[str, Any] = NOTHING,
+    before: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Change a thing.
+    """Change a thing. `before` is what it was, where the change may take more along than it says.
 
     Raises:
         UpstreamValidationError: Redmine accepted the change, and nothing of it was made.
     """
-    await account.check(ctx)
+    await identity.check(ctx)
     operation, body = f"update {noun.words}", {noun.name: payload, **beside}
-    await ctx.http.put(noun.path, key, operation=operation, resource=noun.title, json=body)
-    return await _read_back(ctx, noun, key, payload, "updated")
+    async with reasons.explained(ctx, operation, **noun.about(key)):
+        await ctx.http.put(noun.path, key, operation=operation, resource=noun.title, json=body)
+    return await _read_back(ctx, noun, key, payload, "updated", before=before)
 
 
 async def delete(ctx: Context, noun: Noun, key: int | str) -> dict[str, Any]:
     """Remove a thing."""
-    await account.check(ctx)
-    await ctx.http.delete(noun.path, key, operation=f"delete {noun.words}", resource=noun.title)
+    await identity.check(ctx)
+    operation = f"delete {noun.words}"
+    async with reasons.explained(ctx, operation, **noun.about(key)):
+        await ctx.http.delete(noun.path, key, operation=operation, resource=noun.title)
     return done(f"{noun.label(None, key)} was successfully deleted.")
 
 
@@ -102,6 +125,7 @@ async def _read_back(
     payload: Mapping[str, Any],
     verb: str,
     made: Mapping[str, Any] | None = None,
+    before: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     extra = sorted({noun.included[field] for field in payload if field in noun.included})
     try:
@@ -120,17 +144,26 @@ async def _read_back(
     took = {field: _took(field, asked, thing, payload) for field, asked in payload.items()}
     lost = {field: asked for field, asked in payload.items() if took[field] is False}
     label, fields = noun.label(thing, key), ", ".join(lost)
-    warnings = [_explained(field, asked, thing) for field, asked in lost.items()]
+    why = await reasons.ignored(ctx, thing, lost) if lost and noun.name == "issue" else {}
+    warnings = [_explained(field, asked, thing, why.get(field, "")) for field, asked in lost.items()]
     if unseen := [field for field, taken in took.items() if taken is None]:
         warnings.append(f"{', '.join(unseen)}: the account of this connection cannot see what became of it.")
     if lost and len(lost) == len(payload):
+        maybe = (
+            [] if why.keys() == lost.keys() else ["The account of this connection may lack the permission to edit it."]
+        )
         raise UpstreamValidationError(
             f"{label} was not changed: Redmine accepted the request, and ignored {fields}",
             detail="\n".join(warnings),
-            next_step=" ".join([*warnings, "The account of this connection may lack the permission to edit it."]),
+            next_step=" ".join([*warnings, *maybe]),
         )
-    message = f"{label} was {verb}, but Redmine ignored {fields}." if lost else f"{label} was successfully {verb}."
-    return done(message, warnings=warnings, partly=bool(lost), **{noun.name: noun.shown(_without(thing, extra))})
+    along = reasons.taken_along(before, thing, payload) if before is not None else {}
+    warnings += [f"{field}: {words}" for field, words in along.items()]
+    ignored = [f"Redmine ignored {fields}"] if lost else []
+    changed = [f"Redmine changed or dropped {', '.join(along)} along with it"] if along else []
+    but = " and ".join([*ignored, *changed])
+    message = f"{label} was {verb}, but {but}." if but else f"{label} was successfully {verb}."
+    return done(message, warnings=warnings, partly=bool(but), **{noun.name: noun.shown(_without(thing, extra))})
 
 
 def _without(thing: Mapping[str, Any], extra: Sequence[str]) -> dict[str, Any]:
@@ -138,12 +171,10 @@ def _without(thing: Mapping[str, Any], extra: Sequence[str]) -> dict[str, Any]:
     return {name: part for name, part in thing.items() if name not in extra}
 
 
-def _explained(field: str, asked: Any, thing: Mapping[str, Any]) -> str:
+def _explained(field: str, asked: Any, thing: Mapping[str, Any], why: str) -> str:
     there = _there(field, thing)
     if field == "custom_fields":
-        fields = _values(thing)
-        lost = [str(value["id"]) for value in asked if not _same(fields.get(str(value["id"])), value["value"])]
-        return f"custom_fields: {', '.join(lost)} did not take the value."
+        return _explained_fields(asked, thing)
     told = there.get("name", there.get("id")) if isinstance(there, dict) else there
     allowed = parts_of(thing, "allowed_statuses") if field == "status_id" else []
     names = [str(one["name"]) for one in allowed if "name" in one]
@@ -152,7 +183,16 @@ def _explained(field: str, asked: Any, thing: Mapping[str, Any]) -> str:
         return "private_notes: the comment is there, and whoever sees the issue can read it."
     if isinstance(there, list) or field == "notes":
         return f"{field}: not all of it is there."
-    return f"{field}: is still {shortened(str(told)) if told not in (None, '') else 'empty'}.{more}"
+    still = f"{field}: is still {shortened(str(told)) if told not in (None, '') else 'empty'}."
+    return f"{still} {why}{more}" if why else f"{still}{more}"
+
+
+def _explained_fields(asked: Any, thing: Mapping[str, Any]) -> str:
+    fields = _values(thing)
+    lost = [str(value["id"]) for value in asked if not _same(fields.get(str(value["id"])), value["value"])]
+    missing = [number for number in lost if number not in fields]
+    more = f" The issue shows no field {', '.join(missing)}." if missing else ""
+    return f"custom_fields: {', '.join(lost)} did not take the value.{more}"
 
 
 def _took(field: str, asked: Any, thing: Mapping[str, Any], payload: Mapping[str, Any]) -> bool | None:

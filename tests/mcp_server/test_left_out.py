@@ -1,0 +1,37 @@
+"""Agents are told how many characters were left out of an answer: past the SDK, and through it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mcp_server.test_shortcut import META, Site, Watch, called, site, watch
+from tests.support.agents import LEGACY, MODERN
+from tests.support.tools import Hub, Programmable
+from tools_app import database
+
+__all__ = ["site", "watch"]
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["short cut", "SDK"])
+@pytest.mark.parametrize("era", [MODERN, LEGACY])
+async def test_agents_are_told_how_many(site: Site, watch: Watch, era: str, plain: bool) -> None:
+    tool = Programmable()
+    tool.tool.speaks = False
+    await database.run(lambda: Hub().add(tool.tool))
+    if era == LEGACY:
+        await site.open()
+    watch.open = plain
+    tool.outcomes += [{"text": "a\u200bb\u2060"}, {"text": "ab"}]
+    answers = []
+    for value in (1, 2):
+        _, _, told = await site.ask(called("programmable", {"value": value}, META if era == MODERN else {}), era)
+        answers.append(told["result"])
+    hidden, clean = answers
+    assert hidden["_meta"]["toolhub/invisibleCharactersLeftOut"] == 2
+    assert [piece["text"] for piece in hidden["content"]] == [
+        '{"text":"ab"}',
+        "Invisible characters left out of this answer: 2. A text that is written back as it is shown here loses them.",
+    ]
+    assert "toolhub/invisibleCharactersLeftOut" not in clean["_meta"]
+    assert len(clean["content"]) == 1
