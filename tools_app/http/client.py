@@ -248,6 +248,7 @@ def _content(sending: Sending) -> tuple[bytes | None, str]:
 
 
 def _transport(base: addresses.Base, tls: ssl.SSLContext | None, at_once: int) -> httpx.AsyncBaseTransport:
-    from tools_app.http.network import OneOrigin, Transport, shared_tls
+    from tools_app.http.network import OneOrigin, shared_tls
+    from tools_app.http.transport import Transport
 
     return Transport(OneOrigin(base.host, base.port), tls or shared_tls(), at_once)

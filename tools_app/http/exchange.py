@@ -61,7 +61,7 @@ class Exchange:
                 log.debug("%s %s: %s in %.0f ms", self.request.method, self.request.url.path, status, milliseconds)
 
     async def _within_time(self, transport: httpx.AsyncBaseTransport) -> Response | Refused:
-        self.request.extensions = dict(_TIMEOUTS)
+        self.request.extensions = {**_TIMEOUTS, WAITS: True}
         try:
             # Those of httpx are for single steps: a body that drips outlives them.
             async with asyncio.timeout(self.seconds):
