@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
-import httpcore
+import httpcore2
 import httpx
 import pytest
 
 from tests.support.faultd import Faultd, Wire
 from tests.support.tools import eventually
 from tools_app.http import ApiClient
-from tools_app.http.network import OneOrigin, Transport, shared_tls
+from tools_app.http.network import OneOrigin, shared_tls
 from tools_app.http.pool import Pool
+from tools_app.http.transport import Transport
 
 pytestmark = pytest.mark.anyio
 
@@ -73,21 +75,21 @@ async def test_a_connection_is_used_again(upstream: Faultd) -> None:
 
 
 @asynccontextmanager
-async def lent(pool: Pool, url: str) -> AsyncIterator[httpcore.Response]:
-    response = await pool.handle_async_request(httpcore.Request("GET", url, headers=[("Host", "localhost")]))
+async def lent(pool: Pool, url: str) -> AsyncIterator[httpcore2.Response]:
+    response = await pool.handle_async_request(httpcore2.Request("GET", url, headers=[("Host", "localhost")]))
     try:
         yield response
     finally:
         await response.aclose()
 
 
-async def test_what_comes_back_after_the_end_is_hung_up() -> None:
+async def test_a_request_under_way_outlives_the_closing_of_its_client() -> None:
     with Faultd() as upstream:
-        pool = Pool(OneOrigin(upstream.host, upstream.port), shared_tls(), 2)
-        async with lent(pool, f"{upstream.url}/ok") as response:
-            await pool.aclose()
-            assert b"GET" in await response.aread(), "whoever has it may go on"
-        assert not pool.connections
+        api = client(upstream)
+        call = asyncio.create_task(api.get("delay:500", operation="x"))
+        assert await asyncio.to_thread(eventually, lambda: upstream.open == 1, 10)
+        await api.close()
+        assert (await call)["method"] == "GET"
         assert await asyncio.to_thread(eventually, lambda: upstream.open == 0, 10)
 
 
@@ -106,7 +108,7 @@ async def test_giving_a_connection_back_twice_makes_no_place() -> None:
 
 async def test_a_place_goes_to_another_origin_when_its_connection_is_idle() -> None:
     with Faultd() as one, Faultd() as other:
-        pool = Pool(httpcore.AnyIOBackend(), shared_tls(), 1)
+        pool = Pool(httpcore2.AnyIOBackend(), shared_tls(), 1)
         for upstream in (one, other, one):
             async with lent(pool, f"{upstream.url}/ok") as response:
                 await response.aread()
@@ -120,5 +122,47 @@ async def test_what_cannot_be_connected_takes_no_place_along() -> None:
     for _ in range(3):
         with pytest.raises(httpx.ConnectError):
             await transport.handle_async_request(httpx.Request("GET", "http://127.0.0.1:9/"))
-    assert repr(transport._pool) == "<Pool of 1: 0 lent, 0 idle>"
+    assert not transport.pool.connections
     await transport.aclose()
+
+
+async def test_cancelled_calls_leave_no_client_without_connections() -> None:
+    """Two hundred clients of two connections each, ten calls each that are cancelled: most of them twice."""
+    chance = random.Random(3)
+
+    async def ten_cancelled(api: ApiClient) -> None:
+        calls = [asyncio.create_task(api.get("ok", operation="x")) for _ in range(10)]
+        for call in calls:
+            await asyncio.sleep(chance.random() * 0.002)
+            call.cancel()
+            for _ in range(chance.randrange(4)):
+                await asyncio.sleep(0)
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+
+    with Faultd() as upstream:
+        clients = [client(upstream, at_once=2) for _ in range(200)]
+        for first in range(0, len(clients), 20):
+            await asyncio.gather(*(ten_cancelled(api) for api in clients[first : first + 20]))
+        for api in clients:
+            answers = await asyncio.gather(*(api.get("ok", operation="x") for _ in range(3)))
+            assert [answer["method"] for answer in answers] == ["GET"] * 3
+            await api.close()
+        assert await asyncio.to_thread(eventually, lambda: upstream.open == 0, 10)
+
+
+@pytest.mark.parametrize("turns", range(1, 5))
+async def test_a_request_cancelled_while_its_answer_is_closed_gives_its_place_back(turns: int) -> None:
+    with Faultd() as upstream:
+        transport = Transport(OneOrigin(upstream.host, upstream.port), shared_tls(), 1)
+        response = await transport.handle_async_request(httpx.Request("GET", f"{upstream.url}/drip_body"))
+        closing = asyncio.create_task(response.aclose())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+        async with asyncio.timeout(10):
+            answer = await transport.handle_async_request(httpx.Request("GET", f"{upstream.url}/ok"))
+            await answer.aclose()
+        await transport.aclose()
+        assert await asyncio.to_thread(eventually, lambda: upstream.open == 0, 10)

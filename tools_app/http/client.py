@@ -252,7 +252,8 @@ def _content(sending: Sending) -> tuple[bytes | None, str]:
 def _transport(
     base: addresses.Base, tls: ssl.SSLContext | None, at_once: int, link_local: bool
 ) -> httpx.AsyncBaseTransport:
-    from tools_app.http.network import OneOrigin, Transport, shared_tls
+    from tools_app.http.network import OneOrigin, shared_tls
+    from tools_app.http.transport import Transport
 
     origin = OneOrigin(base.host, base.port)
     if link_local:

@@ -65,7 +65,7 @@ class Exchange:
             events.answered(self.request, self.response, self.size, time.monotonic() - begun)
 
     async def _within_time(self, transport: httpx.AsyncBaseTransport) -> Response | Refused:
-        self.request.extensions = dict(_TIMEOUTS)
+        self.request.extensions = {**_TIMEOUTS, WAITS: True}
         try:
             # Those of httpx are for single steps: a body that drips outlives them.
             async with asyncio.timeout(self.seconds):

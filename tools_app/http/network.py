@@ -11,10 +11,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 import certifi
-import httpcore
-import httpx
+import httpcore2
 
-from tools_app.http.pool import Pool
 from tools_app.http.public import is_of_the_machine, is_public
 
 CONNECT_SECONDS: Final = 5.0
@@ -48,14 +46,14 @@ async def resolved(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-class OneOrigin(httpcore.AnyIOBackend):
+class OneOrigin(httpcore2.AnyIOBackend):
     """Connects to the host and port of one upstream, as an operator has set them, but to no `closed` address."""
 
     def __init__(self, host: str, port: int, closed: Callable[[Any], bool] = is_of_the_machine) -> None:
         self._place = (host, port)
         self._closed = closed
 
-    async def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> httpcore.AsyncNetworkStream:
+    async def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> httpcore2.AsyncNetworkStream:
         if (host, port) != self._place:
             raise NotOurOriginError(f"{host}:{port}")
         stream = await super().connect_tcp(host, port, *args, **kwargs)
@@ -67,14 +65,14 @@ class OneOrigin(httpcore.AnyIOBackend):
         return stream
 
 
-class OpenWeb(httpcore.AnyIOBackend):
+class OpenWeb(httpcore2.AnyIOBackend):
     """Connects to public addresses. A name is resolved once, and what was checked is what is connected to."""
 
     def __init__(self, resolver: Resolver = resolved, allowed: Callable[[Any], bool] = is_public) -> None:
         self._resolved = resolver
         self._allowed = allowed
 
-    async def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> httpcore.AsyncNetworkStream:
+    async def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> httpcore2.AsyncNetworkStream:
         addresses = list(await self._resolved(host, port))
         if not addresses:
             raise socket.gaierror(socket.EAI_NONAME, "no address")
@@ -86,14 +84,6 @@ class OpenWeb(httpcore.AnyIOBackend):
         for address in others:
             try:
                 return await super().connect_tcp(address, port, *args, **kwargs)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout):
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
                 continue
         return await super().connect_tcp(last, port, *args, **kwargs)
-
-
-class Transport(httpx.AsyncHTTPTransport):
-    """httpx's, on a network of ours: no proxies, nothing from the environment, no connection that was not checked."""
-
-    def __init__(self, network: httpcore.AsyncNetworkBackend, tls: ssl.SSLContext, connections: int) -> None:
-        super().__init__(verify=tls, trust_env=False)
-        self._pool = Pool(network, tls, connections)

@@ -241,6 +241,7 @@ def _refusal(refused: Refused) -> ApiError:
 def _transport(
     resolver: Resolver | None, allowed: Callable[[Address], bool], tls: ssl.SSLContext | None
 ) -> httpx.AsyncBaseTransport:
-    from tools_app.http.network import OpenWeb, Transport, resolved, shared_tls
+    from tools_app.http.network import OpenWeb, resolved, shared_tls
+    from tools_app.http.transport import Transport
 
     return Transport(OpenWeb(resolver or resolved, allowed), tls or shared_tls(), AT_ONCE)
