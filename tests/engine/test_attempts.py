@@ -13,6 +13,7 @@ from tests.support.tools import Hub, Programmable, blocking_tool, eventually
 from tools_app import engine, governance
 from tools_app.context import Caller
 from tools_app.errors import (
+    ApiError,
     CircuitOpenError,
     OverloadedError,
     RateLimitError,
@@ -57,6 +58,54 @@ def test_an_operator_can_want_it(hub: Hub, programmable: Programmable, alice: Ca
     assert call("programmable", alice).answer.value == {"value": 2}
 
 
+def test_a_caller_can_only_ask_for_less_than_an_operator_allows(
+    hub: Hub, programmable: Programmable, alice: Caller
+) -> None:
+    limits = {"timeout_ms": 1000, "retries": 1, "retry_delay_ms": 500}
+    governance.set_policy("programmable", limits, actor="test")
+
+    def outlook(**options: Any) -> Any:
+        return call("programmable", alice, dry_run=True, **options).answer.value
+
+    assert outlook(timeout_ms=60_000, retries=3)["timeoutMs"] == 1000
+    assert outlook(timeout_ms=60_000, retries=3)["retries"] == 1
+    assert outlook(timeout_ms=300, retries=0)["timeoutMs"] == 300
+    assert outlook(timeout_ms=300, retries=0)["retries"] == 0
+    programmable.outcomes = [down(), {"value": 2}]
+    began = time.monotonic()
+    call("programmable", alice, retry_delay_ms=100)
+    assert time.monotonic() - began > 0.3, "it waited as long as the operator says"
+
+
+def test_a_caller_can_have_more_than_the_default_where_no_operator_has_set_a_limit(
+    hub: Hub, programmable: Programmable, alice: Caller, settings: Any
+) -> None:
+    settings.TOOLHUB_TIMEOUT_MS = 200
+    programmable.outcomes = [lambda: asyncio.sleep(0.4)]
+    call("programmable", alice, timeout_ms=20_000)
+
+
+def test_the_error_says_whose_limit_it_was(hub: Hub, programmable: Programmable, alice: Caller) -> None:
+    governance.set_policy("programmable", {"timeout_ms": 200}, actor="test")
+    programmable.outcomes = [lambda: asyncio.sleep(60), lambda: asyncio.sleep(60)]
+    with pytest.raises(ToolTimeoutError, match="^Execution timeout after 200ms$") as limited:
+        call("programmable", alice, timeout_ms=60_000)
+    assert limited.value.next_step == "Call again with less to do: an operator allows at most 200 ms."
+    with pytest.raises(ToolTimeoutError, match="^Execution timeout after 100ms$") as hurried:
+        call("programmable", alice, timeout_ms=100)
+    assert hurried.value.next_step == "Call again, or with a longer timeout."
+
+
+def test_callers_in_a_hurry_do_not_make_an_upstream_look_broken(
+    hub: Hub, programmable: Programmable, alice: Caller
+) -> None:
+    programmable.outcomes = [lambda: asyncio.sleep(60) for _ in range(6)]
+    for _ in range(6):
+        with pytest.raises(ToolTimeoutError):
+            call("programmable", alice, timeout_ms=100)
+    assert call("programmable", alice).answer.value == {"value": 0}
+
+
 def test_gives_up_after_the_last_attempt(hub: Hub, programmable: Programmable, alice: Caller) -> None:
     programmable.outcomes = [down(), down(), down()]
     with pytest.raises(UpstreamUnavailableError):
@@ -87,6 +136,29 @@ def test_never_repeats_a_tool_that_writes_unless_it_is_idempotent(hub: Hub, alic
     assert len(once.calls) == 1
     assert call("often", alice, retries=3, **QUICK).answer.value == {"value": 2}
     assert Call.objects.get(tool_name="often").attempts == 2
+
+
+@pytest.mark.parametrize(
+    ("hints", "failure", "retryable"),
+    [
+        (Hints(), UpstreamUnavailableError("cut"), False),
+        (Hints(), ToolTimeoutError("slow"), False),
+        (Hints(), ApiError("busy", context={"operation": "x", "statusCode": 504}), False),
+        (Hints(), ApiError("busy", context={"operation": "x", "statusCode": 429}), True),
+        (Hints(), RateLimitError("later"), True),
+        (Hints(idempotent=True), UpstreamUnavailableError("cut"), True),
+        (Hints(read_only=True), ToolTimeoutError("slow"), True),
+    ],
+)
+def test_what_a_tool_raises_itself_is_not_to_be_repeated_where_it_may_have_changed_something(
+    hub: Hub, alice: Caller, hints: Hints, failure: ToolError, retryable: bool
+) -> None:
+    raising = Programmable("raising", hints=hints)
+    hub.add(raising.tool)
+    raising.outcomes = [failure]
+    with pytest.raises(ToolError) as caught:
+        call("raising", alice)
+    assert (caught.value.retryable, caught.value.outcome_unknown) == (retryable, not retryable)
 
 
 def test_does_not_wait_beyond_the_deadline(hub: Hub, programmable: Programmable, alice: Caller) -> None:
@@ -190,7 +262,7 @@ def test_a_slow_upstream_holds_up_nobody_but_itself(hub: Hub, alice: Caller, set
 
 def test_waiting_for_a_place_counts_against_the_deadline(hub: Hub, alice: Caller, settings: Any) -> None:
     settings.TOOLHUB_UPSTREAM_RUNNING = 1
-    only = Programmable("only")
+    only = Programmable("only", hints=Hints())
     hub.add(only.tool)
     only.outcomes = [lambda: asyncio.sleep(0.6)]
 
@@ -205,6 +277,7 @@ def test_waiting_for_a_place_counts_against_the_deadline(hub: Hub, alice: Caller
     assert isinstance(first, engine.Result)
     assert isinstance(second, ToolTimeoutError)
     assert second.message == "Execution timeout after 150ms"
+    assert second.retryable, "it never ran"
     assert len(only.calls) == 1
 
 
