@@ -123,7 +123,7 @@ async def test_what_an_upstream_wants_remembered_is_forgotten(client: Client, up
 # ---- what comes back
 
 
-@pytest.mark.parametrize("fault", ["packed:gzip", "packed:deflate", "packed:raw", "packed:gzip:deflate:gzip"])
+@pytest.mark.parametrize("fault", ["packed:gzip", "packed:deflate", "packed:raw", "packed:gzip:identity"])
 async def test_compressed_answers_are_read(client: Client, fault: str) -> None:
     assert await client(fault).get(operation="x") == {"packed": True}
 
@@ -153,8 +153,9 @@ async def test_files_come_as_they_are(client: Client) -> None:
 
 NONSENSE = [
     *("html", "html-as-json", "invalid-json", "truncated-json", "nan", "infinity", "duplicate-keys", "deep-json"),
-    *("wide-json", "huge-number", "invalid-utf-8", "wrong-charset", "empty", "unasked-encoding", "not-gzip"),
-    *("truncated-gzip", "many-encodings", "members:many", "garbage", "huge-header", "endless-headers", "split-header"),
+    *("huge-number", "invalid-utf-8", "wrong-charset", "empty", "unasked-encoding", "not-gzip"),
+    *("truncated-gzip", "many-encodings", "packed:gzip:gzip", "packed:gzip:deflate", "members:many", "garbage"),
+    *("huge-header", "endless-headers", "split-header"),
 ]
 
 

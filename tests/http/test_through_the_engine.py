@@ -189,6 +189,16 @@ def test_an_upstream_that_keeps_failing_gets_a_rest(pack: Pack, alice: Caller, u
     assert len(upstream.requests) == 5
 
 
+@pytest.mark.parametrize(
+    "fault", ["big:10500000", "wide-json", "status:404", "status:422", "busy:429:1", "redirect:302"]
+)
+def test_an_upstream_that_answers_is_well(pack: Pack, alice: Caller, fault: str) -> None:
+    for _ in range(6):
+        with pytest.raises(ToolError):
+            call("get_thing", fault, alice)
+    assert call("get_thing", "ok", alice).answer.value["method"] == "GET"
+
+
 def test_ids_of_agents_stay_in_their_place(pack: Pack, alice: Caller, upstream: Faultd) -> None:
     said = call("get_thing", "ok", alice, thing_id="a/b?raw=1#x").answer.value
     assert said["target"] == "/ok/things/a%2Fb%3Fraw%3D1%23x"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, cast
 
-from tools_app import catalog, conf, json_text, logs
+from tools_app import catalog, conf, heavy, json_text, logs
 from tools_app.answers import bytes_of
 from tools_app.context import Caller
 from tools_app.engine import answers, approvals, replies
@@ -261,7 +261,7 @@ class Calls:
 
     async def _run(self, one: Record, plan: Plan, given: Mapping[str, Any]) -> Answer:
         returned = await self._attempts.run(plan, one.attempt)
-        answer = answers.shaped(plan.tool, returned, given)
+        answer = await heavy.by_size(returned, answers.shaped, plan.tool, returned, given)
         # A tool that reads kept answers passes on what those did.
         return replace(answer, untrusted=True) if plan.context.answers.untrusted else answer
 
@@ -337,10 +337,11 @@ def _bounded(entry: Entry, through: Entry) -> Entry:
     """With what an operator has decided for every call through another tool, where that allows less."""
     theirs, policy = through.policy, entry.policy
     for part in ("timeout_ms", "answer_tokens"):
-        most: int = getattr(theirs, part)
+        most: Any = getattr(theirs, part)
         # Of equal limits the operator's counts: callers cannot raise it.
         if theirs.decided(part) and most <= getattr(policy, part):
-            policy = replace(policy, origins={**policy.origins, part: "operator"}, **{part: most})
+            lowered: dict[str, Any] = {part: most, "origins": {**policy.origins, part: "operator"}}
+            policy = replace(policy, **lowered)
     if policy is entry.policy and not through.ask:
         return entry
     return replace(entry, policy=policy, ask=entry.ask or through.ask)

@@ -20,6 +20,7 @@ from tools_app.errors import (
 )
 from tools_app.http import addresses
 from tools_app.http.addresses import Params
+from tools_app.http.bodies import MOST_BYTES
 from tools_app.http.responses import ACCEPT, Asked, Reads, Refused, Response
 from tools_app.http.secrecy import Secrets
 from tools_app.http.sockets import Sockets
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     import httpx
 
 SECONDS: Final = 30.0
-MOST_BYTES: Final = 10 * 1024 * 1024
 AT_ONCE: Final = 10
 # The deadline of a call belongs to the engine, which knows more to say about it: it comes first.
 _GRACE: Final = 0.1
@@ -58,6 +58,7 @@ class Sending(TypedDict, total=False):
     suffix: str
     timeout: float
     writes: bool  # False for a POST that only asks
+    most_bytes: int  # how large the answer may be, unpacked
 
 
 class ApiClient:
@@ -173,7 +174,7 @@ class ApiClient:
         seconds = sending.get("timeout", self.timeout)
         if self._remaining is not None:
             seconds = min(seconds, self._remaining() + _GRACE)
-        exchange = Exchange(asked, request, self._secrets, seconds, self._most_bytes, reads)
+        exchange = Exchange(asked, request, self._secrets, seconds, sending.get("most_bytes", self._most_bytes), reads)
         began = time.monotonic()
         try:
             async with self._sockets as transport:
@@ -186,9 +187,9 @@ class ApiClient:
         if isinstance(outcome, Response):
             self._note_change(asked)
             return outcome
-        error = self._refusal(outcome)
-        self._note_change(asked, error)
-        raise error
+        refusal = self._refusal(outcome)
+        self._note_change(asked, refusal)
+        raise refusal
 
     async def close(self) -> None:
         """Take no new requests. Those under way end as they would have, and take the sockets with them."""

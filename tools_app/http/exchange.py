@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -87,11 +88,13 @@ class Exchange:
         if not response.is_success:
             return self._refused(response, await bodies.beginning(aiter(stream), encoding, MOST_SHOWN))
         declared = headers.get("content-length", "")
-        body = await bodies.collected(aiter(stream), encoding, declared, self.most_bytes)
-        empty = response.status_code in (204, 205) or self.asked.method == "HEAD"
-        if empty or (self.asked.writes and not body.strip()):
-            return Response(response.status_code, None, _shown(response))
-        return Response(response.status_code, await bodies.read(body, self.reads, kind), _shown(response))
+        async with AsyncExitStack() as held:
+            body = await bodies.collected(aiter(stream), encoding, declared, self.most_bytes, held)
+            empty = response.status_code in (204, 205) or self.asked.method == "HEAD"
+            if empty or (self.asked.writes and not body.strip()):
+                return Response(response.status_code, None, _shown(response))
+            data = await bodies.read(body, self.reads, kind, self.most_bytes)
+        return Response(response.status_code, data, _shown(response))
 
     def _refused(self, response: httpx.Response, body: bytes) -> Refused:
         headers = {name: self.secrets.masked_in(value) for name, value in _shown(response).items()}
