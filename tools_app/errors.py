@@ -43,7 +43,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 # What an upstream answers when it cannot now, but may be able to in a moment.
 BUSY_STATUSES: Final = frozenset({408, 429, 502, 503, 504})
@@ -538,6 +538,12 @@ class ToolExecutionError(ToolError):
     def of(cls, name: str, detail: object, shown_cause: str = "") -> ToolExecutionError:
         cause = f": {shown_cause}" if shown_cause else ""
         return cls(f"Tool execution failed: {name}{cause}", detail=detail)
+
+    def by_network(self) -> Self:
+        """It is not the tool that is broken: what it asks could not be reached. Another try can help."""
+        self.retryable = self.blames_upstream = True
+        self.next_step = f"Try again later: a connection of the tool failed. {self.default_next_step}"
+        return self
 
 
 class ContractBrokenError(ToolError):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 import threading
 import time
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.support.tools import Hub, Programmable, blocking_tool, eventually
@@ -18,6 +21,7 @@ from tools_app.errors import (
     OverloadedError,
     RateLimitError,
     ToolError,
+    ToolExecutionError,
     ToolTimeoutError,
     UpstreamUnavailableError,
     ValidationError,
@@ -159,6 +163,84 @@ def test_what_a_tool_raises_itself_is_not_to_be_repeated_where_it_may_have_chang
     with pytest.raises(ToolError) as caught:
         call("raising", alice)
     assert (caught.value.retryable, caught.value.outcome_unknown) == (retryable, not retryable)
+
+
+class CodedError(Exception):
+    code = "ECONNRESET"
+
+
+def library_error(module: str, name: str, parent: str = "") -> Exception:
+    """As a library would have it that is not imported here."""
+    base: type[Exception] = type(parent, (Exception,), {"__module__": module}) if parent else Exception
+    kind: type[Exception] = type(name, (base,), {"__module__": module})
+    return kind("the network failed")
+
+
+def wrapped(cause: BaseException, how: str) -> Exception:
+    try:
+        try:
+            raise cause
+        except BaseException as error:
+            if how == "cause":
+                raise ValueError("wrapped") from error
+            if how == "hidden":
+                raise ValueError("said otherwise") from None
+            raise ValueError("wrapped")  # noqa: B904 - its context is what this is about
+    except ValueError as error:
+        return error
+
+
+NETWORK = [
+    *(ConnectionResetError(), ConnectionRefusedError(), ConnectionAbortedError(), BrokenPipeError(), TimeoutError()),
+    *(OSError(number, "") for number in (errno.ETIMEDOUT, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ENETUNREACH)),
+    *(CodedError(), httpx.ConnectError(""), httpx.ReadTimeout(""), httpx.RemoteProtocolError("")),
+    *(socket.gaierror(socket.EAI_AGAIN, "later"), ExceptionGroup("several", [KeyError(), ConnectionResetError()])),
+    *(library_error("httpx2", "ConnectError"), library_error("httpx2._exceptions", "ReadError")),
+    library_error("httpx2", "OddTimeout", "ReadTimeout"),
+    *(wrapped(ConnectionResetError(), "cause"), wrapped(httpx.ReadError(""), "context")),
+]
+
+
+@pytest.mark.parametrize("failure", NETWORK, ids=lambda failure: type(failure).__name__)
+def test_a_failing_network_is_tried_again_whoever_raises_it(hub: Hub, alice: Caller, failure: Exception) -> None:
+    reading, writing = Programmable("reading"), Programmable("writing", hints=Hints())
+    hub.add(reading.tool, writing.tool)
+    reading.outcomes, writing.outcomes = [failure, failure, {"value": 3}], [failure]
+    assert call("reading", alice, retries=2, **QUICK).answer.value == {"value": 3}
+    with pytest.raises(ToolExecutionError, match="^Tool execution failed: writing$") as caught:
+        call("writing", alice, retries=2, **QUICK)
+    assert len(writing.calls) == 1
+    assert (caught.value.retryable, caught.value.outcome_unknown) == (False, True)
+
+
+NO_NETWORK = [
+    *(ValueError(), OSError(errno.ENOENT, ""), FileNotFoundError(), socket.gaierror(socket.EAI_NONAME, "no such name")),
+    *(library_error("somewhere", "ConnectError"), library_error("httpx2", "InvalidURL")),
+    wrapped(ConnectionResetError(), "hidden"),
+]
+
+
+@pytest.mark.parametrize("failure", NO_NETWORK, ids=lambda failure: type(failure).__name__)
+def test_what_is_no_failure_of_the_network_is_not_tried_again(
+    hub: Hub, programmable: Programmable, alice: Caller, failure: Exception
+) -> None:
+    programmable.outcomes = [failure]
+    with pytest.raises(ToolExecutionError) as caught:
+        call("programmable", alice, retries=2, **QUICK)
+    assert not caught.value.retryable
+    assert len(programmable.calls) == 1
+
+
+def test_a_failing_network_of_a_tools_own_counts_for_the_breaker(
+    hub: Hub, programmable: Programmable, alice: Caller
+) -> None:
+    programmable.outcomes = [ConnectionResetError() for _ in range(5)]
+    for _ in range(5):
+        with pytest.raises(ToolExecutionError) as caught:
+            call("programmable", alice)
+        assert caught.value.retryable
+    with pytest.raises(CircuitOpenError):
+        call("programmable", alice)
 
 
 def test_does_not_wait_beyond_the_deadline(hub: Hub, programmable: Programmable, alice: Caller) -> None:

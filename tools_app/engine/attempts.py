@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from tools_app import conf, redaction
+from tools_app import conf, network_errors, redaction
 from tools_app.accounts import Account
 from tools_app.context import Context
 from tools_app.engine.guards import Guards, Place
@@ -157,7 +157,8 @@ def unforeseen(tool: Tool, error: BaseException) -> ToolExecutionError:
     shown = ""
     if conf.value("TOOLHUB_ERROR_DETAIL") == "message":
         shown = redaction.redacted_text(f"{type(error).__name__}: {error}")[:500]
-    return ToolExecutionError.of(tool.name, error, shown)
+    failed = ToolExecutionError.of(tool.name, error, shown)
+    return failed.by_network() if network_errors.is_network_error(error) else failed
 
 
 class _Held:
@@ -179,7 +180,11 @@ class _Held:
 
     def failed(self, error: ToolError) -> None:
         """A bug of the tool says nothing about its upstream, and neither does a call that did not run."""
-        if self._place is not None and self.ran and not isinstance(error, ToolExecutionError):
+        if (
+            self._place is not None
+            and self.ran
+            and (error.blames_upstream or not isinstance(error, ToolExecutionError))
+        ):
             self._place.failed(error)
 
     def leave(self) -> None:

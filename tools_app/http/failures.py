@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import httpx
 
+from tools_app import network_errors
 from tools_app.errors import (
     ApiError,
     InvalidArgumentsError,
@@ -46,7 +47,7 @@ _TITLE: Final = re.compile(r"<title[^>]{0,100}>([^<]{1,300})", re.IGNORECASE)
 def unreachable(error: Exception, asked: Asked, detail: str) -> ToolError:
     """An exception from below, as the error that callers are told of."""
     who = asked.upstream
-    causes = list(_causes(error))
+    causes = list(network_errors.causes(error, hidden=True))
     if _first(causes, NotPublicError):
         return InvalidArgumentsError(
             f"{who} is not on the open web", next_step="Only public addresses can be read.", detail=detail
@@ -137,21 +138,6 @@ def _why_not_connected(causes: list[BaseException]) -> str:
         return "refuses connections"
     said = next((cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror), None)
     return f"cannot be reached ({said.lower()})" if said else "cannot be reached"
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An exception and all that led to it."""
-    waiting: list[BaseException | None] = [error]
-    seen: set[int] = set()
-    while waiting:
-        found = waiting.pop()
-        if found is None or id(found) in seen:
-            continue
-        seen.add(id(found))
-        yield found
-        waiting += (found.__cause__, found.__context__)
-        if isinstance(found, BaseExceptionGroup):
-            waiting += found.exceptions
 
 
 def _first(causes: list[BaseException], kind: type[_Kind]) -> _Kind | None:
