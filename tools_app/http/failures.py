@@ -132,7 +132,9 @@ def _sent(error: ToolError, asked: Asked) -> ToolError:
 
 
 def _why_not_connected(causes: list[BaseException]) -> str:
-    if _first(causes, socket.gaierror):
+    if unnamed := _first(causes, socket.gaierror):
+        if unnamed.errno == socket.EAI_AGAIN:
+            return "cannot be found now: its host name could not be looked up"
         return "cannot be found: its host name has no address"
     if _first(causes, ConnectionRefusedError):
         return "refuses connections"

@@ -14,12 +14,14 @@ import certifi
 import httpcore
 import httpx
 
+from tools_app.http import names
 from tools_app.http.pool import Pool
 from tools_app.http.public import is_public
 
 CONNECT_SECONDS: Final = 5.0
 MOST_CONNECTIONS: Final = 10
 MOST_ADDRESSES: Final = 3  # tried one after the other
+FIRST_SECONDS: Final = 1.0  # for each but the last
 
 Resolver = Callable[[str, int], Awaitable[Iterable[str]]]
 
@@ -42,46 +44,68 @@ def shared_tls() -> ssl.SSLContext:
     return context
 
 
-async def resolved(host: str, port: int) -> list[str]:
-    """All addresses of a name, as the system resolves it."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+class _Resolving(httpcore.AnyIOBackend):
+    """Resolves a name once, in threads that do nothing else, and connects to what was found, all within one time."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+
+    def _check(self, host: str, port: int) -> None:
+        """Raises: an exception, where no connection is made to that name."""
+
+    def _check_address(self, address: str) -> None:
+        """Raises: an exception, where no connection is made to that address."""
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's name
+        *args: Any,
+        **options: Any,
+    ) -> httpcore.AsyncNetworkStream:
+        self._check(host, port)
+        try:
+            async with asyncio.timeout(timeout):
+                addresses = list(await self._resolver(host, port))
+                if not addresses:
+                    raise socket.gaierror(socket.EAI_NONAME, "no address")
+                for address in addresses:
+                    self._check_address(address)
+                *others, last = addresses[:MOST_ADDRESSES]
+                for address in others:
+                    try:
+                        return await super().connect_tcp(address, port, FIRST_SECONDS, *args, **options)
+                    except (httpcore.ConnectError, httpcore.ConnectTimeout):
+                        continue
+                return await super().connect_tcp(last, port, None, *args, **options)
+        except TimeoutError as error:
+            raise httpcore.ConnectTimeout(str(error)) from error
 
 
-class OneOrigin(httpcore.AnyIOBackend):
+class OneOrigin(_Resolving):
     """Connects to the host and port of one upstream, whatever their address is: an operator has set them."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, resolver: Resolver = names.of_connections) -> None:
+        super().__init__(resolver)
         self._place = (host, port)
 
-    async def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> httpcore.AsyncNetworkStream:
+    def _check(self, host: str, port: int) -> None:
         if (host, port) != self._place:
             raise NotOurOriginError(f"{host}:{port}")
-        return await super().connect_tcp(host, port, *args, **kwargs)
 
 
-class OpenWeb(httpcore.AnyIOBackend):
+class OpenWeb(_Resolving):
     """Connects to public addresses. A name is resolved once, and what was checked is what is connected to."""
 
-    def __init__(self, resolver: Resolver = resolved, allowed: Callable[[Any], bool] = is_public) -> None:
-        self._resolved = resolver
+    def __init__(self, resolver: Resolver = names.of_the_web, allowed: Callable[[Any], bool] = is_public) -> None:
+        super().__init__(resolver)
         self._allowed = allowed
 
-    async def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> httpcore.AsyncNetworkStream:
-        addresses = list(await self._resolved(host, port))
-        if not addresses:
-            raise socket.gaierror(socket.EAI_NONAME, "no address")
-        for address in addresses:
-            # One inner address among public ones is no accident.
-            if not self._allowed(ipaddress.ip_address(address.partition("%")[0])):
-                raise NotPublicError(address)
-        *others, last = addresses[:MOST_ADDRESSES]
-        for address in others:
-            try:
-                return await super().connect_tcp(address, port, *args, **kwargs)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout):
-                continue
-        return await super().connect_tcp(last, port, *args, **kwargs)
+    def _check_address(self, address: str) -> None:
+        # All are checked: one inner address among public ones is no accident.
+        if not self._allowed(ipaddress.ip_address(address.partition("%")[0])):
+            raise NotPublicError(address)
 
 
 class Transport(httpx.AsyncHTTPTransport):

@@ -197,6 +197,7 @@ def _target(place: Base, refused: Refused) -> str:
 def _transport(
     resolver: Resolver | None, allowed: Callable[[Address], bool], tls: ssl.SSLContext | None
 ) -> httpx.AsyncBaseTransport:
-    from tools_app.http.network import OpenWeb, Transport, resolved, shared_tls
+    from tools_app.http import names
+    from tools_app.http.network import OpenWeb, Transport, shared_tls
 
-    return Transport(OpenWeb(resolver or resolved, allowed), tls or shared_tls(), AT_ONCE)
+    return Transport(OpenWeb(resolver or names.of_the_web, allowed), tls or shared_tls(), AT_ONCE)
