@@ -149,7 +149,15 @@ MADE: list[tuple[Callable[[], ToolError], dict[str, Any]]] = [
         lambda: ToolTimeoutError.after(100, writes=True),
         {
             "error": "Execution timeout after 100ms",
+            "outcomeUnknown": True,
             "nextStep": "The outcome is unknown: check whether the change was made before calling again.",
+        },
+    ),
+    (
+        lambda: ToolTimeoutError.after(1_000, writes=False, limited_by="an operator"),
+        {
+            "error": "Execution timeout after 1000ms",
+            "nextStep": "Call again with less to do: an operator allows at most 1000 ms.",
         },
     ),
     (
@@ -188,6 +196,7 @@ MADE: list[tuple[Callable[[], ToolError], dict[str, Any]]] = [
         lambda: ShuttingDownError.amid(writes=True),
         {
             "error": "The hub is shutting down; the call was broken off",
+            "outcomeUnknown": True,
             "nextStep": "The outcome is unknown: check whether the change was made before calling again.",
         },
     ),

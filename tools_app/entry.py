@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from tools_app.accounts import Account, ConnectionKind
 from tools_app.dependencies import Dependency
 from tools_app.errors import Refusal
 from tools_app.models import ToolRecord
+from tools_app.models.tools import MAX_TIMEOUT_MS
 from tools_app.pack import Pack
 from tools_app.policies import Rate
 from tools_app.reach import Reach
@@ -149,6 +150,31 @@ class Policy:
     cache_seconds: int
     answer_tokens: int
     origins: Mapping[str, str]
+
+    def decided(self, part: str) -> bool:
+        """Whether an operator decided it: callers may ask for less, and never for more."""
+        return self.origins[part] == "operator"
+
+    def for_caller(self, timeout_ms: int | None, retries: int | None, retry_delay_ms: int | None) -> Policy:
+        """With what a caller asked for. Where no operator has decided, it may also be more than the default."""
+        return replace(
+            self,
+            timeout_ms=self._asked("timeout_ms", timeout_ms, min),
+            retries=self._asked("retries", retries, min),
+            retry_delay_ms=self._asked("retry_delay_ms", retry_delay_ms, max),
+        )
+
+    def _asked(self, part: str, asked: int | None, bounded: Callable[[int, int], int]) -> int:
+        decided: int = getattr(self, part)
+        if asked is None:
+            return decided
+        return bounded(asked, decided) if self.decided(part) else asked
+
+    def limit_of_time(self, timeout_ms: int) -> str:
+        """Who says that a call may not take longer than that; empty where the caller could ask for more."""
+        if self.decided("timeout_ms") and timeout_ms >= self.timeout_ms:
+            return "an operator"
+        return "this hub" if timeout_ms >= MAX_TIMEOUT_MS else ""
 
     def as_dict(self) -> dict[str, Any]:
         rate = self.rate

@@ -49,11 +49,14 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 # What an upstream answers when it cannot now, but may be able to in a moment.
 BUSY_STATUSES: Final = frozenset({408, 429, 502, 503, 504})
 _CODE: Final = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
+# What an upstream, or a gateway before it, may also answer after it has made a change.
+UNSURE_STATUSES: Final = frozenset({408, 500, 502, 504})
+CHECK_FIRST: Final = "The outcome is unknown: check whether the change was made before calling again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,10 @@ class ToolError(Exception):
     allowed_context: ClassVar[frozenset[str] | None] = None
     # Whether an upstream is to blame; all other errors say that it answered, or nothing about it.
     blames_upstream: bool = False
+    # Whether it is certain that nothing was changed: the call was refused, or nothing that could change was sent.
+    nothing_done: bool = False
+    # Whether a change may have been made all the same.
+    outcome_unknown: bool = False
 
     def __init__(
         self,
@@ -118,6 +125,8 @@ class ToolError(Exception):
         self.replayed = False
         # Whether it may repeat what was said outside the hub; the engine knows.
         self.untrusted = False
+        # Whether another try could help, where it might do harm as well.
+        self._may_pass = False
         super().__init__(self.message)
 
     @property
@@ -125,9 +134,23 @@ class ToolError(Exception):
         """Everything that is wrong, where more than one thing can be."""
         return ()
 
+    def leave_outcome_open(self) -> None:
+        """A change may have been made: a client that repeats the call could make it twice."""
+        if not self.outcome_unknown:
+            self.outcome_unknown, self._may_pass = True, self.retryable
+        self.retryable, self.retry_after, self.next_step = False, None, CHECK_FIRST
+
+    def allow_repeat(self) -> None:
+        """The tool may run twice: whether the change was made does not matter."""
+        if self.outcome_unknown and self._may_pass:
+            self.outcome_unknown, self.retryable = False, True
+            self.next_step = "Call again: this tool may be repeated."
+
     def as_dict(self) -> dict[str, Any]:
         """The one form in which an error travels, the same at every door."""
         shown: dict[str, Any] = {"error": self.message, "code": self.code, "retryable": self.retryable}
+        if self.outcome_unknown:
+            shown["outcomeUnknown"] = True
         if self.details:
             shown["details"] = [problem.as_dict() for problem in self.details]
         if self.context:
@@ -163,8 +186,10 @@ class ToolError(Exception):
 
 _KEPT: Final = (
     *("message", "context", "next_step", "retry_after", "retryable", "blames_upstream"),
-    *("error_id", "call_id", "duration_ms", "untrusted"),
+    *("error_id", "call_id", "duration_ms", "untrusted", "outcome_unknown"),
 )
+# What earlier versions did not keep: they do not say whose words an error repeats.
+_NOT_KEPT_BEFORE: Final = {"untrusted": True, "outcome_unknown": False}
 
 
 def restored(kept: Mapping[str, Any]) -> ToolError:
@@ -175,9 +200,8 @@ def restored(kept: Mapping[str, Any]) -> ToolError:
     error = kind.__new__(kind)
     # Not by its own constructor, which may ask for what it was made of.
     ToolError.__init__(error, kept["message"], *own)
-    # What an earlier version kept does not say whose words it repeats.
     for name in _KEPT:
-        setattr(error, name, kept[name] if name != "untrusted" else kept.get(name, True))
+        setattr(error, name, kept[name] if name not in _NOT_KEPT_BEFORE else kept.get(name, _NOT_KEPT_BEFORE[name]))
     if isinstance(error, ValidationError):
         error.problems = tuple(Problem(**problem) for problem in kept["problems"])
     return error
@@ -371,6 +395,7 @@ class RateLimitError(ToolError):
     code = "RATE_LIMIT_EXCEEDED"
     status = 429
     retryable = True
+    nothing_done = True
     default_message = "Rate limit exceeded"
 
     def __init__(self, message: object = None, retry_after: float | None = None, **others: Any) -> None:
@@ -383,6 +408,7 @@ class CircuitOpenError(ToolError):
     code = "CIRCUIT_OPEN"
     status = 503
     retryable = True
+    nothing_done = True
 
     @classmethod
     def of(cls, upstream: str, since_seconds: float, retry_after: float) -> CircuitOpenError:
@@ -400,6 +426,7 @@ class OverloadedError(ToolError):
     code = "OVERLOADED"
     status = 503
     retryable = True
+    nothing_done = True
 
     @classmethod
     def of(cls, upstream: str, running: int, waiting: int) -> OverloadedError:
@@ -452,8 +479,10 @@ class ShuttingDownError(ToolError):
     @classmethod
     def amid(cls, *, writes: bool) -> ShuttingDownError:
         """The call was running and has been broken off."""
-        unknown = "The outcome is unknown: check whether the change was made before calling again."
-        return cls("The hub is shutting down; the call was broken off", next_step=unknown if writes else None)
+        error = cls("The hub is shutting down; the call was broken off")
+        if writes:
+            error.leave_outcome_open()
+        return error
 
 
 class StorageBusyError(ToolError):
@@ -525,13 +554,17 @@ class ToolTimeoutError(ToolError):
     retryable = True
 
     @classmethod
-    def after(cls, milliseconds: int, *, writes: bool) -> ToolTimeoutError:
-        next_step = (
-            "The outcome is unknown: check whether the change was made before calling again."
-            if writes
-            else "Call again, or with a longer timeout."
-        )
-        return cls(f"Execution timeout after {milliseconds}ms", next_step=next_step)
+    def after(cls, milliseconds: int, *, writes: bool, limited_by: str = "") -> ToolTimeoutError:
+        """`writes`: whether it may have changed something that must not be changed twice. `limited_by`: who set a limit
+        that the caller cannot raise."""
+        if limited_by:
+            next_step = f"Call again with less to do: {limited_by} allows at most {milliseconds} ms."
+        else:
+            next_step = "Call again, or with a longer timeout."
+        error = cls(f"Execution timeout after {milliseconds}ms", next_step=next_step)
+        if writes:
+            error.leave_outcome_open()
+        return error
 
 
 class ToolExecutionError(ToolError):
@@ -548,6 +581,12 @@ class ToolExecutionError(ToolError):
     def of(cls, name: str, detail: object, shown_cause: str = "") -> ToolExecutionError:
         cause = f": {shown_cause}" if shown_cause else ""
         return cls(f"Tool execution failed: {name}{cause}", detail=detail)
+
+    def by_network(self) -> Self:
+        """It is not the tool that is broken: what it asks could not be reached. Another try can help."""
+        self.retryable = self.blames_upstream = True
+        self.next_step = f"Try again later: a connection of the tool failed. {self.default_next_step}"
+        return self
 
 
 class ContractBrokenError(ToolError):
@@ -599,6 +638,7 @@ class ApiError(UpstreamError):
         self.retryable = status in BUSY_STATUSES
         # With a status of its own below 500 the upstream is well, and does not like the request.
         self.blames_upstream = not (isinstance(status, int) and status < 500)
+        self.nothing_done = isinstance(status, int) and status not in UNSURE_STATUSES
 
 
 class NotFoundError(ToolError):

@@ -57,6 +57,10 @@ class JsonError(ValueError):
     """The text is no JSON that is accepted here. The message says why, and repeats nothing of it."""
 
 
+class TooManyValuesError(JsonError):
+    """It may be JSON, and there is more of it than is taken."""
+
+
 class CharacterError(JsonError):
     """It is JSON, but a text in it holds what no database and no other program takes."""
 
@@ -109,7 +113,7 @@ def _measure(body: bytes, bounds: Bounds) -> bool:
             raise CharacterError("a text holds half of a surrogate pair")
     # Every value brings two strings at most, its key and itself.
     if plain.count(b'"') > 4 * bounds.values:
-        raise JsonError(f"more than {bounds.values:,} values")
+        raise TooManyValuesError(f"more than {bounds.values:,} values")
     values = 1
     depth = 0
     large = False
@@ -118,7 +122,7 @@ def _measure(body: bytes, bounds: Bounds) -> bool:
         empty = structure.count(b"[]") + structure.count(b"{}")
         values += structure.count(b",") + containers - empty
         if values > bounds.values:
-            raise JsonError(f"more than {bounds.values:,} values")
+            raise TooManyValuesError(f"more than {bounds.values:,} values")
         *depths, depth = accumulate(map(_STEP.__getitem__, structure.translate(None, delete=_BRACKETS)), initial=depth)
         if max(depth, *depths, 0) > bounds.depth:
             raise JsonError(f"nested deeper than {bounds.depth} levels")

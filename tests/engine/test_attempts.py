@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 import threading
 import time
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.support.tools import Hub, Programmable, blocking_tool, eventually
 from tools_app import engine, governance
 from tools_app.context import Caller
 from tools_app.errors import (
+    ApiError,
     CircuitOpenError,
     OverloadedError,
     RateLimitError,
     ToolError,
+    ToolExecutionError,
     ToolTimeoutError,
     UpstreamUnavailableError,
     ValidationError,
@@ -57,6 +62,54 @@ def test_an_operator_can_want_it(hub: Hub, programmable: Programmable, alice: Ca
     assert call("programmable", alice).answer.value == {"value": 2}
 
 
+def test_a_caller_can_only_ask_for_less_than_an_operator_allows(
+    hub: Hub, programmable: Programmable, alice: Caller
+) -> None:
+    limits = {"timeout_ms": 1000, "retries": 1, "retry_delay_ms": 500}
+    governance.set_policy("programmable", limits, actor="test")
+
+    def outlook(**options: Any) -> Any:
+        return call("programmable", alice, dry_run=True, **options).answer.value
+
+    assert outlook(timeout_ms=60_000, retries=3)["timeoutMs"] == 1000
+    assert outlook(timeout_ms=60_000, retries=3)["retries"] == 1
+    assert outlook(timeout_ms=300, retries=0)["timeoutMs"] == 300
+    assert outlook(timeout_ms=300, retries=0)["retries"] == 0
+    programmable.outcomes = [down(), {"value": 2}]
+    began = time.monotonic()
+    call("programmable", alice, retry_delay_ms=100)
+    assert time.monotonic() - began > 0.3, "it waited as long as the operator says"
+
+
+def test_a_caller_can_have_more_than_the_default_where_no_operator_has_set_a_limit(
+    hub: Hub, programmable: Programmable, alice: Caller, settings: Any
+) -> None:
+    settings.TOOLHUB_TIMEOUT_MS = 200
+    programmable.outcomes = [lambda: asyncio.sleep(0.4)]
+    call("programmable", alice, timeout_ms=20_000)
+
+
+def test_the_error_says_whose_limit_it_was(hub: Hub, programmable: Programmable, alice: Caller) -> None:
+    governance.set_policy("programmable", {"timeout_ms": 200}, actor="test")
+    programmable.outcomes = [lambda: asyncio.sleep(60), lambda: asyncio.sleep(60)]
+    with pytest.raises(ToolTimeoutError, match="^Execution timeout after 200ms$") as limited:
+        call("programmable", alice, timeout_ms=60_000)
+    assert limited.value.next_step == "Call again with less to do: an operator allows at most 200 ms."
+    with pytest.raises(ToolTimeoutError, match="^Execution timeout after 100ms$") as hurried:
+        call("programmable", alice, timeout_ms=100)
+    assert hurried.value.next_step == "Call again, or with a longer timeout."
+
+
+def test_callers_in_a_hurry_do_not_make_an_upstream_look_broken(
+    hub: Hub, programmable: Programmable, alice: Caller
+) -> None:
+    programmable.outcomes = [lambda: asyncio.sleep(60) for _ in range(6)]
+    for _ in range(6):
+        with pytest.raises(ToolTimeoutError):
+            call("programmable", alice, timeout_ms=100)
+    assert call("programmable", alice).answer.value == {"value": 0}
+
+
 def test_gives_up_after_the_last_attempt(hub: Hub, programmable: Programmable, alice: Caller) -> None:
     programmable.outcomes = [down(), down(), down()]
     with pytest.raises(UpstreamUnavailableError):
@@ -87,6 +140,107 @@ def test_never_repeats_a_tool_that_writes_unless_it_is_idempotent(hub: Hub, alic
     assert len(once.calls) == 1
     assert call("often", alice, retries=3, **QUICK).answer.value == {"value": 2}
     assert Call.objects.get(tool_name="often").attempts == 2
+
+
+@pytest.mark.parametrize(
+    ("hints", "failure", "retryable"),
+    [
+        (Hints(), UpstreamUnavailableError("cut"), False),
+        (Hints(), ToolTimeoutError("slow"), False),
+        (Hints(), ApiError("busy", context={"operation": "x", "statusCode": 504}), False),
+        (Hints(), ApiError("busy", context={"operation": "x", "statusCode": 429}), True),
+        (Hints(), RateLimitError("later"), True),
+        (Hints(idempotent=True), UpstreamUnavailableError("cut"), True),
+        (Hints(read_only=True), ToolTimeoutError("slow"), True),
+    ],
+)
+def test_what_a_tool_raises_itself_is_not_to_be_repeated_where_it_may_have_changed_something(
+    hub: Hub, alice: Caller, hints: Hints, failure: ToolError, retryable: bool
+) -> None:
+    raising = Programmable("raising", hints=hints)
+    hub.add(raising.tool)
+    raising.outcomes = [failure]
+    with pytest.raises(ToolError) as caught:
+        call("raising", alice)
+    assert (caught.value.retryable, caught.value.outcome_unknown) == (retryable, not retryable)
+
+
+class CodedError(Exception):
+    code = "ECONNRESET"
+
+
+def library_error(module: str, name: str, parent: str = "") -> Exception:
+    """As a library would have it that is not imported here."""
+    base: type[Exception] = type(parent, (Exception,), {"__module__": module}) if parent else Exception
+    kind: type[Exception] = type(name, (base,), {"__module__": module})
+    return kind("the network failed")
+
+
+def wrapped(cause: BaseException, how: str) -> Exception:
+    try:
+        try:
+            raise cause
+        except BaseException as error:
+            if how == "cause":
+                raise ValueError("wrapped") from error
+            if how == "hidden":
+                raise ValueError("said otherwise") from None
+            raise ValueError("wrapped")  # noqa: B904 - its context is what this is about
+    except ValueError as error:
+        return error
+
+
+NETWORK = [
+    *(ConnectionResetError(), ConnectionRefusedError(), ConnectionAbortedError(), BrokenPipeError(), TimeoutError()),
+    *(OSError(number, "") for number in (errno.ETIMEDOUT, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ENETUNREACH)),
+    *(CodedError(), httpx.ConnectError(""), httpx.ReadTimeout(""), httpx.RemoteProtocolError("")),
+    *(socket.gaierror(socket.EAI_AGAIN, "later"), ExceptionGroup("several", [KeyError(), ConnectionResetError()])),
+    *(library_error("httpx2", "ConnectError"), library_error("httpx2._exceptions", "ReadError")),
+    library_error("httpx2", "OddTimeout", "ReadTimeout"),
+    *(wrapped(ConnectionResetError(), "cause"), wrapped(httpx.ReadError(""), "context")),
+]
+
+
+@pytest.mark.parametrize("failure", NETWORK, ids=lambda failure: type(failure).__name__)
+def test_a_failing_network_is_tried_again_whoever_raises_it(hub: Hub, alice: Caller, failure: Exception) -> None:
+    reading, writing = Programmable("reading"), Programmable("writing", hints=Hints())
+    hub.add(reading.tool, writing.tool)
+    reading.outcomes, writing.outcomes = [failure, failure, {"value": 3}], [failure]
+    assert call("reading", alice, retries=2, **QUICK).answer.value == {"value": 3}
+    with pytest.raises(ToolExecutionError, match="^Tool execution failed: writing$") as caught:
+        call("writing", alice, retries=2, **QUICK)
+    assert len(writing.calls) == 1
+    assert (caught.value.retryable, caught.value.outcome_unknown) == (False, True)
+
+
+NO_NETWORK = [
+    *(ValueError(), OSError(errno.ENOENT, ""), FileNotFoundError(), socket.gaierror(socket.EAI_NONAME, "no such name")),
+    *(library_error("somewhere", "ConnectError"), library_error("httpx2", "InvalidURL")),
+    wrapped(ConnectionResetError(), "hidden"),
+]
+
+
+@pytest.mark.parametrize("failure", NO_NETWORK, ids=lambda failure: type(failure).__name__)
+def test_what_is_no_failure_of_the_network_is_not_tried_again(
+    hub: Hub, programmable: Programmable, alice: Caller, failure: Exception
+) -> None:
+    programmable.outcomes = [failure]
+    with pytest.raises(ToolExecutionError) as caught:
+        call("programmable", alice, retries=2, **QUICK)
+    assert not caught.value.retryable
+    assert len(programmable.calls) == 1
+
+
+def test_a_failing_network_of_a_tools_own_counts_for_the_breaker(
+    hub: Hub, programmable: Programmable, alice: Caller
+) -> None:
+    programmable.outcomes = [ConnectionResetError() for _ in range(5)]
+    for _ in range(5):
+        with pytest.raises(ToolExecutionError) as caught:
+            call("programmable", alice)
+        assert caught.value.retryable
+    with pytest.raises(CircuitOpenError):
+        call("programmable", alice)
 
 
 def test_does_not_wait_beyond_the_deadline(hub: Hub, programmable: Programmable, alice: Caller) -> None:
@@ -209,7 +363,7 @@ def test_a_slow_upstream_holds_up_nobody_but_itself(hub: Hub, alice: Caller, set
 
 def test_waiting_for_a_place_counts_against_the_deadline(hub: Hub, alice: Caller, settings: Any) -> None:
     settings.TOOLHUB_UPSTREAM_RUNNING = 1
-    only = Programmable("only")
+    only = Programmable("only", hints=Hints())
     hub.add(only.tool)
     only.outcomes = [lambda: asyncio.sleep(0.6)]
 
@@ -224,6 +378,7 @@ def test_waiting_for_a_place_counts_against_the_deadline(hub: Hub, alice: Caller
     assert isinstance(first, engine.Result)
     assert isinstance(second, ToolTimeoutError)
     assert second.message == "Execution timeout after 150ms"
+    assert second.retryable, "it never ran"
     assert len(only.calls) == 1
 
 

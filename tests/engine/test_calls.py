@@ -254,6 +254,8 @@ def test_says_that_the_outcome_is_unknown_when_a_writing_tool_times_out(hub: Hub
     with pytest.raises(ToolTimeoutError) as caught:
         call("writes", {}, alice, timeout_ms=100)
     assert "outcome is unknown" in caught.value.next_step
+    assert caught.value.as_dict()["retryable"] is False
+    assert caught.value.as_dict()["outcomeUnknown"] is True
 
 
 def test_answers_in_time_although_a_blocking_tool_does_not_end(hub: Hub, alice: Caller) -> None:

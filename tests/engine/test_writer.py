@@ -218,6 +218,7 @@ def test_a_call_that_the_end_of_the_process_breaks_off_gets_its_answer(writing: 
 
     told = asyncio.run(story())
     assert "outcome is unknown" in told.next_step
+    assert not told.retryable
     assert Call.objects.get(pk=told.call_id).status == "cancelled"
 
 

@@ -126,7 +126,7 @@ async def test_what_an_upstream_wants_remembered_is_forgotten(client: Client, up
 # ---- what comes back
 
 
-@pytest.mark.parametrize("fault", ["packed:gzip", "packed:deflate", "packed:raw", "packed:gzip:deflate:gzip"])
+@pytest.mark.parametrize("fault", ["packed:gzip", "packed:deflate", "packed:raw", "packed:gzip:identity"])
 async def test_compressed_answers_are_read(client: Client, fault: str) -> None:
     assert await client(fault).get(operation="x") == {"packed": True}
 
@@ -156,8 +156,9 @@ async def test_files_come_as_they_are(client: Client) -> None:
 
 NONSENSE = [
     *("html", "html-as-json", "invalid-json", "truncated-json", "nan", "infinity", "duplicate-keys", "deep-json"),
-    *("wide-json", "huge-number", "invalid-utf-8", "wrong-charset", "empty", "unasked-encoding", "not-gzip"),
-    *("truncated-gzip", "many-encodings", "members:many", "garbage", "huge-header", "endless-headers", "split-header"),
+    *("huge-number", "invalid-utf-8", "wrong-charset", "empty", "unasked-encoding", "not-gzip"),
+    *("truncated-gzip", "many-encodings", "packed:gzip:gzip", "packed:gzip:deflate", "members:many", "garbage"),
+    *("huge-header", "endless-headers", "split-header"),
 ]
 
 
@@ -182,8 +183,8 @@ async def test_a_broken_connection_is_a_network_error(
         error = await failed(request)
         assert isinstance(error, UpstreamUnavailableError)
         assert error.message == "Network error: Faultd broke off the connection"
-        assert error.retryable
-        assert ("outcome is unknown" in error.next_step) == (method == "POST")
+        assert error.retryable == (method == "GET")
+        assert error.outcome_unknown == ("outcome is unknown" in error.next_step) == (method == "POST")
     assert len(upstream.requests) == 1
 
 
@@ -216,15 +217,15 @@ REFUSALS: list[tuple[int, type[ToolError], bool, str]] = [
     (401, ApiError, False, "Authentication failed: Faultd does not accept the key of this connection"),
     (403, ApiError, False, "Permission denied: Faultd does not let this connection update workflow"),
     (404, NotFoundError, False, "Workflow 'abc123' not found"),
-    (408, ApiError, True, "Failed to update workflow: Faultd is busy or not available now"),
+    (408, ApiError, False, "Failed to update workflow: Faultd is busy or not available now"),
     (409, ApiError, False, "Failed to update workflow"),
     (418, ApiError, False, "Failed to update workflow"),
     (422, UpstreamValidationError, False, "Said by faultd"),
     (429, ApiError, True, "Failed to update workflow: Faultd is busy or not available now"),
     (500, ApiError, False, "Failed to update workflow"),
-    (502, ApiError, True, "Failed to update workflow: Faultd is busy or not available now"),
+    (502, ApiError, False, "Failed to update workflow: Faultd is busy or not available now"),
     (503, ApiError, True, "Failed to update workflow: Faultd is busy or not available now"),
-    (504, ApiError, True, "Failed to update workflow: Faultd is busy or not available now"),
+    (504, ApiError, False, "Failed to update workflow: Faultd is busy or not available now"),
 ]
 
 
@@ -235,6 +236,8 @@ async def test_every_status_has_its_error(
     api = client(f"status:{status}")
     error = await failed(api.put("workflows", "abc123", json={}, operation="update workflow", resource="Workflow"))
     assert (type(error), error.retryable, error.message) == (kind, retryable, message)
+    # These may come from a gateway behind which the change was made.
+    assert error.outcome_unknown == (status in (408, 502, 504))
     assert "Said by faultd" in str(error.detail)
     if kind is ApiError:
         assert error.context == {
@@ -402,6 +405,7 @@ async def test_the_deadline_is_kept_whatever_drips(client: Client, fault: str) -
 async def test_a_change_that_takes_too_long_may_have_been_made(client: Client) -> None:
     error = await failed(client("hang", timeout=0.2).post("a", json={}, operation="create a"))
     assert "outcome is unknown" in error.next_step
+    assert not error.retryable
 
 
 async def test_what_waited_for_a_connection_has_sent_nothing(client: Client, upstream: Faultd) -> None:
@@ -410,7 +414,9 @@ async def test_what_waited_for_a_connection_has_sent_nothing(client: Client, ups
     await asyncio.sleep(0.1)
     waited = await failed(api.post("a", json={}, operation="create a", timeout=0.1))
     assert waited.message == "All connections to Faultd were busy for 100ms"
-    assert waited.next_step == "Nothing was sent. Call again, or with a longer timeout."
+    assert waited.next_step == "Nothing was sent. Call again in a moment, with fewer calls at once."
+    assert waited.retryable
+    assert not waited.blames_upstream
     assert "outcome is unknown" in (await first).next_step
     assert len(upstream.requests) == 1
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
 import zlib
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.http.conftest import Client
-from tests.support.faultd import Faultd
+from tests.support.faultd import Faultd, Wire
 from tools_app.errors import ToolError
 from tools_app.http import bodies
 
@@ -64,16 +66,59 @@ def test_too_much_is_refused_before_it_fills_the_memory(server: Faultd, fault: s
 async def test_what_is_just_small_enough_is_read(client: Client) -> None:
     assert len(await client("big:1000").get("a", operation="x")) == 998
     api = client("big:1001", most_bytes=1000)
-    with pytest.raises(ToolError, match="more than 0.000953674 MiB"):
+    with pytest.raises(ToolError, match="the answer of Faultd is too large: more than 0.000953674 MiB$") as caught:
         await api.get("a", operation="x")
+    assert caught.value.next_step == "Ask for less: fewer items, a smaller page, or a part of it."
+    assert len(await api.get("a", operation="x", most_bytes=1001)) == 999
+
+
+@pytest.mark.anyio
+async def test_more_values_than_are_taken_are_too_much_and_no_nonsense(client: Client) -> None:
+    with pytest.raises(ToolError, match="is too large: more than 400,000 values$") as caught:
+        await client("wide-json").get("a", operation="x")
+    assert not caught.value.blames_upstream
+    assert "Ask for less" in caught.value.next_step
+    assert len(await client("wide-json").get("a", operation="x", most_bytes=64 * 1024 * 1024)) == 750_001
+
+
+@pytest.mark.anyio
+async def test_large_bodies_are_read_two_at_a_time(client: Client, upstream: Faultd) -> None:
+    """One that does not end keeps its turn; two of them all turns."""
+    size = bodies.MOST_BYTES + 1_000
+    release = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def slow(wire: Wire) -> None:
+        await wire.send(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % size)
+        await wire.send(b'"' + b"a" * (size - 2))
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(release.wait(), loop))
+        await wire.send(b'"')
+
+    upstream.answer("slow", slow)
+
+    async def read(fault: str) -> int:
+        api = client(fault, timeout=60)
+        return len(await api.get("a", operation="x", most_bytes=2 * size))
+
+    first = [asyncio.create_task(read("slow")) for _ in range(bodies.LARGE_AT_ONCE)]
+    async with asyncio.timeout(30):
+        while not bodies._large().locked():  # noqa: ASYNC110 - nothing says when it is
+            await asyncio.sleep(0.01)
+    waiting = asyncio.create_task(read(f"big:{size}"))
+    assert await read("big:1000") == 998, "what is small does not wait"
+    await asyncio.sleep(0.2)
+    assert not waiting.done()
+    release.set()
+    assert await asyncio.gather(*first, waiting) == [size - 2] * (bodies.LARGE_AT_ONCE + 1)
 
 
 @pytest.mark.anyio
 async def test_text_that_repeats_itself_may_be_compressed_as_well_as_it_likes() -> None:
     async def chunks() -> Any:
-        yield zlib.compress(b" " * 900_000)
+        yield zlib.compress(b" " * 9_000_000)
 
-    assert len(await bodies.collected(chunks(), "deflate", "", 10_000_000)) == 900_000
+    async with AsyncExitStack() as held:
+        assert len(await bodies.collected(chunks(), "deflate", "", 10_000_000, held)) == 9_000_000
 
 
 def test_a_piece_is_unpacked_at_a_time() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import socket
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -51,6 +52,22 @@ def pack(hub: Hub, upstream: Faultd, alice: Caller) -> Iterator[Pack]:
         """Change a thing."""
         reply = await client(ctx, fault).put("things", 1, json={}, operation="change thing", resource="Thing")
         return {"data": reply.data, "warning": reply.warning}
+
+    @pack.tool(hints=Hints(idempotent=True))
+    async def set_thing(ctx: Context, fault: str) -> object:
+        """Set a thing."""
+        return (await client(ctx, fault).put("things", 1, json={}, operation="set thing", resource="Thing")).data
+
+    @pack.tool(hints=Hints(idempotent=False))
+    async def change_between_reads(ctx: Context, before: str, after: str) -> object:
+        """Read, change, and read again."""
+        api = ApiClient(upstream.url, name="Faultd").for_call(ctx.call_id, ctx.remaining)
+        try:
+            await api.get(before, operation="read before")
+            await api.post("ok", json={}, operation="change")
+            return await api.get(after, operation="read after")
+        finally:
+            await api.close()
 
     @pack.tool(hints=Hints(read_only=True, open_world=False))
     async def hang_up() -> None:
@@ -113,6 +130,69 @@ def test_reads_are_tried_again_where_that_helps_and_changes_never(
     assert len(upstream.requests) == asked
 
 
+@pytest.mark.parametrize(
+    ("tool", "fault", "retryable", "unknown"),
+    [
+        ("change_thing", "close", False, True),
+        ("change_thing", "reset", False, True),
+        ("change_thing", "status:502", False, True),
+        ("change_thing", "status:504", False, True),
+        ("change_thing", "busy:503:0", True, False),
+        ("change_thing", "busy:429:1", True, False),
+        ("set_thing", "close", True, False),
+        ("set_thing", "status:504", True, False),
+        ("get_thing", "close", True, False),
+        ("get_thing", "status:504", True, False),
+    ],
+)
+def test_only_what_cannot_be_done_twice_may_be_called_again(
+    pack: Pack, alice: Caller, tool: str, fault: str, retryable: bool, unknown: bool
+) -> None:
+    with pytest.raises(ToolError) as caught:
+        call(tool, fault, alice)
+    told = caught.value.as_dict()
+    assert (told["retryable"], told.get("outcomeUnknown", False)) == (retryable, unknown)
+    assert ("check whether the change was made" in told.get("nextStep", "")) == unknown
+
+
+@pytest.mark.parametrize(("tool", "retryable"), [("change_thing", False), ("set_thing", True), ("get_thing", True)])
+def test_a_deadline_tells_whether_the_call_may_be_repeated(
+    pack: Pack, alice: Caller, tool: str, retryable: bool
+) -> None:
+    with pytest.raises(ToolTimeoutError) as caught:
+        call(tool, "hang", alice, timeout=200)
+    assert (caught.value.retryable, caught.value.outcome_unknown) == (retryable, not retryable)
+
+
+def test_a_change_that_was_never_sent_may_be_called_again(hub: Hub, alice: Caller) -> None:
+    with socket.socket() as nothing_listens:
+        nothing_listens.bind(("127.0.0.1", 0))
+        api = ApiClient(f"http://127.0.0.1:{nothing_listens.getsockname()[1]}", name="Nobody")
+        pack = Pack("unreachable")
+
+        @pack.tool(hints=Hints())
+        async def create_thing(ctx: Context) -> object:
+            """Create a thing."""
+            return await api.for_call(ctx.call_id, ctx.remaining).post("things", json={}, operation="create thing")
+
+        hub.add(create_thing)
+        with pytest.raises(UpstreamUnavailableError) as caught:
+            engine.call_sync("create_thing", {}, alice, door="code")
+    assert caught.value.retryable
+    assert caught.value.next_step.startswith("Nothing was sent.")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "retryable"), [("close", "ok", True), ("ok", "close", False), ("ok", "status:503", False)]
+)
+def test_what_fails_after_a_change_may_not_be_called_again(
+    pack: Pack, alice: Caller, before: str, after: str, retryable: bool
+) -> None:
+    with pytest.raises(ToolError) as caught:
+        engine.call_sync("change_between_reads", {"before": before, "after": after}, alice, door="code")
+    assert (caught.value.retryable, caught.value.outcome_unknown) == (retryable, not retryable)
+
+
 def test_an_upstream_that_keeps_failing_gets_a_rest(pack: Pack, alice: Caller, upstream: Faultd) -> None:
     for _ in range(5):
         with pytest.raises(UpstreamUnavailableError):
@@ -120,6 +200,16 @@ def test_an_upstream_that_keeps_failing_gets_a_rest(pack: Pack, alice: Caller, u
     with pytest.raises(CircuitOpenError):
         call("get_thing", "ok", alice)
     assert len(upstream.requests) == 5
+
+
+@pytest.mark.parametrize(
+    "fault", ["big:10500000", "wide-json", "status:404", "status:422", "busy:429:1", "redirect:302"]
+)
+def test_an_upstream_that_answers_is_well(pack: Pack, alice: Caller, fault: str) -> None:
+    for _ in range(6):
+        with pytest.raises(ToolError):
+            call("get_thing", fault, alice)
+    assert call("get_thing", "ok", alice).answer.value["method"] == "GET"
 
 
 def test_ids_of_agents_stay_in_their_place(pack: Pack, alice: Caller, upstream: Faultd) -> None:

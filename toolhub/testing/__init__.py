@@ -32,6 +32,7 @@ from tools_app.accounts import OptionValue
 from tools_app.context import Caller, Context
 from tools_app.deadline import Deadline
 from tools_app.errors import ConfigurationError, ToolError, ToolExecutionError, ToolTimeoutError
+from tools_app.network_errors import is_network_error
 from tools_app.offer import Offer
 from tools_app.schemas import parts_of
 from tools_app.tool import RAW_PARAMETER, Tool
@@ -123,8 +124,9 @@ async def _called(what: Tool | Offer, arguments: dict[str, Any], *, in_thread: b
         raise
     except Exception as error:
         if deadline.expired() and isinstance(error, TimeoutError):
-            raise ToolTimeoutError.after(round(SECONDS * 1000), writes=tool.hints.writes) from error
-        raise ToolExecutionError.of(tool.name, error, f"{type(error).__name__}: {error}") from error
+            raise ToolTimeoutError.after(round(SECONDS * 1000), writes=not tool.hints.repeatable) from error
+        failed = ToolExecutionError.of(tool.name, error, f"{type(error).__name__}: {error}")
+        raise (failed.by_network() if is_network_error(error) else failed) from error
     finally:
         if about.upstream is not None:
             await about.upstream.close()

@@ -31,9 +31,11 @@ router = StrictRouter(tags=["tools"])
 
 _FAILURES = failures(404, 408, 409, 413, 415, 422, 502)
 
-_TIMEOUT = "Milliseconds after which to give up"
-_RETRY = "How often to try again when that can help and does no harm"
-_RETRY_DELAY = "Milliseconds before the first new try; each further one waits twice as long"
+_TIMEOUT = "Milliseconds after which to give up; never more than an operator has set for the tool"
+_RETRY = "How often to try again when that can help and does no harm; never more than an operator has set"
+_RETRY_DELAY = (
+    "Milliseconds before the first new try; each further one waits twice as long; never less than an operator has set"
+)
 _ANSWER_TOKENS = "How large the answer may be, about; a larger one is kept, and its outline sent"
 _DRY_RUN = "Check everything and tell what would be done, and do nothing"
 

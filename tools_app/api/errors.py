@@ -119,6 +119,9 @@ class Failure(BaseModel):
     error: str
     code: str
     retryable: bool
+    outcome_unknown: bool | None = Field(
+        default=None, description="A change may have been made all the same: check that before calling again"
+    )
     details: list[dict[str, str]] | None = None
     context: dict[str, Any] | None = None
     next_step: str | None = None

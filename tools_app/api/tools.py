@@ -150,9 +150,11 @@ class RateDecision(Body):
 class PolicyDecision(Body):
     """What is left out stays as it is; null lets the tool, its pack and the settings decide."""
 
-    timeout_ms: int | None = _decided("timeout_ms", "Milliseconds after which a call ends")
-    retries: int | None = _decided("retries", "How often to try again")
-    retry_delay_ms: int | None = _decided("retry_delay_ms", "Milliseconds before the first new try")
+    timeout_ms: int | None = _decided(
+        "timeout_ms", "Milliseconds after which a call ends; callers can ask for less, not for more"
+    )
+    retries: int | None = _decided("retries", "How often to try again at most")
+    retry_delay_ms: int | None = _decided("retry_delay_ms", "Milliseconds before the first new try at least")
     rate_limit: RateDecision | None = None
     cache_seconds: int | None = _decided("cache_seconds", "How long to give an answer again; read-only tools only")
     answer_tokens: int | None = _decided("answer_tokens", "How large an answer may be; a larger one is outlined")

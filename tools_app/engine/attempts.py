@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from tools_app import conf, redaction
+from tools_app import conf, network_errors, redaction
 from tools_app.accounts import Account
 from tools_app.context import Context
 from tools_app.engine.guards import Guards, Place
@@ -37,6 +37,10 @@ class Plan:
     arguments: Any
     context: Context
     timeout_ms: int
+    # Who limits the time so that the caller cannot have more; empty where it can.
+    limited_by: str
+    # Whether the caller gave it less time than it would have had.
+    hurried: bool
     retries: int
     backoff: Backoff
     # Whose limits it shares; empty where it needs nothing outside the hub.
@@ -48,6 +52,16 @@ class Plan:
         options = MappingProxyType(dict(account.options))
         context = replace(self.context, connection=account.name, upstream=own, options=options)
         return replace(self, context=context, upstream=account.upstream)
+
+    def too_slow(self, *, writes: bool) -> ToolTimeoutError:
+        return ToolTimeoutError.after(self.timeout_ms, writes=writes, limited_by=self.limited_by)
+
+    def settle(self, error: ToolError) -> None:
+        """Let callers repeat what failed only where that cannot change something twice."""
+        if self.tool.hints.repeatable:
+            error.allow_repeat()
+        elif error.retryable and not error.nothing_done:
+            error.leave_outcome_open()
 
     def again_after(self, error: ToolError, attempt: int) -> float | None:
         """Seconds until the next attempt, or None: it would not help, do harm, or come too late."""
@@ -70,12 +84,19 @@ class Attempts:
             ToolError: what the last attempt ended with, or why there was none.
         """
         deadline = plan.context.deadline.enforced()
+        ran = False
+
+        async def noted() -> None:
+            nonlocal ran
+            await before()
+            ran = True
+
         try:
             async with deadline:
-                return await self._until_it_works(plan, before, deadline)
+                return await self._until_it_works(plan, noted, deadline)
         except TimeoutError as error:
             # An attempt turns the timeouts of the tool itself into something else: this one is the deadline.
-            raise ToolTimeoutError.after(plan.timeout_ms, writes=plan.tool.hints.writes) from error
+            raise plan.too_slow(writes=ran and not plan.tool.hints.repeatable) from error
 
     async def _until_it_works(self, plan: Plan, before: Before, deadline: asyncio.Timeout) -> Any:
         attempt = 0
@@ -93,6 +114,8 @@ class Attempts:
                 await before()
                 returned = await self._once(plan, held)
             except ToolError as error:
+                if held.ran:
+                    plan.settle(error)
                 held.failed(error)
                 # A call that could not be written down has not run: that is no attempt.
                 wait = plan.again_after(error, attempt) if held.ran else None
@@ -100,7 +123,8 @@ class Attempts:
                     raise
                 failed = error
             except asyncio.CancelledError:
-                if deadline.expired():
+                # Less time than the tool usually has says nothing about the upstream.
+                if deadline.expired() and not plan.hurried:
                     held.failed(ToolTimeoutError())
                 raise
             else:
@@ -140,7 +164,8 @@ def unforeseen(tool: Tool, error: BaseException) -> ToolExecutionError:
     shown = ""
     if conf.value("TOOLHUB_ERROR_DETAIL") == "message":
         shown = redaction.redacted_text(f"{type(error).__name__}: {error}")[:500]
-    return ToolExecutionError.of(tool.name, error, shown)
+    failed = ToolExecutionError.of(tool.name, error, shown)
+    return failed.by_network() if network_errors.is_network_error(error) else failed
 
 
 class _Held:
@@ -162,7 +187,11 @@ class _Held:
 
     def failed(self, error: ToolError) -> None:
         """A bug of the tool says nothing about its upstream, and neither does a call that did not run."""
-        if self._place is not None and self.ran and not isinstance(error, ToolExecutionError):
+        if (
+            self._place is not None
+            and self.ran
+            and (error.blames_upstream or not isinstance(error, ToolExecutionError))
+        ):
             self._place.failed(error)
 
     def leave(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, cast
 
-from tools_app import catalog, conf, json_text, logs
+from tools_app import catalog, conf, heavy, json_text, logs
 from tools_app.answers import bytes_of
 from tools_app.context import Caller
 from tools_app.engine import answers, approvals, replies
@@ -33,7 +33,6 @@ from tools_app.errors import (
     StorageBusyError,
     ToolError,
     ToolNotFoundError,
-    ToolTimeoutError,
     ValidationError,
 )
 from tools_app.models.idempotency import REPLAYED_FOR
@@ -205,7 +204,7 @@ class Calls:
         if options.dry_run:
             return _result(one, entry, answers.own(self._outlook(entry, plan, given, caller)))
         self.guards.count(caller.id, entry.name, _rate(entry, caller))
-        if through is not None and _decided(through, "rate"):
+        if through is not None and through.policy.decided("rate"):
             self.guards.count(caller.id, through.name, through.policy.rate)
         one.invoked()
         if options.idempotency_key is not None and (said := await one.earlier(options.idempotency_key, given)):
@@ -262,7 +261,7 @@ class Calls:
 
     async def _run(self, one: Record, plan: Plan, given: Mapping[str, Any]) -> Answer:
         returned = await self._attempts.run(plan, one.attempt)
-        answer = answers.shaped(plan.tool, returned, given)
+        answer = await heavy.by_size(returned, answers.shaped, plan.tool, returned, given)
         # A tool that reads kept answers passes on what those did.
         return replace(answer, untrusted=True) if plan.context.answers.untrusted else answer
 
@@ -279,7 +278,7 @@ class Calls:
                 key, entry.policy.cache_seconds, lambda: self._run(one, plan, given), plan.context.remaining
             )
         except TimeoutError as error:
-            raise ToolTimeoutError.after(plan.timeout_ms, writes=False) from error
+            raise plan.too_slow(writes=False) from error
         if theirs:
             one.from_cache()
         return answer
@@ -337,17 +336,15 @@ async def _forwarded(one: Record, through: Entry, arguments: object, seen: Snaps
 def _bounded(entry: Entry, through: Entry) -> Entry:
     """With what an operator has decided for every call through another tool, where that allows less."""
     theirs, policy = through.policy, entry.policy
-    if _decided(through, "timeout_ms"):
-        policy = replace(policy, timeout_ms=min(policy.timeout_ms, theirs.timeout_ms))
-    if _decided(through, "answer_tokens"):
-        policy = replace(policy, answer_tokens=min(policy.answer_tokens, theirs.answer_tokens))
+    for part in ("timeout_ms", "answer_tokens"):
+        most: Any = getattr(theirs, part)
+        # Of equal limits the operator's counts: callers cannot raise it.
+        if theirs.decided(part) and most <= getattr(policy, part):
+            lowered: dict[str, Any] = {part: most, "origins": {**policy.origins, part: "operator"}}
+            policy = replace(policy, **lowered)
     if policy is entry.policy and not through.ask:
         return entry
     return replace(entry, policy=policy, ask=entry.ask or through.ask)
-
-
-def _decided(entry: Entry, part: str) -> bool:
-    return entry.policy.origins[part] == "operator"
 
 
 def _allowed(entry: Entry, caller: Caller) -> Entry:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tools_app import answers as parts
-from tools_app import catalog, database
+from tools_app import catalog, database, heavy
 from tools_app.answers import Asked, Document
 from tools_app.answers.budget import written
 from tools_app.context import Caller
@@ -44,16 +44,16 @@ class Fitting:
         """Its outline; the answer itself, where only its pictures and sounds are large."""
         if answer.content is not None and len(answer.text.encode()) <= parts.bytes_of(self.tokens):
             return answer  # Pictures and sounds are not read as text.
-        document, content, is_text = await asyncio.to_thread(_prepared, self.tool, answer)
+        document, content, is_text = await heavy.aside(_prepared, self.tool, answer)
         about = document, len(content), self.tokens
         try:
             kept = await self._kept(content, is_text=is_text)
         except NotKeptError as error:
             log.info("[%s] Answer of %d bytes outlined, and not kept: %s", self.tool.name, len(content), error)
-            made = await asyncio.to_thread(parts.outline_alone, *about, str(error))
+            made = await heavy.aside(parts.outline_alone, *about, str(error))
         else:
             log.info("[%s] Answer of %d bytes outlined, and kept", self.tool.name, len(content))
-            made = await asyncio.to_thread(parts.outline, *about, handle=kept.pk, expires_at=kept.expires_at)
+            made = await heavy.aside(parts.outline, *about, handle=kept.pk, expires_at=kept.expires_at)
         return _replaced(self.tool, answer, made)
 
     async def _kept(self, content: bytes, *, is_text: bool) -> StoredAnswer:
@@ -92,7 +92,7 @@ class Shelf:
         """
         document, passes_on = await self._document(caller, handle)
         try:
-            page = await asyncio.to_thread(parts.page, document, asked, handle=handle, most_bytes=most_bytes)
+            page = await heavy.aside(parts.page, document, asked, handle=handle, most_bytes=most_bytes)
         except parts.PageError as error:
             raise InvalidArgumentsError(problems=[Problem(f"/{error.field}", str(error))]) from error
         return page, passes_on
@@ -111,7 +111,7 @@ class Shelf:
         passes_on = entry.tool.passes_on
         if held is not None and held[0] == handle:
             return held[1], passes_on
-        document = await asyncio.to_thread(_opened, answer)
+        document = await heavy.aside(_opened, answer)
         self._hold(handle, document)
         return document, passes_on
 

@@ -168,10 +168,8 @@ class Record:
         retries: int | None,
         retry_delay_ms: int | None,
     ) -> Plan:
-        """The tool's policy, with what the caller asked for in its place."""
-        policy = entry.policy
-        timeout_ms = policy.timeout_ms if timeout_ms is None else timeout_ms
-        delay_ms = policy.retry_delay_ms if retry_delay_ms is None else retry_delay_ms
+        """The tool's policy, with what the caller asked for in its place, as far as operators have set no limit."""
+        policy = entry.policy.for_caller(timeout_ms, retries, retry_delay_ms)
         adapter = logging.LoggerAdapter(logging.getLogger(f"tools_app.tool.{entry.name}"), {"tool": entry.name})
         return Plan(
             tool=tool,
@@ -180,7 +178,7 @@ class Record:
                 self.call.id,
                 entry.name,
                 self.caller,
-                Deadline(timeout_ms / 1000),
+                Deadline(policy.timeout_ms / 1000),
                 adapter,
                 client,
                 kept,
@@ -188,9 +186,11 @@ class Record:
                 files=_files_for(self.caller),
                 noted=self._noted,
             ),
-            timeout_ms=timeout_ms,
-            retries=policy.retries if retries is None else retries,
-            backoff=Backoff(base=delay_ms / 1000),
+            timeout_ms=policy.timeout_ms,
+            limited_by=entry.policy.limit_of_time(policy.timeout_ms),
+            hurried=policy.timeout_ms < entry.policy.timeout_ms,
+            retries=policy.retries,
+            backoff=Backoff(base=policy.retry_delay_ms / 1000),
             upstream=tool.upstream,
         )
 
@@ -243,6 +243,7 @@ class Record:
             await self._end(Call.Status.SUCCEEDED, answer=answer)
         except StorageBusyError as error:
             if self._writes:
+                error.retryable = False
                 error.message = "The tool ran, but the hub could not record it"
                 error.next_step = "The change was made: check it instead of calling again."
             raise
@@ -311,7 +312,7 @@ class Record:
 
     def broken_off(self) -> ToolError:
         """What the caller of a call is told that the end of this process cut off."""
-        error = ShuttingDownError.amid(writes=self._writes and self.attempts > 0)
+        error = ShuttingDownError.amid(writes=self.attempts > 0 and not self._repeatable)
         error.call_id, error.duration_ms = self.call_id, self.duration_ms
         return error
 

@@ -1,28 +1,33 @@
 """What an upstream sends: decompressed by us, counted while it comes, and decoded strictly.
 
-httpx decompresses a chunk at once, and 64 KiB can become 64 MiB: here never more is made than may still be kept.
+httpx decompresses a chunk at once, and 64 KiB can become 64 MiB: here never more is made than may still be kept. What
+takes long is done in pieces or in a thread, so that the event loop always gets its turn: a deadline can end it at any
+moment, and other calls go on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 import zlib
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import AsyncExitStack, aclosing
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
-from tools_app import json_text
+from tools_app import heavy, json_text
 from tools_app.http import charsets
 from tools_app.http.responses import Reads
 
-MOST_RATIO: Final = 100
-# Below this, text that repeats itself may be compressed as well as it likes.
-RATIO_FROM: Final = 1024 * 1024
-MOST_ENCODINGS: Final = 3
+MOST_BYTES: Final = 10 * 1024 * 1024
 MOST_MEMBERS: Final = 1_000  # of one gzip stream
-JSON_BOUNDS: Final = json_text.Bounds(depth=200, values=1_000_000, digits=400, any_text=True)
-# Reading so much takes long enough for others to notice.
-_IN_THREAD: Final = 256 * 1024
+JSON_BOUNDS: Final = json_text.Bounds(depth=200, values=400_000, digits=400, any_text=True)
+# For those who ask for more than MOST_BYTES.
+LARGE_JSON_BOUNDS: Final = json_text.Bounds(depth=200, values=1_500_000, digits=400, any_text=True)
+# So many bodies larger than MOST_BYTES are in memory at once, and about six times their size for each while it is read.
+LARGE_AT_ONCE: Final = 2
 _STEP: Final = 64 * 1024
+_TURN_SECONDS: Final = 0.005
 _GZIP: Final = zlib.MAX_WBITS | 16
 
 
@@ -38,49 +43,73 @@ class WebPage(Unreadable):
     """It is a page for people, where an interface was asked."""
 
 
-async def collected(chunks: AsyncIterator[bytes], encoding: str, declared: str, most: int) -> bytes:
-    """The whole body, decompressed.
+async def collected(
+    chunks: AsyncIterator[bytes], encoding: str, declared: str, most: int, held: AsyncExitStack
+) -> bytes:
+    """The whole body, decompressed. A large one waits for its turn among the large ones, and has it until `held` ends.
 
     Raises:
         Unreadable: it is larger than `most`, or is not compressed the way it says.
     """
-    if declared.isdigit() and int(declared) > most:
+    if declared.isdecimal() and (len(declared) > 18 or int(declared) > most):
         raise _too_large(most)
     body = bytearray()
-    received = 0
-    decoders = _decoders(encoding)
-    async for chunk in chunks:
-        received += len(chunk)
-        for piece in _through(decoders, chunk):
+    received, is_large = 0, False
+    async with aclosing(_pieces(chunks, _inflater(encoding))) as pieces:
+        async for piece, arrived in pieces:
             body += piece
-            if len(body) > most:
+            received += arrived
+            if len(body) > most or received > most:
                 raise _too_large(most)
-            if decoders and len(body) > RATIO_FROM and len(body) > MOST_RATIO * received:
-                raise TooLarge(f"unpacks to more than {MOST_RATIO} times its size")
-        if received > most:
-            raise _too_large(most)
-    if body and not all(decoder.ended for decoder in decoders):
-        raise Unreadable("ends in the middle")
+            if not is_large and len(body) > MOST_BYTES:
+                is_large = True
+                await held.enter_async_context(_large())
     return bytes(body)
 
 
 async def beginning(chunks: AsyncIterator[bytes], encoding: str, most: int) -> bytes:
     """As much of a body as is worth showing; nothing that is wrong with it is an error."""
     body = bytearray()
+    received = 0
     try:
-        decoders = _decoders(encoding)
-        async for chunk in chunks:
-            for piece in _through(decoders, chunk):
+        async with aclosing(_pieces(chunks, _inflater(encoding))) as pieces:
+            async for piece, arrived in pieces:
                 body += piece
-                if len(body) >= most:
-                    return bytes(body[:most])
+                received += arrived
+                if len(body) >= most or received >= MOST_BYTES:
+                    break
     except Unreadable:
         pass
-    return bytes(body)
+    return bytes(body[:most])
 
 
 def _too_large(most: int) -> TooLarge:
-    return TooLarge(f"has more than {most / 1024 / 1024:g} MiB")
+    return TooLarge(f"is too large: more than {most / 1024 / 1024:g} MiB")
+
+
+_turns: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]] = WeakKeyDictionary()
+
+
+def _large() -> asyncio.Semaphore:
+    return _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(LARGE_AT_ONCE))
+
+
+async def _pieces(chunks: AsyncIterator[bytes], inflater: _Inflater | None) -> AsyncGenerator[tuple[bytes, int], None]:
+    """The body a bounded piece at a time, each with how much arrived for it. Others on the loop have their turn.
+
+    Neither many tiny chunks nor one that becomes very large waits for anything by itself.
+    """
+    began = time.monotonic()
+    async for chunk in chunks:
+        arrived = len(chunk)
+        for piece in inflater.pieces(chunk) if inflater is not None else (chunk,):
+            yield piece, arrived
+            arrived = 0
+            if time.monotonic() - began > _TURN_SECONDS:
+                await asyncio.sleep(0)
+                began = time.monotonic()
+    if inflater is not None and inflater.begun and not inflater.ended:
+        raise Unreadable("ends in the middle")
 
 
 # ---- compression
@@ -93,10 +122,11 @@ class _Inflater:
         self._bits = bits
         self._stream = zlib.decompressobj(bits)
         self._members = 1
-        self._begun = False
+        self.begun = False
         self.ended = False
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
+        """What becomes of it. A piece may be empty: also what yields nothing takes time."""
         while data or not self.ended:
             if self.ended:
                 if self._bits != _GZIP:
@@ -104,8 +134,7 @@ class _Inflater:
                 self._next_member()
             piece = self._inflated(data)
             data = self._stream.unconsumed_tail
-            if piece:
-                yield piece
+            yield piece
             if self._stream.eof:
                 self.ended = True
                 data = self._stream.unused_data
@@ -116,13 +145,13 @@ class _Inflater:
         try:
             piece = self._stream.decompress(data, _STEP)
         except zlib.error:
-            if self._begun or self._bits != zlib.MAX_WBITS:
+            if self.begun or self._bits != zlib.MAX_WBITS:
                 raise Unreadable("is not compressed the way it says") from None
             # Many send `deflate` without its wrapping.
             self._bits = -zlib.MAX_WBITS
             self._stream = zlib.decompressobj(self._bits)
             return self._inflated(data)
-        self._begun = self._begun or bool(data)
+        self.begun = self.begun or bool(data)
         return piece
 
     def _next_member(self) -> None:
@@ -132,31 +161,27 @@ class _Inflater:
         self._stream, self.ended = zlib.decompressobj(self._bits), False
 
 
-def _decoders(encoding: str) -> list[_Inflater]:
-    """Those that undo a `Content-Encoding`, in the order in which they have to."""
+def _inflater(encoding: str) -> _Inflater | None:
+    """What undoes a `Content-Encoding`.
+
+    Raises:
+        Unreadable: there are several. With each one a few bytes could become a thousand times as many, for as long as
+            nothing comes out of the last that could be counted.
+    """
     names = [name for part in encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]
-    if len(names) > MOST_ENCODINGS:
-        raise Unreadable("is compressed too many times")
+    if len(names) > 1:
+        raise Unreadable("is compressed more than once")
     bits = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
     if unknown := [name for name in names if name not in bits]:
         raise Unreadable(f"is compressed in a way that was not asked for: {unknown[0][:20]!r}")
-    return [_Inflater(bits[name]) for name in reversed(names)]
-
-
-def _through(decoders: list[_Inflater], data: bytes) -> Iterable[bytes]:
-    if not decoders:
-        return (data,)
-    first, *others = decoders
-    if not others:
-        return first.pieces(data)
-    return (piece for outer in first.pieces(data) for piece in _through(others, outer))
+    return _Inflater(bits[names[0]]) if names else None
 
 
 # ---- what it says
 
 
-async def read(body: bytes, reads: Reads, content_type: str) -> Any:
-    """The body as Python values, text or bytes.
+async def read(body: bytes, reads: Reads, content_type: str, most: int = MOST_BYTES) -> Any:
+    """The body as Python values, text or bytes; `most` is how large it could have been.
 
     Raises:
         Unreadable: it is not what was asked for.
@@ -164,13 +189,16 @@ async def read(body: bytes, reads: Reads, content_type: str) -> Any:
     if reads == "bytes":
         return body
     if reads == "text":
-        return text(body, content_type)
+        return text(body, content_type) if len(body) < heavy.LETTERS else await heavy.aside(text, body, content_type)
     if is_html(body, content_type):
         raise WebPage("is a web page, and no JSON")
+    bounds = JSON_BOUNDS if most <= MOST_BYTES else LARGE_JSON_BOUNDS
     try:
-        if len(body) < _IN_THREAD:
-            return json_text.parsed(body, JSON_BOUNDS)
-        return await asyncio.to_thread(json_text.parsed, body, JSON_BOUNDS)
+        if len(body) < heavy.LETTERS:
+            return json_text.parsed(body, bounds)
+        return await heavy.aside(json_text.parsed, body, bounds)
+    except json_text.TooManyValuesError as error:
+        raise TooLarge(f"is too large: {error}") from error
     except json_text.JsonError as error:
         raise Unreadable(f"is no JSON: {error}") from error
 

@@ -11,9 +11,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 from urllib.parse import urlencode
 
-from tools_app.errors import AuthorizationError, ConfigurationError, InvalidArgumentsError, ToolError
+from tools_app.errors import (
+    UNSURE_STATUSES,
+    AuthorizationError,
+    ConfigurationError,
+    InvalidArgumentsError,
+    ToolError,
+)
 from tools_app.http import addresses
 from tools_app.http.addresses import Params
+from tools_app.http.bodies import MOST_BYTES
 from tools_app.http.responses import ACCEPT, Asked, Reads, Refused, Response
 from tools_app.http.secrecy import Secrets
 from tools_app.http.sockets import Sockets
@@ -24,7 +31,6 @@ if TYPE_CHECKING:
     import httpx
 
 SECONDS: Final = 30.0
-MOST_BYTES: Final = 10 * 1024 * 1024
 AT_ONCE: Final = 10
 # The deadline of a call belongs to the engine, which knows more to say about it: it comes first.
 _GRACE: Final = 0.1
@@ -52,6 +58,7 @@ class Sending(TypedDict, total=False):
     suffix: str
     timeout: float
     writes: bool  # False for a POST that only asks
+    most_bytes: int  # how large the answer may be, unpacked
 
 
 class ApiClient:
@@ -98,6 +105,8 @@ class ApiClient:
         self._explain = explain
         self._sockets = Sockets(lambda: transport or _transport(self.base, tls, at_once, link_local))
         self._remaining: Callable[[], float] | None = None
+        # Whether something may have been changed through it: in one call, where it is `for_call`.
+        self._changed = False
         # How long its requests took, added up: those of one call, where it is `for_call`.
         self.seconds = 0.0
         # What a pack has learnt through this account, for all its calls. Another secret is another client.
@@ -110,6 +119,7 @@ class ApiClient:
         """The same client, for one call: within its deadline, and under its id, which the upstream's log will have."""
         own = copy.copy(self)
         own._remaining = remaining
+        own._changed = False
         own.seconds = 0.0
         own._headers = self._headers | {"x-request-id": call_id}
         if len(call_id) == 32 and _HEX.issuperset(call_id):
@@ -166,16 +176,22 @@ class ApiClient:
         seconds = sending.get("timeout", self.timeout)
         if self._remaining is not None:
             seconds = min(seconds, self._remaining() + _GRACE)
-        exchange = Exchange(asked, request, self._secrets, seconds, self._most_bytes, reads)
+        exchange = Exchange(asked, request, self._secrets, seconds, sending.get("most_bytes", self._most_bytes), reads)
         began = time.monotonic()
         try:
             async with self._sockets as transport:
                 outcome = await exchange.over(transport)
+        except ToolError as error:
+            self._note_change(asked, error)
+            raise
         finally:
             self.seconds += time.monotonic() - began
         if isinstance(outcome, Response):
+            self._note_change(asked)
             return outcome
-        raise self._refusal(outcome)
+        refusal = self._refusal(outcome)
+        self._note_change(asked, refusal)
+        raise refusal
 
     async def close(self) -> None:
         """Take no new requests. Those under way end as they would have, and take the sockets with them."""
@@ -219,14 +235,24 @@ class ApiClient:
         Secrets(given)  # checks that they can be sent
         return given
 
+    def _note_change(self, asked: Asked, error: ToolError | None = None) -> None:
+        """Remember what may have been changed: what fails after that does not mean that nothing was done."""
+        harmless = not asked.writes or (error is not None and error.nothing_done)
+        if error is not None:
+            error.nothing_done = harmless and not self._changed
+        if self._remaining is not None and not harmless:
+            self._changed = True
+
     def _refusal(self, refused: Refused) -> ToolError:
         from tools_app.http import failures
 
-        error = self._explain(refused) if self._explain is not None else None
-        if error is None:
-            return failures.refusal(refused)
+        error = (self._explain(refused) if self._explain is not None else None) or failures.refusal(refused)
         if error.detail is None:
             error.detail = refused.detail
+        if refused.status not in UNSURE_STATUSES:
+            error.nothing_done = True
+        elif refused.asked.writes and error.retryable:
+            error.leave_outcome_open()
         return error
 
 

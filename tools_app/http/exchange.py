@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx
 
-from tools_app import json_text
+from tools_app import heavy, json_text
 from tools_app.errors import ToolError
 from tools_app.http import bodies, events, failures
 from tools_app.http.bodies import Unreadable, WebPage
@@ -92,13 +93,15 @@ class Exchange:
             shown = await bodies.beginning(aiter(stream), encoding, MOST_SHOWN)
             return self._refused(response, self._seen(shown, kind))
         declared = headers.get("content-length", "")
-        body = await bodies.collected(aiter(stream), encoding, declared, self.most_bytes)
-        # An upstream may repeat what it was sent: callers, the journal and the cache get it without our key.
-        body = self._seen(self.secrets.masked_body(body), kind)
-        empty = response.status_code in (204, 205) or self.asked.method == "HEAD"
-        if empty or (self.asked.writes and not body.strip()):
-            return Response(response.status_code, None, self._shown(response))
-        return Response(response.status_code, await bodies.read(body, self.reads, kind), self._shown(response))
+        async with AsyncExitStack() as held:
+            body = await bodies.collected(aiter(stream), encoding, declared, self.most_bytes, held)
+            # An upstream may repeat what it was sent: callers, the journal and the cache get it without our key.
+            body = self._seen(await heavy.by_size(body, self.secrets.masked_body, body), kind)
+            empty = response.status_code in (204, 205) or self.asked.method == "HEAD"
+            if empty or (self.asked.writes and not body.strip()):
+                return Response(response.status_code, None, self._shown(response))
+            data = await bodies.read(body, self.reads, kind, self.most_bytes)
+        return Response(response.status_code, data, self._shown(response))
 
     def _seen(self, body: bytes, kind: str) -> bytes:
         self.size = len(body)

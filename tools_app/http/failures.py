@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import httpx
 
+from tools_app import network_errors
 from tools_app.errors import (
     ApiError,
     InvalidArgumentsError,
@@ -24,17 +25,17 @@ from tools_app.errors import (
     UpstreamValidationError,
     shortened,
 )
-from tools_app.http.bodies import Unreadable
+from tools_app.http.bodies import TooLarge, Unreadable
 from tools_app.http.network import NotOurOriginError, NotPublicError
 from tools_app.http.responses import Asked, Refused
 
 MOST_WAIT: Final = 24 * 3600.0
 _MOST_WORDS: Final = 10
 _MOST_LETTERS: Final = 500
-_UNKNOWN_OUTCOME: Final = "The outcome is unknown: check whether the change was made before calling again."
 _NOTHING_SENT: Final = "Nothing was sent. Try again later; if it stays so, an operator should check the connection."
-_BUSY: Final = "Nothing was sent. Call again, or with a longer timeout."
+_BUSY: Final = "Nothing was sent. Call again in a moment, with fewer calls at once."
 _LATER: Final = "Try again later; if it stays so, an operator should check the connection."
+_LESS: Final = "Ask for less: fewer items, a smaller page, or a part of it."
 _Kind = TypeVar("_Kind", bound=BaseException)
 _OPERATOR: Final = "An operator should check the base URL of this connection."
 _GONE: Final = re.compile("disconnected|closed", re.IGNORECASE)
@@ -46,7 +47,7 @@ _TITLE: Final = re.compile(r"<title[^>]{0,100}>([^<]{1,300})", re.IGNORECASE)
 def unreachable(error: Exception, asked: Asked, detail: str) -> ToolError:
     """An exception from below, as the error that callers are told of."""
     who = asked.upstream
-    causes = list(_causes(error))
+    causes = list(network_errors.causes(error, hidden=True))
     if _first(causes, NotPublicError):
         return InvalidArgumentsError(
             f"{who} is not on the open web", next_step="Only public addresses can be read.", detail=detail
@@ -68,71 +69,77 @@ def unreachable(error: Exception, asked: Asked, detail: str) -> ToolError:
     if isinstance(error, httpx.ConnectError | OSError) and not isinstance(error, httpx.ReadError):
         return _unavailable(asked, _why_not_connected(causes), detail, sent=False)
     if isinstance(error, httpx.RemoteProtocolError) and not _GONE.search(str(error)):
-        return UpstreamInvalidResponseError(
-            f"{who} does not answer in HTTP that can be read",
-            detail=detail,
-            next_step=_UNKNOWN_OUTCOME if asked.writes else _OPERATOR,
+        odd = UpstreamInvalidResponseError(
+            f"{who} does not answer in HTTP that can be read", detail=detail, next_step=_OPERATOR
         )
+        return _sent(odd, asked)
     return _unavailable(asked, "broke off the connection", detail, sent=True)
 
 
 def too_slow(asked: Asked, seconds: float, detail: str, *, sent: bool) -> ToolError:
+    context = {"operation": asked.operation}
     if not sent:
-        return ToolTimeoutError(
+        busy = ToolTimeoutError(
             f"All connections to {asked.upstream} were busy for {round(seconds * 1000)}ms",
             detail=detail,
-            context={"operation": asked.operation},
+            context=context,
             next_step=_BUSY,
         )
-    return ToolTimeoutError(
+        busy.nothing_done, busy.blames_upstream = True, False
+        return busy
+    slow = ToolTimeoutError(
         f"{asked.upstream} did not answer within {round(seconds * 1000)}ms",
         detail=detail,
-        context={"operation": asked.operation},
-        next_step=_UNKNOWN_OUTCOME if asked.writes else "Call again, or with a longer timeout.",
+        context=context,
+        next_step=_LATER,
     )
+    return _sent(slow, asked)
 
 
 def unreadable(error: Unreadable, asked: Asked, detail: str) -> ToolError:
     """An answer that says success and cannot be read."""
-    return UpstreamInvalidResponseError(
+    too_large = isinstance(error, TooLarge)
+    odd = UpstreamInvalidResponseError(
         f"Failed to {asked.operation}: the answer of {asked.upstream} {error}",
         detail=detail,
         context={"operation": asked.operation},
-        next_step=_UNKNOWN_OUTCOME if asked.writes else _OPERATOR,
+        next_step=_LESS if too_large else _OPERATOR,
     )
+    # What answers with more than is taken is well.
+    odd.blames_upstream = not too_large
+    return _sent(odd, asked)
 
 
 def _unavailable(asked: Asked, reason: str, detail: str, *, sent: bool) -> ToolError:
     # `Network error` are the documents' words, which their tests look for.
-    step = (_UNKNOWN_OUTCOME if asked.writes else _LATER) if sent else _NOTHING_SENT
-    context = {"operation": asked.operation}
-    return UpstreamUnavailableError(
-        f"Network error: {asked.upstream} {reason}", detail=detail, context=context, next_step=step
+    error = UpstreamUnavailableError(
+        f"Network error: {asked.upstream} {reason}",
+        detail=detail,
+        context={"operation": asked.operation},
+        next_step=_LATER if sent else _NOTHING_SENT,
     )
+    if sent:
+        return _sent(error, asked)
+    error.nothing_done = True
+    return error
+
+
+def _sent(error: ToolError, asked: Asked) -> ToolError:
+    """The error of a request that the upstream may have acted upon."""
+    if asked.writes:
+        error.leave_outcome_open()
+    return error
 
 
 def _why_not_connected(causes: list[BaseException]) -> str:
-    if _first(causes, socket.gaierror):
+    if unnamed := _first(causes, socket.gaierror):
+        if unnamed.errno == socket.EAI_AGAIN:
+            return "cannot be found now: its host name could not be looked up"
         return "cannot be found: its host name has no address"
     if _first(causes, ConnectionRefusedError):
         return "refuses connections"
     said = next((cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror), None)
     return f"cannot be reached ({said.lower()})" if said else "cannot be reached"
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An exception and all that led to it."""
-    waiting: list[BaseException | None] = [error]
-    seen: set[int] = set()
-    while waiting:
-        found = waiting.pop()
-        if found is None or id(found) in seen:
-            continue
-        seen.add(id(found))
-        yield found
-        waiting += (found.__cause__, found.__context__)
-        if isinstance(found, BaseExceptionGroup):
-            waiting += found.exceptions
 
 
 def _first(causes: list[BaseException], kind: type[_Kind]) -> _Kind | None:

@@ -13,11 +13,13 @@ from typing import Any, Final
 import certifi
 import httpcore2
 
+from tools_app.http import names
 from tools_app.http.public import is_of_the_machine, is_public
 
 CONNECT_SECONDS: Final = 5.0
 MOST_CONNECTIONS: Final = 10
 MOST_ADDRESSES: Final = 3  # tried one after the other
+FIRST_SECONDS: Final = 1.0  # for each but the last
 
 Resolver = Callable[[str, int], Awaitable[Iterable[str]]]
 
@@ -40,50 +42,77 @@ def shared_tls() -> ssl.SSLContext:
     return context
 
 
-async def resolved(host: str, port: int) -> list[str]:
-    """All addresses of a name, as the system resolves it."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+class _Resolving(httpcore2.AnyIOBackend):
+    """Resolves a name once, in threads that do nothing else, and connects to what was found, all within one time."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+
+    def _check(self, host: str, port: int) -> None:
+        """Raises: an exception, where no connection is made to that name."""
+
+    def _check_address(self, address: str) -> None:
+        """Raises: an exception, where no connection is made to that address."""
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the name of the pool
+        *args: Any,
+        **options: Any,
+    ) -> httpcore2.AsyncNetworkStream:
+        self._check(host, port)
+        try:
+            async with asyncio.timeout(timeout):
+                addresses = list(await self._resolver(host, port))
+                if not addresses:
+                    raise socket.gaierror(socket.EAI_NONAME, "no address")
+                for address in addresses:
+                    self._check_address(address)
+                *others, last = addresses[:MOST_ADDRESSES]
+                for address in others:
+                    try:
+                        return await super().connect_tcp(address, port, FIRST_SECONDS, *args, **options)
+                    except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                        continue
+                return await super().connect_tcp(last, port, None, *args, **options)
+        except TimeoutError as error:
+            raise httpcore2.ConnectTimeout(str(error)) from error
 
 
-class OneOrigin(httpcore2.AnyIOBackend):
+class OneOrigin(_Resolving):
     """Connects to the host and port of one upstream, as an operator has set them, but to no `closed` address."""
 
-    def __init__(self, host: str, port: int, closed: Callable[[Any], bool] = is_of_the_machine) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        resolver: Resolver = names.of_connections,
+        closed: Callable[[Any], bool] = is_of_the_machine,
+    ) -> None:
+        super().__init__(resolver)
         self._place = (host, port)
         self._closed = closed
 
-    async def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> httpcore2.AsyncNetworkStream:
+    def _check(self, host: str, port: int) -> None:
         if (host, port) != self._place:
             raise NotOurOriginError(f"{host}:{port}")
-        stream = await super().connect_tcp(host, port, *args, **kwargs)
-        address = str(stream.get_extra_info("server_addr")[0]).partition("%")[0]
-        if self._closed(ipaddress.ip_address(address)):
-            # A name may lead anywhere. Nothing has been sent yet.
-            await stream.aclose()
-            raise NotOurOriginError(f"{host} is {address}, which is the machine's own network")
-        return stream
+
+    def _check_address(self, address: str) -> None:
+        if self._closed(ipaddress.ip_address(address.partition("%")[0])):
+            # A name may lead anywhere.
+            raise NotOurOriginError(f"{self._place[0]} is {address}, which is the machine's own network")
 
 
-class OpenWeb(httpcore2.AnyIOBackend):
+class OpenWeb(_Resolving):
     """Connects to public addresses. A name is resolved once, and what was checked is what is connected to."""
 
-    def __init__(self, resolver: Resolver = resolved, allowed: Callable[[Any], bool] = is_public) -> None:
-        self._resolved = resolver
+    def __init__(self, resolver: Resolver = names.of_the_web, allowed: Callable[[Any], bool] = is_public) -> None:
+        super().__init__(resolver)
         self._allowed = allowed
 
-    async def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> httpcore2.AsyncNetworkStream:
-        addresses = list(await self._resolved(host, port))
-        if not addresses:
-            raise socket.gaierror(socket.EAI_NONAME, "no address")
-        for address in addresses:
-            # One inner address among public ones is no accident.
-            if not self._allowed(ipaddress.ip_address(address.partition("%")[0])):
-                raise NotPublicError(address)
-        *others, last = addresses[:MOST_ADDRESSES]
-        for address in others:
-            try:
-                return await super().connect_tcp(address, port, *args, **kwargs)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
-                continue
-        return await super().connect_tcp(last, port, *args, **kwargs)
+    def _check_address(self, address: str) -> None:
+        # All are checked: one inner address among public ones is no accident.
+        if not self._allowed(ipaddress.ip_address(address.partition("%")[0])):
+            raise NotPublicError(address)

@@ -24,9 +24,11 @@ class Sockets:
 
     async def __aenter__(self) -> httpx.AsyncBaseTransport:
         if self._closed:
-            raise UpstreamUnavailableError(
+            changed = UpstreamUnavailableError(
                 "The connection was changed while the tool ran", next_step="Call again: the new one will be used."
             )
+            changed.nothing_done, changed.blames_upstream = True, False
+            raise changed
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop

@@ -241,7 +241,8 @@ def _refusal(refused: Refused) -> ApiError:
 def _transport(
     resolver: Resolver | None, allowed: Callable[[Address], bool], tls: ssl.SSLContext | None
 ) -> httpx.AsyncBaseTransport:
-    from tools_app.http.network import OpenWeb, resolved, shared_tls
+    from tools_app.http import names
+    from tools_app.http.network import OpenWeb, shared_tls
     from tools_app.http.transport import Transport
 
-    return Transport(OpenWeb(resolver or resolved, allowed), tls or shared_tls(), AT_ONCE)
+    return Transport(OpenWeb(resolver or names.of_the_web, allowed), tls or shared_tls(), AT_ONCE)

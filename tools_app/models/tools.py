@@ -90,11 +90,21 @@ class ToolRecord(models.Model):
     ask = models.BooleanField(
         "ask first", default=False, db_default=False, help_text="On: every call waits until an operator approves it."
     )
-    timeout_ms = _policy_field("timeout_ms", "time limit (ms)", "After so many milliseconds a call ends.")
-    retries = _policy_field(
-        "retries", "retries", "How often a call is tried again, when that can help and does no harm."
+    timeout_ms = _policy_field(
+        "timeout_ms",
+        "time limit (ms)",
+        "A call ends after this many milliseconds. Callers can ask for less, not for more.",
     )
-    retry_delay_ms = _policy_field("retry_delay_ms", "retry delay (ms)", "The first wait; each further one is doubled.")
+    retries = _policy_field(
+        "retries",
+        "retries",
+        "How often a call is tried again, when that can help and does no harm. Callers can ask for fewer, not more.",
+    )
+    retry_delay_ms = _policy_field(
+        "retry_delay_ms",
+        "retry delay (ms)",
+        "The first wait; each further one is doubled. Callers can ask for a longer one, not for a shorter.",
+    )
     rate_calls = _policy_field("rate_calls", "rate limit: calls", "So many calls each caller may make …")
     rate_seconds = _policy_field("rate_seconds", "rate limit: seconds", "… in so many seconds.")
     cache_seconds = _policy_field(

@@ -278,9 +278,9 @@ def test_two_steps_from_an_execution_to_its_error(ask: Ask, n8n: N8n) -> None:
 def test_too_much_to_be_read_is_still_summed_up_where_n8n_can_leave_things_out(ask: Ask, n8n: N8n) -> None:
     told = large(2)
     run = told["data"]["resultData"]["runData"]["A node that has a rather long name, 0"][0]
-    run |= {"data": {"main": [[{"json": {"page": "x" * 11_000_000}}]]}, "error": {"name": "E", "message": "m"}}
+    run |= {"data": {"main": [[{"json": {"page": "x" * 68_000_000}}]]}, "error": {"name": "E", "message": "m"}}
     n8n.executions["7"] = told
-    too_large = "Failed to fetch execution: the answer of n8n has more than 10 MiB"
+    too_large = "Failed to fetch execution: the answer of n8n is too large: more than 64 MiB"
     name = "A node that has a rather long name, 0"
     assert ask.error("get_execution_by_node", id="7", nodeName=name).message == too_large
     if n8n.line == "1":
@@ -292,6 +292,17 @@ def test_too_much_to_be_read_is_still_summed_up_where_n8n_can_leave_things_out(a
     explained = ask("explain_execution", id="7")
     assert explained["error"]["name"] == "E"
     assert not any(call.startswith("get_execution_by_node") for call in explained["lookAt"])
+
+
+@pytest.mark.parametrize("line", ["2", "1"])
+def test_an_execution_with_rows_of_empty_columns_is_read(ask: Ask, n8n: N8n) -> None:
+    """Compressed it is a hundred times smaller, and it is larger than other answers may be."""
+    told = large(2)
+    name = "A node that has a rather long name, 0"
+    row = {"json": {f"hs_property_name_{number}": None for number in range(60)}}
+    told["data"]["resultData"]["runData"][name][0]["data"] = {"main": [[row] * 8_000]}
+    n8n.executions["8"] = told
+    assert ask("get_execution_by_node", id="8", nodeName=name)["output"]["total"] == 8_000
 
 
 @pytest.mark.parametrize("line", ["2"])

@@ -56,6 +56,8 @@ async def packed(wire: Wire) -> None:
     """JSON, compressed as `packed:gzip:deflate` says, first to last."""
     body = b'{"packed": true}'
     for name in wire.figures:
+        if name == "identity":
+            continue
         body = gzip.compress(body) if name == "gzip" else zlib.compress(body) if name == "deflate" else _raw(body)
     encoding = ", ".join("deflate" if name == "raw" else name for name in wire.figures)
     await wire.answer(body, headers=[f"Content-Encoding: {encoding}"])
@@ -192,7 +194,7 @@ says("nan", b'{"value": NaN}')
 says("infinity", b"[1e400]")
 says("duplicate-keys", b'{"id": 1, "id": 2}')
 says("deep-json", b"[" * 100_000 + b"]" * 100_000)
-says("wide-json", b"[" + b"[]," * 1_500_000 + b"[]]")
+says("wide-json", b"[" + b"[]," * 750_000 + b"[]]")
 says("huge-number", b"[" + b"9" * 5_000 + b"]")
 says("half-character", rb'["\ud83d", "\u0000"]')
 says("invalid-utf-8", b'{"name": "\xff\xfe"}')

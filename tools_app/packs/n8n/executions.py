@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from tools_app import heavy
 from tools_app.context import Context
 from tools_app.errors import ApiError, NotFoundError, UpstreamInvalidResponseError
 from tools_app.examples import Example
@@ -20,6 +21,8 @@ from tools_app.packs.n8n.summary import quoted
 from tools_app.signatures import Says
 from tools_app.tool import Hints
 
+# Of one execution with all its data, which n8n gives only as a whole.
+_MOST_BYTES: Final = 64 * 1024 * 1024
 _READS: Final = Hints(read_only=True)
 _TAGS: Final = ("n8n", "execution")
 _SHOWN: Final = (
@@ -39,7 +42,8 @@ async def fetched(ctx: Context, execution_id: str, *, in_outline: bool = False) 
     """
     with in_its_words("fetch execution"):
         try:
-            return Execution(await _told(ctx, execution_id))
+            told = await _told(ctx, execution_id)
+            return await heavy.by_size(told, Execution, told)
         except UpstreamInvalidResponseError as error:
             if not in_outline or not isinstance(error.__cause__, TooLarge):
                 raise
@@ -56,6 +60,7 @@ async def _told(ctx: Context, execution_id: str, **more: str) -> Mapping[str, An
         operation="fetch execution",
         resource="Execution",
         params={"includeData": "true", **more},
+        most_bytes=_MOST_BYTES,
     )
     return _object(told, "fetch execution")
 
@@ -143,8 +148,10 @@ async def list_executions(
     )
     told = _object(told, "list executions")
     found = [
-        {key: each[key] for key in _SHOWN if key in each} for each in listed(told.get("data")) if "id" in mapped(each)
-    ][:limit]
+        {key: each[key] for key in _SHOWN if key in each}
+        for each in listed(told.get("data"))[:limit]
+        if "id" in mapped(each)
+    ]
     answer = {"count": len(found), "executions": found, "nextCursor": told.get("nextCursor")}
     if status == "waiting" and not found and not await _lists_waiting(ctx):
         answer["warnings"] = ["This n8n is older than version 2 and never lists waiting executions, even if there are."]
@@ -183,7 +190,8 @@ async def get_execution(ctx: Context, execution_id: ExecutionId) -> dict[str, An
 
     At most 1,000 tokens. Data of a node: get_execution_by_node. Why it failed: explain_execution.
     """
-    return readable(summary.summary(await fetched(ctx, execution_id, in_outline=True)))
+    execution = await fetched(ctx, execution_id, in_outline=True)
+    return readable(await heavy.by_size(execution, summary.summary, execution))
 
 
 @pack.tool(
@@ -234,7 +242,7 @@ async def get_execution_by_node(
             context={"operation": "fetch execution", "resourceType": "Run", "resourceId": str(index)},
             next_step=f"It ran {len(runs)} times: runIndex goes from 0 to {len(runs) - 1}.",
         )
-    told = node_data.node_data(execution, runs[index], item_offset, item_limit)
+    told = await heavy.by_size(execution, node_data.node_data, execution, runs[index], item_offset, item_limit)
     return readable(told | {"_guidance": _node_guidance(execution, told, node_data.notes(execution, runs[index]))})
 
 
@@ -297,7 +305,8 @@ async def explain_execution(ctx: Context, execution_id: ExecutionId) -> dict[str
 
     At most 1,000 tokens. Also for executions that wait, were canceled, or succeeded with less than expected.
     """
-    return readable(explanation.explanation(await fetched(ctx, execution_id, in_outline=True)))
+    execution = await fetched(ctx, execution_id, in_outline=True)
+    return readable(await heavy.by_size(execution, explanation.explanation, execution))
 
 
 # ---- running and stopping

@@ -168,7 +168,7 @@ async def list_workflows(
     if offset and not cursor:
         return await _after(ctx, asked, offset, limit)
     page = await _page(ctx, asked | {"limit": limit, "cursor": cursor or None})
-    found = [_listed(mapped(each)) for each in listed(page.get("data"))][:limit]
+    found = [_listed(mapped(each)) for each in listed(page.get("data"))[:limit]]
     return {"count": len(found), "workflows": found, "nextCursor": page.get("nextCursor")}
 
 
@@ -182,7 +182,7 @@ async def _after(ctx: Context, asked: Mapping[str, Any], offset: int, limit: int
     cursor: str | None = None
     for _ in range(_MOST_PAGES):
         page = await _page(ctx, {**asked, "limit": min(_PAGE, offset + limit), "cursor": cursor})
-        seen += [_listed(mapped(each)) for each in listed(page.get("data"))]
+        seen += [_listed(mapped(each)) for each in listed(page.get("data"))[:_PAGE]]
         cursor = page.get("nextCursor")
         if not cursor or len(seen) >= offset + limit:
             break

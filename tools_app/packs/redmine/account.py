@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict, Unpack
 
+from tools_app import heavy
 from tools_app.context import Context
 from tools_app.errors import ApiError, NotFoundError, UpstreamInvalidResponseError
 from tools_app.packs.redmine import identity, reasons
@@ -68,7 +69,8 @@ async def page(
     things, counts = await many(
         ctx, *path, name=name, operation=operation, resource=resource, resource_id=resource_id, params=params
     )
-    return {name: [shown(shape, thing) for thing in things], **counts}
+    seen = await heavy.by_size(things, lambda: [shown(shape, thing) for thing in things])
+    return {name: seen, **counts}
 
 
 async def _answer(
