@@ -339,6 +339,12 @@ def test_bounds_of_tokens_that_cannot_be_read_stop_the_start(start: Start) -> No
     ]
 
 
+def test_a_file_of_settings_that_is_not_there_stops_the_start(start: Start, tmp_path: Path) -> None:
+    done = start(TOOLHUB_ENV_FILE=str(tmp_path / "typo.env"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"toolhub: TOOLHUB_ENV_FILE: there is no file {tmp_path / 'typo.env'}\n"
+
+
 def test_a_hub_whose_log_cannot_be_written_does_not_start_and_says_so(start: Start, tmp_path: Path) -> None:
     done = start(TOOLHUB_LOG_FILE=str(tmp_path))
     assert done.returncode == 2

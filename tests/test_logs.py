@@ -20,7 +20,7 @@ from django.core.exceptions import ImproperlyConfigured
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools_app import logs
+from tools_app import levels
 from tools_app.logs import MOST_BYTES, MOST_MESSAGE, ConsoleFormatter, JsonFormatter
 
 ROOT = Path(__file__).parent.parent
@@ -356,7 +356,7 @@ def test_a_level_lets_through_itself_and_what_is_worse(level: str, log: logging.
 
 
 def test_trace_has_a_name_of_its_own() -> None:
-    configure_again = logging.getLevelName(logs.TRACE)
+    configure_again = logging.getLevelName(levels.TRACE)
     assert configure_again == "TRACE"
 
 

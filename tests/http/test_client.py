@@ -30,7 +30,8 @@ from tools_app.errors import (
     UpstreamValidationError,
 )
 from tools_app.http import ApiClient, Refused, failures
-from tools_app.http.network import NotOurOriginError, OneOrigin, Transport, shared_tls
+from tools_app.http.network import NotOurOriginError, OneOrigin, shared_tls
+from tools_app.http.transport import Transport
 
 pytestmark = pytest.mark.anyio
 

@@ -81,8 +81,8 @@ class HubCommand(BaseCommand):
         try:
             if self.spares:
                 sources.spare()
-            if self.needs_variables and (faults := connections.unreadable(sources.registry())):
-                raise Stop("\n".join(faults), REFUSED)
+            if self.needs_variables:
+                self.require_variables()
             if self.needs_ready:
                 installation.require_ready(self.tell)
             return super().execute(*args, **options)
@@ -96,6 +96,11 @@ class HubCommand(BaseCommand):
             self._end(installation.database_trouble(error), REFUSED)
         except KeyboardInterrupt:
             sys.exit(130)
+
+    def require_variables(self) -> None:
+        """Raises: Stop, naming every variable of a pack that cannot be read."""
+        if faults := connections.unreadable(sources.registry()):
+            raise Stop("\n".join(faults), REFUSED)
 
     def tell(self, line: str) -> None:
         """Progress: for people, and therefore not on stdout."""

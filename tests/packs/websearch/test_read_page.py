@@ -69,6 +69,7 @@ def test_a_page_is_markdown_with_its_title_and_links(read: Read, web: FakeWeb) -
 
 def test_what_a_page_hides_from_people_is_not_read(read: Read, web: FakeWeb) -> None:
     source = """<body><p>seen</p><p hidden>SECRET</p><p style="display: none">SECRET</p><p aria-hidden="true">SECRET</p>
+    <p style="position:absolute; left:-9999px">SECRET</p><p style="text-indent: -10000px">SECRET</p>
     <span style="font-size:0">SECRET</span><p style="opacity:0.5">half</p><!-- SECRET --><noscript>SECRET</noscript>
     <template>SECRET</template><textarea>SECRET</textarea><p>zero\u200bwidth &#8203; end</p></body>"""
     web.say("page", (source, HTML))

@@ -35,6 +35,7 @@ log = logging.getLogger("tools_app.mcp")
 
 class Command(HubCommand):
     needs_ready = False  # What is missing is told over the protocol as well.
+    needs_variables = False  # They are looked at below, after the imports that have to come first.
     spares = True
     help = "Serve this hub's tools to one agent over stdin and stdout, as an MCP server. Agents start this themselves."
 
@@ -100,6 +101,7 @@ class Command(HubCommand):
             from tools_app.mcp_server import stdio
             from tools_app.mcp_server.opening import Opening
 
+        self.require_variables()
         # All that was made so far stays to the end: collections, and the calls that wait for them, can pass it by.
         gc.freeze()
         gc.enable()  # The start does without: it makes many objects, and no garbage.

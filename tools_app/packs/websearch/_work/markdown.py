@@ -42,6 +42,7 @@ _BLOCKS: Final = frozenset(
 _MARKED: Final = {"strong": "**", "b": "**", "em": "*", "i": "*"}
 _HIDDEN: Final = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|opacity\s*:\s*0(?![.\d])|font-size\s*:\s*0(?![.\d])"
+    r"|(?:left|right|top|text-indent)\s*:\s*-[0-9]{4}"  # beside the screen
 )
 _SPACE: Final = re.compile(r"\s+")
 _AROUND_BREAKS: Final = re.compile(r" *\n *")

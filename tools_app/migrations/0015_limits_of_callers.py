@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("tools_app", "0013_where_changes_came_from"),
+        ("tools_app", "0014_refused_requests"),
     ]
 
     operations = [
