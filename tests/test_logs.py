@@ -20,7 +20,7 @@ from django.core.exceptions import ImproperlyConfigured
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools_app import levels
+from tools_app import levels, logs
 from tools_app.logs import MOST_BYTES, MOST_MESSAGE, ConsoleFormatter, JsonFormatter
 
 ROOT = Path(__file__).parent.parent

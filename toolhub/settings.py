@@ -37,9 +37,9 @@ ENV_FILE = Path(os.environ.get("TOOLHUB_ENV_FILE") or BASE_DIR / ".env")
 if ENV_FILE.is_file():
     environ.Env.read_env(str(ENV_FILE))
 env = Environment(os.environ)
-if not _dotenv.exists() and os.environ.get("TOOLHUB_ENV_FILE"):
+if not ENV_FILE.exists() and os.environ.get("TOOLHUB_ENV_FILE"):
     # All that it was to say would be left out without a word, a read-only switch among it.
-    env.faults.append(f"TOOLHUB_ENV_FILE: there is no file {_dotenv}")
+    env.faults.append(f"TOOLHUB_ENV_FILE: there is no file {ENV_FILE}")
 
 # An agent pays for the start of `runmcp` in every session: what only browsers and REST clients need stays out.
 FOR_AGENTS_ONLY = os.environ.get("TOOLHUB_PROCESS") == "runmcp"
