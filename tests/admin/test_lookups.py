@@ -84,7 +84,7 @@ def declared(request: HttpRequest, model: type[Model]) -> set[str]:
     filters: list[Any] = list(pages.get_list_filter(request))
     for one in filters:
         if isinstance(one, type):
-            found.add(one.parameter_name)
+            found.add(one.parameter_name)  # type: ignore[attr-defined]
         else:
             path, kind = one if isinstance(one, tuple) else (one, admin.FieldListFilter.create)
             field: Any = model._meta.get_field(path)
