@@ -70,8 +70,9 @@ def test_the_database_is_asked_the_same_whatever_is_wrong_with_a_key(hub: Hub) -
         assert secrets.well_formed(presented)
         with CaptureQueriesContext(connection) as queries, pytest.raises(AuthenticationError):
             access._look_up(secrets.key_hashes(presented), "")
-        asked.add(tuple(re.sub(r"'[^']*'", "?", query["sql"]) for query in queries))
-    assert [len(queries) for queries in asked] == [2]
+        assert len(queries) == 1
+        asked.add(re.sub(r"'[^']*'", "?", queries[0]["sql"]))
+    assert len(asked) == 1
     assert access._look_up(secrets.key_hashes(secret), "").key_id == key.pk
 
 

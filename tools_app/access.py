@@ -165,12 +165,10 @@ def may_lift(caller: Caller) -> bool:
 
 def _look_up(hashes: list[str], prefix: str) -> _Known:
     try:
-        # The same questions, so that it takes no longer to refuse a key that was one once than one that never was.
+        # In one question, so that it takes no longer to refuse a key that was one once than one that never was.
         key = ApiKey.objects.known_by(hashes, timezone.now()).first()
         if key is None:
-            was = ApiKey.objects.once_known_by(hashes).values_list("pk", "name").first()
-            presented = Presented(prefix) if was is None else Presented(prefix, f"key:{was[0]}", was[1])
-            raise AuthenticationError(_REFUSED, detail=presented)
+            raise AuthenticationError(_REFUSED, detail=Presented(prefix, hashes=tuple(hashes)))
         reach = key.reach
     except DatabaseError as error:
         raise StorageBusyError(detail=error) from error

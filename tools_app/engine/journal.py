@@ -71,9 +71,9 @@ class Journal:
         """Have the entry written when that is possible; nobody waits for it."""
         self._put(entry)
 
-    def counted(self, refused: Call) -> Call | None:
+    def counted(self, refused: Call, hashes: tuple[str, ...] = ()) -> Call | None:
         """The row in which a refused call is counted, some time soon; None when it has to be written by itself."""
-        row = self._refusals.counted(refused)
+        row = self._refusals.counted(refused, hashes)
         if row is not None:
             self.start()
         return row

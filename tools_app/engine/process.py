@@ -147,7 +147,7 @@ def note_refusal(
         duration_ms=0,
         attempts=0,
     )
-    _started()[1].journal.counted(refused)
+    _started()[1].journal.counted(refused, presented.hashes)
 
 
 def arrived(presence: Presence) -> Presence:

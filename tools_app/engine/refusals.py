@@ -11,7 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from tools_app.models import Call
@@ -31,8 +31,10 @@ class Presented:
     prefix: str = ""
     """The start of it, which is no secret."""
     caller_id: str = ""
-    """Whose it was, where it was a key of this hub, and the whole of it was sent."""
+    """Whose it is, where that is known already."""
     caller_name: str = ""
+    hashes: tuple[str, ...] = field(default=(), repr=False)
+    """By which the journal finds out whose it was: not at once, so that the time of a refusal tells nothing of that."""
 
 
 @dataclass(slots=True)
@@ -42,6 +44,7 @@ class _Kind:
     until: float
     seen: int = 0
     row: Call | None = None
+    hashes: tuple[str, ...] = ()
     counted: int = 0
     written: int = 0
 
@@ -55,7 +58,7 @@ class Refusals:
         self._changed: dict[str, _Kind] = {}
         self._lock = threading.Lock()
 
-    def counted(self, call: Call) -> Call | None:
+    def counted(self, call: Call, hashes: tuple[str, ...] = ()) -> Call | None:
         """The row in which this refusal is counted; None when it gets one of its own."""
         # A name that does not exist is free to choose: a thousand of them are one kind.
         tool = "" if call.code == "TOOL_NOT_FOUND" else call.tool_name
@@ -73,7 +76,7 @@ class Refusals:
             if kind.seen <= ROWS_A_MINUTE and call.code not in COUNTED_AT_ONCE:
                 return None
             if kind.row is None:
-                kind.row = call
+                kind.row, kind.hashes = call, hashes
             kind.counted += 1
             self._changed[kind.row.id] = kind
             return kind.row
@@ -105,10 +108,16 @@ class Refusals:
                     found.append((kind.row, kind.counted - kind.written))
             return found
 
+    def unnamed(self) -> list[tuple[Call, tuple[str, ...]]]:
+        """The rows of which it is not known yet whether the key was one of this hub, with what tells it."""
+        with self._lock:
+            return [(kind.row, kind.hashes) for kind in self._changed.values() if kind.row is not None and kind.hashes]
+
     def written(self, rows: list[tuple[Call, int]]) -> None:
         with self._lock:
             for call, number in rows:
                 kind = self._changed[call.id]
                 kind.written += number
+                kind.hashes = ()
                 if kind.written == kind.counted:
                     del self._changed[call.id]

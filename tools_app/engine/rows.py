@@ -150,6 +150,13 @@ def settle(replies: Iterable[Reply]) -> None:
                 cursor.execute(_REPLY, [reply.text, *whose])
 
 
+def name_key(call: Call, hashes: Sequence[str]) -> None:
+    """Put the key on record with which somebody was refused, where it was one of this hub."""
+    found = ApiKey.objects.once_known_by(list(hashes)).values_list("pk", "name").first()
+    if found is not None:
+        call.caller_kind, call.caller_id, call.caller_name = "key", f"key:{found[0]}", found[1]
+
+
 def note_uses(key_ids: set[int]) -> None:
     if key_ids:
         now = timezone.now()

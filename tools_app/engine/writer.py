@@ -273,6 +273,8 @@ class Writer:
         changed = self._refusals.changed()
         _ready_connection()
         with transaction.atomic():
+            for call, hashes in self._refusals.unnamed():
+                rows.name_key(call, hashes)
             rows.upsert_calls(call for call, _ in changed)
             rows.add_to_figures(changed)
         self._refusals.written(changed)
