@@ -58,7 +58,7 @@ TABLE = [
     ("OUTCOME_UNKNOWN", "OutcomeUnknownError", 409, False, "WARNING"),
     ("OVERLOADED", "OverloadedError", 503, True, "WARNING"),
     ("RATE_LIMIT_EXCEEDED", "RateLimitError", 429, True, "WARNING"),
-    ("REPLY_GONE", "ReplyGoneError", 410, False, "WARNING"),
+    ("REPLY_GONE", "ReplyGoneError", 409, False, "WARNING"),
     ("SHUTTING_DOWN", "ShuttingDownError", 503, True, "WARNING"),
     ("STOPPED", "StoppedError", 403, False, "WARNING"),
     ("STORAGE_BUSY", "StorageBusyError", 503, True, "ERROR"),

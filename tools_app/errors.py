@@ -20,7 +20,7 @@
     ├── IdempotencyInProgressError    IDEMPOTENCY_IN_PROGRESS    409  a call with the same key is under way
     ├── IdempotencyMismatchError      IDEMPOTENCY_MISMATCH       422  the key was used for another request
     ├── OutcomeUnknownError           OUTCOME_UNKNOWN            409  the call with that key was broken off
-    ├── ReplyGoneError                REPLY_GONE                 410  … has ended, and its answer is not kept
+    ├── ReplyGoneError                REPLY_GONE                 409  … has ended, and its answer is not kept
     ├── InputRequiredError            INPUT_REQUIRED             409  the tool has a question, and nobody to ask
     ├── ToolTimeoutError              TIMEOUT                    408  the deadline passed
     ├── ToolExecutionError            TOOL_EXECUTION_ERROR       500  a tool broke in a way nobody foresaw
@@ -535,7 +535,7 @@ class ReplyGoneError(ToolError):
     """The call with this idempotency key has ended, but what it answered has been deleted to make room."""
 
     code = "REPLY_GONE"
-    status = 410
+    status = 409
     default_next_step = "It is not run again under this key. To run it again, send a new key."
 
     @classmethod
