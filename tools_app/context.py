@@ -146,7 +146,7 @@ class Context:
         return self.deadline.remaining()
 
     def note(self, **facts: bool | float | str) -> None:
-        """Have something stand on the line `Tool completed` of the log: `ctx.note(results=5)`. No arguments."""
+        """Add facts to the line `Tool completed` of the log: `ctx.note(results=5)`. No arguments."""
         self.noted.update(facts)
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:

@@ -186,7 +186,7 @@ class ConsoleFormatter(logging.Formatter):
         extras = "".join(f" {name}={_word(value)}" for name, value in _extras(record).items())
         call = str(getattr(record, "call_id", ""))
         if call:
-            # Whoever reports a failure knows the whole id.
+            # People who report a failure give the whole id.
             call = f" call={call if record.levelno >= logging.WARNING else call[:8]}"
         message = one_line(_message(record))
         line = f"{moment} {_level(record).upper():5} {one_line(record.name)}: {message}{extras}{call}"

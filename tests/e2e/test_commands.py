@@ -212,7 +212,7 @@ def test_doctor_tells_operators_what_to_do_and_not_to_ask_one(tmp_path: Path) ->
     assert "Ask an operator" not in done.stdout
     assert "toolhub doctor" not in done.stdout
     refused = home.run("calltool", "near")
-    assert "Ask an operator to run `toolhub doctor`" in refused.stderr, "whoever calls is no operator"
+    assert "Ask an operator to run `toolhub doctor`" in refused.stderr, "a caller is no operator"
 
 
 def test_a_broken_file_disables_only_itself(tmp_path: Path) -> None:

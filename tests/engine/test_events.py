@@ -1,4 +1,4 @@
-"""What the log says of calls: by what it says an operator finds the call that somebody reports."""
+"""What the log says of calls: operators find a reported call by it."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ MOST_OF_CAUSE: Final = 500
 
 
 def logged(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that the log may name. One that is an empty text is worth a warning: nobody asks for nothing."""
+    """The arguments that the log may name. An empty text among them gets a warning: it is a mistake of the caller."""
     shown = {name: arguments[name] for name in tool.logged if name in arguments}
     for name, value in shown.items():
         if isinstance(value, str) and not hygiene.cleaned(value).strip():
@@ -40,7 +40,7 @@ def completed(call: Call, size: int, shown: Mapping[str, Any]) -> None:
 
 
 def failed(error: ToolError, call: Call, caller: Caller) -> None:
-    """Everything by which an operator finds the call that somebody reports, and why it failed."""
+    """Everything by which an operator finds a reported call, and why it failed."""
     foreseen = not isinstance(error, ToolExecutionError | InternalError)
     bug = error.detail if isinstance(error.detail, BaseException) and not foreseen else None
     method, path = logs.request.get()

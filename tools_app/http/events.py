@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tools_app.http")
 
 MOST_TRACED: Final = 64 * 1024
-# So many characters fit into a line whatever they are.
+# This many characters fit into a line, whatever they are.
 _PART: Final = 1_500
 _BINARY: Final = 1_000
 
