@@ -689,7 +689,7 @@ class TestIds:
 
     @pytest.mark.parametrize("wrong", ["", "-1", "1.0", " 1", "007", "٣", "1" * 16, True, None, ["1"]])
     def test_are_refused_where_they_are_neither(self, wrong: Any) -> None:
-        with pytest.raises(InvalidArgumentsError, match="expected integer"):
+        with pytest.raises(InvalidArgumentsError, match="expected number"):
             self.checked(number=wrong, names=[], links=[])
 
     def test_are_of_one_type_for_whoever_reads_the_schema(self) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -66,6 +68,18 @@ def pack(hub: Hub, upstream: Faultd, alice: Caller) -> Iterator[Pack]:
             await api.get(before, operation="read before")
             await api.post("ok", json={}, operation="change")
             return await api.get(after, operation="read after")
+        finally:
+            await api.close()
+
+    @pack.tool(hints=Hints(idempotent=False))
+    async def change_impatiently(ctx: Context) -> object:
+        """Give up on a change, and read."""
+        api = ApiClient(upstream.url, name="Faultd").for_call(ctx.call_id, ctx.remaining)
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await api.post("hang", json={}, operation="change")
+            return await api.get("close", operation="read after")
         finally:
             await api.close()
 
@@ -191,6 +205,12 @@ def test_what_fails_after_a_change_may_not_be_called_again(
     with pytest.raises(ToolError) as caught:
         engine.call_sync("change_between_reads", {"before": before, "after": after}, alice, door="code")
     assert (caught.value.retryable, caught.value.outcome_unknown) == (retryable, not retryable)
+
+
+def test_what_fails_after_a_change_that_the_tool_gave_up_on_may_not_be_called_again(pack: Pack, alice: Caller) -> None:
+    with pytest.raises(UpstreamUnavailableError) as caught:
+        engine.call_sync("change_impatiently", {}, alice, door="code")
+    assert (caught.value.retryable, caught.value.outcome_unknown) == (False, True)
 
 
 def test_an_upstream_that_keeps_failing_gets_a_rest(pack: Pack, alice: Caller, upstream: Faultd) -> None:

@@ -105,8 +105,8 @@ class ApiClient:
         self._explain = explain
         self._sockets = Sockets(lambda: transport or _transport(self.base, tls, at_once, link_local))
         self._remaining: Callable[[], float] | None = None
-        # Whether something may have been changed through it: in one call, where it is `for_call`.
-        self._changed = False
+        # How many requests may have changed something, or still may: those of one call, where it is `for_call`.
+        self._changes = 0
         # How long its requests took, added up: those of one call, where it is `for_call`.
         self.seconds = 0.0
         # What a pack has learnt through this account, for all its calls. Another secret is another client.
@@ -119,7 +119,7 @@ class ApiClient:
         """The same client, for one call: within its deadline, and under its id, which the upstream's log will have."""
         own = copy.copy(self)
         own._remaining = remaining
-        own._changed = False
+        own._changes = 0
         own.seconds = 0.0
         own._headers = self._headers | {"x-request-id": call_id}
         if len(call_id) == 32 and _HEX.issuperset(call_id):
@@ -178,19 +178,20 @@ class ApiClient:
             seconds = min(seconds, self._remaining() + _GRACE)
         exchange = Exchange(asked, request, self._secrets, seconds, sending.get("most_bytes", self._most_bytes), reads)
         began = time.monotonic()
+        # Before it is sent: whoever gives up in the middle does not know what became of it.
+        self._changes += asked.writes and self._remaining is not None
         try:
             async with self._sockets as transport:
                 outcome = await exchange.over(transport)
         except ToolError as error:
-            self._note_change(asked, error)
+            self._weigh(asked, error)
             raise
         finally:
             self.seconds += time.monotonic() - began
         if isinstance(outcome, Response):
-            self._note_change(asked)
             return outcome
         refusal = self._refusal(outcome)
-        self._note_change(asked, refusal)
+        self._weigh(asked, refusal)
         raise refusal
 
     async def close(self) -> None:
@@ -235,13 +236,11 @@ class ApiClient:
         Secrets(given)  # checks that they can be sent
         return given
 
-    def _note_change(self, asked: Asked, error: ToolError | None = None) -> None:
-        """Remember what may have been changed: what fails after that does not mean that nothing was done."""
-        harmless = not asked.writes or (error is not None and error.nothing_done)
-        if error is not None:
-            error.nothing_done = harmless and not self._changed
-        if self._remaining is not None and not harmless:
-            self._changed = True
+    def _weigh(self, asked: Asked, error: ToolError) -> None:
+        """The error of a request: nothing was done only if no other request of its call changed anything either."""
+        harmless = not asked.writes or error.nothing_done
+        self._changes -= harmless and asked.writes and self._remaining is not None
+        error.nothing_done = harmless and not self._changes
 
     def _refusal(self, refused: Refused) -> ToolError:
         from tools_app.http import failures
