@@ -201,7 +201,7 @@ def test_credentials_and_pinned_data_outlive_an_update(ask: Ask, n8n: Server) ->
             id=one,
             name="kept, renamed",
             settings={"timezone": "UTC"},
-            nodes=[node | {"id": "made-up", "parameters": {"url": "http://127.0.0.1/"}}],
+            nodes=[{"id": "made-up", "name": "Call", "parameters": {"url": "http://127.0.0.1/"}}],
         )
         now = api.get(f"/workflows/{one}").json()
     assert now["nodes"][0]["credentials"] == there
@@ -235,7 +235,7 @@ def test_what_the_editor_keeps_in_a_node_can_be_taken_away(
 def test_somebody_else_who_changes_it_meanwhile_is_noticed(ask: Ask, n8n: Server) -> None:
     nodes = [script.webhook("toolhub-meanwhile"), script.code("Work", "return [];")]
     one = ask("create_workflow", name="meanwhile", nodes=nodes, connections={}, settings={})["id"]
-    assert "warnings" not in ask("update_workflow", id=one, nodes=nodes[:1], settings={"timezone": "UTC"})
+    ask("update_workflow", id=one, nodes=nodes[:1], settings={"timezone": "UTC"}, confirmRemoved=["Work"])
     with n8n.api as api:
         before = api.get(f"/workflows/{one}").json()
         body = {key: before[key] for key in ("name", "nodes", "connections", "settings")}
@@ -245,6 +245,81 @@ def test_somebody_else_who_changes_it_meanwhile_is_noticed(ask: Ask, n8n: Server
     assert now["versionCounter"] - before["versionCounter"] == 2
     assert changes.changed_meanwhile(before, now)
     ask("delete_workflow", id=one)
+
+
+def test_what_is_read_can_be_sent_back_and_nothing_is_lost(ask: Ask, n8n: Server) -> None:
+    with n8n.api as api:
+        secret = {"name": "basic", "type": "httpBasicAuth", "data": {"user": "u", "password": "p"}}
+        credential = api.post("/credentials", json=secret).raise_for_status().json()
+        call = {
+            "id": "h",
+            "name": "zero\u200bwidth",
+            "type": "n8n-nodes-base.httpRequest",
+            "typeVersion": 4.2,
+            "position": [480, 20],
+            "parameters": {"url": "http://127.0.0.1:9/\u00ad", "options": {}},
+            "credentials": {"httpBasicAuth": {"id": credential["id"], "name": "basic"}},
+            "notes": "mind\r\nthis",
+            "onError": "continueRegularOutput",
+        }
+        made = {
+            "name": "whole",
+            "nodes": [script.webhook("toolhub-whole"), script.code("Work", "return\r\n[];\ufeff"), call],
+            "connections": {"Webhook": script.to("Work"), "Work": script.to("zero\u200bwidth")},
+            "settings": {"executionOrder": "v1", "timezone": "UTC"},
+        }
+        one = api.post("/workflows", json=made).raise_for_status().json()["id"]
+        before = api.get(f"/workflows/{one}").json()
+        whole = ask("get_workflow", id=one, raw=True)
+        ask("update_workflow", id=one, **{key: whole[key] for key in made})
+        same = api.get(f"/workflows/{one}").json()
+        assert {key: same[key] for key in made} == {key: before[key] for key in made}
+
+        # One node changes, and the others are only named.
+        nodes = [{"name": "Webhook"}, {"name": "Work", "parameters": {"jsCode": "return [];"}}, {"name": "zerowidth"}]
+        ask("update_workflow", id=one, nodes=nodes)
+        changed = api.get(f"/workflows/{one}").json()
+        assert changed["nodes"] == [
+            before["nodes"][0],
+            before["nodes"][1] | {"parameters": {"jsCode": "return [];"}},
+            before["nodes"][2],
+        ]
+        assert changed["connections"] == before["connections"]
+
+        assert "'Work', 'zerowidth'" in ask.error("update_workflow", id=one, nodes=nodes[:1]).message
+        assert ask.error("update_workflow", id=one, nodes=[]).code == "CONFLICT"
+        assert api.get(f"/workflows/{one}").json()["nodes"] == changed["nodes"]
+        gone = ask("update_workflow", id=one, nodes=nodes[:1], confirmRemoved=["Work", "zerowidth"])
+        assert len(api.get(f"/workflows/{one}").json()["nodes"]) == 1
+        ask("update_workflow", id=one, restore=gone["previousState"]["handle"])
+        again = api.get(f"/workflows/{one}").json()
+        assert {key: again[key] for key in made} == {key: changed[key] for key in made}
+    ask("delete_workflow", id=one)
+
+
+def test_an_update_that_fails_leaves_all_as_it_was(ask: Ask, n8n: Server, settled: partial[None]) -> None:
+    ids = []
+    for path in ("toolhub-taken", "toolhub-free"):
+        nodes = [script.webhook(path), script.code("Work", "return [{json: {still: 'here'}}];")]
+        links = {"Webhook": script.to("Work")}
+        ids.append(ask("create_workflow", name=path, nodes=nodes, connections=links, settings={})["id"])
+        ask("activate_workflow", id=ids[-1])
+        settled(path)
+    with n8n.api as api:
+        before = api.get(f"/workflows/{ids[1]}").json()
+        taken = [{"name": "Webhook", "parameters": script.webhook("toolhub-taken")["parameters"]}]
+        error = ask.error("update_workflow", id=ids[1], nodes=taken, confirmRemoved=["Work"])
+        assert "the hub has put back what was there before" in error.next_step
+        after = api.get(f"/workflows/{ids[1]}").json()
+    kept = ("name", "nodes", "connections", "settings", "active")
+    assert {key: after[key] for key in kept} == {key: before[key] for key in kept}
+    settled("toolhub-free")
+    assert n8n.web.post("/webhook/toolhub-free", json={}).json() == {"still": "here"}
+    for one in ids:
+        ask("deactivate_workflow", id=one)
+    n8n.rest()
+    for one in ids:
+        ask("delete_workflow", id=one)
 
 
 def test_many_megabytes_are_summed_up(ask: Ask, n8n: Server, line: str, settled: partial[None]) -> None:
