@@ -310,7 +310,9 @@ class N8n:
             raise self._no("executions_bad_cursor")
         hidden = {"running"} if self.line == "2" else {"running", "waiting"}
         found = sorted(self.executions.values(), key=lambda each: -int(each["id"]))
-        found = [each for each in found if (each["status"] == status if status else each["status"] not in hidden)]
+        # n8n 1 counts crashed ones as failed.
+        wanted = {status, "crashed"} if self.line == "1" and status == "error" else {status}
+        found = [each for each in found if (each["status"] in wanted if status else each["status"] not in hidden)]
         if self.line == "1" and status == "waiting":
             found = []
         if "workflowId" in asked:

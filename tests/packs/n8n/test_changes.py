@@ -493,6 +493,15 @@ class TestExecutions:
         error = ask.error("retry_execution", id=n8n.hold("chain"))
         assert error.message == "Failed to retry execution: The execution succeeded, so it cannot be retried."
 
+    @pytest.mark.parametrize("status", ["new", "running", "waiting"])
+    def test_one_that_has_not_ended_is_not_run_a_second_time(self, ask: Ask, n8n: N8n, status: str) -> None:
+        one = n8n.hold("error_code")
+        n8n.executions[one]["status"] = status
+        error = ask.error("retry_execution", id=one)
+        assert error.message == f"Execution '{one}' cannot be retried: it has not ended yet, n8n calls it {status}"
+        assert (error.code, error.retryable) == ("CONFLICT", False)
+        assert n8n.asked() == [f"GET /executions/{one}"]
+
     @pytest.mark.parametrize("line", ["2"])
     def test_stopping(self, ask: Ask, n8n: N8n) -> None:
         one = n8n.hold("running")

@@ -11,7 +11,7 @@ from tests.packs.n8n.fake import recorded_executions
 from tests.packs.n8n.test_summaries import unquoted
 from tests.support.outsiders import INJECTIONS
 from tools_app import hygiene
-from tools_app.packs.n8n import changes, executions, workflows
+from tools_app.packs.n8n import changes, executions, lists, workflows
 from tools_app.packs.n8n.explanation import explanation
 from tools_app.packs.n8n.node_data import node_data
 from tools_app.packs.n8n.runs import Execution
@@ -71,7 +71,7 @@ def test_so_does_every_other_word_of_n8n(payload: str) -> None:
         workflows._listing_guidance({"workflows": [{"id": payload, "name": payload}], "nextCursor": payload}),
         workflows._reading_guidance({"id": payload, "name": payload}),
         workflows._graph_guidance(graph),
-        executions._listing_guidance({"executions": [{"id": payload, "status": "error"}], "nextCursor": payload}),
+        lists._listing_guidance({"executions": [{"id": payload, "status": "error"}], "nextCursor": payload}),
         executions._look({"id": payload, "status": payload, "workflowId": payload}),
         changes._switched_guidance({"id": payload, "name": payload, "active": True}),
         changes._switched_guidance({"id": payload, "name": payload, "active": False}),

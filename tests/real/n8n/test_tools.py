@@ -102,6 +102,7 @@ def test_lists_retries_and_stops_are_those_of_the_fake(
     turned()
     fake.hold("error_code")
     fake.hold("chain")
+    fake.workflows[told["workflowId"]] = {**told["workflowData"], "active": True}
     fakely = _listed_and_run_again(ask, told["workflowId"], told["id"], "1")
     if line == "2":
         running = fake.hold("running")
@@ -164,6 +165,7 @@ def test_a_workflow_from_its_making_to_its_end(ask: Ask, n8n: Server, line: str,
     ask("update_workflow", id=one, nodes=[hook, slow])
     running = _running(ask, n8n, one, "toolhub-life")
     assert ask("get_execution", id=running)["status"] == "running"
+    assert "it has not ended yet, n8n calls it running" in ask.error("retry_execution", id=int(running)).message
     if line == "2":
         assert ask("stop_execution", id=running)["status"] == "canceled"
         assert "by a person, or over the API" in ask("explain_execution", id=running)["cause"]
@@ -244,6 +246,40 @@ def test_somebody_else_who_changes_it_meanwhile_is_noticed(ask: Ask, n8n: Server
     # What somebody changed between reading and writing is counted: the hub says so.
     assert now["versionCounter"] - before["versionCounter"] == 2
     assert changes.changed_meanwhile(before, now)
+    ask("delete_workflow", id=one)
+
+
+def test_a_crashed_execution_is_among_those_that_failed(ask: Ask, n8n: Server, settled: partial[None]) -> None:
+    slow = script.code("Work", "await new Promise(done => setTimeout(done, 60000)); return [];")
+    nodes = [script.webhook("toolhub-crash"), script.code("Fails", "throw new Error('no');")]
+    links = {"Webhook": script.to("Fails")}
+    one = ask("create_workflow", name="crash", nodes=nodes, connections=links, settings={})["id"]
+    failed = _run_by_webhook(ask, n8n, one, "toolhub-crash", settled)
+    ask(
+        "update_workflow",
+        id=one,
+        nodes=[{"name": "Webhook"}, slow],
+        connections={"Webhook": script.to("Work")},
+        confirmRemoved=["Fails"],
+    )
+    running = _running(ask, n8n, one, "toolhub-crash")
+    n8n.crash()
+    for _ in range(100):
+        found = ask("list_executions", workflowId=one, status="error")["executions"]
+        if len(found) > 1:
+            break
+        n8n.pause()
+    statuses = {each["id"]: each["status"] for each in found}
+    assert statuses.items() >= {running: "crashed", failed: "error"}.items()
+    pages, cursor = [], ""
+    while cursor is not None:
+        page = ask("list_executions", workflowId=one, status="error", limit=1, cursor=cursor)
+        pages += [each["id"] for each in page["executions"]]
+        cursor = page["nextCursor"]
+    assert pages == [each["id"] for each in found]
+    assert "n8n itself crashed" in ask("explain_execution", id=running)["cause"]
+    ask("deactivate_workflow", id=one)
+    n8n.rest()
     ask("delete_workflow", id=one)
 
 
