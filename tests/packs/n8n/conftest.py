@@ -38,7 +38,7 @@ class Ask:
         assert answer.value["success"] is True
         assert json.loads(answer.text) == answer.value
         # What is said of every answer of this pack.
-        assert answer.value["data"]["_guidance"]
+        assert answer.value["data"]["_guidance"].keys() == {"message", "example"}
         assert len(answer.text.encode()) <= 75_000
         return answer.value["data"]
 

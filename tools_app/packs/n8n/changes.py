@@ -242,11 +242,14 @@ async def update_workflow(
     ),
     hints=Hints(destructive=True, idempotent=True),
     done="Workflow deleted",
-    guidance="It is gone, and cannot be brought back. list_workflows shows what is left.",
+    guidance=lambda _: {
+        "message": "It is gone, and cannot be brought back. list_workflows shows what is left.",
+        "example": "list_workflows(limit: 20)",
+    },
     examples=[Example("Delete a workflow", {"id": "TanEWv6Q7n5v83dy"}, shown_only=True)],
     output_schema={
         "type": "object",
-        "properties": {"id": {"type": "string"}, "_guidance": {"type": "string"}},
+        "properties": {"id": {"type": "string"}, "_guidance": {"type": "object"}},
         "required": ["id"],
     },
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import difflib
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -37,13 +40,17 @@ async def fetched(ctx: Context, execution_id: str, *, in_outline: bool = False) 
         try:
             return Execution(await _told(ctx, execution_id))
         except UpstreamInvalidResponseError as error:
-            if not in_outline or not isinstance(error.__cause__, TooLarge):
+            if not isinstance(error.__cause__, TooLarge):
                 raise
-            try:
-                return Execution(await _told(ctx, execution_id, redactExecutionData="true"), reduced=True)
-            except (ApiError, UpstreamInvalidResponseError):
+            if in_outline:
                 # n8n 1 cannot leave anything out, and even what is left may be too much.
-                raise error from None
+                with suppress(ApiError, UpstreamInvalidResponseError):
+                    return Execution(await _told(ctx, execution_id, redactExecutionData="true"), reduced=True)
+            error.next_step = (
+                "n8n sends an execution whole or not at all. get_execution and explain_execution have an outline of it "
+                "where it is n8n 2, and n8n's editor shows all of it."
+            )
+            raise
 
 
 async def _told(ctx: Context, execution_id: str, **more: str) -> Mapping[str, Any]:
@@ -110,11 +117,12 @@ async def get_execution_by_node(
         int | None, Field(ge=0, alias="runIndex"), "Which of its runs; without it the last failed one, or the last"
     ] = None,
     item_offset: Annotated[int, Field(ge=0, alias="itemOffset"), "How many items to leave out"] = 0,
-    item_limit: Annotated[int, Field(ge=1, le=1000, alias="itemLimit"), "How many items at most"] = 50,
+    item_limit: Annotated[int, Field(ge=1, le=1000, alias="itemLimit"), "How many items at most"] = 100,
+    raw: Annotated[bool, "Whole: nothing is cut"] = False,
 ) -> dict[str, Any]:
     """Get detailed execution data for a single node: input, output, parameters and error.
 
-    Items come in pages: nextItemOffset leads on.
+    Items come in pages: nextItemOffset leads on. Where shownInPart is true, raw: true has it whole.
     """
     execution = await fetched(ctx, execution_id)
     node = node_data.found(execution, node_name)
@@ -128,12 +136,18 @@ async def get_execution_by_node(
             context={"operation": "fetch execution", "resourceType": "Run", "resourceId": str(index)},
             next_step=f"It ran {len(runs)} times: runIndex goes from 0 to {len(runs) - 1}.",
         )
-    told = node_data.node_data(execution, runs[index], item_offset, item_limit)
-    return readable(told | {"_guidance": _node_guidance(execution, told, node_data.notes(execution, runs[index]))})
+
+    def shown() -> dict[str, Any]:
+        told = node_data.node_data(execution, runs[index], item_offset, item_limit, raw=raw)
+        return readable(told | {"_guidance": _node_guidance(execution, told, node_data.notes(execution, runs[index]))})
+
+    # What is whole may have megabytes.
+    return await asyncio.to_thread(shown) if raw else shown()
 
 
 def _no_node(execution: Execution, name: str) -> NotFoundError:
-    known = [words(node, 100) for node in execution.runs][:10]
+    alike = difflib.get_close_matches(name, list(execution.runs)[:500], n=3, cutoff=0.5)
+    known = [words(node, 100) for node in dict.fromkeys([*alike, *execution.runs])][:10]
     if name in execution.nodes:
         step = "The workflow has such a node, but it did not run, or n8n has kept nothing of it."
     else:
@@ -146,6 +160,8 @@ def _no_node(execution: Execution, name: str) -> NotFoundError:
 
 
 def _node_guidance(execution: Execution, told: Mapping[str, Any], notes: list[str]) -> dict[str, str]:
+    if told.get("shownInPart"):
+        notes = [*notes, "Something is shown in part: raw: true, with itemLimit: 1, has it whole."]
     said = " ".join(notes)
     name, index = told["nodeName"], told["runIndex"]
     call = f"id: {quoted(execution.id)}, nodeName: {quoted(name)}, runIndex: {index}"
