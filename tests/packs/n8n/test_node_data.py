@@ -51,7 +51,8 @@ def test_an_item_that_is_too_large_can_be_read_in_parts(ask: Ask, n8n: N8n) -> N
     assert "raw: true" in data["_guidance"]["message"]
     assert "shownInPart" not in ask("get_execution_by_node", id=1, nodeName="Make items", itemOffset=1)
     whole = ask_outline(ask, id="1", nodeName="Make items", itemLimit=1, raw=True)
-    read, offset = "", 0
+    read = ""
+    offset: int | None = 0
     while offset is not None:
         asked = {"id": whole, "pointer": "/output/items/0/json/page", "offset": offset}
         piece = engine.call_sync("read_result", asked, ask.caller, door="code").answer.value

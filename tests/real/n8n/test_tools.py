@@ -319,7 +319,8 @@ def test_a_crashed_execution_is_among_those_that_failed(ask: Ask, n8n: Server, s
         n8n.pause()
     statuses = {each["id"]: each["status"] for each in found}
     assert statuses.items() >= {running: "crashed", failed: "error"}.items()
-    pages, cursor = [], ""
+    pages = []
+    cursor: str | None = ""
     while cursor is not None:
         page = ask("list_executions", workflowId=one, status="error", limit=1, cursor=cursor)
         pages += [each["id"] for each in page["executions"]]

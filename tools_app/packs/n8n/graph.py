@@ -55,7 +55,7 @@ def renamed(connections: Mapping[str, Any], names: Mapping[str, str]) -> dict[st
     """Connections after nodes were renamed: old names to new ones."""
 
     def by_new_name(end: Any) -> Any:
-        target = mapped(end).get("node")
+        target = str(mapped(end).get("node"))
         return {**end, "node": names[target]} if target in names else end
 
     return _changed(

@@ -46,14 +46,13 @@ class Originals:
             ]
         if isinstance(value, Mapping):
             known = mapped(there)
-            plain = {as_shown(key): key for key in known}
-            keys = {key: key if key in known else plain.get(key, key) for key in value}
-            return {
-                keys[key]: self.restored(
-                    each, known.get(keys[key]), f"{place}.{as_shown(key)}" if place else as_shown(key)
-                )
-                for key, each in value.items()
-            }
+            plain: dict[str, str] = {as_shown(key): key for key in known}
+            restored: dict[str, Any] = {}
+            for key, each in value.items():
+                original = key if key in known else plain.get(key) or key
+                inside = f"{place}.{as_shown(key)}" if place else as_shown(key)
+                restored[original] = self.restored(each, known.get(original), inside)
+            return restored
         return value
 
     def _text(self, text: str, there: Any, place: str) -> str:

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tools_app.context import Context, NotKeptError
-from tools_app.errors import ApiError, InvalidArgumentsError, Problem, ToolError
+from tools_app.errors import (
+    ApiError,
+    InvalidArgumentsError,
+    Problem,
+    ToolError,
+    ToolTimeoutError,
+    UpstreamInvalidResponseError,
+    UpstreamUnavailableError,
+)
 from tools_app.packs.n8n import drafts
 from tools_app.packs.n8n.runs import mapped
 from tools_app.packs.n8n.summary import quoted
@@ -15,6 +23,7 @@ from tools_app.packs.n8n.workflows import fetched
 
 # With these n8n says that it could not make active what it has saved.
 _HALVES: Final = frozenset({400, 403, 409})
+_UNKNOWN_OUTCOME: Final = (UpstreamUnavailableError, ToolTimeoutError, UpstreamInvalidResponseError)
 _PARTS: Final = ("name", "nodes", "connections", "settings")
 _KEY: Final = "workflowBefore"
 
@@ -48,9 +57,10 @@ class Before:
         """An update has failed: put back what it has changed all the same, and say so in the error."""
         status = error.context.get("statusCode")
         active = self.state.get("active") is True
+        if isinstance(error, _UNKNOWN_OUTCOME) and self.handle:
+            step = f"{error.next_step} If the change was made, {self.call} puts back what was there before."
+            error.next_step = step.lstrip()
         if not isinstance(error, ApiError) or not isinstance(status, int):
-            if self.handle:
-                error.next_step = f"{error.next_step} {self.call} puts back what was there before.".lstrip()
             return
         if status < 500 and not (active and status in _HALVES):
             return
