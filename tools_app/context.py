@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -41,11 +42,39 @@ class Caller:
         return f"{self.kind}:{self.name}"
 
 
+class NotKeptError(Exception):
+    """The hub did not keep a value; the message says why, to the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where the hub keeps a value for its caller, and until when."""
+
+    handle: str
+    expires_at: datetime
+
+
 class Answers(Protocol):
-    """The caller's own answers that were too large to be sent, and are kept for a while."""
+    """What the hub keeps for the caller for a while: answers that were too large to be sent, and what tools keep."""
 
     # Whether what was read of them may hold what outsiders wrote.
     untrusted: bool
+
+    async def keep(self, value: Any) -> Kept:
+        """Keep a JSON value under this tool's name, where `value` and `read_result` find it.
+
+        Raises:
+            NotKeptError: this hub keeps nothing, or cannot now.
+        """
+        ...
+
+    async def value(self, handle: str) -> Any:
+        """All of what is kept under that handle.
+
+        Raises:
+            AnswerNotFoundError: nothing is kept under that handle for this caller.
+        """
+        ...
 
     async def page(self, handle: str, asked: Asked) -> dict[str, Any]:
         """Part of one, within the budget of this call.
@@ -61,6 +90,12 @@ class _NothingKept:
     """Where nothing is kept: outside a hub."""
 
     untrusted = False
+
+    async def keep(self, value: Any) -> Kept:
+        raise NotKeptError("there is no hub to keep it")
+
+    async def value(self, handle: str) -> Any:
+        raise AnswerNotFoundError.of(handle)
 
     async def page(self, handle: str, asked: Asked) -> dict[str, Any]:
         raise AnswerNotFoundError.of(handle)

@@ -15,11 +15,11 @@ from tests.packs.redmine.office import TOOLS as REDMINE_TOOLS
 from tests.support.agents import LEGACY, MODERN, Agent
 from tests.support.processes import Home
 from tests.support.redmine import FakeRedmine
-from tools_app.packs.n8n import changes, executions, files, workflows
+from tools_app.packs.n8n import changes, executions, files, lists, workflows
 from tools_app.packs.n8n import pack as n8n_pack
 
 # A pack has the tools of its modules, once these are imported.
-N8N_MODULES = (changes, executions, files, workflows)
+N8N_MODULES = (changes, executions, files, lists, workflows)
 
 REDMINE: list[Asked] = [
     ("get_issue", {"id": 1, "include": "journals"}),

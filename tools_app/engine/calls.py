@@ -194,7 +194,7 @@ class Calls:
         # What others are given as well must not depend on what one of them says.
         client = NOBODY if cached else client
         tokens = min(entry.policy.answer_tokens, options.answer_tokens or entry.policy.answer_tokens)
-        reading = Reading(self.shelf, caller, bytes_of(tokens))
+        reading = Reading(self.shelf, caller, bytes_of(tokens), tool.name, one.call.id)
         plan = one.plan(
             entry, tool, converted, client, reading, options.timeout_ms, options.retries, options.retry_delay_ms
         )

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tools_app import answers as parts
-from tools_app import catalog, database, heavy
+from tools_app import catalog, conf, database, heavy
 from tools_app.answers import Asked, Document
 from tools_app.answers.budget import written
-from tools_app.context import Caller
+from tools_app.context import Caller, Kept, NotKeptError
 from tools_app.engine import shelf
 from tools_app.engine.answers import Answer
-from tools_app.engine.shelf import NotKeptError
 from tools_app.engine.writer import PATIENCE
 from tools_app.entry import READER
 from tools_app.errors import AnswerNotFoundError, InvalidArgumentsError, Problem, StorageBusyError
@@ -57,23 +57,31 @@ class Fitting:
         return _replaced(self.tool, answer, made)
 
     async def _kept(self, content: bytes, *, is_text: bool) -> StoredAnswer:
-        if not self.seconds:
-            raise NotKeptError("this hub keeps no answers")
-        if not self.readable:
+        if self.seconds and not self.readable:
             raise NotKeptError(f"{READER} cannot be called here")
-        try:
-            async with asyncio.timeout(PATIENCE):
-                return await database.run(
-                    shelf.keep,
-                    content,
-                    is_text=is_text,
-                    caller=self.caller,
-                    tool=self.tool.name,
-                    call_id=self.call_id,
-                    seconds=self.seconds,
-                )
-        except TimeoutError as error:
-            raise NotKeptError("the hub's database does not answer") from error
+        return await _put_on_shelf(
+            content,
+            is_text=is_text,
+            caller=self.caller,
+            tool=self.tool.name,
+            call_id=self.call_id,
+            seconds=self.seconds,
+        )
+
+
+async def _put_on_shelf(
+    content: bytes, *, is_text: bool, caller: Caller, tool: str, call_id: str, seconds: float
+) -> StoredAnswer:
+    """Raises: NotKeptError."""
+    if not seconds:
+        raise NotKeptError("this hub keeps no answers")
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await database.run(
+                shelf.keep, content, is_text=is_text, caller=caller, tool=tool, call_id=call_id, seconds=seconds
+            )
+    except TimeoutError as error:
+        raise NotKeptError("the hub's database does not answer") from error
 
 
 class Shelf:
@@ -90,14 +98,19 @@ class Shelf:
         Raises:
             AnswerNotFoundError, InvalidArgumentsError, StorageBusyError
         """
-        document, passes_on = await self._document(caller, handle)
+        document, passes_on = await self.document(caller, handle)
         try:
             page = await heavy.aside(parts.page, document, asked, handle=handle, most_bytes=most_bytes)
         except parts.PageError as error:
             raise InvalidArgumentsError(problems=[Problem(f"/{error.field}", str(error))]) from error
         return page, passes_on
 
-    async def _document(self, caller: Caller, handle: str) -> tuple[Document, bool]:
+    async def document(self, caller: Caller, handle: str) -> tuple[Document, bool]:
+        """All of one, and whether it may hold what outsiders wrote.
+
+        Raises:
+            AnswerNotFoundError, StorageBusyError
+        """
         held = self._held
         try:
             async with asyncio.timeout(PATIENCE):
@@ -127,11 +140,13 @@ class Shelf:
 
 @dataclass(slots=True)
 class Reading:
-    """The kept answers of one caller, in pages that fit one call."""
+    """What is kept for one caller: read in pages that fit one call, and added to by its tool."""
 
     shelf: Shelf
     caller: Caller
     most_bytes: int
+    tool: str
+    call_id: str
     # Whether what was read of them may hold what outsiders wrote.
     untrusted: bool = False
 
@@ -139,6 +154,23 @@ class Reading:
         page, passes_on = await self.shelf.page(self.caller, handle, asked, self.most_bytes)
         self.untrusted = self.untrusted or passes_on
         return page
+
+    async def value(self, handle: str) -> Any:
+        document, passes_on = await self.shelf.document(self.caller, handle)
+        self.untrusted = self.untrusted or passes_on
+        return document.value
+
+    async def keep(self, value: Any) -> Kept:
+        answer = await _put_on_shelf(
+            # ASCII, since a text may hold half of a character.
+            await asyncio.to_thread(lambda: json.dumps(value).encode()),
+            is_text=False,
+            caller=self.caller,
+            tool=self.tool,
+            call_id=self.call_id,
+            seconds=conf.value("TOOLHUB_ANSWER_SECONDS"),
+        )
+        return Kept(answer.pk, answer.expires_at)
 
 
 def _prepared(tool: Tool, answer: Answer) -> tuple[Document, bytes, bool]:

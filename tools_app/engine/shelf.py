@@ -16,7 +16,7 @@ from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models import QuerySet, Sum
 
 from tools_app import conf, secrets
-from tools_app.context import Caller
+from tools_app.context import Caller, NotKeptError
 from tools_app.errors import AnswerNotFoundError, StorageBusyError
 from tools_app.models import Chore, StoredAnswer
 
@@ -24,10 +24,6 @@ from tools_app.models import Chore, StoredAnswer
 _QUICKLY: Final = 1
 # Whoever holds this row makes room; one at a time.
 _CHORE: Final = "answers"
-
-
-class NotKeptError(Exception):
-    """The answer could not be kept; the message says why, to its caller."""
 
 
 def keep(content: bytes, *, is_text: bool, caller: Caller, tool: str, call_id: str, seconds: float) -> StoredAnswer:

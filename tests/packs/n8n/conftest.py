@@ -13,7 +13,14 @@ from tests.support.tools import Hub
 from tools_app import access, engine
 from tools_app.context import Caller
 from tools_app.errors import ToolError
-from tools_app.packs.n8n import changes, executions, files, pack, workflows  # noqa: F401 - these declare the tools
+from tools_app.packs.n8n import (  # noqa: F401 - these declare the tools
+    changes,
+    executions,
+    files,
+    lists,
+    pack,
+    workflows,
+)
 
 
 class Ask:
@@ -31,7 +38,7 @@ class Ask:
         assert answer.value["success"] is True
         assert json.loads(answer.text) == answer.value
         # What is said of every answer of this pack.
-        assert answer.value["data"]["_guidance"]
+        assert answer.value["data"]["_guidance"].keys() == {"message", "example"}
         assert len(answer.text.encode()) <= 75_000
         return answer.value["data"]
 

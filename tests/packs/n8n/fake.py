@@ -80,6 +80,8 @@ class N8n:
         self.failing_puts: list[int] = []
         # What somebody else does to a workflow just before it is changed.
         self.between: Callable[[], object] | None = None
+        # What somebody else does to it just after it was saved, where that then fails.
+        self.afterwards: Callable[[], object] | None = None
         # What n8n 2 says of a change that it saves and, for want of a scope, does not make active.
         self.failing_publish: dict[str, Any] | None = None
         self._refusals = recorded("refusals", line)
@@ -126,7 +128,9 @@ class N8n:
             status, body = 200, self._of(wire.seen)
         except Refuses as refused:
             status, body = refused.status, refused.body
-        if self.failing is not None:
+        if self.failing is not None and self.failing[0] < 0:
+            wire.reset()
+        elif self.failing is not None:
             status, content, kind = self.failing
             await wire.answer(content, status=f"{status} As it was told", kind=kind)
         else:
@@ -215,10 +219,15 @@ class N8n:
                     "1": "must NOT have additional properties",
                 }
                 raise Refuses(400, {"message": f"request/body/nodes/{number} {said[self.line]}"})
-        names = [node.get("name") for node in body["nodes"]]
-        if self.line == "2" and len(set(names)) < len(names):
-            raise self._no("workflow_create_duplicate_node", Start=names[-1])
+        if self.line == "2":
+            self._check_structure(body)
         return body
+
+    def _check_structure(self, body: dict[str, Any]) -> None:
+        names = [node.get("name") for node in body["nodes"]]
+        if len(set(names)) < len(names):
+            raise self._no("workflow_create_duplicate_node", Start=names[-1])
+        _check_targets(body["connections"], set(names))
 
     def _made(self, body: dict[str, Any]) -> dict[str, Any]:
         made = recorded("workflow_create", self.line)
@@ -245,6 +254,8 @@ class N8n:
 
     def _publish(self, workflow: dict[str, Any]) -> None:
         """What has been saved becomes active; or it does not, and stays as it was saved."""
+        if self.afterwards is not None:
+            self.afterwards()
         if self.failing_publish is not None:
             raise Refuses(403, self.failing_publish)
         try:
@@ -299,7 +310,9 @@ class N8n:
             raise self._no("executions_bad_cursor")
         hidden = {"running"} if self.line == "2" else {"running", "waiting"}
         found = sorted(self.executions.values(), key=lambda each: -int(each["id"]))
-        found = [each for each in found if (each["status"] == status if status else each["status"] not in hidden)]
+        # n8n 1 counts crashed ones as failed.
+        wanted = {status, "crashed"} if self.line == "1" and status == "error" else {status}
+        found = [each for each in found if (each["status"] in wanted if status else each["status"] not in hidden)]
         if self.line == "1" and status == "waiting":
             found = []
         if "workflowId" in asked:
@@ -355,6 +368,16 @@ class N8n:
 
 
 _MANUAL: Final = "n8n-nodes-base.manualTrigger"
+
+
+def _check_targets(connections: Mapping[str, Any], names: set[Any]) -> None:
+    for source, ways in connections.items():
+        for way, ends in enumerate(ways["main"]):
+            for number, end in enumerate(ends or ()):
+                if end["node"] not in names:
+                    where = f"connections.{source}.main[{way}][{number}].node (unknown_connection_target)"
+                    said = f'Connection target "{end["node"]}" does not reference an existing node'
+                    raise Refuses(400, {"message": f"Workflow structure is invalid. {where}: {said}"})
 
 
 def _path(node: Mapping[str, Any]) -> Any:

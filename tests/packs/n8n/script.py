@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from tests.packs.n8n.conftest import Ask
 
-_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3}Z|\+00:00)")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_HANDLE: Final = re.compile(r"\b[0-9a-f]{32}\b")
 MANUAL: Final = {
     "id": "a",
     "name": "Start",
@@ -75,6 +76,7 @@ class Script:
         self.did("activate_workflow", id=one)
         nodes = [webhook("toolhub-script"), code("Add", "return $input.all();")]
         self.did("update_workflow", id=one, nodes=nodes, connections={"Webhook": to("Add")})
+        self.did("update_workflow", id=one, nodes=nodes, connections={"Webhook": to("Add")}, confirmRemoved=["Start"])
         self.did("get_workflow_connections", id=one, raw=True)
         self.did("get_workflow_node", workflowId=one, nodeId="Add")
         self.did("get_workflow_node", workflowId=one, nodeId="Nope")
@@ -88,6 +90,8 @@ class Script:
         self.did("list_executions", workflowId=one)
         self.did("list_executions", workflowId=one, status="waiting")
         self.did("list_executions", cursor="garbage")
+        self.did("update_workflow", id=one, nodes=[{"name": "Webhook"}, {"name": "Add", "parameters": {}}])
+        self.did("update_workflow", id=one, nodes=[{"name": "Webhook"}, {"id": "c-Add", "name": "Sum"}], raw=True)
         self._files(one)
         self._half(nodes)
         self.did("deactivate_workflow", id=one)
@@ -132,7 +136,7 @@ class Script:
         self.did("activate_workflow", id=one)
         self._settled("toolhub-script-too")
         self.did("update_workflow", id=one, nodes=taken)
-        self.did("get_workflow", id=one)
+        self.did("get_workflow", id=one, raw=True)
         self.did("deactivate_workflow", id=one)
         self._rested()
         self.did("delete_workflow", id=one)
@@ -163,4 +167,4 @@ class Script:
             return value
         for known, name in self._names.items():
             value = value.replace(known, name)
-        return _UUID.sub("<uuid>", _TIME.sub("<time>", value))
+        return _HANDLE.sub("<handle>", _UUID.sub("<uuid>", _TIME.sub("<time>", value)))

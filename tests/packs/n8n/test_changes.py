@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from django.conf import LazySettings
 
 from tests.packs.n8n.conftest import Ask
-from tests.packs.n8n.fake import N8n
+from tests.packs.n8n.fake import N8n, recorded
 from tests.packs.n8n.script import MANUAL, code, to, webhook
+from tools_app import engine
 
+BOTH = [{"name": "Webhook"}, {"name": "Add"}]
+KEPT = ("name", "nodes", "connections", "active")
 CREDENTIALS = {"httpBasicAuth": {"id": "c1", "name": "basic"}}
+
+
+# Texts with characters that nobody sees, in every place where n8n keeps texts.
+UNSEEN = {
+    "name": "un\u00adseen",
+    "nodes": [
+        MANUAL,
+        code("zero\u200bwidth", "line\r\n\u00ad\ufeff\u3164 &#x200b;")
+        | {"parameters": {"jsCode": "line\r\n\u00ad\ufeff &#x200b;", "list": ["\u00e9\u200by", "x"], "k\u2060ey": "v"}},
+    ],
+    "connections": {"Start": to("zero\u200bwidth"), "zero\u200bwidth": to("Start")},
+    "settings": {},
+}
 
 
 def sent(n8n: N8n) -> Any:
@@ -84,7 +102,7 @@ class TestUpdating:
     def test_what_is_not_said_stays(self, ask: Ask, n8n: N8n) -> None:
         one = made(n8n)
         data = ask("update_workflow", id=one, name="renamed")
-        assert {key: data[key] for key in data if key != "_guidance"} == {"id": one, "name": "renamed"}
+        assert {key: data[key] for key in ("id", "name")} == {"id": one, "name": "renamed"}
         body = sent(n8n)
         assert body.keys() == {"name", "nodes", "connections", "settings"}
         assert body["nodes"][0]["credentials"] == CREDENTIALS
@@ -97,8 +115,8 @@ class TestUpdating:
         one = made(n8n)
         node = {key: value for key, value in webhook("elsewhere").items() if key not in {"id", "name"} - {known_by}}
         node = {"name": "Other name", **node} if known_by == "id" else node
-        ask("update_workflow", id=one, nodes=[node | {"disabled": False}])
-        (hook,) = sent(n8n)["nodes"]
+        ask("update_workflow", id=one, nodes=[node | {"disabled": False}, {"name": "Add"}])
+        hook, _ = sent(n8n)["nodes"]
         assert hook["credentials"] == CREDENTIALS
         assert hook["notes"] == "mind this"
         assert (hook["id"], hook["disabled"], hook["parameters"]["path"]) == ("w", False, "elsewhere")
@@ -112,14 +130,14 @@ class TestUpdating:
     def test_a_new_node_by_the_old_name_of_a_renamed_one_gets_nothing_of_it(self, ask: Ask, n8n: N8n) -> None:
         one = made(n8n)
         renamed = webhook("there") | {"name": "Old hook"}
-        ask("update_workflow", id=one, nodes=[webhook("new") | {"id": "1"}, renamed])
+        ask("update_workflow", id=one, nodes=[webhook("new") | {"id": "1"}, renamed], confirmRemoved=["Add"])
         new, old = sent(n8n)["nodes"]
         assert "credentials" not in new
         assert old["credentials"] == CREDENTIALS
 
     def test_another_kind_of_node_gets_nothing_of_the_old(self, ask: Ask, n8n: N8n) -> None:
         one = made(n8n)
-        ask("update_workflow", id=one, nodes=[code("Webhook", "") | {"id": "w"}])
+        ask("update_workflow", id=one, nodes=[code("Webhook", "") | {"id": "w"}, {"name": "Add"}])
         assert "credentials" not in sent(n8n)["nodes"][0]
 
     def test_settings_are_merged(self, ask: Ask, n8n: N8n) -> None:
@@ -144,8 +162,8 @@ class TestUpdating:
         assert "request/body/nodes/0" in error.context["errorDetails"]
         assert "'Webhook' (extendsCredential)" in error.next_step
         assert n8n.workflows[one]["nodes"][0]["extendsCredential"] == "wizApi"
-        ask("update_workflow", id=one, nodes=[webhook("there") | {"extendsCredential": None, "notes": None}])
-        (hook,) = n8n.workflows[one]["nodes"]
+        ask("update_workflow", id=one, nodes=[{"id": "w", "extendsCredential": None, "notes": None}, {"id": "c-Add"}])
+        hook, _ = n8n.workflows[one]["nodes"]
         assert hook.keys().isdisjoint({"extendsCredential", "notes"})
         assert hook["credentials"] == CREDENTIALS
         ask("activate_workflow", id=one)
@@ -165,7 +183,7 @@ class TestUpdating:
         changes: list[dict[str, Any]] = [
             {"name": "renamed"},
             {"settings": {"timezone": "UTC"}},
-            {"nodes": [webhook("there")]},
+            {"nodes": [webhook("there")], "confirmRemoved": ["Add"]},
             {"connections": {}},
         ]
         with ThreadPoolExecutor() as pool:
@@ -176,25 +194,46 @@ class TestUpdating:
 
     def test_what_somebody_else_changed_meanwhile_is_said(self, ask: Ask, n8n: N8n) -> None:
         one = made(n8n)
-        assert "warnings" not in ask("update_workflow", id=one, nodes=[webhook("there")], settings={"timezone": "UTC"})
+        assert "warnings" not in ask("update_workflow", id=one, nodes=BOTH, settings={"timezone": "UTC"})
         n8n.between = lambda: n8n.workflows[one].update(nodes=[], versionCounter=7)
         (warning,) = ask("update_workflow", id=one, name="renamed")["warnings"]
         assert warning.startswith("Somebody else changed it meanwhile")
 
-    @pytest.mark.parametrize(("line", "left"), [("2", "as a draft"), ("1", "switched the workflow off")])
-    def test_what_was_saved_and_is_not_active_is_said(self, ask: Ask, n8n: N8n, left: str) -> None:
+    def test_what_n8n_saves_of_an_update_that_fails_is_put_back(self, ask: Ask, n8n: N8n) -> None:
         first, second = made(n8n), made(n8n)
-        ask("update_workflow", id=second, nodes=[webhook("elsewhere")], connections={})
+        ask("update_workflow", id=second, nodes=[{"id": "w", "parameters": {"path": "elsewhere"}}, {"name": "Add"}])
         for one in (first, second):
             ask("activate_workflow", id=one)
-        error = ask.error("update_workflow", id=second, nodes=[webhook("there")])
+        before = json.loads(json.dumps(n8n.workflows[second]))
+        error = ask.error(
+            "update_workflow", id=second, nodes=[{"id": "w", "parameters": {"path": "there"}}], confirmRemoved=["Add"]
+        )
         assert error.message == "Failed to update workflow"
-        assert error.next_step.startswith("n8n has saved the change all the same")
-        assert left in error.next_step
-        assert n8n.workflows[second]["active"] is (n8n.line == "2")
+        assert "n8n had saved the change all the same, and the hub has put back what was there" in error.next_step
+        now = n8n.workflows[second]
+        assert {key: now[key] for key in KEPT} == {key: before[key] for key in KEPT}
+        assert [asked for asked in n8n.asked() if asked == f"PUT /workflows/{second}"] == [
+            f"PUT /workflows/{second}"
+        ] * 3
+
+    @pytest.mark.parametrize("line", ["1"])
+    def test_what_cannot_be_put_back_is_said_with_its_handle(self, ask: Ask, n8n: N8n) -> None:
+        first, second = made(n8n), made(n8n)
+        ask("update_workflow", id=second, nodes=[{"id": "w", "parameters": {"path": "elsewhere"}}, {"name": "Add"}])
+        for one in (first, second):
+            ask("activate_workflow", id=one)
+        puts = iter(range(9))
+        n8n.between = lambda: n8n.failing_puts.append(500) if next(puts) == 0 else None
+        error = ask.error("update_workflow", id=second, nodes=[webhook("there"), {"name": "Add"}])
+        n8n.between = None
+        assert "could not put back" in error.next_step
+        handle = re.search(r"restore: '(\w+)'", error.next_step)
+        assert handle is not None
+        ask("update_workflow", id=second, restore=handle[1])
+        assert n8n.workflows[second]["nodes"][0]["parameters"]["path"] == "elsewhere"
 
     @pytest.mark.parametrize("line", ["2"])
-    def test_a_key_that_may_not_activate_still_saves(self, ask: Ask, n8n: N8n) -> None:
+    def test_a_key_that_may_not_activate_changes_nothing(self, ask: Ask, n8n: N8n) -> None:
         one = made(n8n)
         ask("activate_workflow", id=one)
         n8n.failing_publish = {
@@ -205,7 +244,18 @@ class TestUpdating:
         error = ask.error("update_workflow", id=one, name="renamed")
         assert error.message == "Failed to update workflow"
         assert "workflow:activate" in error.context["errorDetails"]
-        assert "saved the change all the same, as a draft" in error.next_step
+        assert "the hub has put back what was there before" in error.next_step
+        assert (n8n.workflows[one]["name"], n8n.workflows[one]["active"]) == ("there", True)
+
+    def test_what_others_have_made_of_it_is_not_put_back(self, ask: Ask, n8n: N8n) -> None:
+        first, second = made(n8n), made(n8n)
+        ask("update_workflow", id=second, nodes=[{"id": "w", "parameters": {"path": "elsewhere"}}, {"name": "Add"}])
+        for one in (first, second):
+            ask("activate_workflow", id=one)
+        n8n.afterwards = lambda: n8n.workflows[second].update(name="by others")
+        error = ask.error("update_workflow", id=second, nodes=[webhook("there"), {"name": "Add"}])
+        assert error.next_step.startswith("The workflow has changed meanwhile")
+        assert n8n.workflows[second]["name"] == "by others"
 
     def test_what_was_not_saved_is_not_said_to_be(self, ask: Ask, n8n: N8n) -> None:
         one = made(n8n)
@@ -221,6 +271,142 @@ class TestUpdating:
         assert data["warnings"][0].startswith("active: ")
         assert data["warnings"][-1] == "There was nothing to change."
         assert [asked.partition(" ")[0] for asked in n8n.asked()] == ["GET"]
+
+
+class TestChangingOneNode:
+    def test_needs_nothing_of_the_others_but_their_names(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        before = n8n.workflows[one]["nodes"]
+        ask("update_workflow", id=one, nodes=[{"name": "Webhook"}, {"name": "Add", "parameters": {"jsCode": "1"}}])
+        hook, add = sent(n8n)["nodes"]
+        assert hook == before[0]
+        assert add == code("Add", "1")
+        assert sent(n8n)["connections"] == {"Webhook": to("Add")}
+
+    def test_what_get_workflow_gives_can_be_sent_back_as_it_is(self, ask: Ask, n8n: N8n) -> None:
+        one = n8n.add({key: recorded("workflow_show")[key] for key in ("name", "nodes", "connections", "settings")})
+        before = json.loads(json.dumps(n8n.workflows[one]))
+        whole = ask("get_workflow", id=one, raw=True)
+        told = {key: whole[key] for key in ("name", "nodes", "connections", "settings")}
+        assert "warnings" not in ask("update_workflow", id=one, **told)
+        now = n8n.workflows[one]
+        assert {key: now[key] for key in KEPT} == {key: before[key] for key in KEPT}
+        # n8n 1 adds settings of its own.
+        assert now["settings"].items() >= before["settings"].items()
+
+    def test_characters_that_are_not_shown_survive_that(self, ask: Ask, n8n: N8n) -> None:
+        one = n8n.add(UNSEEN)
+        before = json.loads(json.dumps(n8n.workflows[one]))
+        whole = ask("get_workflow", id=one, raw=True)
+        assert "\u00ad" not in ask.text
+        assert whole["nodes"][1]["name"] == "zerowidth"
+        told = {key: whole[key] for key in ("name", "nodes", "connections", "settings")}
+        assert "warnings" not in ask("update_workflow", id=one, **told)
+        now = n8n.workflows[one]
+        assert {key: now[key] for key in KEPT} == {key: before[key] for key in KEPT}
+        node = ask("get_workflow_node", workflowId=one, nodeId="zerowidth", raw=True)
+        assert node["name"] == "zerowidth"
+
+    def test_characters_that_a_changed_text_loses_are_told(self, ask: Ask, n8n: N8n) -> None:
+        one = n8n.add(UNSEEN)
+        nodes = [{"name": "Start"}, {"name": "zerowidth", "parameters": {"jsCode": "new", "list": ["x", "\u00e9y"]}}]
+        assert ask("update_workflow", id=one, nodes=nodes)["warnings"] == [
+            "Node 'zerowidth': changed texts lost characters that are not shown, in parameters.jsCode.",
+            "Node 'zerowidth': parameters left out: key.",
+        ]
+        # What has another place in a list than before is found all the same.
+        assert sent(n8n)["nodes"][1]["parameters"]["list"] == ["x", "\u00e9\u200by"]
+
+    def test_a_deleted_node_has_to_be_named(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        error = ask.error("update_workflow", id=one, nodes=[webhook("elsewhere")])
+        assert error.message == "Nothing was changed: this update would delete the nodes 'Add'"
+        assert "confirmRemoved" in error.next_step
+        assert ask.error("update_workflow", id=one, nodes=[webhook("x")], confirmRemoved=["Other"]).code == "CONFLICT"
+        assert all(seen.method == "GET" for seen in n8n.requests)
+        ask("update_workflow", id=one, nodes=[webhook("elsewhere")], confirmRemoved=["Add"])
+        assert [node["name"] for node in sent(n8n)["nodes"]] == ["Webhook"]
+        # n8n 2 refuses connections that lead nowhere.
+        assert sent(n8n)["connections"] == {"Webhook": {"main": [[]]}}
+
+    def test_no_nodes_at_all_delete_none_that_is_not_named(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        assert "'Webhook', 'Add'" in ask.error("update_workflow", id=one, nodes=[], connections={}).message
+        ask("update_workflow", id=one, nodes=[], connections={}, confirmRemoved=["Webhook", "Add"])
+        assert n8n.workflows[one]["nodes"] == []
+
+    @pytest.mark.parametrize("kind", ["n8n-nodes-base.code", "n8n-nodes-base.noOp"])
+    def test_emptied_parameters_have_to_be_named(self, ask: Ask, n8n: N8n, kind: str) -> None:
+        one = made(n8n)
+        emptied = code("Add", "") | {"type": kind, "parameters": {}}
+        error = ask.error("update_workflow", id=one, nodes=[{"name": "Webhook"}, emptied])
+        assert error.message == "Nothing was changed: this update would empty the parameters of 'Add'"
+        ask("update_workflow", id=one, nodes=[{"name": "Webhook"}, emptied], confirmRemoved=["Add"])
+        assert sent(n8n)["nodes"][1]["parameters"] == {}
+
+    def test_parameters_and_connections_that_go_are_told(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        nodes = [{"name": "Webhook", "parameters": {"path": "there"}}, {"name": "Add"}]
+        data = ask("update_workflow", id=one, nodes=nodes, connections={})
+        assert data["warnings"] == [
+            "Node 'Webhook': parameters left out: httpMethod, responseMode, options.",
+            "No longer connected: 'Webhook' → 'Add'.",
+        ]
+
+    def test_connections_follow_a_node_that_is_renamed(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        data = ask("update_workflow", id=one, nodes=[{"id": "w", "name": "Hook"}, {"id": "c-Add", "name": "Sum"}])
+        assert sent(n8n)["connections"] == {"Hook": to("Sum")}
+        assert "'Webhook' is now 'Hook', 'Add' is now 'Sum'" in data["warnings"][0]
+
+    def test_a_new_node_has_to_be_whole(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        error = ask.error("update_workflow", id=one, nodes=[*BOTH, {"name": "Ad", "parameters": {"jsCode": "1"}}])
+        assert error.message == (
+            "nodes.2: 'Ad' is no node of this workflow, and a new one needs type, typeVersion and position too"
+        )
+        assert "'Webhook', 'Add'" in error.next_step
+        error = ask.error("update_workflow", id=one, nodes=[BOTH[0], {"name": "Add", "type": "n8n-nodes-base.set"}])
+        assert error.message == "nodes.1: 'Add' changes its type, and needs typeVersion and parameters too"
+
+
+class TestTheStateBefore:
+    def test_is_kept_and_can_be_put_back(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        before = json.loads(json.dumps(n8n.workflows[one]))
+        data = ask("update_workflow", id=one, name="wiped", nodes=[], confirmRemoved=["Webhook", "Add"])
+        handle = data["previousState"]["handle"]
+        assert data["_guidance"]["example"] == f"update_workflow(id: '{one}', restore: '{handle}')"
+        page = engine.call_sync(
+            "read_result", {"id": handle, "pointer": "/workflowBefore/nodes"}, ask.caller, door="code"
+        )
+        assert page.answer.value["items"] == before["nodes"]
+        again = ask("update_workflow", id=one, restore=handle)
+        now = n8n.workflows[one]
+        assert {key: now[key] for key in KEPT} == {key: before[key] for key in KEPT}
+        # What was put away by that is kept as well.
+        ask("update_workflow", id=one, restore=again["previousState"]["handle"])
+        assert n8n.workflows[one]["name"] == "wiped"
+
+    def test_of_another_workflow_is_refused(self, ask: Ask, n8n: N8n) -> None:
+        one, other = made(n8n), made(n8n)
+        handle = ask("update_workflow", id=one, name="renamed")["previousState"]["handle"]
+        assert "is no earlier state" in ask.error("update_workflow", id=other, restore=handle).message
+        assert ask.error("update_workflow", id=other, restore="0" * 32).code == "ANSWER_NOT_FOUND"
+        error = ask.error("update_workflow", id=one, restore=handle, name="x")
+        assert error.message.startswith("restore puts back a whole state")
+
+    def test_where_it_is_not_kept_this_is_said(self, ask: Ask, n8n: N8n, settings: LazySettings) -> None:
+        settings.TOOLHUB_ANSWER_SECONDS = 0
+        data = ask("update_workflow", id=made(n8n), name="renamed")
+        assert "previousState" not in data
+        assert data["warnings"] == ["The state before this update was not kept: this hub keeps no answers."]
+
+    def test_is_told_where_n8n_gives_no_answer(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        n8n.between = lambda: n8n.fail(-1)
+        error = ask.error("update_workflow", id=one, name="renamed")
+        assert re.search(r"update_workflow\(id: '\w+', restore: .\w{32}.\) puts back", error.next_step)
 
 
 class TestSwitching:
@@ -306,6 +492,15 @@ class TestExecutions:
     def test_one_that_succeeded_is_not_run_again(self, ask: Ask, n8n: N8n) -> None:
         error = ask.error("retry_execution", id=n8n.hold("chain"))
         assert error.message == "Failed to retry execution: The execution succeeded, so it cannot be retried."
+
+    @pytest.mark.parametrize("status", ["new", "running", "waiting"])
+    def test_one_that_has_not_ended_is_not_run_a_second_time(self, ask: Ask, n8n: N8n, status: str) -> None:
+        one = n8n.hold("error_code")
+        n8n.executions[one]["status"] = status
+        error = ask.error("retry_execution", id=one)
+        assert error.message == f"Execution '{one}' cannot be retried: it has not ended yet, n8n calls it {status}"
+        assert (error.code, error.retryable) == ("CONFLICT", False)
+        assert n8n.asked() == [f"GET /executions/{one}"]
 
     @pytest.mark.parametrize("line", ["2"])
     def test_stopping(self, ask: Ask, n8n: N8n) -> None:

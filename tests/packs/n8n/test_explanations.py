@@ -71,7 +71,68 @@ def test_nodes_that_gave_nothing_are_suspects() -> None:
     assert explained("empty")["emptyNodes"] == ["Nothing"]
 
 
-def test_errors_that_were_passed_on_are_found_where_they_began() -> None:
+def test_where_all_items_were_dropped_is_said() -> None:
+    made = explained("empty")
+    assert made["cause"].endswith("But no item reached 'Not reached': 'Nothing' passed none on.")
+    assert made["notReached"] == ["Not reached"]
+    assert made["lookAt"][0] == "get_execution_by_node(id: '26', nodeName: 'Nothing')"
+
+
+def test_a_filter_that_drops_everything_passes_nothing_on() -> None:
+    told = recorded("execution_chain")
+    result = told["data"]["resultData"]["runData"]
+    # What a filter discards is in its second output, which leads nowhere.
+    result["Keep even"][0]["data"]["main"] = [[], [{"json": {"i": number}} for number in range(10)]]
+    followers = told["workflowData"]["connections"]["Keep even"]["main"][0]
+    gone = set()
+    waiting = [end["node"] for end in followers]
+    while waiting:
+        node = waiting.pop()
+        gone.add(node)
+        links = told["workflowData"]["connections"].get(node, {"main": []})["main"]
+        waiting += [end["node"] for ends in links for end in ends or () if end["node"] not in gone]
+    for node in gone:
+        result.pop(node, None)
+    made = explanation(Execution(told))
+    assert f"But no item reached {followers[0]['node']!r}" in made["cause"]
+    assert "'Keep even' passed none on" in made["cause"]
+    assert made["emptyNodes"] == ["Keep even"]
+    assert set(made["notReached"]) == gone
+    assert made["lookAt"][0] == "get_execution_by_node(id: '1', nodeName: 'Keep even')"
+
+
+def test_an_item_is_only_named_where_n8n_names_it() -> None:
+    told = recorded("execution_error_code")
+    failed = told["data"]["resultData"]["runData"]["Boom"][0]
+    made = explanation(Execution(told))["input"]
+    assert (made["items"], made["itemIndex"]) == (3, None)
+    assert "item" not in made
+    assert made["firstItem"]["json"]
+    for error in (
+        {"message": "no", "context": {"itemIndex": 1}},
+        {"message": "no", "itemIndex": 1},
+        {"message": "Cannot read properties of null [line 3, for item 1]"},
+    ):
+        failed["error"] = error
+        made = explanation(Execution(told))["input"]
+        assert made["itemIndex"] == 1
+        assert "firstItem" not in made
+        assert made["item"]["json"]
+
+
+def test_the_node_that_an_expression_misses_is_named() -> None:
+    told = recorded("execution_error_code")
+    error = {"message": "Referenced node doesn't exist", "context": {"nodeCause": "Missing", "parameter": "url"}}
+    told["data"]["resultData"]["runData"]["Boom"][0]["error"] = error
+    made = explanation(Execution(told))["error"]
+    assert (made["nodeCause"], made["parameter"]) == ("Missing", "url")
+
+
+def test_errors_that_were_passed_on_are_told() -> None:
+    assert "Http regular (connect ECONNREFUSED" in explained("continue")["cause"]
+
+
+def test_errors_that_were_passed_on_are_found_are_found_where_they_began() -> None:
     made = explained("continue")
     assert "After error" not in made["cause"]
     assert [call.partition("nodeName: ")[2] for call in made["lookAt"]] == [

@@ -11,7 +11,7 @@ from tests.packs.n8n.fake import recorded_executions
 from tests.packs.n8n.test_summaries import unquoted
 from tests.support.outsiders import INJECTIONS
 from tools_app import hygiene
-from tools_app.packs.n8n import changes, executions, workflows
+from tools_app.packs.n8n import changes, executions, lists, workflows
 from tools_app.packs.n8n.explanation import explanation
 from tools_app.packs.n8n.node_data import node_data
 from tools_app.packs.n8n.runs import Execution
@@ -53,12 +53,13 @@ def test_what_a_node_is_called_stays_one_argument(payload: str) -> None:
         for answer in shown:
             guidance = answer["_guidance"]
             assert payload not in guidance["message"], "only the calls name it"
-            if "example" not in guidance:
-                continue
             tool, arguments = parsed(guidance["example"])
             seen.add(tool)
+            if tool == "get_workflow":
+                assert arguments["id"] == execution.workflow_id
+                continue
             assert tool in ("get_execution_by_node", "explain_execution", "get_execution", "retry_execution")
-            assert arguments["id"] == execution.id
+            assert arguments["id"] in (execution.id, execution.parent)
             if "nodeName" in arguments:
                 assert hygiene.cleaned(arguments["nodeName"]) in map(hygiene.cleaned, names.values())
     assert "get_execution_by_node" in seen
@@ -71,7 +72,7 @@ def test_so_does_every_other_word_of_n8n(payload: str) -> None:
         workflows._listing_guidance({"workflows": [{"id": payload, "name": payload}], "nextCursor": payload}),
         workflows._reading_guidance({"id": payload, "name": payload}),
         workflows._graph_guidance(graph),
-        executions._listing_guidance({"executions": [{"id": payload, "status": "error"}], "nextCursor": payload}),
+        lists._listing_guidance({"executions": [{"id": payload, "status": "error"}], "nextCursor": payload}),
         executions._look({"id": payload, "status": payload, "workflowId": payload}),
         changes._switched_guidance({"id": payload, "name": payload, "active": True}),
         changes._switched_guidance({"id": payload, "name": payload, "active": False}),

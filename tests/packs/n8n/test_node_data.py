@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.packs.n8n.conftest import Ask
 from tests.packs.n8n.fake import N8n, recorded
 from tests.packs.n8n.test_summaries import large
+from tools_app import engine
 from tools_app.packs.n8n.node_data import found, node_data, telling
 from tools_app.packs.n8n.runs import Execution
 
@@ -37,6 +38,33 @@ def test_the_input_is_what_came_in_and_the_output_what_went_out(line: str) -> No
     assert data["input"]["sources"] == [{"nodeName": "Make items", "run": 0, "output": 0}]
     assert data["parameters"]["assignments"]["assignments"][0]["name"] == "city"
     assert data["error"] is None
+
+
+@pytest.mark.parametrize("line", ["2"])
+def test_an_item_that_is_too_large_can_be_read_in_parts(ask: Ask, n8n: N8n) -> None:
+    told = recorded("execution_chain")
+    page = "".join(f"<p>{number}</p>" for number in range(40_000))
+    told["data"]["resultData"]["runData"]["Make items"][0]["data"]["main"][0][0]["json"] = {"page": page}
+    n8n.executions["1"] = told
+    data = ask("get_execution_by_node", id=1, nodeName="Make items")
+    assert data["shownInPart"] is True
+    assert "raw: true" in data["_guidance"]["message"]
+    assert "shownInPart" not in ask("get_execution_by_node", id=1, nodeName="Make items", itemOffset=1)
+    whole = ask_outline(ask, id="1", nodeName="Make items", itemLimit=1, raw=True)
+    read = ""
+    offset: int | None = 0
+    while offset is not None:
+        asked = {"id": whole, "pointer": "/output/items/0/json/page", "offset": offset}
+        piece = engine.call_sync("read_result", asked, ask.caller, door="code").answer.value
+        read += piece["text"]
+        offset = piece.get("nextOffset")
+    assert read == page
+
+
+def ask_outline(ask: Ask, **arguments: Any) -> str:
+    """The handle of an answer that is larger than its budget."""
+    data = engine.call_sync("get_execution_by_node", arguments, ask.caller, door="code").answer.value["data"]
+    return str(data["outline"]["id"])
 
 
 def test_times_are_dates_whatever_n8n_counts_in() -> None:

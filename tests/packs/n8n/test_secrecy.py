@@ -18,8 +18,9 @@ from tools_app.packs.n8n.summary import summary
 from tools_app.packs.n8n.workflows import whole
 
 NEVER = re.compile(
-    r"resumeToken|resumeUrl|signature=|c{40}|d{40}|runtimeData|\(encrypted\)|user-agent|defaultHeaders|"
-    r'"stack"|\\n\s+at \S+ \(|executionData|owner@example|jsonSizeBytes|"headers"'
+    r'"(?:resumeToken|resumeUrl|resumeFormUrl|user-agent|host|content-type)": (?!"\(hidden\)")|'
+    r"signature=|c{40}|d{40}|runtimeData|\(encrypted\)|defaultHeaders|"
+    r'"stack"|\\n\s+at \S+ \(|executionData|owner@example|jsonSizeBytes'
 )
 
 
@@ -143,13 +144,24 @@ def test_a_text_of_nothing_but_beginnings_of_secrets_takes_no_time(piece: str) -
     assert time.process_time() - began < 10
 
 
-def test_headers_of_a_request_go_and_those_of_a_response_stay() -> None:
+def test_headers_of_a_request_are_named_and_those_of_a_response_stay() -> None:
     assert stripped({"headers": {"cookie": "x"}, "params": {}, "query": {}, "body": {}}) == {
+        "headers": {"cookie": "(hidden)"},
         "params": {},
         "query": {},
         "body": {},
     }
     assert stripped({"headers": {"etag": "x"}, "body": "y", "statusCode": 200})["headers"] == {"etag": "x"}
+
+
+def test_what_is_hidden_leaves_a_mark() -> None:
+    assert stripped({"resumeUrl": "https://example.test/x", "a": 1}) == {"resumeUrl": "(hidden)", "a": 1}
+    webhook = {"headers": "mine", "rawHeaders": ["a", "b"], "params": {}, "query": {}, "body": {}}
+    assert stripped(webhook) == webhook | {"headers": "(hidden)", "rawHeaders": "(hidden)"}
+    told = Execution(recorded("execution_error_http"))
+    (item,) = node_data(told, told.runs["Webhook"][0], 0, 1)["output"]["items"]
+    assert set(item["json"]["headers"].values()) == {"(hidden)"}
+    assert "content-type" in item["json"]["headers"]
 
 
 def test_a_field_called_stack_is_no_stack() -> None:

@@ -63,7 +63,7 @@ def test_every_recorded_execution_has_one(line: str) -> None:
 @pytest.mark.parametrize(
     ("name", "status", "figures"),
     [
-        ("chain", "success", (9, 8, 8, 0, 30)),
+        ("chain", "success", (8, 8, 8, 0, 30)),
         ("wide", "success", (12, 12, 12, 0, 1_101)),
         ("loop", "success", (5, 5, 5, 0, 36)),  # two ways out of the loop, in four runs
         ("branches", "success", (8, 7, 7, 0, 24)),
@@ -94,7 +94,7 @@ def test_the_recorded_chain_in_full() -> None:
         "stoppedAt": "2026-11-18T10:21:52.548Z",
         "duration": 99,
         "statistics": {
-            "totalNodes": 9,
+            "totalNodes": 8,
             "executedNodes": 8,
             "successfulNodes": 8,
             "failedNodes": 0,
@@ -126,9 +126,9 @@ def test_says_what_figures_do_not(name: str, words: str) -> None:
     assert words in summary(Execution(recorded(f"execution_{name}")))["_guidance"]["message"]
 
 
-def test_failed_nodes_come_first_and_the_example_is_one() -> None:
+def test_nodes_are_listed_as_they_ran_and_the_example_is_one_that_failed() -> None:
     made = summary(Execution(recorded("execution_error_code")))
-    assert [node["status"] for node in made["availableNodes"]] == ["error", "success", "success"]
+    assert [node["status"] for node in made["availableNodes"]] == ["success", "success", "error"]
     assert CALL.fullmatch(made["_guidance"]["example"])
     assert "nodeName: 'Boom'" in made["_guidance"]["example"]
 
@@ -155,6 +155,30 @@ def large(nodes: int, items: int = 1) -> dict[str, Any]:
     }
     told = {"id": "7", "workflowId": "w", "status": "error", "workflowData": workflow}
     return told | {"data": {"resultData": {"runData": runs}}}
+
+
+def test_of_too_many_nodes_those_before_the_failure_are_listed() -> None:
+    told = large(60)
+    runs = told["data"]["resultData"]["runData"]
+    names = list(runs)
+    for number, name in enumerate(names):
+        runs[name][0] |= {"executionStatus": "error" if number == 50 else "success"}
+        runs[name][0].pop("error", None)
+    shown = [node["nodeName"] for node in summary(Execution(told))["availableNodes"]]
+    assert shown[0] == names[0]
+    assert names[50] in shown
+    # In their order, and without a gap before the failure.
+    assert shown[1:] == names[51 - len(shown[1:]) : 51]
+
+
+def test_nodes_that_are_switched_off_are_not_counted() -> None:
+    told = recorded("execution_error_code")
+    told["workflowData"]["nodes"] += [
+        {"name": "Off", "type": "n8n-nodes-base.noOp", "disabled": True},
+        {"name": "On", "type": "n8n-nodes-base.noOp"},
+    ]
+    figures = summary(Execution(told))["statistics"]
+    assert (figures["totalNodes"], figures["executedNodes"]) == (5, 3)
 
 
 def test_five_hundred_nodes_fit_and_are_counted() -> None:
@@ -274,6 +298,31 @@ def test_two_steps_from_an_execution_to_its_error(ask: Ask, n8n: N8n) -> None:
     assert len(earlier["output"]["items"]) == 1
 
 
+@pytest.mark.parametrize("line", ["2"])
+def test_the_scenario_of_the_document_runs_word_for_word(ask: Ask, n8n: N8n) -> None:
+    """A hundred items without an itemLimit, nodes in the order of the run data, the failed one marked."""
+    told = recorded("execution_wide")
+    runs = told["data"]["resultData"]["runData"]
+    names = list(runs)
+    first = {**runs[names[1]][0], "source": []}
+    failed = {**runs[names[2]][0], "executionStatus": "error", "error": {"message": "connect ETIMEDOUT 192.0.2.1:443"}}
+    told["data"]["resultData"]["runData"] = {names[1]: [first], names[2]: [failed]}
+    told["status"] = "error"
+    n8n.executions["123"] = told | {"id": "123"}
+
+    summary = ask("get_execution", id="123")
+    first_node = summary["availableNodes"][0]
+    assert list(first_node) == ["nodeName", "nodeType", "status"]
+    assert [node["nodeName"] for node in summary["availableNodes"]] == names[1:3]
+    node_detail = ask("get_execution_by_node", id="123", nodeName=first_node["nodeName"])
+    assert node_detail["error"] is None
+    assert len(node_detail["output"]["items"]) == 100
+    error_node = next(node for node in summary["availableNodes"] if node["status"] == "error")
+    error_detail = ask("get_execution_by_node", id="123", nodeName=error_node["nodeName"])
+    assert error_detail["error"] is not None
+    assert "ETIMEDOUT" in error_detail["error"]["message"]
+
+
 @pytest.mark.parametrize("line", ["2", "1"])
 def test_too_much_to_be_read_is_still_summed_up_where_n8n_can_leave_things_out(ask: Ask, n8n: N8n) -> None:
     told = large(2)
@@ -282,7 +331,9 @@ def test_too_much_to_be_read_is_still_summed_up_where_n8n_can_leave_things_out(a
     n8n.executions["7"] = told
     too_large = "Failed to fetch execution: the answer of n8n is too large: more than 64 MiB"
     name = "A node that has a rather long name, 0"
-    assert ask.error("get_execution_by_node", id="7", nodeName=name).message == too_large
+    error = ask.error("get_execution_by_node", id="7", nodeName=name)
+    assert error.message == too_large
+    assert error.next_step.startswith("n8n sends an execution whole or not at all")
     if n8n.line == "1":
         assert ask.error("get_execution", id="7").message == too_large
         return
@@ -290,7 +341,9 @@ def test_too_much_to_be_read_is_still_summed_up_where_n8n_can_leave_things_out(a
     assert (made["statistics"]["totalItemsProcessed"], made["statistics"]["failedNodes"]) == (2, 1)
     assert "too much" in made["_guidance"]["message"]
     explained = ask("explain_execution", id="7")
-    assert explained["error"]["name"] == "E"
+    assert explained["error"] == {"name": "E"}
+    assert "with E. What it says is not known here: the execution is too large for the hub" in explained["cause"]
+    assert explained["_guidance"]["example"].startswith("get_workflow_node(")
     assert not any(call.startswith("get_execution_by_node") for call in explained["lookAt"])
 
 

@@ -13,7 +13,14 @@ from tests.packs.n8n.fake import KEY, N8n
 from tests.real.n8n.server import LINES, Server, running
 from tests.support.tools import Hub
 from tools_app import catalog
-from tools_app.packs.n8n import changes, executions, files, pack, workflows  # noqa: F401 - these declare the tools
+from tools_app.packs.n8n import (  # noqa: F401 - these declare the tools
+    changes,
+    executions,
+    files,
+    lists,
+    pack,
+    workflows,
+)
 
 
 @pytest.fixture(scope="module", params=os.environ.get("TOOLHUB_TEST_N8N_LINES", "2 1").split())

@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -143,6 +143,8 @@ class Server:
     key: str
     version: str
     web: httpx.Client
+    # Kills it, without a chance to end anything, and starts it again.
+    crash: Callable[[], None]
 
     def pause(self) -> None:
         """Between two looks at something that takes its time."""
@@ -183,27 +185,38 @@ def running(line: Line, folder: Path) -> Iterator[Server]:
     }
     url = f"http://127.0.0.1:{port}"
     log = folder / "n8n.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            ["node", str(program), "start"],
-            cwd=folder,
-            env=environment,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            # The program is looked up in the PATH of this process otherwise, where another Node.js may stand.
-            executable=shutil.which("node", path=environment["PATH"]),
-        )
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start() -> None:
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                ["node", str(program), "start"],
+                cwd=folder,
+                env=environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                # The program is looked up in the PATH of this process otherwise, where another Node.js may stand.
+                executable=shutil.which("node", path=environment["PATH"]),
+            )
+        processes.append(process)
+        _wait_until_ready(web, process, log)
+
+    def crash() -> None:
+        processes[-1].kill()
+        processes[-1].wait()
+        start()
+
+    with httpx.Client(base_url=url, timeout=60) as web:
         try:
-            with httpx.Client(base_url=url, timeout=60) as web:
-                _wait_until_ready(web, process, log)
-                yield Server(url, _key(web), line.version, web)
+            start()
+            yield Server(url, _key(web), line.version, web, crash)
         finally:
-            process.terminate()
+            processes[-1].terminate()
             try:
-                process.wait(20)
+                processes[-1].wait(20)
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+                processes[-1].kill()
+                processes[-1].wait()
 
 
 def _wait_until_ready(web: httpx.Client, process: subprocess.Popen[bytes], log: Path) -> None:

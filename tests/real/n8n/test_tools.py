@@ -37,6 +37,7 @@ BY_HAND = ("chain", "loop", "wide")
 VARYING = {
     *("id", "executionId", "workflowId", "startedAt", "stoppedAt", "duration"),
     *("executionTime", "startTime", "endTime", "_guidance", "lookAt", "resourceId", "retryOf", "errorId"),
+    "headers",  # those of the client that called a webhook
 }
 ADDRESS = re.compile(r"http://[^/\"]+/webhook")
 
@@ -70,7 +71,7 @@ def test_runs_end_as_they_did(ask: Ask, n8n: Server, line: str, settled: partial
     assert _plain(ask("explain_execution", id=found)) == _plain(explanation(then))
     for node, runs in list(then.runs.items())[:6]:
         data = ask("get_execution_by_node", id=found, nodeName=node, runIndex=0)
-        assert _plain(data) == _plain(node_data(then, runs[0], 0, 50)), node
+        assert _plain(data) == _plain(node_data(then, runs[0], 0, 100)), node
     ask("deactivate_workflow", id=one)
     ask("delete_workflow", id=one)
 
@@ -102,6 +103,7 @@ def test_lists_retries_and_stops_are_those_of_the_fake(
     turned()
     fake.hold("error_code")
     fake.hold("chain")
+    fake.workflows[told["workflowId"]] = {**told["workflowData"], "active": True}
     fakely = _listed_and_run_again(ask, told["workflowId"], told["id"], "1")
     if line == "2":
         running = fake.hold("running")
@@ -164,6 +166,7 @@ def test_a_workflow_from_its_making_to_its_end(ask: Ask, n8n: Server, line: str,
     ask("update_workflow", id=one, nodes=[hook, slow])
     running = _running(ask, n8n, one, "toolhub-life")
     assert ask("get_execution", id=running)["status"] == "running"
+    assert "it has not ended yet, n8n calls it running" in ask.error("retry_execution", id=int(running)).message
     if line == "2":
         assert ask("stop_execution", id=running)["status"] == "canceled"
         assert "by a person, or over the API" in ask("explain_execution", id=running)["cause"]
@@ -201,7 +204,7 @@ def test_credentials_and_pinned_data_outlive_an_update(ask: Ask, n8n: Server) ->
             id=one,
             name="kept, renamed",
             settings={"timezone": "UTC"},
-            nodes=[node | {"id": "made-up", "parameters": {"url": "http://127.0.0.1/"}}],
+            nodes=[{"id": "made-up", "name": "Call", "parameters": {"url": "http://127.0.0.1/"}}],
         )
         now = api.get(f"/workflows/{one}").json()
     assert now["nodes"][0]["credentials"] == there
@@ -235,7 +238,7 @@ def test_what_the_editor_keeps_in_a_node_can_be_taken_away(
 def test_somebody_else_who_changes_it_meanwhile_is_noticed(ask: Ask, n8n: Server) -> None:
     nodes = [script.webhook("toolhub-meanwhile"), script.code("Work", "return [];")]
     one = ask("create_workflow", name="meanwhile", nodes=nodes, connections={}, settings={})["id"]
-    assert "warnings" not in ask("update_workflow", id=one, nodes=nodes[:1], settings={"timezone": "UTC"})
+    ask("update_workflow", id=one, nodes=nodes[:1], settings={"timezone": "UTC"}, confirmRemoved=["Work"])
     with n8n.api as api:
         before = api.get(f"/workflows/{one}").json()
         body = {key: before[key] for key in ("name", "nodes", "connections", "settings")}
@@ -245,6 +248,163 @@ def test_somebody_else_who_changes_it_meanwhile_is_noticed(ask: Ask, n8n: Server
     assert now["versionCounter"] - before["versionCounter"] == 2
     assert changes.changed_meanwhile(before, now)
     ask("delete_workflow", id=one)
+
+
+def test_why_less_came_out_than_expected(ask: Ask, n8n: Server, settled: partial[None]) -> None:
+    rule = {"id": "r", "leftValue": "={{ $json.i }}", "rightValue": 100}
+    conditions = {
+        "options": {"caseSensitive": True, "leftValue": "", "typeValidation": "loose", "version": 2},
+        "conditions": [rule | {"operator": {"type": "number", "operation": "gt"}}],
+        "combinator": "and",
+    }
+    keep = {"id": "k", "name": "Keep", "type": "n8n-nodes-base.filter", "typeVersion": 2.2, "position": [480, 0]}
+    nodes = [
+        script.webhook("toolhub-less"),
+        script.code("Ten", "return Array.from({length: 10}, (_, i) => ({json: {i}}));"),
+        keep | {"parameters": {"conditions": conditions, "options": {}}},
+        script.code("Mail", "return $input.all();"),
+    ]
+    links = {"Webhook": script.to("Ten"), "Ten": script.to("Keep"), "Keep": script.to("Mail")}
+    one = ask("create_workflow", name="less", nodes=nodes, connections=links, settings={})["id"]
+    found = _run_by_webhook(ask, n8n, one, "toolhub-less", settled)
+    told = ask("explain_execution", id=found)
+    assert told["cause"].endswith("But no item reached 'Mail': 'Keep' passed none on.")
+    assert (told["emptyNodes"], told["notReached"]) == (["Keep"], ["Mail"])
+    headers = ask("get_execution_by_node", id=found, nodeName="Webhook")["output"]["items"][0]["json"]["headers"]
+    assert headers["content-type"] == "(hidden)"
+    ask("deactivate_workflow", id=one)
+    n8n.rest()
+    ask("delete_workflow", id=one)
+
+
+def test_an_item_that_fails_is_named_or_is_not(ask: Ask, n8n: Server, settled: partial[None]) -> None:
+    bad = script.code("Each", "return {json: {y: $json.v.x}};")
+    bad["parameters"]["mode"] = "runOnceForEachItem"
+    nodes = [
+        script.webhook("toolhub-each"),
+        script.code("Ten", "return Array.from({length: 10}, (_, i) => ({json: {i, v: i === 7 ? null : {x: 1}}}));"),
+        bad,
+    ]
+    links = {"Webhook": script.to("Ten"), "Ten": script.to("Each")}
+    one = ask("create_workflow", name="each", nodes=nodes, connections=links, settings={})["id"]
+    found = _run_by_webhook(ask, n8n, one, "toolhub-each", settled)
+    told = ask("explain_execution", id=found)["input"]
+    # Not every version says which one it was; none may be called the culprit that is not.
+    assert told["items"] == 10
+    assert told["item"]["json"]["i"] == 7 if told["itemIndex"] is not None else told["firstItem"]["json"]["i"] == 0
+    ask("deactivate_workflow", id=one)
+    n8n.rest()
+    ask("delete_workflow", id=one)
+
+
+def test_a_crashed_execution_is_among_those_that_failed(ask: Ask, n8n: Server, settled: partial[None]) -> None:
+    slow = script.code("Work", "await new Promise(done => setTimeout(done, 60000)); return [];")
+    nodes = [script.webhook("toolhub-crash"), script.code("Fails", "throw new Error('no');")]
+    links = {"Webhook": script.to("Fails")}
+    one = ask("create_workflow", name="crash", nodes=nodes, connections=links, settings={})["id"]
+    failed = _run_by_webhook(ask, n8n, one, "toolhub-crash", settled)
+    ask(
+        "update_workflow",
+        id=one,
+        nodes=[{"name": "Webhook"}, slow],
+        connections={"Webhook": script.to("Work")},
+        confirmRemoved=["Fails"],
+    )
+    running = _running(ask, n8n, one, "toolhub-crash")
+    n8n.crash()
+    for _ in range(100):
+        found = ask("list_executions", workflowId=one, status="error")["executions"]
+        if len(found) > 1:
+            break
+        n8n.pause()
+    statuses = {each["id"]: each["status"] for each in found}
+    assert statuses.items() >= {running: "crashed", failed: "error"}.items()
+    pages = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = ask("list_executions", workflowId=one, status="error", limit=1, cursor=cursor)
+        pages += [each["id"] for each in page["executions"]]
+        cursor = page["nextCursor"]
+    assert pages == [each["id"] for each in found]
+    assert "n8n itself crashed" in ask("explain_execution", id=running)["cause"]
+    ask("deactivate_workflow", id=one)
+    n8n.rest()
+    ask("delete_workflow", id=one)
+
+
+def test_what_is_read_can_be_sent_back_and_nothing_is_lost(ask: Ask, n8n: Server) -> None:
+    with n8n.api as api:
+        secret = {"name": "basic", "type": "httpBasicAuth", "data": {"user": "u", "password": "p"}}
+        credential = api.post("/credentials", json=secret).raise_for_status().json()
+        call = {
+            "id": "h",
+            "name": "zero\u200bwidth",
+            "type": "n8n-nodes-base.httpRequest",
+            "typeVersion": 4.2,
+            "position": [480, 20],
+            "parameters": {"url": "http://127.0.0.1:9/\u00ad", "options": {}},
+            "credentials": {"httpBasicAuth": {"id": credential["id"], "name": "basic"}},
+            "notes": "mind\r\nthis",
+            "onError": "continueRegularOutput",
+        }
+        made = {
+            "name": "whole",
+            "nodes": [script.webhook("toolhub-whole"), script.code("Work", "return\r\n[];\ufeff"), call],
+            "connections": {"Webhook": script.to("Work"), "Work": script.to("zero\u200bwidth")},
+            "settings": {"executionOrder": "v1", "timezone": "UTC"},
+        }
+        one = api.post("/workflows", json=made).raise_for_status().json()["id"]
+        before = api.get(f"/workflows/{one}").json()
+        whole = ask("get_workflow", id=one, raw=True)
+        ask("update_workflow", id=one, **{key: whole[key] for key in made})
+        same = api.get(f"/workflows/{one}").json()
+        assert {key: same[key] for key in made} == {key: before[key] for key in made}
+
+        # One node changes, and the others are only named.
+        nodes = [{"name": "Webhook"}, {"name": "Work", "parameters": {"jsCode": "return [];"}}, {"name": "zerowidth"}]
+        ask("update_workflow", id=one, nodes=nodes)
+        changed = api.get(f"/workflows/{one}").json()
+        assert changed["nodes"] == [
+            before["nodes"][0],
+            before["nodes"][1] | {"parameters": {"jsCode": "return [];"}},
+            before["nodes"][2],
+        ]
+        assert changed["connections"] == before["connections"]
+
+        assert "'Work', 'zerowidth'" in ask.error("update_workflow", id=one, nodes=nodes[:1]).message
+        assert ask.error("update_workflow", id=one, nodes=[]).code == "CONFLICT"
+        assert api.get(f"/workflows/{one}").json()["nodes"] == changed["nodes"]
+        gone = ask("update_workflow", id=one, nodes=nodes[:1], confirmRemoved=["Work", "zerowidth"])
+        assert len(api.get(f"/workflows/{one}").json()["nodes"]) == 1
+        ask("update_workflow", id=one, restore=gone["previousState"]["handle"])
+        again = api.get(f"/workflows/{one}").json()
+        assert {key: again[key] for key in made} == {key: changed[key] for key in made}
+    ask("delete_workflow", id=one)
+
+
+def test_an_update_that_fails_leaves_all_as_it_was(ask: Ask, n8n: Server, settled: partial[None]) -> None:
+    ids = []
+    for path in ("toolhub-taken", "toolhub-free"):
+        nodes = [script.webhook(path), script.code("Work", "return [{json: {still: 'here'}}];")]
+        links = {"Webhook": script.to("Work")}
+        ids.append(ask("create_workflow", name=path, nodes=nodes, connections=links, settings={})["id"])
+        ask("activate_workflow", id=ids[-1])
+        settled(path)
+    with n8n.api as api:
+        before = api.get(f"/workflows/{ids[1]}").json()
+        taken = [{"name": "Webhook", "parameters": script.webhook("toolhub-taken")["parameters"]}]
+        error = ask.error("update_workflow", id=ids[1], nodes=taken, confirmRemoved=["Work"])
+        assert "the hub has put back what was there before" in error.next_step
+        after = api.get(f"/workflows/{ids[1]}").json()
+    kept = ("name", "nodes", "connections", "settings", "active")
+    assert {key: after[key] for key in kept} == {key: before[key] for key in kept}
+    settled("toolhub-free")
+    assert n8n.web.post("/webhook/toolhub-free", json={}).json() == {"still": "here"}
+    for one in ids:
+        ask("deactivate_workflow", id=one)
+    n8n.rest()
+    for one in ids:
+        ask("delete_workflow", id=one)
 
 
 def test_many_megabytes_are_summed_up(ask: Ask, n8n: Server, line: str, settled: partial[None]) -> None:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 from tools_app.accounts import ConnectionKind
 from tools_app.errors import ApiError, NotFoundError, ToolError
 from tools_app.pack import Pack
-from tools_app.signatures import Says
+from tools_app.signatures import OrNumber, Says
 
 if TYPE_CHECKING:
     from tools_app.http import Refused
@@ -73,6 +73,6 @@ def _id(value: str) -> str:
 
 
 # n8n's own are numbers and words of 16 letters; imported workflows have kept what others have given them.
-Id: Any = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_id)]
+Id: Any = Annotated[str, Field(min_length=1, max_length=64), OrNumber(), AfterValidator(_id)]
 WorkflowId = Annotated[Id, "Id of the workflow", Says("Workflow ID is required"), Field(alias="id")]
 ExecutionId = Annotated[Id, "Id of the execution", Says("Execution ID is required"), Field(alias="id")]

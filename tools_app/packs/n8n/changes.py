@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 from weakref import WeakValueDictionary
 
+from pydantic import Field
+
 from tools_app.context import Context
-from tools_app.errors import ApiError, NotFoundError, ToolError
+from tools_app.errors import ApiError, InvalidArgumentsError, NotFoundError, Problem, ToolError
 from tools_app.examples import Example
-from tools_app.packs.n8n import WorkflowId, drafts, pack
-from tools_app.packs.n8n.drafts import Connections, Name, Nodes, Settings
+from tools_app.packs.n8n import WorkflowId, drafts, pack, previous
+from tools_app.packs.n8n.drafts import ChangedNodes, Connections, Name, Nodes, Settings
 from tools_app.packs.n8n.refusals import in_its_words
 from tools_app.packs.n8n.runs import mapped
 from tools_app.packs.n8n.summary import quoted
@@ -24,8 +26,6 @@ _TAGS: Final = ("n8n", "workflow", "write")
 # fails to. In seconds:
 _UNPUBLISHING: Final = (0.2, 0.5, 1.0, 2.0, 4.0)
 _PASSING: Final = frozenset({409, 500})
-# With these n8n says that it could not make active what it has saved.
-_HALVES: Final = frozenset({400, 403, 409})
 _TURNS: Final = "n8n: turns to change a workflow"
 
 CHANGED: Final[dict[str, Any]] = {
@@ -35,6 +35,7 @@ CHANGED: Final[dict[str, Any]] = {
         "name": {"type": "string"},
         "active": {"type": "boolean"},
         "warnings": {"type": "array", "items": {"type": "string"}},
+        "previousState": {"type": "object"},
         "_guidance": {"type": "object"},
     },
     "required": ["id"],
@@ -50,11 +51,14 @@ def _after_creating(data: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _after_updating(data: dict[str, Any]) -> dict[str, str]:
-    return {
-        "message": "get_workflow shows what it is now; an active workflow works with the change from now on.",
-        "example": f"get_workflow(id: {quoted(str(data['id']))}, raw: true)",
-    }
+def after_updating(data: dict[str, Any]) -> dict[str, str]:
+    message = "get_workflow shows what it is now; an active workflow works with the change from now on."
+    if handle := mapped(data.get("previousState")).get("handle"):
+        return {
+            "message": f"{message} The call in the example puts back what was there before.",
+            "example": f"update_workflow(id: {quoted(str(data['id']))}, restore: {quoted(handle)})",
+        }
+    return {"message": message, "example": f"get_workflow(id: {quoted(str(data['id']))}, raw: true)"}
 
 
 async def create(ctx: Context, body: Mapping[str, Any], warnings: list[str]) -> dict[str, Any]:
@@ -77,15 +81,16 @@ def turn(ctx: Context, workflow_id: str) -> asyncio.Lock:
 async def replace(
     ctx: Context, current: Mapping[str, Any], workflow_id: str, body: Mapping[str, Any], warnings: list[str]
 ) -> dict[str, Any]:
-    """Send the workflow, which was `current` a moment ago, as it should be."""
+    """Send the workflow, which was `current` a moment ago, as it should be. What it was is kept, and told."""
+    before = await previous.keep(ctx, workflow_id, current)
+    warnings = [*warnings, *before.warnings]
     try:
         response = await ctx.http.put(
             "workflows", workflow_id, operation="update workflow", resource="Workflow", json=body
         )
-    except ApiError as error:
+    except ToolError as error:
+        await before.after(error, body)
         status = error.context.get("statusCode")
-        if current.get("active") is True and status in _HALVES:
-            await _look_what_was_saved(ctx, current, workflow_id, error)
         if not error.next_step and status == 400 and (found := drafts.refused(body["nodes"])):
             error.next_step = (
                 f"n8n's API does not take all that is in these nodes: {', '.join(found[:5])}. "
@@ -96,30 +101,13 @@ async def replace(
         # The change was made, and what was said of it is lost: it can be looked up, or not.
         warnings = [*warnings, response.warning]
         try:
-            return _told(await fetched(ctx, workflow_id), warnings)
+            return _told(await fetched(ctx, workflow_id), warnings) | before.told
         except ToolError:
-            return {"id": workflow_id, "name": body["name"], "warnings": warnings}
+            return {"id": workflow_id, "name": body["name"], "warnings": warnings} | before.told
     now = mapped(response.data)
     if changed_meanwhile(current, now):
         warnings = [*warnings, "Somebody else changed it meanwhile: what they changed may be lost. Look at it again."]
-    return _told(now, warnings)
-
-
-async def _look_what_was_saved(ctx: Context, current: Mapping[str, Any], workflow_id: str, error: ApiError) -> None:
-    """n8n saves an active workflow before it makes the change active. If only that fails, the change is there."""
-    try:
-        now = await fetched(ctx, workflow_id)
-    except ToolError:
-        return
-    if now.get("updatedAt") == current.get("updatedAt"):
-        return
-    error.message = "Failed to update workflow"
-    what = (
-        "as a draft, and what was active before goes on. activate_workflow makes it active"
-        if now.get("active") is True
-        else "and switched the workflow off. activate_workflow switches it on again"
-    )
-    error.next_step = f"n8n has saved the change all the same, {what}, once what it says is mended."
+    return _told(now, warnings) | before.told
 
 
 def changed_meanwhile(current: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
@@ -184,11 +172,18 @@ async def create_workflow(
     tags=_TAGS,
     keywords=("change a flow, rename an automation, edit", "フローを変える 名前を変える 編集"),
     hints=Hints(destructive=True, idempotent=True),
-    minimal=lambda full: brief(full, "id", "name"),
+    minimal=lambda full: brief(full, "id", "name", "previousState"),
     done="Workflow updated",
-    guidance=_after_updating,
+    guidance=after_updating,
     examples=[
-        Example("Give it another name", {"id": "TanEWv6Q7n5v83dy", "name": "Invoices, monthly"}, shown_only=True)
+        Example(
+            "Change one of its two nodes",
+            {
+                "id": "TanEWv6Q7n5v83dy",
+                "nodes": [{"name": "Webhook"}, {"name": "Sum", "parameters": {"jsCode": "return $input.all();"}}],
+            },
+            shown_only=True,
+        ),
     ],
     output_schema=CHANGED,
 )
@@ -197,25 +192,44 @@ async def update_workflow(
     workflow_id: WorkflowId,
     name: Annotated[Name | None, "New name"] = None,
     nodes: Annotated[
-        Nodes | None, "All of its nodes: one that is left out is deleted; null takes away what one has"
+        ChangedNodes | None,
+        "All nodes it is to have. Of one that is there, its name or id is enough: fields left out stay, parameters "
+        "replace all it had, null takes away another field",
     ] = None,
     connections: Annotated[Connections | None, "All of its connections"] = None,
     settings: Annotated[Settings | None, "Settings to change"] = None,
+    confirm_removed: Annotated[
+        list[str] | None,
+        Field(alias="confirmRemoved"),
+        "Names of nodes that may be deleted or lose all parameters",
+    ] = None,
+    restore: Annotated[
+        str | None,
+        Field(min_length=1, max_length=64),
+        "Alone: handle from previousState; puts that state back",
+    ] = None,
     active: Annotated[bool | None, "Not taken here: use activate_workflow"] = None,
     tags: Annotated[list[str] | None, "Not taken by n8n"] = None,
 ) -> dict[str, Any]:
     """Update a workflow: what is left out stays as it is.
 
-    Of a node that is there already, credentials and whatever else is not said stay, too.
+    To change one node, send it with what changes, and of each other node its name.
     """
+    given = {"name": name, "nodes": nodes, "connections": connections, "settings": settings}
+    if restore is not None and any(part is not None for part in given.values()):
+        problem = Problem("/restore", "restore puts back a whole state: send it without name, nodes and the like")
+        raise InvalidArgumentsError(problems=[problem])
     async with turn(ctx, workflow_id):
         current = await fetched(ctx, workflow_id, "update workflow")
-        given = {"name": name, "nodes": nodes, "connections": connections, "settings": settings}
         warnings = drafts.ignored(active=active, tags=tags, now_active=current.get("active") is True)
+        if restore is not None:
+            state = await previous.kept(ctx, workflow_id, restore)
+            return await replace(ctx, current, workflow_id, drafts.restored(state), warnings)
         if all(part is None for part in given.values()):
             return _told(current, [*warnings, "There was nothing to change."])
-        body, more = drafts.changed(current, given)
-        return await replace(ctx, current, workflow_id, body, [*more, *warnings])
+        change = drafts.changed(current, given)
+        drafts.confirm(change, confirm_removed or [])
+        return await replace(ctx, current, workflow_id, change.body, [*change.warnings, *warnings])
 
 
 @pack.tool(
@@ -228,11 +242,14 @@ async def update_workflow(
     ),
     hints=Hints(destructive=True, idempotent=True),
     done="Workflow deleted",
-    guidance="It is gone, and cannot be brought back. list_workflows shows what is left.",
+    guidance=lambda _: {
+        "message": "It is gone, and cannot be brought back. list_workflows shows what is left.",
+        "example": "list_workflows(limit: 20)",
+    },
     examples=[Example("Delete a workflow", {"id": "TanEWv6Q7n5v83dy"}, shown_only=True)],
     output_schema={
         "type": "object",
-        "properties": {"id": {"type": "string"}, "_guidance": {"type": "string"}},
+        "properties": {"id": {"type": "string"}, "_guidance": {"type": "object"}},
         "required": ["id"],
     },
 )

@@ -1,23 +1,26 @@
-"""Executions: which there were, what happened in them, and why."""
+"""Executions: what happened in them, and why; running them again, and stopping them."""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from contextlib import suppress
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from tools_app import heavy
 from tools_app.context import Context
-from tools_app.errors import ApiError, NotFoundError, UpstreamInvalidResponseError
+from tools_app.errors import ApiError, ConflictError, NotFoundError, UpstreamInvalidResponseError
 from tools_app.examples import Example
 from tools_app.http.bodies import TooLarge
 from tools_app.packs.n8n import ExecutionId, explanation, node_data, pack, summary
 from tools_app.packs.n8n.refusals import in_its_words
-from tools_app.packs.n8n.runs import Execution, listed, mapped
+from tools_app.packs.n8n.runs import Execution, mapped
 from tools_app.packs.n8n.secrecy import readable
 from tools_app.packs.n8n.sizes import words
 from tools_app.packs.n8n.summary import quoted
+from tools_app.packs.n8n.workflows import checked
 from tools_app.signatures import Says
 from tools_app.tool import Hints
 
@@ -25,11 +28,6 @@ from tools_app.tool import Hints
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _READS: Final = Hints(read_only=True)
 _TAGS: Final = ("n8n", "execution")
-_SHOWN: Final = (
-    *("id", "workflowId", "status", "mode", "startedAt", "stoppedAt"),
-    *("finished", "retryOf", "retrySuccessId", "waitTill"),
-)
-_SHORT: Final = ("id", "workflowId", "status", "startedAt")
 
 
 async def fetched(ctx: Context, execution_id: str, *, in_outline: bool = False) -> Execution:
@@ -45,13 +43,17 @@ async def fetched(ctx: Context, execution_id: str, *, in_outline: bool = False) 
             told = await _told(ctx, execution_id)
             return await heavy.by_size(told, Execution, told)
         except UpstreamInvalidResponseError as error:
-            if not in_outline or not isinstance(error.__cause__, TooLarge):
+            if not isinstance(error.__cause__, TooLarge):
                 raise
-            try:
-                return Execution(await _told(ctx, execution_id, redactExecutionData="true"), reduced=True)
-            except (ApiError, UpstreamInvalidResponseError):
+            if in_outline:
                 # n8n 1 cannot leave anything out, and even what is left may be too much.
-                raise error from None
+                with suppress(ApiError, UpstreamInvalidResponseError):
+                    return Execution(await _told(ctx, execution_id, redactExecutionData="true"), reduced=True)
+            error.next_step = (
+                "n8n sends an execution whole or not at all. get_execution and explain_execution have an outline of it "
+                "where it is n8n 2, and n8n's editor shows all of it."
+            )
+            raise
 
 
 async def _told(ctx: Context, execution_id: str, **more: str) -> Mapping[str, Any]:
@@ -62,111 +64,7 @@ async def _told(ctx: Context, execution_id: str, **more: str) -> Mapping[str, An
         params={"includeData": "true", **more},
         most_bytes=_MOST_BYTES,
     )
-    return _object(told, "fetch execution")
-
-
-def _object(told: Any, operation: str) -> Mapping[str, Any]:
-    if not isinstance(told, Mapping):
-        raise UpstreamInvalidResponseError(
-            f"Failed to {operation}: n8n answered with something else than it should",
-            context={"operation": operation},
-            next_step="An operator should check the base URL of this connection, and the version of n8n behind it.",
-        )
-    return told
-
-
-# ---- lists
-
-
-def _shortened(full: dict[str, Any]) -> dict[str, Any]:
-    short = [{key: each[key] for key in _SHORT if key in each} for each in full["executions"]]
-    return full | {"executions": short}
-
-
-def _listing_guidance(data: dict[str, Any]) -> dict[str, str]:
-    found = data["executions"]
-    if not found:
-        return {
-            "message": "Nothing found. Executions that run, and before n8n 2 those that wait, are in no list unless "
-            "asked for by status; n8n also deletes old ones, and keeps some kinds only if its workflow says so.",
-            "example": "list_executions(status: 'running')",
-        }
-    first = next((each for each in found if each.get("status") in ("error", "crashed")), found[0])
-    failed = first.get("status") in ("error", "crashed")
-    tool = "explain_execution" if failed else "get_execution"
-    why = "explain_execution says why one failed" if failed else "get_execution has the summary of one"
-    more = ", and nextCursor leads to the next page" if data.get("nextCursor") else ""
-    return {"message": f"{why}{more}.", "example": f"{tool}(id: {quoted(str(first['id']))})"}
-
-
-@pack.tool(
-    title="List executions",
-    category="executions",
-    tags=(*_TAGS, "list"),
-    keywords=(
-        "past runs, processes, what ran, what failed, went wrong, activity, since yesterday",
-        "実行一覧 実行履歴 処理の履歴 エラーになった処理 動き 失敗した実行",
-    ),
-    hints=_READS,
-    minimal=_shortened,
-    done="Executions retrieved",
-    guidance=_listing_guidance,
-    examples=[
-        Example(
-            "The last five that failed",
-            {"status": "error", "limit": 5},
-            {"count": "<integer>", "executions": "<array>"},
-        )
-    ],
-    output_schema={
-        "type": "object",
-        "properties": {
-            "count": {"type": "integer"},
-            "executions": {"type": "array", "items": {"type": "object"}},
-            "nextCursor": {"type": ["string", "null"]},
-            "warnings": {"type": "array", "items": {"type": "string"}},
-            "_guidance": {"type": "object"},
-        },
-        "required": ["count", "executions", "nextCursor"],
-    },
-)
-async def list_executions(
-    ctx: Context,
-    workflow_id: Annotated[str, Field(max_length=64, alias="workflowId"), "Only those of this workflow"] = "",
-    status: Annotated[
-        Literal["success", "error", "waiting", "running", "canceled"] | None,
-        "Only those with this status; running ones are listed only when asked for",
-    ] = None,
-    limit: Annotated[int, Field(ge=1, le=100), "How many at most"] = 20,
-    cursor: Annotated[str, Field(max_length=2048), "The nextCursor of the page before"] = "",
-) -> dict[str, Any]:
-    """List executions of workflows, the newest first."""
-    told = await ctx.http.get(
-        "executions",
-        operation="list executions",
-        params={"workflowId": workflow_id or None, "status": status, "limit": limit, "cursor": cursor or None},
-    )
-    told = _object(told, "list executions")
-    found = [
-        {key: each[key] for key in _SHOWN if key in each}
-        for each in listed(told.get("data"))[:limit]
-        if "id" in mapped(each)
-    ]
-    answer = {"count": len(found), "executions": found, "nextCursor": told.get("nextCursor")}
-    if status == "waiting" and not found and not await _lists_waiting(ctx):
-        answer["warnings"] = ["This n8n is older than version 2 and never lists waiting executions, even if there are."]
-    return answer
-
-
-async def _lists_waiting(ctx: Context) -> bool:
-    """Whether this is n8n 2 or later, which can be asked for crashed executions as well; before, that is refused."""
-    try:
-        await ctx.http.get("executions", operation="list executions", params={"status": "crashed", "limit": 1})
-    except ApiError as error:
-        if error.context.get("statusCode") == 400:
-            return False
-        raise
-    return True
+    return checked(told, "fetch execution")
 
 
 # ---- one execution
@@ -224,11 +122,12 @@ async def get_execution_by_node(
         int | None, Field(ge=0, alias="runIndex"), "Which of its runs; without it the last failed one, or the last"
     ] = None,
     item_offset: Annotated[int, Field(ge=0, alias="itemOffset"), "How many items to leave out"] = 0,
-    item_limit: Annotated[int, Field(ge=1, le=1000, alias="itemLimit"), "How many items at most"] = 50,
+    item_limit: Annotated[int, Field(ge=1, le=1000, alias="itemLimit"), "How many items at most"] = 100,
+    raw: Annotated[bool, "Whole: nothing is cut"] = False,
 ) -> dict[str, Any]:
     """Get detailed execution data for a single node: input, output, parameters and error.
 
-    Items come in pages: nextItemOffset leads on.
+    Items come in pages: nextItemOffset leads on. Where shownInPart is true, raw: true has it whole.
     """
     execution = await fetched(ctx, execution_id)
     node = node_data.found(execution, node_name)
@@ -242,12 +141,17 @@ async def get_execution_by_node(
             context={"operation": "fetch execution", "resourceType": "Run", "resourceId": str(index)},
             next_step=f"It ran {len(runs)} times: runIndex goes from 0 to {len(runs) - 1}.",
         )
-    told = await heavy.by_size(execution, node_data.node_data, execution, runs[index], item_offset, item_limit)
-    return readable(told | {"_guidance": _node_guidance(execution, told, node_data.notes(execution, runs[index]))})
+
+    def shown() -> dict[str, Any]:
+        told = node_data.node_data(execution, runs[index], item_offset, item_limit, raw=raw)
+        return readable(told | {"_guidance": _node_guidance(execution, told, node_data.notes(execution, runs[index]))})
+
+    return await heavy.by_size(execution, shown)
 
 
 def _no_node(execution: Execution, name: str) -> NotFoundError:
-    known = [words(node, 100) for node in execution.runs][:10]
+    alike = difflib.get_close_matches(name, list(execution.runs)[:500], n=3, cutoff=0.5)
+    known = [words(node, 100) for node in dict.fromkeys([*alike, *execution.runs])][:10]
     if name in execution.nodes:
         step = "The workflow has such a node, but it did not run, or n8n has kept nothing of it."
     else:
@@ -260,6 +164,8 @@ def _no_node(execution: Execution, name: str) -> NotFoundError:
 
 
 def _node_guidance(execution: Execution, told: Mapping[str, Any], notes: list[str]) -> dict[str, str]:
+    if told.get("shownInPart"):
+        notes = [*notes, "Something is shown in part: raw: true, with itemLimit: 1, has it whole."]
     said = " ".join(notes)
     name, index = told["nodeName"], told["runIndex"]
     call = f"id: {quoted(execution.id)}, nodeName: {quoted(name)}, runIndex: {index}"
@@ -311,6 +217,7 @@ async def explain_execution(ctx: Context, execution_id: ExecutionId) -> dict[str
 
 # ---- running and stopping
 
+_UNFINISHED: Final = frozenset({"new", "running", "waiting"})
 _BRIEF: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
@@ -368,6 +275,15 @@ async def retry_execution(
     ] = False,
 ) -> dict[str, Any]:
     """Run a failed execution again, from the node that failed. Answers when the new one is over, or waits."""
+    with in_its_words("retry execution"):
+        told = await ctx.http.get("executions", execution_id, operation="retry execution", resource="Execution")
+    # n8n would run it a second time, beside the first.
+    if (status := mapped(told).get("status")) in _UNFINISHED:
+        raise ConflictError(
+            f"Execution '{execution_id}' cannot be retried: it has not ended yet, n8n calls it {status}",
+            context={"field": "id"},
+            next_step="get_execution shows when it has ended; stop_execution ends it, from n8n 2 on.",
+        )
     with in_its_words("retry execution"):
         response = await ctx.http.post(
             *("executions", execution_id, "retry"),

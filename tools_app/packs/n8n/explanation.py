@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from tools_app.packs.n8n.flow import Flow
 from tools_app.packs.n8n.node_data import shown_item, swallowed, telling
 from tools_app.packs.n8n.runs import Execution, Run, mapped
 from tools_app.packs.n8n.secrecy import error_of, without_stack
@@ -19,7 +21,12 @@ _NAME: Final = 120
 _MOST_CALL: Final = 260
 _MOST_FIRST: Final = 900
 # In the order in which they help; the rest is in get_execution_by_node.
-_TELLING: Final = ("message", "description", "httpCode", "lineNumber", "name", "messages", "request", "reason")
+_TELLING: Final = (
+    *("message", "description", "nodeCause", "parameter", "httpCode", "lineNumber", "name", "messages"),
+    *("request", "reason"),
+)
+# How n8n's Code node says which item it is about.
+_FOR_ITEM: Final = re.compile(r"\[line \d+, for item (\d{1,9})\]$")
 
 OUTPUT: Final[dict[str, Any]] = {
     "type": "object",
@@ -32,7 +39,8 @@ OUTPUT: Final[dict[str, Any]] = {
         "failedNode": {"type": ["object", "null"]},
         "error": {"type": ["object", "null"]},
         "input": {"type": ["object", "null"]},
-        "emptyNodes": {"type": "array", "description": "Nodes that ran and gave no item"},
+        "emptyNodes": {"type": "array", "description": "Nodes that ran and passed no item on"},
+        "notReached": {"type": "array", "description": "Nodes that did not run because no item reached them"},
         "lookAt": {"type": "array", "items": {"type": "string"}},
         "_guidance": {"type": "object"},
     },
@@ -44,23 +52,25 @@ def explanation(execution: Execution) -> dict[str, Any]:
     """The failing node, its error and its input, the nodes that gave nothing, and what to look at."""
     run = _failing(execution)
     error = _error(execution, run)
+    flow = Flow(execution)
+    calls = _calls(execution, run, flow)
     told: dict[str, Any] = {
         "executionId": execution.id,
         "workflowId": words(execution.workflow_id, 100),
         "workflowName": words(execution.workflow_name, _NAME),
         "status": execution.status,
-        "cause": words(_cause(execution, run, error), 400),
+        "cause": words(_cause(execution, run, error, flow), 400),
         "failedNode": _node(execution, run) if run else None,
         "error": error,
         "input": _input(execution, run) if run else None,
-        "emptyNodes": [words(node, _NAME) for node in _empty(execution)],
-        "lookAt": [],
-        "_guidance": _guidance(execution, run),
+        "emptyNodes": [words(node, _NAME) for node in flow.empty[:_MOST_LISTED]],
+        **({"notReached": not_reached} if (not_reached := _not_reached(execution, flow)) else {}),
+        "lookAt": calls,
+        "_guidance": _guidance(execution, run, calls),
     }
-    told["lookAt"] = _calls(execution, run)
-    for key in ("input", "emptyNodes", "lookAt", "error"):
+    for key in ("input", "emptyNodes", "notReached", "lookAt", "error"):
         # Each of these is short by itself; what all of them together have too much goes in this order.
-        if (over := size(told) - SUMMARY) > 0:
+        if key in told and (over := size(told) - SUMMARY) > 0:
             told[key] = _less(told[key], max(60, size(told[key]) - over), keep=key == "lookAt")
     return told
 
@@ -117,31 +127,37 @@ def _input(execution: Execution, run: Run) -> dict[str, Any] | None:
     sources = [words(source.node, _NAME) for source in run.sources][:_MOST_LISTED]
     if not given and not sources:
         return None
-    index = mapped(mapped(run.error).get("context")).get("itemIndex")
-    at = index if isinstance(index, int) and 0 <= index < len(given) else 0
     shown: dict[str, Any] = {"from": sources, "items": len(given)}
     if given:
-        shown |= {"itemIndex": at, "item": fitted(shown_item(*given[at], execution.hidden), _MOST_ITEM)}
+        at = _item_index(run, len(given))
+        item = fitted(shown_item(*given[at or 0], execution.hidden), _MOST_ITEM)
+        shown |= {"itemIndex": at, "firstItem" if at is None else "item": item}
     return shown
 
 
-def _empty(execution: Execution) -> list[str]:
-    empty = [node for node, runs in execution.runs.items() if not any(run.items or run.waits for run in runs)]
-    return [node for node in empty if execution.outcome(node) == "success"][:_MOST_LISTED]
+def _item_index(run: Run, count: int) -> int | None:
+    """The item that an error is about; None where n8n does not say."""
+    told = mapped(run.error)
+    index = mapped(told.get("context")).get("itemIndex", told.get("itemIndex"))
+    if index is None and (found := _FOR_ITEM.search(str(told.get("message") or ""))):
+        index = int(found[1])
+    if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < count:
+        return index
+    return 0 if count == 1 else None
 
 
-def _cause(execution: Execution, run: Run | None, error: Mapping[str, Any] | None) -> str:
+def _not_reached(execution: Execution, flow: Flow) -> list[str]:
+    """Only of executions that came to their end: where one failed, what follows did not run either."""
+    found = flow.not_reached if execution.status == "success" else []
+    return [words(node, _NAME) for node in found[:_MOST_LISTED]]
+
+
+def _cause(execution: Execution, run: Run | None, error: Mapping[str, Any] | None, flow: Flow) -> str:
     message = without_stack(str((error or {}).get("message") or "")).strip()
     where = f"the node {words(run.node, _NAME)!r} failed" if run else "no node is marked as failed"
     match execution.n8n_status:
         case "success":
-            continued = _continued(execution)
-            if not continued:
-                return "It did not fail: n8n calls it a success."
-            return (
-                "n8n calls it a success, but errors were passed on as data, because nodes are set to continue: "
-                + ", ".join(dict.fromkeys(words(each.node, _NAME) for each in continued[:_MOST_LISTED]))
-            )
+            return _success(execution, flow)
         case "running" | "new":
             return "It has not ended yet: n8n tells of errors when it has."
         case "waiting":
@@ -151,7 +167,41 @@ def _cause(execution: Execution, run: Run | None, error: Mapping[str, Any] | Non
             return _canceled(execution, run)
         case "crashed":
             return f"n8n itself crashed, most likely out of memory, while {where.removesuffix(' failed')} ran."
-    return f"{where[0].upper()}{where[1:]}: {message}" if message else f"{where[0].upper()}{where[1:]}."
+    told = f"{where[0].upper()}{where[1:]}"
+    if execution.reduced and not message:
+        kind = f" with {(error or {}).get('name')}" if (error or {}).get("name") else ""
+        return (
+            f"{told}{kind}. What it says is not known here: the execution is too large for the hub, which has asked "
+            "n8n to leave out what items and errors say. n8n's editor shows it."
+        )
+    return f"{told}: {message}" if message else f"{told}."
+
+
+def _success(execution: Execution, flow: Flow) -> str:
+    """What went otherwise than somebody may have expected."""
+    if continued := _continued(execution):
+        named = {run.node: f"{words(run.node, _NAME)}{_said(run)}" for run in reversed(continued)}
+        return (
+            "n8n calls it a success, but errors were passed on as data, because nodes are set to continue: "
+            + ", ".join(reversed(list(named.values())[-_MOST_LISTED:]))
+        )
+    fine = "It did not fail: n8n calls it a success."
+    if missed := flow.missed:
+        sources, targets = _names(source for source, _ in missed), _names(target for _, target in missed)
+        return f"{fine} But no item reached {targets}: {sources} passed none on."
+    if flow.empty:
+        return f"{fine} But these nodes gave no item: {_names(flow.empty)}."
+    return fine
+
+
+def _names(nodes: Iterable[str]) -> str:
+    return ", ".join(repr(words(node, _NAME)) for node in list(dict.fromkeys(nodes))[:_MOST_LISTED])
+
+
+def _said(run: Run) -> str:
+    told = run.error if run.error is not None else swallowed(run)
+    message = told if isinstance(told, str) else mapped(told).get("message")
+    return f" ({words(without_stack(str(message)), 100)})" if message else ""
 
 
 def _continued(execution: Execution) -> list[Run]:
@@ -179,7 +229,7 @@ def _canceled(execution: Execution, run: Run | None) -> str:
     return f"It was canceled{place}: by a person, over the API, or by n8n's own time limit."
 
 
-def _calls(execution: Execution, run: Run | None) -> list[str]:
+def _calls(execution: Execution, run: Run | None, flow: Flow) -> list[str]:
     """What to look at next, as calls that can be made as they stand; the most telling first."""
     calls = []
     if execution.status == "running" or execution.n8n_status == "new":
@@ -192,6 +242,8 @@ def _calls(execution: Execution, run: Run | None) -> list[str]:
         calls.append(f"get_workflow_node(workflowId: {quoted(execution.workflow_id)}, nodeId: {quoted(run.node)})")
     elif execution.status == "success":
         calls += [_by_node(execution, each) for each in _continued(execution)[:3]]
+        suspects = dict.fromkeys([*(source for source, _ in flow.missed), *flow.empty])
+        calls += [_by_node(execution, execution.runs[node][-1]) for node in suspects if execution.runs[node]][:3]
     elif execution.last_node in execution.runs:
         last = execution.runs[execution.last_node]
         calls += [_by_node(execution, last[telling(execution, execution.last_node)])] if last else []
@@ -213,9 +265,16 @@ def _by_node(execution: Execution, run: Run) -> str:
     return f"get_execution_by_node(id: {quoted(execution.id)}, nodeName: {quoted(run.node)}{which})"
 
 
-def _guidance(execution: Execution, run: Run | None) -> dict[str, str]:
+def _guidance(execution: Execution, run: Run | None, calls: list[str]) -> dict[str, str]:
     if run is None:
-        return {"message": "lookAt has the calls that tell more."}
+        example = calls[0] if size(calls[0]) <= _MOST_CALL else f"get_execution(id: {quoted(execution.id)})"
+        return {"message": "lookAt has the calls that tell more.", "example": example}
+    if execution.reduced:
+        node = f"nodeId: {quoted(words(run.node, _NAME))}"
+        return {
+            "message": "Its items cannot be read here. get_workflow_node has how the failed node is set up now.",
+            "example": f"get_workflow_node(workflowId: {quoted(words(execution.workflow_id, 100))}, {node})",
+        }
     return {
         "message": "Compare the failed node's parameters with its input. update_workflow changes the workflow; "
         "retry_execution with loadWorkflow: true runs it again as it is then.",

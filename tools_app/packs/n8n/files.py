@@ -16,7 +16,7 @@ from tools_app.context import Context
 from tools_app.errors import AuthorizationError, ConfigurationError, NotFoundError, ValidationError
 from tools_app.examples import Example
 from tools_app.packs.n8n import WorkflowId, drafts, pack
-from tools_app.packs.n8n.changes import CHANGED, create, replace, turn
+from tools_app.packs.n8n.changes import CHANGED, after_updating, create, replace, turn
 from tools_app.packs.n8n.runs import listed, mapped
 from tools_app.packs.n8n.summary import quoted
 from tools_app.packs.n8n.workflows import brief, fetched
@@ -65,12 +65,9 @@ async def create_workflow_from_file(ctx: Context, file_path: FilePath) -> dict[s
     tags=_TAGS,
     keywords=("overwrite a flow with a file, JSON, new version, import", "ファイルで上書き JSONで差し替え インポート"),
     hints=Hints(destructive=True, idempotent=True),
-    minimal=lambda full: brief(full, "id", "name"),
+    minimal=lambda full: brief(full, "id", "name", "previousState"),
     done="Workflow replaced",
-    guidance=lambda data: {
-        "message": "get_workflow shows what it is now.",
-        "example": f"get_workflow(id: {quoted(str(data['id']))}, raw: true)",
-    },
+    guidance=after_updating,
     examples=[
         Example("Put a file in its place", {"id": "TanEWv6Q7n5v83dy", "filePath": "invoices.json"}, shown_only=True)
     ],
@@ -79,13 +76,14 @@ async def create_workflow_from_file(ctx: Context, file_path: FilePath) -> dict[s
 async def replace_workflow_from_file(ctx: Context, workflow_id: WorkflowId, file_path: FilePath) -> dict[str, Any]:
     """Replace a workflow by what is in a JSON file. Only for callers on the hub's own machine.
 
-    Credentials, and settings that the file says nothing of, stay.
+    Credentials, and settings that the file says nothing of, stay. The hub keeps what it was for a while: previousState.
     """
     told, ignored = await _read(ctx, file_path)
     async with turn(ctx, workflow_id):
         current = await fetched(ctx, workflow_id, "update workflow")
-        body, warnings = drafts.changed(current, told, anew=True)
-        return await replace(ctx, current, workflow_id, body, [*warnings, *ignored])
+        change = drafts.changed(current, told, anew=True)
+        warnings = [*change.warnings, *drafts.losses(change), *ignored]
+        return await replace(ctx, current, workflow_id, change.body, warnings)
 
 
 async def _read(ctx: Context, file_path: str) -> tuple[dict[str, Any], list[str]]:

@@ -42,6 +42,7 @@ OUTPUT: Final[dict[str, Any]] = {
         "output": _ITEMS,
         "parameters": {"type": "object"},
         "error": {},
+        "shownInPart": {"type": "boolean"},
         "_guidance": {"type": "object"},
     },
     "required": [
@@ -65,11 +66,17 @@ def telling(execution: Execution, node: str) -> int:
     return next((run.index for run in reversed(runs) if run.outcome == "error"), len(runs) - 1)
 
 
-def node_data(execution: Execution, run: Run, offset: int, limit: int) -> dict[str, Any]:
-    """One run of a node. Input and output are turned over page by page, both with the same offset."""
+def node_data(execution: Execution, run: Run, offset: int, limit: int, *, raw: bool = False) -> dict[str, Any]:
+    """One run of a node. Input and output are paged together, both with the same offset.
+
+    It fits an answer, and says where something was shown in part; with `raw` it is whole, whatever its size.
+    """
     given = list(execution.inputs(run))
     made = [(output.label, item) for output in run.outputs for item in output.items]
-    told = {
+    hidden = execution.hidden
+    parameters = stripped(mapped(execution.nodes.get(run.node, {}).get("parameters")), hidden)
+    error = error_of(run.error, hidden)
+    told: dict[str, Any] = {
         "executionId": execution.id,
         "nodeName": run.node,
         "nodeType": execution.type_of(run.node),
@@ -81,10 +88,8 @@ def node_data(execution: Execution, run: Run, offset: int, limit: int) -> dict[s
         "runs": len(execution.runs[run.node]),
         "input": {},
         "output": {},
-        "parameters": fitted(
-            stripped(mapped(execution.nodes.get(run.node, {}).get("parameters")), execution.hidden), _MOST_PARAMETERS
-        ),
-        "error": fitted(error_of(run.error, execution.hidden), _MOST_ERROR),
+        "parameters": parameters if raw else fitted(parameters, _MOST_PARAMETERS),
+        "error": error if raw else fitted(error, _MOST_ERROR),
     }
     if not isinstance(told["parameters"], dict):
         told["parameters"] = {"…": told["parameters"]}
@@ -93,16 +98,25 @@ def node_data(execution: Execution, run: Run, offset: int, limit: int) -> dict[s
         for each in run.sources[:_MOST_BRANCHES]
     ]
     branches = [{"output": output.label, "items": len(output.items)} for output in run.outputs[:_MOST_BRANCHES]]
-    # Half of the room is for each; the rest is what the names above and the guidance below may need.
-    room = (ANSWER - size(told) - size(sources) - size(branches) - 4_000) // 2
-    hidden = execution.hidden
-    shown_in, shown_out = _shown(given, offset, limit, room, hidden), _shown(made, offset, limit, room, hidden)
+    if raw:
+        shown_in, shown_out = (
+            [shown_item(label, item, hidden) for label, item in side[offset : offset + limit]] for side in (given, made)
+        )
+        in_part = False
+    else:
+        # Half of the room is for each; the rest is what the names above and the guidance below may need.
+        room = (ANSWER - size(told) - size(sources) - size(branches) - 4_000) // 2
+        (shown_in, in_part_in), (shown_out, in_part_out) = (
+            _shown(side, offset, limit, room, hidden) for side in (given, made)
+        )
+        cut = told["parameters"] != parameters or told["error"] != error
+        in_part = cut or in_part_in or in_part_out
     # Where one side had room for fewer items, the other stops there too: the next page begins at the same place.
     stops = [len(shown) for shown, whole in ((shown_in, given), (shown_out, made)) if offset + len(shown) < len(whole)]
     count = min(stops, default=limit)
     told["input"] = _page(shown_in[:count], offset, len(given)) | {"sources": sources}
     told["output"] = _page(shown_out[:count], offset, len(made)) | {"branches": branches}
-    return told
+    return told | ({"shownInPart": True} if in_part else {})
 
 
 def _page(items: list[Any], offset: int, total: int) -> dict[str, Any]:
@@ -111,19 +125,19 @@ def _page(items: list[Any], offset: int, total: int) -> dict[str, Any]:
     return {"items": items, "total": total, "truncated": more, "nextItemOffset": then if more else None}
 
 
-def _shown(items: list[tuple[int | str, Any]], offset: int, limit: int, room: int, hidden: frozenset[str]) -> list[Any]:
-    """As many as have room, and one at least: if need be, in part."""
+def _shown(
+    items: list[tuple[int | str, Any]], offset: int, limit: int, room: int, hidden: frozenset[str]
+) -> tuple[list[Any], bool]:
+    """As many as have room, and one at least: if need be, in part. And whether it is."""
     shown: list[Any] = []
     for label, item in items[offset : offset + limit]:
         clean = shown_item(label, item, hidden)
         needed = size(clean) + 1
         if needed > room:
-            if not shown:
-                shown.append(fitted(clean, room))
-            break
+            return (shown, False) if shown else ([fitted(clean, room)], True)
         shown.append(clean)
         room -= needed
-    return shown
+    return shown, False
 
 
 def shown_item(label: int | str, told: Any, hidden: frozenset[str]) -> Any:

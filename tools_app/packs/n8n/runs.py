@@ -65,6 +65,8 @@ class Run:
     node: str
     index: int
     told: Mapping[str, Any]
+    # Of an execution that is reduced.
+    reduced: bool = False
 
     @property
     def outcome(self) -> Outcome:
@@ -75,7 +77,8 @@ class Run:
     def error(self) -> Any:
         redacted = mapped(self.told.get("redactedError"))
         if self.told.get("error") is None and redacted:
-            return {"name": str(redacted.get("type") or "Error"), "message": "n8n has redacted what it says"}
+            known = {"name": str(redacted.get("type") or "Error"), "httpCode": redacted.get("httpCode")}
+            return known | ({} if self.reduced else {"message": "n8n has redacted what it says"})
         return self.told.get("error")
 
     @property
@@ -127,7 +130,10 @@ class Run:
 
 
 class Execution:
-    """One execution, with its data. `reduced`: n8n was asked to leave out what is in items, as it was too much."""
+    """One execution, with its data.
+
+    `reduced`: it was too large, and the hub has asked n8n to leave out what items and errors say.
+    """
 
     def __init__(self, told: Mapping[str, Any], *, reduced: bool = False) -> None:
         data = mapped(told.get("data"))
@@ -148,7 +154,7 @@ class Execution:
             str(node.get("name", "")): node for node in nodes if node.get("type") != STICKY_NOTE
         }
         self.runs: dict[str, list[Run]] = {
-            node: [Run(node, index, mapped(each)) for index, each in enumerate(listed(runs))]
+            node: [Run(node, index, mapped(each), reduced) for index, each in enumerate(listed(runs))]
             for node, runs in mapped(result.get("runData")).items()
         }
 

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar, cast
 
 _Value = TypeVar("_Value")
-_NEVER: Final = frozenset({"resumeToken", "resumeUrl", "resumeFormUrl", "defaultHeaders", "runtimeData"})
+HIDDEN: Final = "(hidden)"
+_RESUMES: Final = frozenset({"resumeToken", "resumeUrl", "resumeFormUrl"})
+_NEVER: Final = _RESUMES | {"defaultHeaders", "runtimeData"}
 # What n8n notes of an error for itself; the node is shown beside it.
 _BOOKKEEPING: Final = frozenset(
     {"stack", "node", "level", "shouldReport", "tags", "functionality", "extra", "timestamp"}
@@ -36,7 +38,7 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 
 
 def stripped(value: Any, hidden: frozenset[str] = _NOTHING) -> Any:
-    """The same, without what must not be told. `hidden`: texts that are secrets wherever they stand."""
+    """The same, less what must not be told. `hidden`: texts that are secrets wherever they stand."""
     if isinstance(value, str):
         return _text(value, hidden)
     if isinstance(value, list):
@@ -48,16 +50,24 @@ def stripped(value: Any, hidden: frozenset[str] = _NOTHING) -> Any:
     hook = "webhookUrl" in value or value.keys() >= _REQUEST
     request = hook or _is_request(value)
     shown = {
-        _text(key, hidden): stripped(each, hidden)
+        _text(key, hidden): _shown_value(key, each, hidden, request=request)
         for key, each in value.items()
-        if key not in _NEVER
-        and not (request and key in ("headers", "rawHeaders"))
-        and not (key == "stack" and _is_stack(each))
+        if (key not in _NEVER or key in _RESUMES) and not (key == "stack" and _is_stack(each))
     }
     # Who resumes an execution sends its signature along.
     if hook and isinstance(query := shown.get("query"), dict) and _SIGNATURE.fullmatch(str(query.get("signature"))):
         shown["query"] = {key: each for key, each in query.items() if key != "signature"}
     return shown
+
+
+def _shown_value(key: str, value: Any, hidden: frozenset[str], *, request: bool) -> Any:
+    """What is secret under this key leaves a mark: an agent that sees nothing would take it for missing."""
+    if key in _RESUMES:
+        return HIDDEN if value else value
+    if request and key in ("headers", "rawHeaders"):
+        # Which headers there were is no secret, and often what is asked for.
+        return {_text(name, hidden): HIDDEN for name in value} if isinstance(value, Mapping) else HIDDEN
+    return stripped(value, hidden)
 
 
 def error_of(told: Any, hidden: frozenset[str] = _NOTHING) -> Any:

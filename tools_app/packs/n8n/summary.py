@@ -51,7 +51,7 @@ OUTPUT: Final[dict[str, Any]] = {
 
 
 def summary(execution: Execution) -> dict[str, Any]:
-    """Failed nodes come first, then the others as they ran; as many as fit, and twenty at most.
+    """Nodes are listed as they ran; where not all fit, those that failed and what ran before them come first.
 
     What n8n does not know is left out, as in the documents: most executions are small, and every word counts.
     """
@@ -64,7 +64,8 @@ def summary(execution: Execution) -> dict[str, Any]:
         "status": execution.status,
         **_times(execution),
         "statistics": {
-            "totalNodes": max(len(execution.nodes), executed),
+            # Those that are switched off, n8n counts among those that ran where an item passed through them.
+            "totalNodes": max(sum(not node.get("disabled") for node in execution.nodes.values()), executed),
             "executedNodes": executed,
             "successfulNodes": executed - failed,
             "failedNodes": failed,
@@ -76,12 +77,14 @@ def summary(execution: Execution) -> dict[str, Any]:
     nodes = _nodes(execution)
     told["_guidance"] = _guidance(execution, nodes)
     left = SUMMARY - size(told) - _TOTAL
-    for node in nodes:
-        if len(told["availableNodes"]) == MOST_NODES:
+    chosen: set[int] = set()
+    for number in _by_interest(nodes):
+        if len(chosen) == MOST_NODES:
             break
-        if (needed := size(node) + 1) <= left:
-            told["availableNodes"].append(node)
+        if (needed := size(nodes[number]) + 1) <= left:
+            chosen.add(number)
             left -= needed
+    told["availableNodes"] = [node for number, node in enumerate(nodes) if number in chosen]
     if len(told["availableNodes"]) < executed:
         told["availableNodesTotal"] = executed
     return told
@@ -94,22 +97,27 @@ def _times(execution: Execution) -> dict[str, Any]:
 
 
 def _nodes(execution: Execution) -> list[dict[str, str]]:
-    begun = list(dict.fromkeys(run.node for run in execution.steps))
-    begun += [node for node in execution.runs if node not in begun]
-    shown = [
+    return [
         {
             "nodeName": node,
             "nodeType": words(execution.type_of(node), _MOST_TYPE),
             "status": execution.outcome(node),
         }
-        for node in begun
+        for node in execution.runs
     ]
-    return sorted(shown, key=lambda node: node["status"] == "success")
+
+
+def _by_interest(nodes: list[dict[str, str]]) -> list[int]:
+    """Numbers of nodes: those that failed, the first, those before a failure from there backwards, then the others."""
+    failed = [number for number, node in enumerate(nodes) if node["status"] == "error"]
+    before = range(failed[0] - 1, 0, -1) if failed else range(0)
+    return list(dict.fromkeys([*failed, *([0] if nodes else []), *before, *range(len(nodes))]))
 
 
 def _guidance(execution: Execution, nodes: list[dict[str, str]]) -> dict[str, str]:
     said = _situation(execution)
-    short = next((node["nodeName"] for node in nodes if size(node["nodeName"]) <= _MOST_NAME), None)
+    names = [nodes[number]["nodeName"] for number in _by_interest(nodes)]
+    short = next((name for name in names if size(name) <= _MOST_NAME), None)
     if short is None or execution.reduced:
         example = f"explain_execution(id: {quoted(execution.id)})"
         return {"message": f"{said} explain_execution says what is known.".lstrip(), "example": example}

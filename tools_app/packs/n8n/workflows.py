@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -11,7 +11,9 @@ from tools_app.context import Context
 from tools_app.errors import NotFoundError, UpstreamInvalidResponseError
 from tools_app.examples import Example
 from tools_app.packs.n8n import Id, WorkflowId, pack
-from tools_app.packs.n8n.runs import MAIN, STICKY_NOTE, listed, mapped
+from tools_app.packs.n8n.graph import graph
+from tools_app.packs.n8n.originals import as_shown
+from tools_app.packs.n8n.runs import listed, mapped
 from tools_app.packs.n8n.secrecy import readable
 from tools_app.packs.n8n.sizes import ANSWER, fitted, size, words
 from tools_app.packs.n8n.summary import quoted
@@ -24,7 +26,6 @@ _WHOLE: Final = (
     *("id", "name", "active", "isArchived", "description", "createdAt", "updatedAt", "versionId"),
     *("nodes", "connections", "settings"),
 )
-_OUTLINE: Final = ("id", "name", "type", "position", "disabled")
 # n8n sends whole workflows, nodes and all: more at once could be too large to be read.
 _PAGE: Final = 100
 _MOST_PAGES: Final = 50
@@ -201,7 +202,7 @@ def _outlined(full: dict[str, Any]) -> dict[str, Any]:
 def _reading_guidance(data: dict[str, Any]) -> dict[str, str]:
     name = quoted(data["id"])
     return {
-        "message": "raw: true adds nodes, connections and settings; get_workflow_node has one node's parameters; "
+        "message": "raw: true adds all nodes, connections and settings; get_workflow_node has one node; "
         "get_workflow_connections has the graph; list_executions has what it did.",
         "example": f"list_executions(workflowId: {name})",
     }
@@ -223,19 +224,22 @@ def _reading_guidance(data: dict[str, Any]) -> dict[str, str]:
     output_schema=_SHOWN,
 )
 async def get_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, Any]:
-    """Get a workflow: whether it is active, its tags and its size. With raw, also nodes, connections and settings."""
-    shown = dict(await fetched(ctx, workflow_id))
-    shown["nodes"] = [{key: node[key] for key in _OUTLINE if key in node} for node in _nodes(shown)]
-    return whole(shown)
+    """Get a workflow: whether it is active, its tags and its size.
+
+    With raw, also all of its nodes, with parameters and credentials' ids, its connections and settings: update_workflow
+    takes these as they are.
+    """
+    return whole(await fetched(ctx, workflow_id))
 
 
 def _without_looks(node: dict[str, Any]) -> dict[str, Any]:
     """A node as it works: where it stands on the canvas is of no matter. Long scripts end where room does."""
-    shown = {key: value for key, value in node.items() if key not in ("position", "notesInFlow")}
-    if size(shown) <= ANSWER:
-        return shown
-    less = fitted(shown, ANSWER - 100)
-    return (less if isinstance(less, dict) else {"name": words(str(node.get("name")), 1_000)}) | {"truncated": True}
+    shown = {key: value for key, value in node.items() if key not in ("position", "notesInFlow", "_guidance")}
+    if size(shown) > ANSWER:
+        less = fitted(shown, ANSWER - 1_000)
+        shown = less if isinstance(less, dict) else {"name": words(str(node.get("name")), 1_000)}
+        shown["truncated"] = True
+    return shown | {"_guidance": node["_guidance"]}
 
 
 @pack.tool(
@@ -246,7 +250,6 @@ def _without_looks(node: dict[str, Any]) -> dict[str, Any]:
     hints=_READS,
     minimal=_without_looks,
     done="Node retrieved",
-    guidance="update_workflow changes it: send all nodes of the workflow, with this one as it should be.",
     examples=[
         Example("How a node is set up", {"workflowId": "TanEWv6Q7n5v83dy", "nodeId": "HTTP Request"}, shown_only=True)
     ],
@@ -257,7 +260,7 @@ def _without_looks(node: dict[str, Any]) -> dict[str, Any]:
             "name": {"type": "string"},
             "type": {"type": "string"},
             "parameters": {"type": "object"},
-            "_guidance": {"type": "string"},
+            "_guidance": {"type": "object"},
         },
         "required": ["name"],
     },
@@ -272,52 +275,24 @@ async def get_workflow_node(
     """Get one node of a workflow with its parameters."""
     nodes = _nodes(await fetched(ctx, workflow_id))
     found = next((node for node in nodes if node.get("id") == node_id), None)
-    found = found or next((node for node in nodes if readable(node.get("name")) == node_id), None)
+    found = found or next((node for node in nodes if str(node.get("name")) == node_id), None)
+    found = found or next((node for node in nodes if as_shown(str(node.get("name"))) == node_id), None)
     if found is None:
-        known = ", ".join(words(str(node.get("name")), 100) for node in nodes[:10])
+        known = ", ".join(words(as_shown(str(node.get("name"))), 100) for node in nodes[:10])
         raise NotFoundError(
             f"Node '{node_id}' not found in workflow '{workflow_id}'",
             context={"operation": "get workflow", "resourceType": "Node", "resourceId": node_id},
             next_step=f"It has: {known}." if known else "It has no nodes.",
         )
-    return readable(dict(found))
+    change = f"nodes: [{{name: {quoted(words(as_shown(str(found.get('name'))), 240))}, parameters: {{…}}}}, …]"
+    guidance = {
+        "message": "update_workflow changes it: send what changes of this node, and of each other node its name.",
+        "example": f"update_workflow(id: {quoted(workflow_id)}, {change})",
+    }
+    return readable({**found, "_guidance": guidance})
 
 
 # ---- the graph
-
-
-def _graph(workflow: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Each node with what leads to it and where it leads. Targets that do not exist are shown as they are."""
-    nodes = [node for node in _nodes(workflow) if node.get("type") != STICKY_NOTE]
-    outputs: dict[str, list[dict[str, Any]]] = {str(node.get("name", "")): [] for node in nodes}
-    inputs: dict[str, list[dict[str, Any]]] = {name: [] for name in outputs}
-    for source, kind, way, target, slot in _edges(mapped(workflow.get("connections"))):
-        ends: dict[str, Any] = {"output": way} if way else {}
-        ends |= {"input": slot} if slot else {}
-        ends |= {"type": kind} if kind != MAIN else {}
-        outputs.setdefault(source, []).append({"node": target} | ends)
-        inputs.setdefault(target, []).append({"node": source} | ends)
-    known = {str(node.get("name", "")): node for node in nodes}
-    graph = []
-    for name in dict.fromkeys([*outputs, *inputs]):
-        node = known.get(name)
-        entry = {"node": name, "id": (node or {}).get("id"), "type": (node or {}).get("type")}
-        entry |= {"inputs": inputs.get(name, []), "outputs": outputs.get(name, [])}
-        if node is None:
-            entry["missing"] = True
-        elif node.get("disabled"):
-            entry["disabled"] = True
-        graph.append(entry)
-    return graph
-
-
-def _edges(connections: Mapping[str, Any]) -> Iterator[tuple[str, str, int, str, int]]:
-    for source, kinds in connections.items():
-        for kind, ways in mapped(kinds).items():
-            for way, ends in enumerate(listed(ways)):
-                for end in map(mapped, listed(ends)):
-                    slot = end.get("index")
-                    yield str(source), str(kind), way, str(end.get("node", "")), slot if isinstance(slot, int) else 0
 
 
 def _graph_guidance(data: dict[str, Any]) -> dict[str, str]:
@@ -332,12 +307,12 @@ def _only_graph(full: dict[str, Any]) -> dict[str, Any]:
     shown = {key: value for key, value in full.items() if key != "rawConnections"}
     if size(shown) <= ANSWER:
         return shown
-    room, graph = ANSWER - 5_000, []
+    room, entries = ANSWER - 5_000, []
     for entry in shown["graph"]:
         if (room := room - size(entry) - 1) < 0:
             break
-        graph.append(entry)
-    return shown | {"name": words(shown["name"], 1_000), "graph": graph, "truncated": True}
+        entries.append(entry)
+    return shown | {"name": words(shown["name"], 1_000), "graph": entries, "truncated": True}
 
 
 @pack.tool(
@@ -368,7 +343,7 @@ async def get_workflow_connections(ctx: Context, workflow_id: WorkflowId) -> dic
     shown: dict[str, Any] = {
         "id": str(workflow.get("id", "")),
         "name": str(workflow.get("name", "")),
-        "graph": _graph(workflow),
+        "graph": graph(workflow),
         "rawConnections": dict(mapped(workflow.get("connections"))),
     }
     return readable(shown)
