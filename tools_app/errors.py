@@ -350,6 +350,16 @@ class RateLimitError(ToolError):
     retryable = True
     default_message = "Rate limit exceeded"
 
+    @classmethod
+    def by_bodies(cls, most: int) -> RateLimitError:
+        """One caller, or one address of strangers, sends more at once than its share."""
+        return cls(
+            f"Too much is being sent at once: at most {most:,} bytes of one caller are taken in at a time",
+            context={"limit": most},
+            retry_after=1,
+            next_step="Send again in a moment, less at once.",
+        )
+
 
 class CircuitOpenError(ToolError):
     """The upstream failed too often in a row: nothing is sent until it has had a rest."""

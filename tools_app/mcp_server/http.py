@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from tools_app import engine
-from tools_app.asgi import whole_body
+from tools_app.asgi import SENDER, whole_body
 from tools_app.errors import AuthenticationError, StoppedError, StorageBusyError, ToolError, shortened
 from tools_app.mcp_server import frames, gate
 from tools_app.mcp_server.frames import Unreadable
@@ -95,6 +95,7 @@ class Http:
         message, body = None, b""
         if request.method == "POST":
             gate.check_form(request)
+            scope[SENDER] = caller.id
             sent = await whole_body(receive)
             if sent is None:
                 return
