@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import os
 import re
 import signal
@@ -82,6 +83,13 @@ def _end_in_time() -> None:
             signal.signal(number, functools.partial(_ending, before))
 
 
+def _keep_what_is_here() -> None:
+    """Looking for garbage in all that was made for the start would hold the loop for a tenth of a second at a time."""
+    if threading.current_thread() is threading.main_thread():  # Otherwise it is not this server's process alone.
+        gc.collect()
+        gc.freeze()
+
+
 def _ending(before: Callable[[int, FrameType | None], Any], number: int, frame: FrameType | None) -> None:
     engine.end_within(BREAK_OFF_SECONDS)
     _mcp.leave()
@@ -101,6 +109,7 @@ async def _lifespan(receive: Any, send: Any) -> None:
             keeper.start()
             watcher.start()
             await _mcp.start()
+            _keep_what_is_here()
             await send({"type": "lifespan.startup.complete"})
         else:
             await asyncio.to_thread(keeper.stop)

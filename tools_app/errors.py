@@ -57,6 +57,11 @@ class Problem:
     message: str
     expected: str = ""
 
+    @classmethod
+    def more(cls, number: int) -> Problem:
+        """Stands for those that are not named: a caller reads a few of them, and an answer has a size."""
+        return cls("", f"and {number:,} more")
+
     def as_dict(self) -> dict[str, str]:
         shown = {"path": self.path, "message": self.message}
         return shown | {"expected": self.expected} if self.expected else shown

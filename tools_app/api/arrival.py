@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import io
+from functools import partial
+from typing import Any
 
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
 
+from tools_app import heavy, json_text, limits
 from tools_app.asgi import SENDER, Receive, Scope, whole_body
 from tools_app.context import Caller
+from tools_app.json_text import JsonError
 
 
 class RestRequest(ASGIRequest):
@@ -19,6 +23,8 @@ class RestRequest(ASGIRequest):
         super().__init__(scope, io.BytesIO())
         self._receive = receive
         self._is_gone = False
+        # What a large body says, or why it says nothing: read before anybody asks, since that takes a thread.
+        self.parsed: Any = None
         self._read = asyncio.Event()
 
     async def take_body(self, caller: Caller) -> None:
@@ -30,6 +36,9 @@ class RestRequest(ASGIRequest):
         if body is None:
             await asyncio.Future()
         self._body = body
+        limits.count_body(caller, len(body))
+        if len(body) > heavy.LARGE_BYTES:
+            self.parsed = await heavy.in_turn(caller.id, partial(_parsed, body))
 
     async def hang_up(self) -> None:
         """Returns when the client does not wait for an answer any more."""
@@ -42,3 +51,22 @@ async def take_body(request: HttpRequest, caller: Caller) -> None:
     """Read the body of a request whose caller is known. Django's own handlers have read it long before."""
     if isinstance(request, RestRequest):
         await request.take_body(caller)
+
+
+def parsed_body(request: HttpRequest) -> Any:
+    """What the body says, read strictly.
+
+    Raises:
+        JsonError
+    """
+    parsed = request.parsed if isinstance(request, RestRequest) else None
+    if isinstance(parsed, JsonError):
+        raise parsed
+    return json_text.parsed(request.body) if parsed is None else parsed
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json_text.parsed(body)
+    except JsonError as error:
+        return error

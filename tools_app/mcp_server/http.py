@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Coroutine
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from mcp_types import JSONRPCRequest
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from tools_app import engine
+from tools_app import engine, heavy, limits
 from tools_app.asgi import SENDER, whole_body
 from tools_app.errors import AuthenticationError, StoppedError, StorageBusyError, ToolError, shortened
 from tools_app.mcp_server import frames, gate
@@ -99,7 +100,12 @@ class Http:
             sent = await whole_body(receive)
             if sent is None:
                 return
-            message, body = frames.read(sent), sent
+            limits.count_body(caller, len(sent))
+            if len(sent) > heavy.LARGE_BYTES:
+                message = await heavy.in_turn(caller.id, partial(frames.read, sent))
+            else:
+                message = frames.read(sent)
+            body = sent
         again = _Again(body, receive)
         answering = transport.answer(message, request, visitor, caller, again, send)
         subscribes = isinstance(message, JSONRPCRequest) and message.method == "subscriptions/listen"
