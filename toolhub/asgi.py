@@ -24,6 +24,8 @@ from django.conf import settings  # noqa: E402
 from django.urls import resolve  # noqa: E402
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware  # noqa: E402
 
+from toolhub.pages import Pages  # noqa: E402
+from toolhub.static import StaticFiles  # noqa: E402
 from tools_app import catalog, database, engine, retention  # noqa: E402
 from tools_app.api.cors import Cors  # noqa: E402
 from tools_app.api.handler import RestHandler  # noqa: E402
@@ -44,7 +46,7 @@ def _taken_in(application: Any, most_bytes: int = settings.DATA_UPLOAD_MAX_MEMOR
     return Intake(application, most_bytes, settings.TOOLHUB_BODY_SECONDS)
 
 
-_pages = _taken_in(_django)
+_pages = _taken_in(StaticFiles(Pages(_django)))
 _rest = Cors(_taken_in(RestHandler()), settings.TOOLHUB_CORS_ORIGINS)
 _mcp = http.Http(origins=[*settings.CSRF_TRUSTED_ORIGINS, *settings.TOOLHUB_CORS_ORIGINS])
 _agents = Cors(_taken_in(_mcp, http.MAX_BODY), settings.TOOLHUB_CORS_ORIGINS)

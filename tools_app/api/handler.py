@@ -23,7 +23,7 @@ from tools_app.models.audit import coming_from
 
 
 class RestHandler(ASGIHandler):
-    """Answers the requests of the REST door, and nothing else: there is no session, no user, no message in them."""
+    """Answers the requests of the REST door: there is no session, no user, no message in them."""
 
     def load_middleware(self, is_async: bool = False) -> None:
         self._view_middleware: list[Any] = []

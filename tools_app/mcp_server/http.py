@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from tools_app import engine, heavy, limits
-from tools_app.asgi import SENDER, whole_body
+from tools_app.asgi import SENDER, Again, whole_body
 from tools_app.errors import AuthenticationError, StoppedError, StorageBusyError, ToolError, shortened
 from tools_app.mcp_server import frames, gate
 from tools_app.mcp_server.frames import Unreadable
@@ -106,7 +106,7 @@ class Http:
             else:
                 message = frames.read(sent)
             body = sent
-        again = _Again(body, receive)
+        again = Again(body, receive)
         answering = transport.answer(message, request, visitor, caller, again, send)
         subscribes = isinstance(message, JSONRPCRequest) and message.method == "subscriptions/listen"
         try:
@@ -157,23 +157,3 @@ async def _refused(error: Exception, scope: Scope) -> Refused:
                 engine.note_refusal(error, door=DOOR)
             return Refused.by(error, gate.place(scope))
     return Refused.by(await engine.report(error, door=DOOR, where=where), gate.place(scope))
-
-
-class _Again:
-    """Gives a body that has been read once more, and after it whatever follows, until the request is answered.
-
-    A session holds on to its latest request. What stands behind that, as the connection, is let go with the answer.
-    """
-
-    def __init__(self, body: bytes, receive: Receive) -> None:
-        self._body: bytes | None = body
-        self._receive: Receive | None = receive
-
-    async def __call__(self) -> Message:
-        if self._body is not None:
-            body, self._body = self._body, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        return await self._receive() if self._receive is not None else {"type": "http.disconnect"}
-
-    def end(self) -> None:
-        self._body = self._receive = None
