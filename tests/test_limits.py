@@ -34,6 +34,16 @@ def test_one_address_is_one_host_or_one_network_of_ipv6(one: str, other: str, sa
     assert len(limits.neighbourhood(one)) <= 64
 
 
+def test_pages_of_visitors_have_a_limit_of_their_own() -> None:
+    visits = [limits.count_visit("192.0.2.1") for _ in range(601)]
+
+    refused = [visit for visit in visits if visit is not None and visit.wait]
+    assert len(refused) == 1
+    signing_in = limits.count_sign_in("192.0.2.1")
+    assert signing_in is not None
+    assert not signing_in.wait
+
+
 CALLER = Caller("key", "key:1", "one", frozenset(), rate=Rate(100, 1_000))
 
 

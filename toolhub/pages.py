@@ -9,7 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from django.conf import settings
+
+from tools_app import limits
+from tools_app.api.intake import refuse
 from tools_app.asgi import Again, Application, Message, Receive, Scope, Send, whole_body
+from tools_app.errors import RateLimitError
 
 MOST_AT_ONCE: Final = 64
 # More of an answer than this is kept back by its reader: exports are made as they are read.
@@ -25,6 +30,11 @@ class Pages:
         self._places = asyncio.Semaphore(MOST_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            _count(scope)
+        except RateLimitError as error:
+            await refuse(error, receive, send)
+            return
         body = await whole_body(receive)
         if body is None:
             return
@@ -42,6 +52,15 @@ class Pages:
         if loop is not self._loop:  # A server has one; tests start several.
             self._loop, self._places = loop, asyncio.Semaphore(MOST_AT_ONCE)
         return self._places
+
+
+def _count(scope: Scope) -> None:
+    """Raises: RateLimitError."""
+    cookie = f"{settings.SESSION_COOKIE_NAME}=".encode()
+    if not any(name == b"cookie" and cookie in value for name, value in scope["headers"]):
+        client = scope.get("client")
+        if (standing := limits.count_visit(client[0] if client else "")) is not None:
+            standing.check()
 
 
 class _Unsent:

@@ -19,6 +19,8 @@ from tools_app.policies import Buckets, Rate
 
 MOST_REMEMBERED: Final = 10_000
 ANONYMOUS_SECONDS: Final = 60
+# Pages of visitors who have not signed in, for each request without a key: pages lead to each other.
+VISITS: Final = 10
 # A request with a body counts once more for each of these: what it costs grows with what is in it.
 BYTES_OF_A_REQUEST: Final = 16 * 1024
 
@@ -48,6 +50,7 @@ class Standing:
 _callers: Buckets[str] = Buckets(MOST_REMEMBERED)
 _strangers: Buckets[str] = Buckets(MOST_REMEMBERED)
 _sign_ins: Buckets[str] = Buckets(MOST_REMEMBERED)
+_visits: Buckets[str] = Buckets(MOST_REMEMBERED)
 
 
 def count_caller(caller: Caller) -> Standing | None:
@@ -74,6 +77,12 @@ def count_sign_in(address: str) -> Standing | None:
     return _count(_sign_ins, neighbourhood(address), rate, "attempts to sign in")
 
 
+def count_visit(address: str) -> Standing | None:
+    """Count a page for a visitor who has not signed in. None where there is no limit."""
+    rate = Rate(VISITS * conf.value("TOOLHUB_ANONYMOUS_RATE_CALLS"), ANONYMOUS_SECONDS)
+    return _count(_visits, neighbourhood(address), rate, "pages without signing in")
+
+
 def neighbourhood(address: str) -> str:
     """What counts as one address: of IPv6 the network, in which everybody may choose addresses freely."""
     try:
@@ -89,8 +98,8 @@ def neighbourhood(address: str) -> str:
 
 def forget() -> None:
     """Begin to count anew. For tests."""
-    global _callers, _strangers, _sign_ins
-    _callers, _strangers, _sign_ins = (Buckets(MOST_REMEMBERED) for _ in range(3))
+    global _callers, _strangers, _sign_ins, _visits
+    _callers, _strangers, _sign_ins, _visits = (Buckets(MOST_REMEMBERED) for _ in range(4))
 
 
 def _rate(caller: Caller) -> Rate:

@@ -81,6 +81,7 @@ def configure(options: Mapping[str, Any]) -> None:
     for handler in handlers:
         handler.setFormatter(formatter)
         handler.addFilter(_stamp)
+        handler.addFilter(_lowered)
         root.addHandler(handler)
     root.setLevel(level)
     for name in _WITH_HANDLERS:
@@ -98,6 +99,13 @@ def _stamp(record: logging.LogRecord) -> bool:
     if not hasattr(record, "call_id"):
         record.call_id = call_id.get()
     return True
+
+
+def _lowered(record: logging.LogRecord) -> bool:
+    """What strangers send is no failure of the hub: Django tells of a foreign Host as of an error."""
+    if record.name.startswith("django.security.") and record.levelno == logging.ERROR:
+        record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
+    return record.levelno >= logging.getLogger().level
 
 
 # ---- where it goes

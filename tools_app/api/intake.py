@@ -47,7 +47,7 @@ class Intake:
             await self._application(scope, receive, send)
             return
         if fault := self._fault(scope):
-            await _refuse(fault, receive, send)
+            await refuse(fault, receive, send)
             return
         body = _Body(scope, receive, self._limit, self._seconds, self._room)
         try:
@@ -64,7 +64,7 @@ class Intake:
                 raise
             body.fault = OverloadedError.by_bodies()
         if body.fault is not None and not answer.begun:
-            await _refuse(body.fault, receive, send)
+            await refuse(body.fault, receive, send)
 
     def _fault(self, scope: Scope) -> ToolError | None:
         """What is wrong with a request as its first lines show."""
@@ -247,7 +247,7 @@ def _declared(scope: Scope) -> int:
     return max((int(value[:20]) for value in lengths if value.isdigit()), default=0)
 
 
-async def _refuse(error: ToolError, receive: Receive, send: Send) -> None:
+async def refuse(error: ToolError, receive: Receive, send: Send) -> None:
     """Answer, and only then hang up: a client that is still sending would lose the answer with the connection."""
     response = errors.envelope(error)
     headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
