@@ -14,7 +14,7 @@ from django.http.response import HttpResponseBase
 from servestatic.middleware import ServeStaticMiddleware
 
 from tools_app.api.handler import RestHandler
-from tools_app.asgi import Application, Receive, Scope, Send
+from tools_app.asgi import Application
 
 _PART: Final = re.compile(r"bytes (\d+)-(\d+)/")
 
@@ -31,7 +31,7 @@ class StaticFiles(RestHandler):
         self._files: Any = ServeStaticMiddleware(_nothing_else)
         self._contents: dict[str, bytes] = {}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if self._file(scope["path"]) is None:
             await self._otherwise(scope, receive, send)
         else:

@@ -21,6 +21,7 @@ class RestRequest(ASGIRequest):
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         super().__init__(scope, io.BytesIO())
+        self._scope = scope
         self._receive = receive
         self._is_gone = False
         # What a large body says, or why it says nothing: read before anybody asks, since that takes a thread.
@@ -29,12 +30,13 @@ class RestRequest(ASGIRequest):
 
     async def take_body(self, caller: Caller) -> None:
         """Does not return where the client has gone: its request is cancelled."""
-        self.scope[SENDER] = caller.id
+        self._scope[SENDER] = caller.id
         body = await whole_body(self._receive)
         self._is_gone = body is None
         self._read.set()
         if body is None:
             await asyncio.Future()
+            return
         self._body = body
         limits.count_body(caller, len(body))
         if len(body) > heavy.LARGE_BYTES:

@@ -35,7 +35,7 @@ class StrictLines(ReceiveBuffer):
         lines = super().maybe_extract_lines()
         names = set()
         for line in lines[1:] if lines else ():
-            if line[:1] in (b" ", b"\t"):
+            if line.startswith((b" ", b"\t")):
                 raise h11.RemoteProtocolError("a header goes on in another line")
             names.add(bytes(line.partition(b":")[0]).lower())
         if {b"content-length", b"transfer-encoding"} <= names:
