@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tools_app import limits
+from tools_app.context import Caller
+from tools_app.policies import Rate
 
 
 def test_a_hundred_thousand_addresses_do_not_fill_the_memory() -> None:
@@ -28,3 +32,51 @@ def test_a_hundred_thousand_addresses_do_not_fill_the_memory() -> None:
 def test_one_address_is_one_host_or_one_network_of_ipv6(one: str, other: str, same: bool) -> None:
     assert (limits.neighbourhood(one) == limits.neighbourhood(other)) is same
     assert len(limits.neighbourhood(one)) <= 64
+
+
+def test_pages_of_visitors_have_a_limit_of_their_own() -> None:
+    visits = [limits.count_visit("192.0.2.1") for _ in range(601)]
+
+    refused = [visit for visit in visits if visit is not None and visit.wait]
+    assert len(refused) == 1
+    signing_in = limits.count_sign_in("192.0.2.1")
+    assert signing_in is not None
+    assert not signing_in.wait
+
+
+CALLER = Caller("key", "key:1", "one", frozenset(), rate=Rate(100, 1_000))
+
+
+def remaining(caller: Caller = CALLER) -> int:
+    counted = limits.count_caller(caller)
+    assert counted is not None
+    return counted.remaining if not counted.wait else -1
+
+
+def test_a_large_request_counts_as_many() -> None:
+    assert remaining() == 99
+    limits.count_body(CALLER, 40 * limits.BYTES_OF_A_REQUEST)
+
+    assert remaining() == 58
+
+
+def test_a_small_body_counts_nothing() -> None:
+    limits.count_body(CALLER, limits.BYTES_OF_A_REQUEST - 1)
+
+    assert remaining() == 99
+
+
+def test_what_is_larger_than_the_limit_is_let_in_and_makes_the_next_wait() -> None:
+    assert remaining() == 99
+    limits.count_body(CALLER, 10_000 * limits.BYTES_OF_A_REQUEST)
+
+    refused = limits.count_caller(CALLER)
+    assert refused is not None
+    assert 0 < refused.wait <= 1_010, "it is never longer than filling the whole limit takes"
+    assert refused.remaining == 0
+
+
+def test_a_body_of_one_caller_counts_against_no_other() -> None:
+    limits.count_body(CALLER, 10_000 * limits.BYTES_OF_A_REQUEST)
+
+    assert remaining(replace(CALLER, id="key:2")) == 99

@@ -547,3 +547,16 @@ def test_in_a_process_of_its_own_stdout_stays_empty_and_lines_are_events() -> No
     assert done.stdout == b""
     messages = [json.loads(line)["message"] for line in done.stderr.decode().splitlines()]
     assert messages == ["Not Found: /x\n/y", "日本語 \\ud800"]
+
+
+@pytest.mark.parametrize(("level", "shown"), [("info", True), ("warn", True), ("error", False)])
+def test_what_strangers_send_is_no_error_of_the_hub(
+    log: logging.Logger, capsys: pytest.CaptureFixture[str], level: str, shown: bool
+) -> None:
+    logs.configure({"level": level, "format": "console"})
+
+    logging.getLogger("django.security.DisallowedHost").error("Invalid HTTP_HOST header: 'evil.example'")
+
+    told = capsys.readouterr().err
+    assert ("WARN" in told and "evil.example" in told) is shown
+    assert "ERROR" not in told

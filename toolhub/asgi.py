@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import os
 import re
 import signal
@@ -23,6 +24,8 @@ from django.conf import settings  # noqa: E402
 from django.urls import resolve  # noqa: E402
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware  # noqa: E402
 
+from toolhub.pages import Pages  # noqa: E402
+from toolhub.static import StaticFiles  # noqa: E402
 from tools_app import catalog, database, engine, retention  # noqa: E402
 from tools_app.api.cors import Cors  # noqa: E402
 from tools_app.api.handler import RestHandler  # noqa: E402
@@ -43,7 +46,7 @@ def _taken_in(application: Any, most_bytes: int = settings.DATA_UPLOAD_MAX_MEMOR
     return Intake(application, most_bytes, settings.TOOLHUB_BODY_SECONDS)
 
 
-_pages = _taken_in(_django)
+_pages = _taken_in(StaticFiles(Pages(_django)))
 _rest = Cors(_taken_in(RestHandler()), settings.TOOLHUB_CORS_ORIGINS)
 _mcp = http.Http(origins=[*settings.CSRF_TRUSTED_ORIGINS, *settings.TOOLHUB_CORS_ORIGINS])
 _agents = Cors(_taken_in(_mcp, http.MAX_BODY), settings.TOOLHUB_CORS_ORIGINS)
@@ -82,6 +85,13 @@ def _end_in_time() -> None:
             signal.signal(number, functools.partial(_ending, before))
 
 
+def _keep_what_is_here() -> None:
+    """Looking for garbage in all that was made for the start would hold the loop for a tenth of a second at a time."""
+    if threading.current_thread() is threading.main_thread():  # Otherwise it is not this server's process alone.
+        gc.collect()
+        gc.freeze()
+
+
 def _ending(before: Callable[[int, FrameType | None], Any], number: int, frame: FrameType | None) -> None:
     engine.end_within(BREAK_OFF_SECONDS)
     _mcp.leave()
@@ -101,6 +111,7 @@ async def _lifespan(receive: Any, send: Any) -> None:
             keeper.start()
             watcher.start()
             await _mcp.start()
+            _keep_what_is_here()
             await send({"type": "lifespan.startup.complete"})
         else:
             await asyncio.to_thread(keeper.stop)

@@ -257,7 +257,6 @@ ASGI_APPLICATION = "toolhub.asgi.application"
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "toolhub.origins.on_record",
-    "servestatic.middleware.ServeStaticMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "toolhub.languages.PagesInTheirLanguage",
     "django.middleware.common.CommonMiddleware",
@@ -309,7 +308,7 @@ AXES_CLIENT_IP_CALLABLE = "toolhub.signing_in.address"
 LOGIN_URL = "admin:login"
 LOGIN_REDIRECT_URL = "admin:index"
 
-# Served straight from the packages they come in: there is no step between installing and running.
+# Served straight from the packages they come in (`toolhub/static.py`): there is no step between installing and running.
 STATIC_URL = "/static/"
 STATIC_ROOT = TOOLHUB_HOME / "static"
 SERVESTATIC_USE_FINDERS = True

@@ -53,16 +53,22 @@ class Checker:
         return not self.problems(value)
 
     def problems(self, value: Any) -> list[Problem]:
-        """What is wrong, missing parameters first, at most MAX_PROBLEMS; empty when the value fits."""
+        """What is wrong, missing parameters first: MAX_PROBLEMS at most, and how many more there are.
+
+        Empty when the value fits.
+        """
         try:
             if self._validator.is_valid(value):
                 _encode(value).encode()  # where the schema takes anything, the validator does not look
                 return []
-            found = [told for error in self._errors(value) for told in self._told(error)]
+            errors = self._errors(value)
+            found = [told for error in errors for told in self._told(error)]
         except (ValueError, TypeError, RecursionError):  # it holds what JSON does not know
             return [_not_json(value)]
         found.sort(key=lambda told: told.rank)
-        return [told.problem for told in found[:MAX_PROBLEMS]]
+        told = [one.problem for one in found[:MAX_PROBLEMS]]
+        more = len(found) - len(told) + sum(map(_untold, errors))
+        return [*told, Problem.more(more)] if more else told
 
     def with_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments, completed by the schema's top-level defaults, and ids of the type that the schema names."""
@@ -76,7 +82,7 @@ class Checker:
         return arguments | {name: copy.deepcopy(self._defaults[name]) for name in missing}
 
     def _errors(self, value: Any) -> list[jsonschema_rs.ValidationError]:
-        if _is_small(value):
+        if is_small(value):
             return list(self._validator.iter_errors(value))
         try:
             self._validator.validate(value)
@@ -139,6 +145,14 @@ class _Told:
 
     rank: int
     problem: Problem
+
+
+def _untold(error: jsonschema_rs.ValidationError) -> int:
+    """How many of the names that nobody asked for `_told` leaves out."""
+    match error.kind:
+        case Kind.AdditionalProperties(unexpected=names) | Kind.UnevaluatedProperties(unexpected=names):
+            return max(0, len(names) - MAX_PROBLEMS)
+    return 0
 
 
 def _missing(path: Sequence[Any], own: str | None) -> _Told:
@@ -234,7 +248,8 @@ def _as_number(value: Any) -> Any:
     return int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else value
 
 
-def _is_small(value: Any) -> bool:
+def is_small(value: Any) -> bool:
+    """Whether it has no more than SMALL parts."""
     waiting, seen = [value], 0
     while waiting:
         current = waiting.pop()

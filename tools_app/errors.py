@@ -67,6 +67,11 @@ class Problem:
     message: str
     expected: str = ""
 
+    @classmethod
+    def more(cls, number: int) -> Problem:
+        """Stands for those that are not named: a caller reads a few of them, and an answer has a size."""
+        return cls("", f"and {number:,} more")
+
     def as_dict(self) -> dict[str, str]:
         shown = {"path": self.path, "message": self.message}
         return shown | {"expected": self.expected} if self.expected else shown
@@ -400,6 +405,16 @@ class RateLimitError(ToolError):
 
     def __init__(self, message: object = None, retry_after: float | None = None, **others: Any) -> None:
         super().__init__(message, retry_after=retry_after, **others)
+
+    @classmethod
+    def by_bodies(cls, most: int) -> RateLimitError:
+        """One caller, or one address of strangers, sends more at once than its share."""
+        return cls(
+            f"Too much is being sent at once: at most {most:,} bytes of one caller are taken in at a time",
+            context={"limit": most},
+            retry_after=1,
+            next_step="Send again in a moment, less at once.",
+        )
 
 
 class CircuitOpenError(ToolError):

@@ -1,4 +1,4 @@
-"""Work on large values, kept off the event loop: reading what upstreams send, and bringing answers into their form.
+"""Work on large values, kept off the event loop: reading what callers and upstreams send, and forming answers.
 
 Everything here is about time: a deadline can only end what lets the event loop have its turn, and so can other calls.
 """
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -20,12 +21,13 @@ R = TypeVar("R")
 # More would only take turns with each other: all of it is work for one processor.
 THREADS: Final = 2
 # What is smaller takes about a millisecond.
-LETTERS: Final = 64 * 1024
+LARGE_BYTES: Final = 64 * 1024
 VALUES: Final = 2_000
 _PLAIN: Final = (int, float, bool, type(None))
 
 _threads: Final = ThreadPoolExecutor(THREADS, thread_name_prefix="toolhub-heavy")
 _lock: Final = threading.Lock()
+_turns: Final[WeakValueDictionary[str, asyncio.Lock]] = WeakValueDictionary()
 _working = 0
 _collects = True
 
@@ -44,6 +46,15 @@ async def aside(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     return await asyncio.get_running_loop().run_in_executor(_threads, job)
 
 
+async def in_turn(caller_id: str, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """The same, one piece of a caller at a time: others wait for one of its hundred requests, and not for all."""
+    turn = _turns.get(caller_id)
+    if turn is None:
+        turn = _turns[caller_id] = asyncio.Lock()
+    async with turn:
+        return await aside(work, *args, **kwargs)
+
+
 async def by_size(value: Any, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """What `work`, which goes through all of `value`, returns: done here, or aside where that takes long."""
     return await aside(work, *args, **kwargs) if is_large(value) else work(*args, **kwargs)
@@ -51,7 +62,7 @@ async def by_size(value: Any, work: Callable[P, R], *args: P.args, **kwargs: P.k
 
 def is_large(value: Any) -> bool:
     """Whether work on all of it takes long. What cannot be looked into is taken for large."""
-    left, letters = VALUES, LETTERS
+    left, letters = VALUES, LARGE_BYTES
     waiting = [value]
     while waiting:
         part = waiting.pop()

@@ -19,6 +19,10 @@ from tools_app.policies import Buckets, Rate
 
 MOST_REMEMBERED: Final = 10_000
 ANONYMOUS_SECONDS: Final = 60
+# Pages of visitors who have not signed in, for each request without a key: pages lead to each other.
+VISITS: Final = 10
+# A request with a body counts once more for each of these: what it costs grows with what is in it.
+BYTES_OF_A_REQUEST: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +50,19 @@ class Standing:
 _callers: Buckets[str] = Buckets(MOST_REMEMBERED)
 _strangers: Buckets[str] = Buckets(MOST_REMEMBERED)
 _sign_ins: Buckets[str] = Buckets(MOST_REMEMBERED)
+_visits: Buckets[str] = Buckets(MOST_REMEMBERED)
 
 
 def count_caller(caller: Caller) -> Standing | None:
     """Count a request of a caller. None where there is no limit."""
-    rate = caller.rate or Rate(conf.value("TOOLHUB_KEY_RATE_CALLS"), conf.value("TOOLHUB_KEY_RATE_SECONDS"))
-    return _count(_callers, caller.id, rate, "requests of one caller")
+    return _count(_callers, caller.id, _rate(caller), "requests of one caller")
+
+
+def count_body(caller: Caller, size: int) -> None:
+    """Count how large a request of a caller is. It is let in however large; those after it wait the longer."""
+    rate = _rate(caller)
+    if rate.most and size >= BYTES_OF_A_REQUEST:
+        _callers.of(caller.id, rate).owe(size // BYTES_OF_A_REQUEST)
 
 
 def count_stranger(address: str) -> Standing | None:
@@ -64,6 +75,12 @@ def count_sign_in(address: str) -> Standing | None:
     """Count an attempt to sign in. It has a limit of its own: a program with a wrong key must not keep people out."""
     rate = Rate(conf.value("TOOLHUB_ANONYMOUS_RATE_CALLS"), ANONYMOUS_SECONDS)
     return _count(_sign_ins, neighbourhood(address), rate, "attempts to sign in")
+
+
+def count_visit(address: str) -> Standing | None:
+    """Count a page for a visitor who has not signed in. None where there is no limit."""
+    rate = Rate(VISITS * conf.value("TOOLHUB_ANONYMOUS_RATE_CALLS"), ANONYMOUS_SECONDS)
+    return _count(_visits, neighbourhood(address), rate, "pages without signing in")
 
 
 def neighbourhood(address: str) -> str:
@@ -81,8 +98,12 @@ def neighbourhood(address: str) -> str:
 
 def forget() -> None:
     """Begin to count anew. For tests."""
-    global _callers, _strangers, _sign_ins
-    _callers, _strangers, _sign_ins = (Buckets(MOST_REMEMBERED) for _ in range(3))
+    global _callers, _strangers, _sign_ins, _visits
+    _callers, _strangers, _sign_ins, _visits = (Buckets(MOST_REMEMBERED) for _ in range(4))
+
+
+def _rate(caller: Caller) -> Rate:
+    return caller.rate or Rate(conf.value("TOOLHUB_KEY_RATE_CALLS"), conf.value("TOOLHUB_KEY_RATE_SECONDS"))
 
 
 def _count(buckets: Buckets[str], key: str, rate: Rate, what: str) -> Standing | None:

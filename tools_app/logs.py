@@ -75,6 +75,7 @@ def configure(options: Mapping[str, Any]) -> None:
     for handler in handlers:
         handler.setFormatter(formatter)
         handler.addFilter(_stamp)
+        handler.addFilter(_lowered)
         root.addHandler(handler)
     root.setLevel(level)
     for name in _WITH_HANDLERS:
@@ -97,6 +98,13 @@ def _stamp(record: logging.LogRecord) -> bool:
 def compact(value: Any) -> str:
     """JSON-like data as a log line may hold it: on one line, of bounded size, and without secrets."""
     return one_line_json(redacted(value))
+
+
+def _lowered(record: logging.LogRecord) -> bool:
+    """What strangers send is no failure of the hub: Django tells of a foreign Host as of an error."""
+    if record.name.startswith("django.security.") and record.levelno == logging.ERROR:
+        record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
+    return record.levelno >= logging.getLogger().level
 
 
 # ---- where it goes

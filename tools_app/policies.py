@@ -70,10 +70,14 @@ class Bucket:
             return 0.0
         return (1.0 - self.tokens) / per_second
 
+    def owe(self, tokens: float) -> None:
+        """Take tokens that are not there yet either: the next one waits for them, at most as long as filling takes."""
+        self.tokens = max(self.tokens - tokens, -float(self.rate.most))
+
     @property
     def left(self) -> int:
         """How many could be taken at once, as of the last time."""
-        return int(self.tokens)
+        return max(0, int(self.tokens))
 
     @property
     def full_in(self) -> float:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import threading
+from collections.abc import Callable
+from typing import Any
 
+import httpx
 import pytest
 
 from tests.api.rest import Rest, failure
 from tests.support.tools import Programmable
 from tests.test_json_text import HOSTILE, REFUSED
+from tools_app import json_text
+from tools_app.checker import MAX_PROBLEMS, Checker
 from tools_app.models import Call
 
 OTHER_TYPES = (
@@ -70,6 +76,41 @@ def test_takes_nothing_compressed(rest: Rest, encoding: str) -> None:
 
 def test_a_stranger_learns_nothing_about_bodies(rest: Rest) -> None:
     failure(rest.post("/v1/tools/call", "{", key=None, type="text/plain"), 401, "AUTHENTICATION_ERROR")
+
+
+def test_names_some_of_many_unknown_fields_and_how_many_more_there_are(rest: Rest) -> None:
+    body = {"name": "echo", **{f"field{number}": 1 for number in range(60_000)}}
+
+    response = rest.post("/v1/tools/call", json.dumps(body, separators=(",", ":")))
+
+    told = failure(response, 400, "VALIDATION_ERROR")
+    assert len(told["details"]) == MAX_PROBLEMS + 1
+    assert told["details"][0] == {"path": "/field0", "message": "Unknown parameter: field0"}
+    assert told["details"][-1] == {"path": "", "message": "and 59,980 more"}
+    assert len(response.content) < 10_000
+
+
+@pytest.mark.parametrize("path", ["/v1/tools/call", "/v1/tools/echo/call"])
+def test_a_large_body_is_not_worked_on_by_the_event_loop(
+    server: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    threads: set[str] = set()
+
+    def seen(work: Callable[..., Any]) -> Callable[..., Any]:
+        def noticed(*args: Any) -> Any:
+            threads.add(threading.current_thread().name)
+            return work(*args)
+
+        return noticed
+
+    monkeypatch.setattr(json_text, "parsed", seen(json_text.parsed))
+    monkeypatch.setattr(Checker, "problems", seen(Checker.problems))
+    arguments = {"message": [1] * 90_000}
+
+    response = server.post(path, json=arguments if "echo" in path else {"name": "echo", "parameters": arguments})
+
+    assert failure(response, 400, "VALIDATION_ERROR")["error"].startswith("Invalid type for parameter message")
+    assert {name.rpartition("_")[0] for name in threads} == {"toolhub-heavy"}
 
 
 def test_takes_a_body_of_exactly_the_limit_and_not_a_byte_more(rest: Rest) -> None:

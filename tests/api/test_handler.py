@@ -145,7 +145,7 @@ def test_what_goes_on_for_a_client_that_hangs_up_is_cancelled(hub: Hub, make_key
     assert sent == []
 
 
-def test_a_client_that_goes_before_its_body_is_whole_is_not_answered() -> None:
+def test_a_client_that_goes_before_its_body_is_whole_is_not_answered(make_key: Callable[[], str]) -> None:
     sent: list[Any] = []
     messages = iter([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
 
@@ -155,6 +155,24 @@ def test_a_client_that_goes_before_its_body_is_whole_is_not_answered() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    asyncio.run(RestHandler()({"type": "http", "path": "/v1/tools", "headers": []}, receive, send))
+    headers = [(b"host", b"localhost"), (b"x-api-key", make_key().encode())]
+    scope = {"type": "http", "method": "POST", "path": "/v1/tools/call", "headers": headers}
+    asyncio.run(asyncio.wait_for(RestHandler()(scope, receive, send), 20))
 
     assert sent == []
+
+
+def test_a_stranger_is_refused_before_the_body_is_read() -> None:
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        raise AssertionError("nobody knows yet who sends this")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"content-length", b"1048576")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/tools/call", "headers": headers}
+    asyncio.run(asyncio.wait_for(RestHandler()(scope, receive, send), 20))
+
+    assert sent[0]["status"] == 401

@@ -10,7 +10,7 @@ import pytest
 
 from tools_app.api import intake
 from tools_app.api.intake import Intake
-from tools_app.asgi import Message
+from tools_app.asgi import SENDER, Message
 
 LIMIT = 1000
 
@@ -200,61 +200,148 @@ def test_everything_that_is_no_request_passes() -> None:
     assert passed == ["lifespan"]
 
 
-@pytest.mark.parametrize("announced", [True, False])
-def test_more_bodies_than_there_is_room_for_are_asked_to_come_back(
-    monkeypatch: pytest.MonkeyPatch, announced: bool
-) -> None:
-    monkeypatch.setattr(intake, "MOST_AT_ONCE", 2 * LIMIT)
-    waiting = asyncio.Event()
+class Crowd:
+    """Requests to one intake, whose application holds every body until `ending` is set."""
 
-    async def slow(scope: Any, receive: Any, send: Any) -> None:
-        await waiting.wait()
+    def __init__(self) -> None:
+        self.ending = asyncio.Event()
+        self.intake = Intake(self.holding, LIMIT, 5)
+        self.running: list[asyncio.Task[None]] = []
+
+    async def holding(self, scope: Any, receive: Any, send: Any) -> None:
+        message = {"more_body": True}
+        while message.get("more_body"):
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+        await self.ending.wait()
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"ok"})
 
-    def request() -> Conversation:
-        made = Conversation(b"x" * LIMIT, length=b"1000" if announced else None)
-        if not announced:
-            made.scope["headers"] = [(b"transfer-encoding", b"chunked")]
-        return made
-
-    async def story() -> list[int]:
-        taken_in = Intake(slow, LIMIT, 5)
-        requests = [request() for _ in range(3)]
-        running = [asyncio.create_task(taken_in(one.scope, one.receive, one.send)) for one in requests]
-        await running[2]
-        waiting.set()
-        await asyncio.gather(*running)
-        later = request()
-        await taken_in(later.scope, later.receive, later.send)
-        return [one.sent[0]["status"] for one in (*requests, later)]
-
-    assert asyncio.run(story()) == [200, 200, 503, 200]
-
-
-def test_a_small_body_of_unknown_length_takes_little_room_once_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "MOST_AT_ONCE", LIMIT + 500)
-    waiting = asyncio.Event()
-
-    async def listening(scope: Any, receive: Any, send: Any) -> None:
-        await receive()
-        await waiting.wait()
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"ok"})
-
-    async def story() -> list[int]:
-        taken_in = Intake(listening, LIMIT, 5)
-        requests = [Conversation(b"x") for _ in range(5)]
-        running = []
-        for one in requests:
-            one.scope["headers"] = [(b"transfer-encoding", b"chunked")]
-            running.append(asyncio.create_task(taken_in(one.scope, one.receive, one.send)))
+    async def send(self, conversation: Conversation, sender: str) -> Conversation:
+        """Begin a request, and go on when nothing more happens with it."""
+        conversation.scope[SENDER] = sender
+        serving = self.intake(conversation.scope, conversation.receive, conversation.send)
+        self.running.append(asyncio.create_task(serving))
+        for _ in range(20):
             await asyncio.sleep(0)
-        waiting.set()
-        await asyncio.gather(*running)
-        return [one.sent[0]["status"] for one in requests]
+        return conversation
 
-    assert asyncio.run(story()) == [200] * 5
+    async def end(self) -> None:
+        self.ending.set()
+        for task in self.running:
+            task.cancel()
+        await asyncio.gather(*self.running, return_exceptions=True)
+
+
+class Unfinished(Conversation):
+    """Sends some of its body, and never the rest."""
+
+    async def receive(self) -> Message:
+        if self.left:
+            return {"type": "http.request", "body": self.left.pop(0), "more_body": True}
+        return await super().receive()
+
+
+def told(conversation: Conversation) -> tuple[int, str]:
+    """What was answered; nothing where it is still waited for."""
+    if not conversation.sent:
+        return 0, ""
+    body = b"".join(message.get("body", b"") for message in conversation.sent[1:])
+    return conversation.sent[0]["status"], json.loads(body)["code"] if body.startswith(b"{") else ""
+
+
+@pytest.mark.parametrize("header", [(b"content-length", b"1000"), (b"transfer-encoding", b"chunked")])
+def test_bodies_that_are_only_announced_take_no_room(monkeypatch: pytest.MonkeyPatch, header: Any) -> None:
+    monkeypatch.setattr(intake, "MOST_AT_ONCE", LIMIT)
+    monkeypatch.setattr(intake, "MOST_OF_ONE", LIMIT)
+
+    async def story() -> tuple[int, str]:
+        crowd = Crowd()
+        for _ in range(50):
+            idle = Unfinished()
+            idle.scope["headers"] = [header]
+            await crowd.send(idle, "idle")
+        crowd.ending.set()
+        served = await crowd.send(Conversation(b"x" * LIMIT, length=b"1000"), "busy")
+        await crowd.end()
+        return told(served)
+
+    assert asyncio.run(story()) == (200, "")
+
+
+def test_a_body_that_never_ends_gives_way_to_one_that_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "MOST_AT_ONCE", 2 * LIMIT)
+    monkeypatch.setattr(intake, "MOST_OF_ONE", 2 * LIMIT)
+
+    async def story() -> list[tuple[int, str]]:
+        crowd = Crowd()
+        oldest = await crowd.send(Unfinished(b"x" * (LIMIT - 1)), "slow")
+        younger = await crowd.send(Unfinished(b"x" * (LIMIT - 1)), "slow")
+        crowd.ending.set()
+        served = await crowd.send(Conversation(b"x" * LIMIT), "quick")
+        answers = [told(one) for one in (oldest, younger, served)]
+        await crowd.end()
+        return answers
+
+    assert asyncio.run(story()) == [(503, "OVERLOADED"), (0, ""), (200, "")]
+
+
+def test_one_sender_has_a_share_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "MOST_AT_ONCE", 4 * LIMIT)
+    monkeypatch.setattr(intake, "MOST_OF_ONE", 2 * LIMIT)
+
+    async def story() -> list[tuple[int, str]]:
+        crowd = Crowd()
+        requests = [await crowd.send(Conversation(b"x" * LIMIT), "greedy") for _ in range(3)]
+        requests.append(await crowd.send(Conversation(b"x" * LIMIT), "modest"))
+        refused = told(requests[2])
+        crowd.ending.set()
+        await asyncio.wait_for(asyncio.gather(*crowd.running), 10)
+        later = await crowd.send(Conversation(b"x" * LIMIT), "greedy")
+        await crowd.end()
+        assert refused == told(requests[2])
+        return [told(one) for one in (*requests, later)]
+
+    assert asyncio.run(story()) == [(200, ""), (200, ""), (429, "RATE_LIMIT_EXCEEDED"), (200, ""), (200, "")]
+
+
+def test_more_bodies_than_there_is_room_for_are_asked_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "MOST_AT_ONCE", 2 * LIMIT)
+
+    async def story() -> list[tuple[int, str]]:
+        crowd = Crowd()
+        requests = [await crowd.send(Conversation(b"x" * LIMIT), f"sender {number}") for number in range(3)]
+        crowd.ending.set()
+        await asyncio.wait_for(asyncio.gather(*crowd.running), 10)
+        await crowd.end()
+        return [told(one) for one in requests]
+
+    assert asyncio.run(story()) == [(200, ""), (200, ""), (503, "OVERLOADED")]
+
+
+def test_an_answer_that_does_not_need_the_body_does_not_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "LINGER_SECONDS", 0.05)
+
+    class Refusing(Unfinished):
+        async def application(self, scope: Any, receive: Any, send: Any) -> None:
+            await send({"type": "http.response.start", "status": 401, "headers": []})
+            await send({"type": "http.response.body", "body": b"no"})
+
+    conversation = Refusing(b"x", length=b"1000")
+    assert conversation.run() == (401, b"no")
+    assert headers(conversation)[b"connection"] == b"close"
+
+
+def test_a_body_that_came_along_with_a_refused_request_does_not_cost_the_connection() -> None:
+    class Refusing(Conversation):
+        async def application(self, scope: Any, receive: Any, send: Any) -> None:
+            await send({"type": "http.response.start", "status": 401, "headers": []})
+            await send({"type": "http.response.body", "body": b"no"})
+
+    conversation = Refusing(b"x" * 1000, length=b"1000")
+    assert conversation.run() == (401, b"no")
+    assert b"connection" not in headers(conversation)
 
 
 def test_a_request_for_which_there_is_no_memory_gets_an_answer() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import resource
 from collections import Counter
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.mcp
 
 MIB = 1024 * 1024
 LISTENING = 700
+LISTENING_OF_ONE = 100
 AT_ONCE = 32
 
 
@@ -63,13 +65,18 @@ def test_ten_thousand_handshakes_cost_no_more_than_the_sessions_that_may_be(serv
         assert agent.send(agent.message("tools/list")).status_code == 404, "the one unused longest is gone"
 
 
-def test_five_thousand_subscriptions_are_as_many_as_may_be_and_the_rest_is_told(server: Server, key: str) -> None:
-    with HttpAgent(server.url, key, MODERN) as agent:
+def test_five_thousand_subscriptions_are_as_many_as_may_be_and_the_rest_is_told(
+    home: Home, server: Server, key: str
+) -> None:
+    keys = [key_in(home.run("addkey", f"crowd-{number}").stdout) for number in range(LISTENING // LISTENING_OF_ONE + 1)]
+    with contextlib.ExitStack() as entered:
+        agent, *agents = [entered.enter_context(HttpAgent(server.url, each, MODERN)) for each in (key, *keys)]
         assert "echo" in agent.names()
         listen = agent.message("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        turns = itertools.cycle(agents)
 
         async def subscribe(crowd: Crowd) -> str:
-            reader, writer, _ = await opened(server, agent, listen)
+            reader, writer, _ = await opened(server, next(turns), listen)
             first = await reader.readuntil(b"}")
             if b"acknowledged" in first:
                 crowd.stays(writer)
@@ -81,6 +88,24 @@ def test_five_thousand_subscriptions_are_as_many_as_may_be_and_the_rest_is_told(
         assert found == {"listening": LISTENING, "refused": 5_000 - LISTENING}
         assert grown < 50 * MIB
         assert "echo" in agent.names()
+
+
+def test_one_key_has_a_share_of_the_subscriptions(server: Server, key: str) -> None:
+    with HttpAgent(server.url, key, MODERN) as agent:
+        listen = agent.message("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+
+        async def subscribe(crowd: Crowd) -> str:
+            reader, writer, _ = await opened(server, agent, listen)
+            first = await reader.readuntil(b"}")
+            if b"acknowledged" in first:
+                crowd.stays(writer)
+                return "listening"
+            rest = await reader.read()
+            await crowd.sees_off(writer)
+            return "told" if b'"code":"RATE_LIMIT_EXCEEDED"' in first + rest else repr(first + rest)
+
+        found, _ = all_at_once(subscribe, 300, server)
+        assert found == {"listening": LISTENING_OF_ONE, "told": 300 - LISTENING_OF_ONE}
 
 
 class Crowd:

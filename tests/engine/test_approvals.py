@@ -104,6 +104,21 @@ def test_a_caller_can_leave_only_so_much_waiting(asking: Programmable, alice: Ca
     asked(replace(alice, id="key:2"), value=-1)
 
 
+def test_others_do_not_keep_a_caller_from_asking(
+    asking: Programmable, alice: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "MOST_WAITING_IN_ALL", 5)
+    for value in range(5):
+        asked(alice, value=value)
+    with pytest.raises(RateLimitError):
+        call(alice, value=-1)
+    other = replace(alice, id="key:2")
+    for value in range(waiting.MOST_WAITING_WHEN_FULL):
+        asked(other, value=value)
+    with pytest.raises(RateLimitError):
+        call(other, value=-1)
+
+
 def test_what_nobody_answered_is_kept_up_to_a_number(
     asking: Programmable, alice: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,18 +7,18 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.conf import LazySettings
-from mcp.shared.exceptions import MCPError
 from mcp_types import NotificationParams, SubscriptionFilter, SubscriptionsListenRequestParams
 
 from tests.support.tools import Hub
 from tools_app import catalog, database, governance
 from tools_app.context import Caller
-from tools_app.errors import AuthenticationError, StorageBusyError
+from tools_app.errors import AuthenticationError, OverloadedError, RateLimitError, StorageBusyError
 from tools_app.mcp_server.changes import Changes, always
 from tools_app.models import ToolRecord
 from tools_app.reach import Reach
@@ -202,6 +202,30 @@ async def test_a_key_that_is_revoked_is_told_nothing_more(hub: Hub, alice: Calle
         assert client.told == 0
 
 
+async def test_one_caller_cannot_take_all_subscriptions(hub: Hub, alice: Caller) -> None:
+    async def send(*_: Any, **__: Any) -> None:
+        """What is sent is of no interest here."""
+
+    current = alice
+
+    async def asked() -> Caller:
+        return current
+
+    context: Any = SimpleNamespace(request_id=1, session=SimpleNamespace(send_notification=send))
+    changes = Changes(lambda _: asked, most_of_one=2)
+    listening = [asyncio.create_task(changes.listen(context, EVERYTHING)) for _ in range(2)]
+    await a_while()
+    with pytest.raises(RateLimitError, match="at most 2 of one caller") as refused:
+        await changes.listen(context, EVERYTHING)
+    assert refused.value.context == {"limit": 2}
+    current = replace(alice, id="key:2")
+    listening.append(asyncio.create_task(changes.listen(context, EVERYTHING)))
+    await a_while()
+    assert not listening[-1].done()
+    changes.close()
+    await asyncio.gather(*listening)
+
+
 async def test_only_so_many_may_listen_and_all_can_be_sent_home(hub: Hub, alice: Caller) -> None:
     async def send(*_: Any, **__: Any) -> None:
         """What is sent is of no interest here."""
@@ -210,7 +234,7 @@ async def test_only_so_many_may_listen_and_all_can_be_sent_home(hub: Hub, alice:
     changes = Changes(always(alice), most_listening=2)
     open_streams = [asyncio.create_task(changes.listen(context, EVERYTHING)) for _ in range(2)]
     await a_while()
-    with pytest.raises(MCPError, match="Too many subscriptions"):
+    with pytest.raises(OverloadedError, match="Too many subscriptions: at most 2 of all callers"):
         await changes.listen(context, EVERYTHING)
     changes.close()
     async with asyncio.timeout(5):

@@ -343,6 +343,14 @@ class TestSealedState:
         params: Any = {"name": name, "arguments": {}, **more}
         return await raw(client, params)
 
+    @pytest.mark.parametrize("wrong", ["x", "", 1, 0, [], ["answer"], True])
+    @pytest.mark.parametrize("method", ["tools/call", "prompts/list", "resources/list"])
+    async def test_is_refused_where_it_is_no_object(self, client: Client, method: str, wrong: Any) -> None:
+        params: Any = {"inputResponses": wrong} | ({"name": "greet"} if method == "tools/call" else {})
+        with pytest.raises(MCPError) as caught:
+            await raw(client, params, method)
+        assert caught.value.error.code == INVALID_PARAMS
+
     async def test_is_taken_back_as_it_was_given(self, client: Client) -> None:
         asked = await self.call(client)
         assert asked["resultType"] == "input_required"
@@ -382,13 +390,13 @@ def said(name: str, key: str = "answer") -> dict[str, Any]:
     return {key: {"action": "accept", "content": {"name": name}}}
 
 
-async def raw(client: Client, params: dict[str, Any]) -> dict[str, Any]:
+async def raw(client: Client, params: dict[str, Any], method: str = "tools/call") -> dict[str, Any]:
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
     }
     dispatcher: Any = client.session._dispatcher
-    result: dict[str, Any] = await dispatcher.send_raw_request("tools/call", {**params, "_meta": meta}, None)
+    result: dict[str, Any] = await dispatcher.send_raw_request(method, {**params, "_meta": meta}, None)
     return result
 
 

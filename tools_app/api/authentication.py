@@ -14,6 +14,7 @@ from ninja.security.base import AuthBase
 
 from tools_app import access, database, secrets
 from tools_app.api import limits
+from tools_app.api.arrival import take_body
 from tools_app.context import Caller
 from tools_app.errors import (
     AuthenticationError,
@@ -46,6 +47,7 @@ class KeyAuthentication(AuthBase):
             raise
         request.auth = caller  # type: ignore[attr-defined]  # so that it is known who was over the limit
         limits.count_caller(request, caller)
+        await take_body(request, caller)
         return caller
 
 

@@ -10,8 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic.config import JsonDict
 
-from tools_app import json_text
+from tools_app.api import faults
+from tools_app.api.arrival import parsed_body
 from tools_app.api.errors import UnsupportedMediaTypeError
+from tools_app.checker import MAX_PROBLEMS
 from tools_app.errors import Problem, ValidationError
 from tools_app.json_text import JsonError
 
@@ -27,6 +29,12 @@ class Body(BaseModel):
         """JSON has one kind of number: `5.0` is as whole as `5`, here as in the arguments of tools."""
         if not isinstance(sent, dict):
             return sent
+        known = {field.alias for field in cls.model_fields.values()}
+        unknown = [str(name) for name in sent if name not in known]
+        if len(unknown) > MAX_PROBLEMS:
+            # Pydantic would make a fault of every one of them.
+            named = [faults.unknown([name]) for name in unknown[:MAX_PROBLEMS]]
+            raise ValidationError("Validation failed", problems=[*named, Problem.more(len(unknown) - MAX_PROBLEMS)])
         return {key: int(value) if _is_whole(value) else value for key, value in sent.items()}
 
 
@@ -48,7 +56,7 @@ class StrictParser(Parser):
         """Raises: UnsupportedMediaTypeError, ValidationError."""
         _refuse_other_types(request)
         try:
-            return cast(dict[str, Any], json_text.parsed(request.body))
+            return cast(dict[str, Any], parsed_body(request))
         except JsonError as error:
             message = f"The body cannot be read as JSON: {error}"
             raise ValidationError(problems=[Problem("", message)]) from error

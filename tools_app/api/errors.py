@@ -179,7 +179,7 @@ def translated(error: BaseException) -> ToolError | None:
         case HttpError(__cause__=ToolError() as cause):  # Ninja wraps what its parser raises.
             return cause
         case NinjaValidationError():
-            return ValidationError("Validation failed", problems=[faults.problem(fault) for fault in error.errors])
+            return ValidationError("Validation failed", problems=faults.problems(error.errors))
         case RequestDataTooBig():
             return BodyTooLargeError()
         case SuspiciousOperation() | BadRequest():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
+from tools_app.checker import MAX_PROBLEMS
 from tools_app.errors import Problem, shortened
 from tools_app.schemas import dotted, pointer
 
@@ -18,6 +20,13 @@ _TYPES: Final = {
 }
 
 
+def problems(faults: Sequence[dict[str, Any]]) -> list[Problem]:
+    """The first of pydantic's faults in our words, and how many more there are."""
+    named = [problem(fault) for fault in faults[:MAX_PROBLEMS]]
+    more = len(faults) - len(named)
+    return [*named, Problem.more(more)] if more else named
+
+
 def problem(fault: dict[str, Any]) -> Problem:
     """One of pydantic's faults in our words, which never repeat what was sent."""
     source, *path = fault["loc"]
@@ -29,12 +38,18 @@ def problem(fault: dict[str, Any]) -> Problem:
     if kind == "missing":
         return Problem(where, f"Required parameter missing: {name}" if path else "A JSON object is required", "a value")
     if kind == "extra_forbidden":
-        return Problem(where, f"Unknown parameter: {name}")
+        return unknown(path)
     subject = f"parameter {name}" if path else name
     if expected := _TYPES.get(kind):
         return Problem(where, f"Invalid type for {subject}: expected {expected}", expected)
     expected = _expectation(kind, fault.get("ctx", {}))
     return Problem(where, f"Invalid value for {subject}: expected {expected}", expected)
+
+
+def unknown(path: Sequence[Any]) -> Problem:
+    """Something that nobody asked for."""
+    where = pointer([shortened(str(step)) for step in path])
+    return Problem(where, f"Unknown parameter: {shortened(dotted(path))}")
 
 
 def _expectation(kind: str, limits: dict[str, Any]) -> str:

@@ -9,22 +9,21 @@ without leaving the event loop.
 from __future__ import annotations
 
 import asyncio
-import io
 from typing import Any
 
-from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
+from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.core.handlers.exception import convert_exception_to_response
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.middleware.security import SecurityMiddleware
 from django.urls import set_script_prefix
 
-from tools_app.asgi import whole_body
+from tools_app.api.arrival import RestRequest
 from tools_app.models.audit import coming_from
 
 
 class RestHandler(ASGIHandler):
-    """Answers the requests of the REST door, and nothing else: there is no session, no user, no message in them."""
+    """Answers the requests of the REST door: there is no session, no user, no message in them."""
 
     def load_middleware(self, is_async: bool = False) -> None:
         self._view_middleware: list[Any] = []
@@ -35,12 +34,9 @@ class RestHandler(ASGIHandler):
 
     async def handle(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request; when the client hangs up before that, what was going on for it is cancelled."""
-        body = await whole_body(receive)
-        if body is None:
-            return
         set_script_prefix(get_script_prefix(scope))
-        request = ASGIRequest(scope, io.BytesIO(body))
-        hanging_up = asyncio.ensure_future(receive())
+        request = RestRequest(scope, receive)
+        hanging_up = asyncio.ensure_future(request.hang_up())
         with coming_from(request):  # which the task takes along
             answering = asyncio.ensure_future(self._middleware_chain(request))
         try:

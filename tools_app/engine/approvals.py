@@ -44,6 +44,8 @@ log = logging.getLogger("tools_app.calls")
 # What a caller that nobody answers can leave behind, and all of them together.
 MOST_WAITING: Final = 20
 MOST_WAITING_IN_ALL: Final = 1_000
+# What each caller can leave behind even then: others must not keep it from asking at all.
+MOST_WAITING_WHEN_FULL: Final = 2
 # Of those of a caller that nobody answered in time, so many are kept to be looked at.
 MOST_LAPSED: Final = 50
 # What is larger, nobody reads before saying yes.
@@ -230,8 +232,8 @@ def _standing(request: Request) -> Approval | None:
 
 def _check_room(waiting: QuerySet[Approval], call: Call) -> None:
     """Raises: RateLimitError."""
-    own = waiting.filter(caller_id=call.caller_id)
-    if own.count() < MOST_WAITING and waiting.count() < MOST_WAITING_IN_ALL:
+    own = waiting.filter(caller_id=call.caller_id).count()
+    if own < MOST_WAITING_WHEN_FULL or (own < MOST_WAITING and waiting.count() < MOST_WAITING_IN_ALL):
         return
     oldest = waiting.order_by("expires_at").first()
     seconds = (oldest.expires_at - _now()).total_seconds() if oldest is not None else 0

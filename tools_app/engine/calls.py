@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from tools_app import catalog, conf, heavy, json_text, logs
 from tools_app.answers import bytes_of
+from tools_app.checker import is_small
 from tools_app.context import Caller
 from tools_app.engine import answers, approvals, replies
 from tools_app.engine.answers import Answer
@@ -41,6 +42,8 @@ from tools_app.policies import Rate
 from tools_app.questions import NOBODY, Asked, Client
 from tools_app.snapshot import Snapshot
 from tools_app.tool import Tool
+
+R = TypeVar("R")
 
 log = logging.getLogger("tools_app.calls")
 
@@ -187,9 +190,9 @@ class Calls:
             entry, arguments = await _forwarded(one, through, arguments, snapshot.seen_by(caller))
         tool = one.resolved(entry)
         options.check()
-        given = one.given(tool, arguments)
+        given = await _worked_on(caller, arguments, lambda: one.given(tool, arguments))
         account = one.connected(entry, given)
-        converted = tool.checked(given)
+        converted = await _worked_on(caller, arguments, lambda: tool.checked(given))
         cached = bool(entry.policy.cache_seconds) and options.idempotency_key is None
         # What others are given as well must not depend on what one of them says.
         client = NOBODY if cached else client
@@ -298,6 +301,11 @@ class Calls:
             "connection": plan.context.connection or None,
             "upstream": self.guards.state(plan.upstream) if plan.upstream else None,
         }
+
+
+async def _worked_on(caller: Caller, arguments: object, work: Callable[[], R]) -> R:
+    """Work on arguments: large ones in a thread, as the event loop has others to answer."""
+    return work() if is_small(arguments) else await heavy.in_turn(caller.id, work)
 
 
 def _found(snapshot: Snapshot, name: str, caller: Caller) -> Entry:

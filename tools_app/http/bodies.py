@@ -189,12 +189,12 @@ async def read(body: bytes, reads: Reads, content_type: str, most: int = MOST_BY
     if reads == "bytes":
         return body
     if reads == "text":
-        return text(body, content_type) if len(body) < heavy.LETTERS else await heavy.aside(text, body, content_type)
+        return text(body, content_type) if len(body) < heavy.LARGE_BYTES else await heavy.aside(text, body, content_type)
     if is_html(body, content_type):
         raise WebPage("is a web page, and no JSON")
     bounds = JSON_BOUNDS if most <= MOST_BYTES else LARGE_JSON_BOUNDS
     try:
-        if len(body) < heavy.LETTERS:
+        if len(body) < heavy.LARGE_BYTES:
             return json_text.parsed(body, bounds)
         return await heavy.aside(json_text.parsed, body, bounds)
     except json_text.TooManyValuesError as error:

@@ -22,7 +22,6 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
-    INTERNAL_ERROR,
     INVALID_PARAMS,
     EmptyResult,
     NotificationParams,
@@ -35,7 +34,7 @@ from mcp_types import (
 
 from tools_app import catalog, conf, listed, offers, resource
 from tools_app.context import Caller
-from tools_app.errors import StorageBusyError, ToolError
+from tools_app.errors import OverloadedError, RateLimitError, StorageBusyError, ToolError
 from tools_app.mcp_server.connections import connection_of
 from tools_app.snapshot import Snapshot
 
@@ -81,14 +80,19 @@ class _Listener:
 class Changes:
     """Every client is told of what changes for its caller, and of nothing else. `tell` does it until it is cancelled.
 
-    `most_listening` bounds the subscriptions that are open at once, over all clients.
+    `most_listening` bounds the subscriptions that are open at once, over all clients, and `most_of_one` those of one
+    caller.
     """
 
-    def __init__(self, caller_of: Callable[[RequestContext], Asked], most_listening: int = 700) -> None:
+    def __init__(
+        self, caller_of: Callable[[RequestContext], Asked], most_listening: int = 700, most_of_one: int = 100
+    ) -> None:
         self._caller_of = caller_of
         self._most_listening = most_listening
+        self._most_of_one = most_of_one
         self._listeners: dict[int, _Listener] = {}
-        self._streams: set[ListenHandler] = set()
+        # With the ids of their callers.
+        self._streams: dict[ListenHandler, str] = {}
         self._somebody = asyncio.Event()
         self._snapshot: Snapshot | None = None
         # Of resources whose packs say that they have changed.
@@ -128,20 +132,34 @@ class Changes:
         self, context: RequestContext, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         """A client of the modern era subscribes: it is told on the stream of this request, until it ends that."""
-        if len(self._streams) >= self._most_listening:
-            raise MCPError(INTERNAL_ERROR, "Too many subscriptions are open")
         bus = InMemorySubscriptionBus()
         stream = ListenHandler(bus)
         asked = self._caller_of(context)
-        chosen = await _honoured(params.notifications, asked)
-        listener = await _listener(asked, bus.publish, _events(chosen))
-        self._streams.add(stream)
+        caller = await asked()
+        self._check_room(caller)
+        self._streams[stream] = caller.id
         try:
-            self._add(id(stream), listener)
+            chosen = await _honoured(params.notifications, asked)
+            self._add(id(stream), await _listener(asked, bus.publish, _events(chosen)))
             return await stream(context, params.model_copy(update={"notifications": chosen}))
         finally:
             self._listeners.pop(id(stream), None)
-            self._streams.discard(stream)
+            del self._streams[stream]
+
+    def _check_room(self, caller: Caller) -> None:
+        """Raises: OverloadedError, RateLimitError."""
+        if list(self._streams.values()).count(caller.id) >= self._most_of_one:
+            raise RateLimitError(
+                f"Too many subscriptions: at most {self._most_of_one} of one caller are open at once",
+                context={"limit": self._most_of_one},
+                next_step="End some of them, or listen to all that is of interest in one.",
+            )
+        if len(self._streams) >= self._most_listening:
+            raise OverloadedError(
+                f"Too many subscriptions: at most {self._most_listening} of all callers are open at once",
+                context={"limit": self._most_listening},
+                next_step="Try again later.",
+            )
 
     def close(self) -> None:
         """End every subscription, and let its client know that it was meant."""

@@ -193,7 +193,10 @@ class Conversation:
     def _known_answers(self) -> dict[str, Any]:
         if self._known is None:
             params = self._context.params or {}
-            said = params.get("inputResponses") or {}
+            said = params.get("inputResponses")
+            said = {} if said is None else said
+            if not isinstance(said, dict):
+                raise MCPError(INVALID_PARAMS, "Invalid inputResponses: expected an object, with an answer to each key")
             if len(json.dumps(said)) > MOST_ANSWERS:
                 raise MCPError(INVALID_PARAMS, f"The answers are longer than {MOST_ANSWERS:,} characters")
             self._known = {**self._unsealed(params.get("requestState")), **said}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Coroutine
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -17,8 +18,8 @@ from mcp_types import JSONRPCRequest
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from tools_app import engine
-from tools_app.asgi import whole_body
+from tools_app import engine, heavy, limits
+from tools_app.asgi import SENDER, Again, whole_body
 from tools_app.errors import AuthenticationError, StoppedError, StorageBusyError, ToolError, shortened
 from tools_app.mcp_server import frames, gate
 from tools_app.mcp_server.frames import Unreadable
@@ -95,11 +96,17 @@ class Http:
         message, body = None, b""
         if request.method == "POST":
             gate.check_form(request)
+            scope[SENDER] = caller.id
             sent = await whole_body(receive)
             if sent is None:
                 return
-            message, body = frames.read(sent), sent
-        again = _Again(body, receive)
+            limits.count_body(caller, len(sent))
+            if len(sent) > heavy.LARGE_BYTES:
+                message = await heavy.in_turn(caller.id, partial(frames.read, sent))
+            else:
+                message = frames.read(sent)
+            body = sent
+        again = Again(body, receive)
         answering = transport.answer(message, request, visitor, caller, again, send)
         subscribes = isinstance(message, JSONRPCRequest) and message.method == "subscriptions/listen"
         try:
@@ -153,23 +160,3 @@ async def _refused(error: Exception, scope: Scope) -> Refused:
                 engine.note_refusal(error, door=DOOR, address=address, client=client)
             return Refused.by(error, gate.place(scope))
     return Refused.by(await engine.report(error, door=DOOR, where=where), gate.place(scope))
-
-
-class _Again:
-    """Gives a body that has been read once more, and after it whatever follows, until the request is answered.
-
-    A session holds on to its latest request. What stands behind that, as the connection, is let go with the answer.
-    """
-
-    def __init__(self, body: bytes, receive: Receive) -> None:
-        self._body: bytes | None = body
-        self._receive: Receive | None = receive
-
-    async def __call__(self) -> Message:
-        if self._body is not None:
-            body, self._body = self._body, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        return await self._receive() if self._receive is not None else {"type": "http.disconnect"}
-
-    def end(self) -> None:
-        self._body = self._receive = None

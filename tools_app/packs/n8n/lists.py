@@ -140,11 +140,8 @@ class _Page:
 async def _page(ctx: Context, asked: Mapping[str, Any], cursor: str | None) -> _Page:
     told = await ctx.http.get("executions", operation="list executions", params={**asked, "cursor": cursor})
     told = checked(told, "list executions")
-    return _Page(
-        [each for each in map(mapped, listed(told.get("data"))[: asked["limit"]]) if "id" in each],
-        cursor,
-        told.get("nextCursor"),
-    )
+    executions = [each for each in map(mapped, listed(told.get("data"))[: asked["limit"]]) if "id" in each]
+    return _Page(executions, cursor, told.get("nextCursor"))
 
 
 # ---- executions that failed

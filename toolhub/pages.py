@@ -1,0 +1,81 @@
+"""Pages, made in a bounded number of threads that do not wait for whoever reads them.
+
+Django makes each page in a thread of its own, and gives that back when the last byte has been sent. A visitor who does
+not read would hold one for as long as he likes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from django.conf import settings
+
+from tools_app import limits
+from tools_app.api.intake import refuse
+from tools_app.asgi import Again, Application, Message, Receive, Scope, Send, whole_body
+from tools_app.errors import RateLimitError
+
+MOST_AT_ONCE: Final = 64
+# More of an answer than this is kept back by its reader: exports are made as they are read.
+MOST_UNSENT: Final = 1024 * 1024
+
+
+class Pages:
+    """An ASGI application around another one, which is asked when the body is here and done with its answer."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._places = asyncio.Semaphore(MOST_AT_ONCE)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            _count(scope)
+        except RateLimitError as error:
+            await refuse(error, receive, send)
+            return
+        body = await whole_body(receive)
+        if body is None:
+            return
+        unsent = _Unsent(send)
+        again = Again(body, receive)
+        try:
+            async with self._place():
+                await self._application(scope, again, unsent.send)
+        finally:
+            again.end()
+        await unsent.leave()
+
+    def _place(self) -> asyncio.Semaphore:
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:  # A server has one; tests start several.
+            self._loop, self._places = loop, asyncio.Semaphore(MOST_AT_ONCE)
+        return self._places
+
+
+def _count(scope: Scope) -> None:
+    """Raises: RateLimitError."""
+    cookie = f"{settings.SESSION_COOKIE_NAME}=".encode()
+    if not any(name == b"cookie" and cookie in value for name, value in scope["headers"]):
+        client = scope.get("client")
+        if (standing := limits.count_visit(client[0] if client else "")) is not None:
+            standing.check()
+
+
+class _Unsent:
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._messages: list[Message] = []
+        self._size = 0
+
+    async def send(self, message: Message) -> None:
+        self._messages.append(message)
+        self._size += len(message.get("body", b""))
+        if self._size > MOST_UNSENT:
+            await self.leave()
+
+    async def leave(self) -> None:
+        messages, self._messages, self._size = self._messages, [], 0
+        for message in messages:
+            await self._send(message)
