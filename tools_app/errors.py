@@ -141,15 +141,16 @@ class ToolError(Exception):
 
     def leave_outcome_open(self) -> None:
         """A change may have been made: a client that repeats the call could make it twice."""
-        if not self.outcome_unknown:
-            self.outcome_unknown, self._may_pass = True, self.retryable
+        if self.outcome_unknown:
+            return  # and a tool may have added to its next step
+        self.outcome_unknown, self._may_pass = True, self.retryable
         self.retryable, self.retry_after, self.next_step = False, None, CHECK_FIRST
 
     def allow_repeat(self) -> None:
         """The tool may run twice: whether the change was made does not matter."""
         if self.outcome_unknown and self._may_pass:
             self.outcome_unknown, self.retryable = False, True
-            self.next_step = "Call again: this tool may be repeated."
+            self.next_step = self.next_step.replace(CHECK_FIRST, "Call again: this tool may be repeated.")
 
     def as_dict(self) -> dict[str, Any]:
         """The one form in which an error travels, the same at every door."""

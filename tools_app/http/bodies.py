@@ -189,7 +189,7 @@ async def read(body: bytes, reads: Reads, content_type: str, most: int = MOST_BY
     if reads == "bytes":
         return body
     if reads == "text":
-        return text(body, content_type) if len(body) < heavy.LARGE_BYTES else await heavy.aside(text, body, content_type)
+        return await heavy.by_size(body, text, body, content_type)
     if is_html(body, content_type):
         raise WebPage("is a web page, and no JSON")
     bounds = JSON_BOUNDS if most <= MOST_BYTES else LARGE_JSON_BOUNDS

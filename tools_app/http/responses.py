@@ -22,12 +22,16 @@ class Response:
     `data` is what it said: JSON as Python values, or text, or bytes; None where it said nothing, as many do after a
     change. With a `warning` the change was made, and what was said about it could not be read: `data` is None then, and
     the warning is a sentence for whoever called the tool.
+
+    `masked`: the upstream repeated the key of this connection, and `data` holds a mask in its place. Sent back, the
+    mask would replace the key.
     """
 
     status: int
     data: Any = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     warning: str = ""
+    masked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

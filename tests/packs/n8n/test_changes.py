@@ -11,7 +11,7 @@ import pytest
 from django.conf import LazySettings
 
 from tests.packs.n8n.conftest import Ask
-from tests.packs.n8n.fake import N8n, recorded
+from tests.packs.n8n.fake import KEY, N8n, recorded
 from tests.packs.n8n.script import MANUAL, code, to, webhook
 from tools_app import engine
 
@@ -368,6 +368,17 @@ class TestChangingOneNode:
         assert "'Webhook', 'Add'" in error.next_step
         error = ask.error("update_workflow", id=one, nodes=[BOTH[0], {"name": "Add", "type": "n8n-nodes-base.set"}])
         assert error.message == "nodes.1: 'Add' changes its type, and needs typeVersion and parameters too"
+
+
+class TestTheKeyOfTheConnection:
+    def test_in_a_workflow_is_hidden_and_not_replaced_by_the_mask(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        n8n.workflows[one]["nodes"][1]["parameters"]["headers"] = {"X-N8N-API-KEY": KEY}
+        before = json.loads(json.dumps(n8n.workflows[one]))
+        assert KEY not in json.dumps(ask("get_workflow", id=one, raw=True))
+        error = ask.error("update_workflow", id=one, name="renamed")
+        assert (error.code, "holds the API key of this connection" in error.message) == ("CONFLICT", True)
+        assert n8n.workflows[one] == before
 
 
 class TestTheStateBefore:

@@ -17,7 +17,7 @@ from tools_app.packs.n8n.drafts import ChangedNodes, Connections, Name, Nodes, S
 from tools_app.packs.n8n.refusals import in_its_words
 from tools_app.packs.n8n.runs import mapped
 from tools_app.packs.n8n.summary import quoted
-from tools_app.packs.n8n.workflows import brief, fetched, whole
+from tools_app.packs.n8n.workflows import brief, fetched, fetched_to_change, whole
 from tools_app.signatures import Says
 from tools_app.tool import Hints
 
@@ -220,7 +220,7 @@ async def update_workflow(
         problem = Problem("/restore", "restore puts back a whole state: send it without name, nodes and the like")
         raise InvalidArgumentsError(problems=[problem])
     async with turn(ctx, workflow_id):
-        current = await fetched(ctx, workflow_id, "update workflow")
+        current = await fetched_to_change(ctx, workflow_id)
         warnings = drafts.ignored(active=active, tags=tags, now_active=current.get("active") is True)
         if restore is not None:
             state = await previous.kept(ctx, workflow_id, restore)

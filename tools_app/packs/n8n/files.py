@@ -19,7 +19,7 @@ from tools_app.packs.n8n import WorkflowId, drafts, pack
 from tools_app.packs.n8n.changes import CHANGED, after_updating, create, replace, turn
 from tools_app.packs.n8n.runs import listed, mapped
 from tools_app.packs.n8n.summary import quoted
-from tools_app.packs.n8n.workflows import brief, fetched
+from tools_app.packs.n8n.workflows import brief, fetched_to_change
 from tools_app.signatures import Says
 from tools_app.tool import Hints
 
@@ -80,7 +80,7 @@ async def replace_workflow_from_file(ctx: Context, workflow_id: WorkflowId, file
     """
     told, ignored = await _read(ctx, file_path)
     async with turn(ctx, workflow_id):
-        current = await fetched(ctx, workflow_id, "update workflow")
+        current = await fetched_to_change(ctx, workflow_id)
         change = drafts.changed(current, told, anew=True)
         warnings = [*change.warnings, *drafts.losses(change), *ignored]
         return await replace(ctx, current, workflow_id, change.body, warnings)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from tools_app.context import Context
-from tools_app.errors import NotFoundError, UpstreamInvalidResponseError
+from tools_app.errors import ConflictError, NotFoundError, UpstreamInvalidResponseError
 from tools_app.examples import Example
 from tools_app.packs.n8n import Id, WorkflowId, pack
 from tools_app.packs.n8n.graph import graph
@@ -55,6 +55,23 @@ async def fetched(ctx: Context, workflow_id: str, operation: str = "get workflow
     """
     told = await ctx.http.get("workflows", workflow_id, operation=operation, resource="Workflow")
     return checked(told, operation)
+
+
+async def fetched_to_change(ctx: Context, workflow_id: str) -> Mapping[str, Any]:
+    """The same, to be sent back as a whole.
+
+    Raises:
+        NotFoundError: n8n has no such workflow.
+        ConflictError: the hub does not see all of it.
+    """
+    response = await ctx.http.request("GET", "workflows", workflow_id, operation="update workflow", resource="Workflow")
+    if response.masked:
+        raise ConflictError(
+            f"Workflow '{workflow_id}' holds the API key of this connection, which the hub hides from tools",
+            next_step="Updating it here would replace that key by asterisks. Move the key into a credential of n8n, or "
+            "edit the workflow in n8n.",
+        )
+    return checked(response.data, "update workflow")
 
 
 def checked(told: Any, operation: str) -> Mapping[str, Any]:
