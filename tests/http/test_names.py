@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 
-import httpcore
+import httpcore2
 import pytest
 
 from tests.http.conftest import Client
@@ -79,7 +79,7 @@ async def test_more_lookups_than_there_are_threads_for_are_refused(slow: SlowNam
 
 async def test_looking_up_a_name_takes_no_longer_than_connecting_may(slow: SlowNames) -> None:
     for network in (OpenWeb(Names(4, slow)), OneOrigin("slow.test", 80, Names(4, slow))):
-        with pytest.raises(httpcore.ConnectTimeout):
+        with pytest.raises(httpcore2.ConnectTimeout):
             await network.connect_tcp("slow.test", 80, timeout=0.05)
 
 

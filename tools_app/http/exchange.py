@@ -94,15 +94,16 @@ class Exchange:
             return self._refused(response, self._seen(shown, kind))
         declared = headers.get("content-length", "")
         async with AsyncExitStack() as held:
-            body = await bodies.collected(aiter(stream), encoding, declared, self.most_bytes, held)
+            received = self._seen(
+                await bodies.collected(aiter(stream), encoding, declared, self.most_bytes, held), kind
+            )
             # An upstream may repeat what it was sent: callers, the journal and the cache get it without our key.
-            shown = self._seen(await heavy.by_size(body, self.secrets.masked_body, body), kind)
-            masked, body = shown is not body, shown
+            body = await heavy.by_size(received, self.secrets.masked_body, received)
             empty = response.status_code in (204, 205) or self.asked.method == "HEAD"
             if empty or (self.asked.writes and not body.strip()):
                 return Response(response.status_code, None, self._shown(response))
             data = await bodies.read(body, self.reads, kind, self.most_bytes)
-        return Response(response.status_code, data, self._shown(response), masked=masked)
+        return Response(response.status_code, data, self._shown(response), masked=body is not received)
 
     def _seen(self, body: bytes, kind: str) -> bytes:
         self.size = len(body)
