@@ -372,7 +372,7 @@ class TestLoggersOfOthers:
             ("django.request", logging.WARNING, {"warn", "info", "debug", "trace"}),
             ("django.db.backends", logging.DEBUG, set()),
             ("httpx", logging.INFO, set()),
-            ("httpcore.http11", logging.DEBUG, set()),
+            ("httpcore2.http11", logging.DEBUG, set()),
             ("mcp.server.lowlevel", logging.INFO, {"debug", "trace"}),
             ("mcp.server.lowlevel", logging.DEBUG, {"trace"}),
             ("asyncio", logging.DEBUG, {"trace"}),

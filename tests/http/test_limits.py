@@ -132,4 +132,4 @@ def test_httpx_waits_until_it_is_needed() -> None:
         "import sys, toolhub, tools_app.http; toolhub.ApiClient('https://n8n.test', name='n8n'); print(*sys.modules)"
     )
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"httpx", "httpcore", "anyio", "h11", "certifi"} & set(loaded)
+    assert not {"httpx", "httpx2", "httpcore2", "anyio", "h11", "certifi"} & set(loaded)

@@ -94,9 +94,8 @@ class Exchange:
             return self._refused(response, self._seen(shown, kind))
         declared = headers.get("content-length", "")
         async with AsyncExitStack() as held:
-            received = self._seen(
-                await bodies.collected(aiter(stream), encoding, declared, self.most_bytes, held), kind
-            )
+            received = await bodies.collected(aiter(stream), encoding, declared, self.most_bytes, held)
+            self._seen(received, kind)
             # An upstream may repeat what it was sent: callers, the journal and the cache get it without our key.
             body = await heavy.by_size(received, self.secrets.masked_body, received)
             empty = response.status_code in (204, 205) or self.asked.method == "HEAD"
