@@ -103,7 +103,7 @@ def prepared() -> None:
         return {"text": text}
 
     call_command("migrate", verbosity=0)
-    registry = sources.registry()
+    registry = sources.loaded()
     for one in (look, change, healthy, hanging):
         registry.add(one, Origin.CODE)
     sync.sync(registry)

@@ -227,7 +227,7 @@ def milliseconds(times: int, home: Path) -> None:
     # The pack needs an account to be loaded; which one, every measurement says for itself.
     os.environ.update(N8N_URL="http://127.0.0.1:9", N8N_API_KEY="none yet")
     installation.require_ready(lambda line: None)
-    sync.sync(sources.registry())
+    sync.sync(sources.loaded())
     took = {line: measured(line, times, home) for line in LINES}
     asyncio.run(engine.close(2))
     titles = [f"n8n {RELEASES[line].version}: call · hub's own" for line in LINES]

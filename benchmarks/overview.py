@@ -237,7 +237,7 @@ def run(calls: int) -> None:
     from tools_app import sources, sync
 
     call_command("migrate", verbosity=0)
-    sync.sync(sources.registry())
+    sync.sync(sources.loaded())
     fill(calls)
     measure()
 

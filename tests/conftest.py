@@ -106,7 +106,7 @@ def anyio_backend() -> str:
 @pytest.fixture
 def hub(transactional_db: None) -> Hub:
     """A hub with its shipped tools, ready to be called. Real commits: the engine writes from threads of its own."""
-    sync.sync(sources.registry())
+    sync.sync(sources.loaded())
     return Hub()
 
 

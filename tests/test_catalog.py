@@ -88,7 +88,7 @@ def test_a_pack_without_its_settings_is_there_but_cannot_be_called(hub: Hub, mon
 
 def test_a_tool_that_this_process_has_not_loaded_cannot_be_called(hub: Hub) -> None:
     hub.add(Programmable("visitor").tool)
-    sources.registry().remove("visitor")
+    sources.loaded().remove("visitor")
     refusal = hub.entry("visitor").refusal
     assert refusal is not None
     assert refusal.reason == "this process does not have it"
@@ -96,8 +96,8 @@ def test_a_tool_that_this_process_has_not_loaded_cannot_be_called(hub: Hub) -> N
 
 def test_a_tool_whose_file_broke_says_so(hub: Hub) -> None:
     hub.add(Programmable("visitor").tool)
-    sources.registry().remove("visitor")
-    sources.registry().report(LoadProblem("tools/visitor.py:3", "SyntaxError", tool="visitor"))
+    sources.loaded().remove("visitor")
+    sources.loaded().report(LoadProblem("tools/visitor.py:3", "SyntaxError", tool="visitor"))
     catalog.forget()
     refusal = hub.entry("visitor").refusal
     assert refusal is not None
@@ -106,8 +106,8 @@ def test_a_tool_whose_file_broke_says_so(hub: Hub) -> None:
 
 def test_a_retired_tool_is_gone(hub: Hub) -> None:
     hub.add(Programmable("visitor").tool)
-    sources.registry().remove("visitor")
-    sync.sync(sources.registry())
+    sources.loaded().remove("visitor")
+    sync.sync(sources.loaded())
     assert catalog.current().find("visitor") is None
     assert ToolRecord.objects.get(name="visitor").retired_at is not None
 

@@ -147,7 +147,7 @@ def test_against_a_fake_and_against_an_account_that_operators_set_up(hub: Hub, c
 def test_a_tool_that_is_not_written_down_yet_says_what_to_do(
     checktools: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sources.registry().add(weather("newcomer", kyoto=None))
+    sources.loaded().add(weather("newcomer", kyoto=None))
     for command in (["checktools", "newcomer"], ["calltool", "newcomer", '{"city": "Kyoto"}']):
         with pytest.raises(SystemExit) as ended:
             call_command(*command)

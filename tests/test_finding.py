@@ -458,7 +458,7 @@ async def test_a_prompt_says_how_to_call_what_it_names_by_other_names_or_unliste
         """Tidy up."""
         return "Look with `find_page`, again with `find_page`, change with `write_page`, and say `hello_world`."
 
-    sources.registry().offer(tidy)
+    sources.loaded().offer(tidy)
     other = {"find_page": {"name": "look_up"}}
 
     def chosen() -> None:

@@ -337,7 +337,7 @@ def test_every_page_of_the_admin_is_decided() -> None:
 @pytest.fixture
 def subjects(db: None) -> dict[str, Any]:
     """One of each kind that has a page."""
-    sync.sync(sources.registry())
+    sync.sync(sources.loaded())
     call, error = failed_call()
     return {
         "tools_app_agent": agent().pk,

@@ -31,7 +31,7 @@ def reason(name: str = "programmable") -> str:
 
 def changed(hub: Hub, version: str, **declared: Any) -> Programmable:
     made = Programmable(version=version, **declared)
-    sources.registry().remove("programmable")
+    sources.loaded().remove("programmable")
     hub.add(made.tool, origin=Origin.FILE)
     return made
 
@@ -81,8 +81,8 @@ def test_a_version_that_is_not_on_record_does_not_run(careful: Hub) -> None:
     """A process that has loaded something newer than `serve` has written down."""
     changed(careful, "1.0.0")
     governance.approve_definitions([newest().pk], actor=ACTOR)
-    sources.registry().remove("programmable")
-    sources.registry().add(Programmable(version="2.0.0").tool, Origin.FILE)
+    sources.loaded().remove("programmable")
+    sources.loaded().add(Programmable(version="2.0.0").tool, Origin.FILE)
     assert reason() == "not approved: nobody has seen this version of it yet"
 
 
@@ -94,7 +94,7 @@ def test_other_sources_approve_themselves(careful: Hub, programmable: Programmab
 def test_what_waits_is_let_go_when_its_source_is_trusted_again(careful: Hub, settings: Any) -> None:
     changed(careful, "1.0.0")
     settings.TOOLHUB_SOURCES_TO_APPROVE = ()
-    sync.sync(sources.registry())
+    sync.sync(sources.loaded())
     assert newest().approved_by == "source:file"
     assert reason() == ""
 
@@ -103,5 +103,5 @@ def test_what_an_operator_refused_stays_refused(careful: Hub, settings: Any) -> 
     changed(careful, "1.0.0")
     governance.refuse_definitions([newest().pk], actor=ACTOR)
     settings.TOOLHUB_SOURCES_TO_APPROVE = ()
-    sync.sync(sources.registry())
+    sync.sync(sources.loaded())
     assert reason() == "an operator has refused this version of it"

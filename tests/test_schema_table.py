@@ -18,7 +18,7 @@ def only(part: dict[str, Any], **schema: Any) -> Row:
 
 
 def test_a_shipped_tool_reads_as_its_author_meant_it() -> None:
-    loaded = sources.registry().get("calculate")
+    loaded = sources.loaded().get("calculate")
     assert loaded is not None
     operation, a, _ = rows(loaded.tool.input_schema)
     assert (operation.path, operation.type, operation.required) == ("operation", "string", True)

@@ -157,7 +157,7 @@ def test_another_spelling_is_the_same_tool(transactional_db: None) -> None:
 
 
 def test_two_processes_may_do_it_at_once(transactional_db: None) -> None:
-    registry = sources.registry()
+    registry = sources.loaded()
     failures: list[BaseException] = []
     together = threading.Barrier(4)
 
@@ -199,7 +199,7 @@ def test_a_sync_and_a_toggle_do_not_block_each_other_for_good(hub: Hub) -> None:
     together.wait(5)
     for turn in range(20):
         registry = registry_with(made(version=f"1.0.{turn}"))
-        for loaded in sources.registry():
+        for loaded in sources.loaded():
             registry.add(loaded.tool, loaded.origin)
         sync.sync(registry)
     thread.join(30)

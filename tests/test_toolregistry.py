@@ -183,7 +183,7 @@ def test_unregistering_forgets_the_tool_but_not_its_history(registry: ToolRegist
     with pytest.raises(ToolNotFoundError):
         registry.unregister("test")
     assert Call.objects.filter(tool_name="test", status="succeeded").exists()
-    assert "test" not in sources.registry()
+    assert "test" not in sources.loaded()
 
 
 def test_knows_versions_and_unknown_names(registry: ToolRegistry) -> None:
@@ -208,7 +208,7 @@ def test_a_tool_that_cannot_be_written_down_is_not_registered(
     monkeypatch.setattr(sync, "register", refuse)
     with pytest.raises(DatabaseError):
         registry.register(METADATA, implementation)
-    assert "test" not in sources.registry()
+    assert "test" not in sources.loaded()
 
 
 def test_metadata_comes_back_whole_also_where_another_process_has_the_tool(registry: ToolRegistry) -> None:
@@ -226,7 +226,7 @@ def test_metadata_comes_back_whole_also_where_another_process_has_the_tool(regis
     entry = registry.get("test")
     assert entry is not None
     assert entry.metadata == metadata
-    sources.registry().remove("test")
+    sources.loaded().remove("test")
     entry = registry.get("test")
     assert entry is not None
     assert entry.metadata == metadata

@@ -72,7 +72,7 @@ async def fresh() -> Snapshot:
     except sqlite3.Error as error:
         raise StorageBusyError(detail=error) from error
     snapshot = _snapshot
-    if row is not None and _is_true(snapshot, row[0], sources.registry()):
+    if row is not None and _is_true(snapshot, row[0], sources.loaded()):
         return snapshot
     return await _in_time()
 
@@ -107,7 +107,7 @@ def forget() -> None:
 
 def _at(number: int) -> Snapshot:
     global _snapshot
-    registry = sources.registry()
+    registry = sources.loaded()
     if _is_true(_snapshot, number, registry):
         return _snapshot
     with _lock:

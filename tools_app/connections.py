@@ -68,7 +68,7 @@ def identified(identifier: str) -> Account:
         ConfigurationError: its pack is not there, which alone knows how to speak to the upstream.
     """
     source, _, pack = identifier.partition(":")
-    known = kinds(sources.registry())
+    known = kinds(sources.loaded())
     if source == ENVIRONMENT:
         own = from_environment(pack, known[pack]) if pack in known else None
         if own is None:

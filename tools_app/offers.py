@@ -81,7 +81,7 @@ def of(seen: Snapshot, reach: Reach) -> Offers:
     offers = _known.get(seen)
     if offers is None:
         offers = _known[seen] = Offers(
-            offer for offer, pack in sources.registry().offers if _is_there(offer, pack, seen, reach)
+            offer for offer, pack in sources.loaded().offers if _is_there(offer, pack, seen, reach)
         )
     return offers
 

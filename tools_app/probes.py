@@ -66,7 +66,7 @@ def look_at_all() -> None:
     For a thread of its own, at the start of a hub: nothing waits for it, and nothing breaks by it.
     """
     try:
-        accounts = connections.all_of(sources.registry())
+        accounts = connections.all_of(sources.loaded())
         for account, finding in zip(accounts, asyncio.run(_all_probed(accounts)), strict=True):
             if not finding.healthy:
                 log.warning("connection %s: %s", connections.identifier(account), finding)

@@ -145,7 +145,7 @@ class ToolRegistry:
 
     def unregister(self, name: str) -> None:
         """Take a tool away; its history stays. Raises: ToolNotFoundError."""
-        known = sources.registry().remove(name)
+        known = sources.loaded().remove(name)
         if not sync.retire(name, actor=ACTOR) and not known:
             raise ToolNotFoundError.named(name)
 

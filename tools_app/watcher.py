@@ -60,7 +60,7 @@ class Watcher:
 
     def _write(self) -> None:
         """Write down what differs from what was written last. Other processes do the same, and find it done."""
-        registry = sources.registry()
+        registry = sources.loaded()
         there = {loaded.tool.name: loaded for loaded in registry if loaded.origin is Origin.FILE}
         now = {name: (loaded.tool.fingerprint, loaded.tool.place) for name, loaded in there.items()}
         changed = [there[name] for name, identity in now.items() if self._written.get(name) != identity]

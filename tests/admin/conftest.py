@@ -36,7 +36,7 @@ VIEWS = (
 @pytest.fixture
 def tools(db: None) -> None:
     """The shipped tools, on record."""
-    sync.sync(sources.registry())
+    sync.sync(sources.loaded())
 
 
 @pytest.fixture

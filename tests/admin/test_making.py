@@ -25,7 +25,7 @@ def address_of(name: str) -> str:
 @pytest.mark.django_db
 def test_the_list_says_what_could_not_be_loaded(tools: None, viewer: Client) -> None:
     assert "Not loaded" not in page(viewer, LIST).text
-    sources.registry().report(LoadProblem("/tools/a.py:3", "SyntaxError: <b>invalid</b>"))
+    sources.loaded().report(LoadProblem("/tools/a.py:3", "SyntaxError: <b>invalid</b>"))
     shown = page(viewer, LIST).text
     assert "/tools/a.py:3" in shown
     assert "SyntaxError: <b>invalid</b>" in shown, "as text, whatever it says"

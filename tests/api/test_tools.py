@@ -342,7 +342,7 @@ def test_a_tool_that_this_process_has_not_loaded_is_shown_as_it_was_seen_last(re
     declared = make_tool("far", examples=[Example("Once", {"path": "x"})], dependencies=["echo"], aliases=["away"])
     hub.add(declared, make_tool("near"))
     loaded = rest.get("/v1/tools/far").json()
-    sources.registry().remove("far")
+    sources.loaded().remove("far")
 
     told = rest.get("/v1/tools/far").json()
 

@@ -213,7 +213,7 @@ class TestRotation:
         with override_settings(TOOLHUB_ENCRYPTION_KEY=NEW):
             told = self.rotated(capsys, code=1)
             assert told.err == "toolhub: cannot be read under any of the keys: connection main\n"
-            kind = connections.kinds(sources.registry())["desk"]
+            kind = connections.kinds(sources.loaded())["desk"]
             assert "its secret cannot be read" in connections.fault(Connection.objects.get(), kind)
         assert bytes(Connection.objects.get().sealed) == kept
 
@@ -253,4 +253,4 @@ def test_a_connection_that_was_link_local_already_can_no_longer_be_used(notes: H
     row = make()
     Connection.objects.filter(pk=row.pk).update(url="https://169.254.169.254")
     row.refresh_from_db()
-    assert "the machine's own network" in connections.fault(row, connections.kinds(sources.registry())["desk"])
+    assert "the machine's own network" in connections.fault(row, connections.kinds(sources.loaded())["desk"])

@@ -231,7 +231,7 @@ def test_it_is_bound_to_the_tool_as_it_was(hub: Hub, asking: Programmable, alice
     approval_id = asked(alice, value=4)
     governance.approve_call(approval_id, actor=OPERATOR)
     changed = Programmable("asking", hints=Hints(read_only=False), version="2.0.0")
-    sources.registry().remove("asking")
+    sources.loaded().remove("asking")
     hub.add(changed.tool)
     with pytest.raises(ApprovalInvalidError, match="the tool has changed since"):
         call(alice, approval_id, value=4)

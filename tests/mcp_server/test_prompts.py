@@ -39,7 +39,7 @@ __all__ = ["era"]  # a fixture
 
 def offer(*offers: Any) -> None:
     for one in offers:
-        sources.registry().offer(one)
+        sources.loaded().offer(one)
 
 
 def said(result: GetPromptResult) -> list[tuple[str, str]]:

@@ -482,17 +482,17 @@ def test_what_ships_cannot_be_replaced_and_the_order_is_always_the_same(
 class TestTheRegistryOfTheProcess:
     def test_is_loaded_once(self, load: Load) -> None:
         sources.forget()
-        assert sources.registry() is sources.registry()
-        first = sources.registry()
+        assert sources.loaded() is sources.loaded()
+        first = sources.loaded()
         sources.forget()
-        assert sources.registry() is not first
+        assert sources.loaded() is not first
 
     def test_can_be_asked_for_by_a_file_that_is_being_loaded(self, load: Load, settings: Any, tools_dir: Path) -> None:
-        late = "\nfrom tools_app import sources\nsources.registry().add(it)\ndel it\n"
+        late = "\nfrom tools_app import sources\nsources.loaded().add(it)\ndel it\n"
         write(tools_dir / "a.py", TOOL + late, name="it")
         settings.TOOLHUB_TOOLS_DIR = tools_dir
         sources.forget()
-        loaded = sources.registry().get("it")
+        loaded = sources.loaded().get("it")
         assert loaded is not None
         assert loaded.origin is Origin.CODE
 
@@ -500,6 +500,6 @@ class TestTheRegistryOfTheProcess:
         sources.forget()
         settings.TOOLHUB_PACKS = 5
         with pytest.raises(TypeError):
-            sources.registry()
+            sources.loaded()
         settings.TOOLHUB_PACKS = ("tools_app.packs.builtin",)
-        assert "echo" in sources.registry()
+        assert "echo" in sources.loaded()

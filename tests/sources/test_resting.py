@@ -102,7 +102,7 @@ pytestmark = pytest.mark.usefixtures("shop")
 def test_one_without_an_account_is_not_loaded_and_says_what_it_lacks() -> None:
     assert (order().tool, order().refusal.reason) == (None, LACKING)  # type: ignore[union-attr]
     assert "shop.orders" not in sys.modules
-    assert list(connections.kinds(sources.registry())) == ["shop"]
+    assert list(connections.kinds(sources.loaded())) == ["shop"]
 
 
 def test_that_it_was_switched_off_still_comes_first() -> None:
@@ -121,8 +121,8 @@ def test_an_account_that_is_set_up_later_wakes_it_and_its_prompts() -> None:
     connect()
     assert order().callable
     assert order().tool.aliases == ("view_order",)  # type: ignore[union-attr]
-    assert [offer.name for offer, _ in sources.registry().offers] == ["ask_for_order"]
-    assert sources.registry().problems == []
+    assert [offer.name for offer, _ in sources.loaded().offers] == ["ask_for_order"]
+    assert sources.loaded().problems == []
 
 
 def test_who_compares_all_there_is_with_the_records_has_all_of_it() -> None:
@@ -134,16 +134,16 @@ def test_nothing_takes_its_place_meanwhile_nor_afterwards() -> None:
     assert order().refusal.reason == LACKING  # type: ignore[union-attr]
     connect()
     assert answer() == "that of the shop"
-    loaded = sources.registry().get("get_order")
+    loaded = sources.loaded().get("get_order")
     assert loaded is not None
     assert loaded.origin is Origin.SHIPPED
-    (problem,) = sources.registry().problems
+    (problem,) = sources.loaded().problems
     assert "is already registered. The other one is at shop/orders.py" in problem.reason
 
 
 @pytest.mark.parametrize("shop", [["get_order"]], indirect=True)
 def test_what_has_its_name_meanwhile_is_not_written_down_for_it(tmp_path: Path) -> None:
-    names = sync.names_of(sources.registry().resting)
+    names = sync.names_of(sources.loaded().resting)
     assert names == {"get_order"}
     watcher = Watcher(look_seconds=0.01)
     watcher.start()
@@ -151,7 +151,7 @@ def test_what_has_its_name_meanwhile_is_not_written_down_for_it(tmp_path: Path) 
         (tmp_path / "own" / "other.py").write_text(LOOKALIKE.format(name="other"))
         assert eventually(lambda: ToolRecord.objects.filter(name="other").exists(), 10)
         (tmp_path / "own" / "get_order.py").unlink()
-        assert eventually(lambda: "get_order" not in sources.registry(), 10)
+        assert eventually(lambda: "get_order" not in sources.loaded(), 10)
     finally:
         watcher.stop()
     record = ToolRecord.objects.get(name="get_order")
@@ -160,4 +160,4 @@ def test_what_has_its_name_meanwhile_is_not_written_down_for_it(tmp_path: Path) 
 
 def test_a_process_that_does_not_spare_itself_has_everything() -> None:
     sources.forget()
-    assert "get_order" in sources.registry()
+    assert "get_order" in sources.loaded()

@@ -66,7 +66,7 @@ def test_what_is_broken_waits_to_be_mended_or_to_go(notes: Notes) -> None:
 
     notes.hold(first="", second="(cache_seconds=4)", third="")  # What writes cannot be cached.
     assert eventually(lambda: "third" in present(), 10)
-    assert "second" not in sources.registry()
+    assert "second" not in sources.loaded()
     assert present() == {"first", "second", "third"}, "nobody has taken it away"
 
     notes.hold(first="", third="")

@@ -55,13 +55,13 @@ class Hub:
 
     def add(self, *tools: Tool, origin: Origin = Origin.CODE) -> None:
         for one in tools:
-            sources.registry().add(one, origin)
-            loaded = sources.registry().get(one.name)
+            sources.loaded().add(one, origin)
+            loaded = sources.loaded().get(one.name)
             assert loaded is not None
             sync.register(loaded, actor="test")
 
     def loaded(self, name: str) -> Loaded:
-        loaded = sources.registry().get(name)
+        loaded = sources.loaded().get(name)
         assert loaded is not None
         return loaded
 

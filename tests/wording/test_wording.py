@@ -57,7 +57,7 @@ def test_doctor_reads_tools_prompts_and_resources(hub: Hub, capsys: pytest.Captu
         return ""
 
     hub.add(one)
-    sources.registry().offer(plan, pack="x")
+    sources.loaded().offer(plan, pack="x")
     with pytest.raises(SystemExit):
         call_command("doctor")
     told = capsys.readouterr().out

@@ -340,7 +340,7 @@ def _options_of(connection: Connection) -> tuple[tuple[str, OptionValue], ...]:
 
 
 def _kinds() -> dict[str, ConnectionKind]:
-    return connections.kinds(sources.registry())
+    return connections.kinds(sources.loaded())
 
 
 def _started(pack: str, kind: ConnectionKind) -> Started:

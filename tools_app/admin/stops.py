@@ -196,7 +196,7 @@ def _there(kind: Stop.Kind) -> dict[str, str]:
 
 
 def _connections() -> Iterator[tuple[str, str]]:
-    for pack, kind in sorted(connections.kinds(sources.registry()).items()):
+    for pack, kind in sorted(connections.kinds(sources.loaded()).items()):
         own = connections.from_environment(pack, kind)
         if own is not None:
             yield connections.identifier(own), pack

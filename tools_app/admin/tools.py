@@ -111,7 +111,7 @@ class ToolAdmin(ManyTools):
             "state_tabs": tabs,
             "listed_tools": len(told),
             "listed_tokens": sum(costs.get(name, 0) for name in told),
-            "load_problems": sources.registry().problems[:MOST_PROBLEMS],
+            "load_problems": sources.loaded().problems[:MOST_PROBLEMS],
         }
         return super().changelist_view(request, {**(extra_context or {}), **context})
 

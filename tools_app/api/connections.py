@@ -215,7 +215,7 @@ def _rows() -> QuerySet[Connection]:
 
 
 def _all() -> Iterator[dict[str, Any]]:
-    kinds = connections.kinds(sources.registry())
+    kinds = connections.kinds(sources.loaded())
     for pack, kind in sorted(kinds.items()):
         if (own := connections.from_environment(pack, kind)) is not None:
             yield _of_environment(own)
@@ -230,7 +230,7 @@ def _item(connection_id: str) -> dict[str, Any]:
     row = _rows().filter(name=connection_id).first()
     if row is None:
         raise _nothing()
-    return _stored(row, connections.kinds(sources.registry()).get(row.pack))
+    return _stored(row, connections.kinds(sources.loaded()).get(row.pack))
 
 
 def _of_environment(account: Account) -> dict[str, Any]:

@@ -199,7 +199,7 @@ def _options(connection: Connection, given: Mapping[str, Any]) -> dict[str, Opti
     Raises:
         ValidationError
     """
-    kind = connections.kinds(sources.registry()).get(connection.pack)
+    kind = connections.kinds(sources.loaded()).get(connection.pack)
     declared = {option.name: option for option in kind.options} if kind is not None else {}
     decided = {name: value for name, value in connection.options.items() if name in declared or kind is None}
     problems = []
@@ -222,7 +222,7 @@ def _options(connection: Connection, given: Mapping[str, Any]) -> dict[str, Opti
 
 def _check(connection: Connection, before: Mapping[str, Any], *, new: bool) -> None:
     """Raises: ValidationError."""
-    kinds = connections.kinds(sources.registry())
+    kinds = connections.kinds(sources.loaded())
     if new and connection.name == ENVIRONMENT:
         raise _wrong("name", f"The name {ENVIRONMENT} is that of the connections from the environment")
     if new and connection.pack not in kinds:

@@ -51,7 +51,7 @@ def through(connections: list[str] | None) -> frozenset[str]:
 
 def not_written_down(name: str) -> str:
     """What to do about a tool that is loaded, and that the database does not know yet; empty for any other."""
-    loaded = sources.registry().get(name)
+    loaded = sources.loaded().get(name)
     if loaded is None or ToolRecord.objects.present().filter(folded_name=loaded.tool.folded_name).exists():
         return ""
     return f"{name} is there, in {loaded.tool.place}, and not written down yet: run `toolhub synctools`"
@@ -99,7 +99,7 @@ class HubCommand(BaseCommand):
 
     def require_variables(self) -> None:
         """Raises: Stop, naming every variable of a pack that cannot be read."""
-        if faults := connections.unreadable(sources.registry()):
+        if faults := connections.unreadable(sources.loaded()):
             raise Stop("\n".join(faults), REFUSED)
 
     def tell(self, line: str) -> None:

@@ -65,7 +65,7 @@ def _is_needed(name: str) -> bool:
 
 
 def _of_packs() -> set[str]:
-    packs = {loaded.tool.pack.name: loaded.tool.pack for loaded in sources.registry() if loaded.tool.pack is not None}
+    packs = {loaded.tool.pack.name: loaded.tool.pack for loaded in sources.loaded() if loaded.tool.pack is not None}
     return {form for pack in packs.values() for name in pack.variables for form in (name, f"{name}_FILE")}
 
 

@@ -1,4 +1,4 @@
-"""Where tools come from. `registry()` is what this process has loaded; it loads once, at first use.
+"""Where tools come from. `loaded()` is what this process has loaded; it loads once, at first use.
 
 A process that has been told to `spare` itself leaves packs that need an account resting, until there is one.
 """
@@ -20,7 +20,7 @@ _sparing = False
 _directory = Directory(None)
 
 
-def registry() -> Registry:
+def loaded() -> Registry:
     """All tools of this process."""
     global _registry, _being_filled
     if _registry is None:
@@ -48,7 +48,7 @@ def load(registry: Registry) -> None:
 
 def look() -> bool:
     """Take up what has changed in the tools directory. False: nothing has."""
-    return _directory.look(registry())
+    return _directory.look(loaded())
 
 
 def spare() -> None:
@@ -60,13 +60,13 @@ def spare() -> None:
 def wake(pack: str) -> None:
     """Load a pack that rests."""
     with _lock:
-        python.wake(pack, registry())
+        python.wake(pack, loaded())
 
 
 def whole() -> Registry:
     """All tools that this process can have, for whoever compares them with what is remembered."""
     with _lock:
-        found = registry()
+        found = loaded()
         for pack in found.resting:
             python.wake(pack, found)
         return found

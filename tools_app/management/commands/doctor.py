@@ -83,7 +83,7 @@ def _of_schema(state: Schema) -> Finding:
 
 
 def _of_tools() -> Iterator[Finding]:
-    registry = sources.registry()
+    registry = sources.loaded()
     yield Finding(len(registry) > 0, f"{len(registry)} tools are loaded")
     for problem in registry.problems:
         cure = "Mend the file. In the tools directory that is enough; otherwise restart the hub."
@@ -123,11 +123,11 @@ def _of_data() -> Iterator[Finding]:
     snapshot = catalog.current()
     yield Finding(True, f"{len(snapshot.callable)} of {len(snapshot.all)} tools can be called")
     yield from _of_refusals(snapshot)
-    kinds = connections.kinds(sources.registry())
+    kinds = connections.kinds(sources.loaded())
     for one in Connection.objects.filter(enabled=True):
         if fault := connections.fault(one, kinds.get(one.pack)):
             yield Finding(False, f"connection {one.name}: {fault}", "Mend it in the admin, or switch it off there.")
-    unsynced = [loaded.tool.name for loaded in sources.registry() if snapshot.find(loaded.tool.name) is None]
+    unsynced = [loaded.tool.name for loaded in sources.loaded() if snapshot.find(loaded.tool.name) is None]
     if unsynced:
         yield Finding(False, f"not written down yet: {', '.join(unsynced[:5])}", "Run `toolhub synctools`.")
     processes = Process.objects.filter(lease_until__gte=Now()).count()

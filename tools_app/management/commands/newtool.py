@@ -156,5 +156,5 @@ def refuse_module(name: str, folder: Path) -> None:
 
 def refuse_taken(name: str) -> None:
     """Raises: Stop: there is such a tool already."""
-    if (known := sources.registry().get(name)) is not None:
+    if (known := sources.loaded().get(name)) is not None:
         raise Stop(f"there is a tool of that name already, at {known.tool.place}", REFUSED)

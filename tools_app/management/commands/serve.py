@@ -126,7 +126,7 @@ class Command(HubCommand):
         # uvicorn drains, then raises the signal once more for whoever was there before it: us.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _end)
-        if connections.kinds(sources.registry()):
+        if connections.kinds(sources.loaded()):
             threading.Thread(target=probes.look_at_all, name="toolhub-probes", daemon=True).start()
         if workers > 1:
             Multiprocess(config, sockets=[listener]).run()
@@ -198,7 +198,7 @@ def tool_lines() -> list[str]:
         reasons = sorted({entry.refusal.reason for entry in snapshot.all if entry.pack == pack and entry.refusal})
         why = f"  ({'; '.join(reasons)})" if reasons else ""
         lines.append(f"Pack    {pack}: {ready[pack]} of {total[pack]} tools can be called{why}")
-    lines.extend(f"Broken  {problem}" for problem in sources.registry().problems)
+    lines.extend(f"Broken  {problem}" for problem in sources.loaded().problems)
     return lines or ["Pack    no tools yet"]
 
 

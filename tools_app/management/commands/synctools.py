@@ -15,5 +15,5 @@ class Command(HubCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         report = installation.require_ready(self.tell) or sync.sync(sources.whole())
         self.stdout.write(f"{report}")
-        for problem in sources.registry().problems:
+        for problem in sources.loaded().problems:
             self.stderr.write(f"not loaded: {problem}")
