@@ -79,8 +79,8 @@ def best(times: int, do: Callable[[], Any]) -> tuple[float, Any]:
 
 def measure(size: int, times: int) -> None:
     from tools_app import answers as parts
-    from tools_app import secrets
-    from tools_app.answers.budget import size_of, written
+    from tools_app.base import secrets
+    from tools_app.text.budget import size_of, written
 
     now = datetime.now(UTC)
     print(f"{'ms':<24}{'MB':>6}{'outline':>9}{'tokens':>8}{'keep':>8}{'kept MB':>9}{'open':>8}{'page':>8}")

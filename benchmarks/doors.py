@@ -167,7 +167,8 @@ def engine_calls(times: int) -> tuple[list[float], list[float]]:
     import django
 
     django.setup()
-    from tools_app import access, engine
+    from tools_app import engine
+    from tools_app.access import access
     from tools_app.packs.builtin import echo
 
     caller = access.caller_of_process()

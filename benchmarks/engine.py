@@ -77,9 +77,10 @@ def prepared() -> None:
     django.setup()
     from django.core.management import call_command
 
-    from tools_app import sources, sync
-    from tools_app.registry import Origin
-    from tools_app.tool import Hints, tool
+    from tools_app import sources
+    from tools_app.sdk.tool import Hints, tool
+    from tools_app.sources import sync
+    from tools_app.sources.registry import Origin
 
     @tool(hints=Hints(read_only=True, open_world=False))
     async def look(text: str = "") -> dict[str, str]:
@@ -111,7 +112,7 @@ def prepared() -> None:
 
 def calls(name: str) -> Once:
     from tools_app import engine
-    from tools_app.context import Caller
+    from tools_app.sdk.context import Caller
 
     caller = Caller("key", "key:1", "benchmark", frozenset({"tools:execute"}))
     options = engine.Options(timeout_ms=120_000)
@@ -119,7 +120,8 @@ def calls(name: str) -> Once:
 
 
 async def in_engine(work: Coroutine[Any, Any, Any]) -> None:
-    from tools_app import catalog, engine
+    from tools_app import engine
+    from tools_app.catalog import catalog
 
     engine.adopt_running_loop()
     try:
@@ -145,7 +147,7 @@ async def with_journal(times: int) -> None:
 
 
 async def without_journal(times: int) -> None:
-    from tools_app.engine.journal import Journal
+    from tools_app.journal.journal import Journal
 
     async def written(journal: Journal, entry: Any) -> bool:
         return True

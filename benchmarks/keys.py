@@ -29,7 +29,9 @@ SMALLEST_T, SMALLEST_MICROSECONDS = 4.5, 5.0
 
 def prepared() -> dict[str, str]:
     """A wrong key of each kind, all of them well-formed."""
-    from tools_app import governance, installation, secrets
+    from tools_app import governance
+    from tools_app.base import secrets
+    from tools_app.setup import installation
 
     installation.require_ready(lambda line: None)
     _, good = governance.create_key("good", actor="benchmark")
@@ -52,8 +54,9 @@ def prepared() -> dict[str, str]:
 
 async def measured(keys: dict[str, str], samples: int) -> dict[str, list[float]]:
     """Microseconds of each refusal."""
-    from tools_app import access, engine
-    from tools_app.errors import AuthenticationError
+    from tools_app import engine
+    from tools_app.access import access
+    from tools_app.sdk.errors import AuthenticationError
 
     times: dict[str, list[float]] = {kind: [] for kind in keys}
     order = list(keys)

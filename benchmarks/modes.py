@@ -51,7 +51,7 @@ BUDGET = 1_000
 
 def own_tools() -> Iterator[Any]:
     """The tools of the tasks, with answers of the usual sizes: most are short, a log is long."""
-    from tools_app.tool import Hints, tool
+    from tools_app.sdk.tool import Hints, tool
 
     reads = {"category": "work", "hints": Hints(read_only=True, open_world=False)}
 
@@ -125,15 +125,15 @@ class Conversation:
         self.repeated += self.said
 
     def add(self, value: Any) -> None:
-        from tools_app.answers.budget import size_of
+        from tools_app.text.budget import size_of
 
         self.said += size_of(value) if not isinstance(value, str) else len(value.encode())
 
 
 class Agent:
     def __init__(self, mode: str, *, forgets: bool = False) -> None:
-        from tools_app import access
-        from tools_app.reach import Reach
+        from tools_app.access import access
+        from tools_app.sdk.reach import Reach
 
         self.searches = mode.startswith("search")
         self.forgets = forgets
@@ -141,7 +141,7 @@ class Agent:
         self.caller = access.caller_of_process(Reach(mode="search" if self.searches else "direct"))
 
     async def works(self, tasks: Sequence[tuple[str, str, Mapping[str, Any]]]) -> Conversation:
-        from tools_app import catalog, listed
+        from tools_app.catalog import catalog, listed
 
         seen = (await catalog.fresh()).seen_by(self.caller)
         wires = [listed.as_listed(entry, entry.tool) for entry in listed.listed(seen) if entry.tool is not None]
@@ -184,9 +184,10 @@ class Agent:
 
 
 async def _measured(size: int) -> None:
-    from tools_app import catalog, engine
-    from tools_app import listed as lists
-    from tools_app.answers.budget import tokens_of
+    from tools_app import engine
+    from tools_app.catalog import catalog
+    from tools_app.catalog import listed as lists
+    from tools_app.text.budget import tokens_of
 
     engine.adopt_running_loop()
     whole = lists.cost_of_list(await catalog.fresh())
@@ -209,7 +210,7 @@ async def _measured(size: int) -> None:
 
 def _even(listing: Sequence[Conversation], searching: Sequence[Conversation]) -> int:
     """With a list of so many tokens, listing costs what searching does."""
-    from tools_app.answers.budget import tokens_of
+    from tools_app.text.budget import tokens_of
 
     said, turns = (sum(getattr(one, part) for one in listing) for part in ("repeated", "turns"))
     return tokens_of(round((_sent(searching) - said) / turns))
@@ -228,8 +229,11 @@ def main() -> None:
         django.setup()
         from search import others, shipped
 
-        from tools_app import catalog, installation, sources, sync
-        from tools_app.registry import Registry
+        from tools_app import sources
+        from tools_app.catalog import catalog
+        from tools_app.setup import installation
+        from tools_app.sources import sync
+        from tools_app.sources.registry import Registry
 
         installation.require_ready(lambda line: None)
         finders = [one for one in shipped() if one.pack and one.pack.name in ("builtin", "finding")]

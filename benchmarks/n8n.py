@@ -81,7 +81,8 @@ class Clock:
     """Calls tools through the engine, and keeps what they took."""
 
     def __init__(self) -> None:
-        from tools_app import access, engine
+        from tools_app import engine
+        from tools_app.access import access
         from tools_app.http import ApiClient
 
         self._caller = access.caller_of_process()
@@ -135,7 +136,7 @@ def measured(line: str, times: int, home: Path) -> dict[str, list[tuple[float, f
     """Every tool, so many times, on an n8n of its own."""
     from tests.real.n8n.server import LINES as RELEASES
     from tests.real.n8n.server import running
-    from tools_app import catalog
+    from tools_app.catalog import catalog
 
     folder = home / f"n8n-{line}"
     folder.mkdir()
@@ -222,7 +223,9 @@ def milliseconds(times: int, home: Path) -> None:
 
     django.setup()
     from tests.real.n8n.server import LINES as RELEASES
-    from tools_app import engine, installation, sources, sync
+    from tools_app import engine, sources
+    from tools_app.setup import installation
+    from tools_app.sources import sync
 
     # The pack needs an account to be loaded; which one, every measurement says for itself.
     os.environ.update(N8N_URL="http://127.0.0.1:9", N8N_API_KEY="none yet")

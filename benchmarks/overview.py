@@ -120,7 +120,7 @@ def fill(calls: int) -> None:
             select = SUMS.format(keys=chosen, lengths=", ".join(lengths), where=where, group=group)
             cursor.execute(f"INSERT INTO tools_app_{table} ({columns}, {', '.join(COUNTED)}) {select}")
     accompany()
-    from tools_app import retention
+    from tools_app.journal import retention
 
     while retention.fold(now):
         pass
@@ -234,7 +234,8 @@ def run(calls: int) -> None:
     django.setup()
     from django.core.management import call_command
 
-    from tools_app import sources, sync
+    from tools_app import sources
+    from tools_app.sources import sync
 
     call_command("migrate", verbosity=0)
     sync.sync(sources.loaded())

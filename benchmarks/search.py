@@ -70,8 +70,8 @@ def shipped() -> list[Any]:
     from django.test import override_settings
 
     import toolhub.settings
-    from tools_app.registry import Registry
     from tools_app.sources import python
+    from tools_app.sources.registry import Registry
 
     registry = Registry()
     with override_settings(TOOLHUB_PACKS=toolhub.settings.TOOLHUB_PACKS):
@@ -81,7 +81,7 @@ def shipped() -> list[Any]:
 
 def others(number: int) -> Iterator[Any]:
     """So many tools that do something else."""
-    from tools_app.tool import Hints, tool
+    from tools_app.sdk.tool import Hints, tool
 
     async def run(id: str, limit: int = 20, status: str = "", user: str = "") -> None: ...
 
@@ -108,8 +108,8 @@ def others(number: int) -> Iterator[Any]:
 
 def snapshot(tools: Sequence[Any]) -> Any:
     """These tools as a hub would have them, without one."""
-    from tools_app.entry import Entry, Policy
-    from tools_app.snapshot import Snapshot
+    from tools_app.catalog.entry import Entry, Policy
+    from tools_app.catalog.snapshot import Snapshot
 
     policy = Policy(1000, 0, 1000, None, 0, 25_000, {})
     now = datetime(2026, 1, 1, tzinfo=UTC)
@@ -172,7 +172,7 @@ def main() -> None:
 
 def _without_keywords(own: Sequence[Any], number: int) -> Any:
     """What would be found if their authors had not said what people call things."""
-    from tools_app.search.index import Index
+    from tools_app.catalog.search.index import Index
 
     said = {one.name: one.keywords for one in own}
     for one in own:
@@ -184,7 +184,7 @@ def _without_keywords(own: Sequence[Any], number: int) -> Any:
 
 
 def _measure(most: int, *, missed: bool) -> None:
-    from tools_app.search.index import Index
+    from tools_app.catalog.search.index import Index
 
     own, asked = shipped(), questions()
     print(f"{'tools':>7}{'questions':>24}{'':>6}{'hit@1':>8}{'hit@5':>8}")

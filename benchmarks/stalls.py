@@ -28,11 +28,11 @@ django.setup()
 from tests.http.test_stalls import LARGE, hollow  # noqa: E402
 from tests.support import lag  # noqa: E402
 from tests.support.faultd import Faultd, Wire  # noqa: E402
-from tools_app import heavy  # noqa: E402
 from tools_app.engine import answers  # noqa: E402
-from tools_app.errors import ToolError  # noqa: E402
 from tools_app.http import ApiClient  # noqa: E402
-from tools_app.tool import Hints, tool  # noqa: E402
+from tools_app.sdk import heavy  # noqa: E402
+from tools_app.sdk.errors import ToolError  # noqa: E402
+from tools_app.sdk.tool import Hints, tool  # noqa: E402
 
 
 @tool(hints=Hints(read_only=True))

@@ -13,13 +13,13 @@ from coverage import Coverage
 
 PARTS = {
     "the core": [
-        "tools_app/catalog.py",
-        "tools_app/entry.py",
-        "tools_app/snapshot.py",
+        "tools_app/catalog/catalog.py",
+        "tools_app/catalog/entry.py",
+        "tools_app/catalog/snapshot.py",
         "tools_app/engine/*",
-        "tools_app/errors.py",
-        "tools_app/registry.py",
-        "tools_app/tool.py",
+        "tools_app/sdk/errors.py",
+        "tools_app/sources/registry.py",
+        "tools_app/sdk/tool.py",
     ],
     "what formats answers": ["tools_app/packs/n8n/*", "tools_app/packs/redmine/xml.py"],
 }

@@ -14,9 +14,13 @@ from pytest_django.plugin import blocking_manager_key
 from servestatic.middleware import ServeStaticMiddleware
 
 from tests.support.tools import Hub, Programmable
-from tools_app import access, catalog, database, engine, issuer, limits, sources, sync
-from tools_app.context import Caller
+from tools_app import engine, sources
+from tools_app.access import access, issuer, limits
+from tools_app.base import database
+from tools_app.catalog import catalog
 from tools_app.models import Call
+from tools_app.sdk.context import Caller
+from tools_app.sources import sync
 
 LOOPBACK = ("127.", "::1", "localhost")
 # What drives a browser is 45 MB that `make test` does without; `make setup-browser` fetches it.

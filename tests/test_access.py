@@ -15,10 +15,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tests.support.tools import Hub, eventually
-from tools_app import access, governance, secrets
-from tools_app.context import Caller
-from tools_app.errors import AuthenticationError, AuthorizationError
+from tools_app import governance
+from tools_app.access import access
+from tools_app.base import secrets
 from tools_app.models import ApiKey
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import AuthenticationError, AuthorizationError
 
 
 def caller_of(key: str | None) -> Caller:

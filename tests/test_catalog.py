@@ -10,13 +10,16 @@ import pytest
 from django.db import connection, transaction
 
 from tests.support.tools import Hub, Programmable
-from tools_app import catalog, database, governance, listed, sources, sync
-from tools_app.errors import StorageBusyError
+from tools_app import governance, sources
+from tools_app.base import database
+from tools_app.catalog import catalog, listed
+from tools_app.catalog.snapshot import NOTHING, Snapshot
 from tools_app.models import Tag, ToolRecord, ToolTag
-from tools_app.pack import Pack
-from tools_app.registry import LoadProblem
-from tools_app.snapshot import NOTHING, Snapshot
-from tools_app.tool import Hints, tool
+from tools_app.sdk.errors import StorageBusyError
+from tools_app.sdk.pack import Pack
+from tools_app.sdk.tool import Hints, tool
+from tools_app.sources import sync
+from tools_app.sources.registry import LoadProblem
 
 
 def fresh() -> Snapshot:

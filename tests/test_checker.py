@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tools_app.checker import MAX_CHOICES_TOLD, MAX_PROBLEMS, SMALL, Checker
-from tools_app.errors import Problem
-from tools_app.parameters import ToolParameter
-from tools_app.schemas import Schema
+from tools_app.sdk.checker import MAX_CHOICES_TOLD, MAX_PROBLEMS, SMALL, Checker
+from tools_app.sdk.errors import Problem
+from tools_app.sdk.parameters import ToolParameter
+from tools_app.sdk.schemas import Schema
 
 
 def checker(*required: str, **properties: Any) -> Checker:

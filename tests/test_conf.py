@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import toolhub.settings
-from tools_app import conf
+from tools_app.base import conf
 
 
 def test_a_setting_of_the_project_wins_over_the_default(settings: Any) -> None:

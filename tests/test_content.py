@@ -10,10 +10,10 @@ import pytest
 
 from tests.support.tools import Hub, Programmable
 from tools_app import engine
-from tools_app.content import Audio, EmbeddedResource, Image, ResourceLink
-from tools_app.context import Caller
-from tools_app.errors import ToolExecutionError
-from tools_app.tool import Hints, tool
+from tools_app.sdk.content import Audio, EmbeddedResource, Image, ResourceLink
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import ToolExecutionError
+from tools_app.sdk.tool import Hints, tool
 
 DOT = b"\x89PNG dot"
 ENCODED = base64.b64encode(DOT).decode()

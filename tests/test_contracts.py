@@ -14,10 +14,10 @@ from tests.support.tools import Hub
 from toolhub import ConnectionKind, Context, Pack, testing
 from toolhub.testing.upstream import SECRET
 from tools_app import governance, sources
-from tools_app.errors import NotFoundError
-from tools_app.examples import Example
 from tools_app.models import Call, ErrorLog, ToolCheck
-from tools_app.tool import FunctionTool, Hints, tool
+from tools_app.sdk.errors import NotFoundError
+from tools_app.sdk.examples import Example
+from tools_app.sdk.tool import FunctionTool, Hints, tool
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

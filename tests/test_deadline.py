@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from tools_app.deadline import Deadline
+from tools_app.sdk.deadline import Deadline
 
 pytestmark = pytest.mark.anyio
 

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from tests.support.tools import Hub
-from tools_app import catalog, governance
-from tools_app.dependencies import Dependency, cycles
-from tools_app.registry import Registry
+from tools_app import governance
+from tools_app.catalog import catalog
+from tools_app.sdk.dependencies import Dependency, cycles
+from tools_app.sdk.tool import DefinitionError, FunctionTool, Hints, tool
 from tools_app.sources import python
-from tools_app.tool import DefinitionError, FunctionTool, Hints, tool
+from tools_app.sources.registry import Registry
 
 
 def made(name: str, *needs: str, **declared: Any) -> FunctionTool:

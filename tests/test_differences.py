@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools_app.differences import between, readable
+from tools_app.catalog.differences import between, readable
 
 
 def schema(**properties: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools_app import disclosure
+from tools_app.governance import disclosure
 
 COMMAND = "; rm -rf /data"
 BEGIN, END = (f"-----{verb} RSA PRIVATE KEY-----" for verb in ("BEGIN", "END"))

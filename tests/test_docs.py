@@ -14,7 +14,7 @@ import pytest
 
 import toolhub
 from tools_app.api import errors as api_errors
-from tools_app.errors import ToolError, all_errors
+from tools_app.sdk.errors import ToolError, all_errors
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -102,10 +102,10 @@ def test_the_errors_that_authors_are_shown_can_be_raised_like_that() -> None:
         done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
         ended.append(done.stderr.splitlines()[-1])
     assert ended == [
-        "tools_app.errors.NotFoundError: Workflow 'abc123' not found",
-        "tools_app.errors.ApiError: Failed to update workflow",
-        "tools_app.errors.ValidationError: Workflow ID is required",
-        "tools_app.errors.ToolError: There is no tea",
+        "tools_app.sdk.errors.NotFoundError: Workflow 'abc123' not found",
+        "tools_app.sdk.errors.ApiError: Failed to update workflow",
+        "tools_app.sdk.errors.ValidationError: Workflow ID is required",
+        "tools_app.sdk.errors.ToolError: There is no tea",
     ]
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import toolhub
-from tools_app import errors
-from tools_app.errors import (
+from tools_app.sdk import errors
+from tools_app.sdk.errors import (
     ApiError,
     AuthenticationError,
     AuthorizationError,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tools_app.examples import MOST_MISMATCHES, Example
+from tools_app.sdk.examples import MOST_MISMATCHES, Example
 
 
 def mismatches(expected: Any, answer: Any) -> list[str]:

@@ -9,16 +9,25 @@ import pytest
 
 from tests.mcp_server.test_server import connected, texts
 from tests.support.tools import Hub, Programmable
-from tools_app import access, catalog, database, engine, governance, listed, search, sources
-from tools_app.context import Caller
+from tools_app import engine, governance, sources
+from tools_app.access import access
+from tools_app.base import database
+from tools_app.catalog import catalog, listed, search
+from tools_app.catalog.entry import FINDERS
 from tools_app.engine.finding import signature
-from tools_app.entry import FINDERS
-from tools_app.errors import InvalidArgumentsError, ToolDisabledError, ToolError, ToolNotFoundError, ValidationError
 from tools_app.mcp_server.listing import Listings
 from tools_app.models import Approval, AuditEntry, Call
-from tools_app.prompt import prompt
-from tools_app.reach import Reach
-from tools_app.tool import Hints
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import (
+    InvalidArgumentsError,
+    ToolDisabledError,
+    ToolError,
+    ToolNotFoundError,
+    ValidationError,
+)
+from tools_app.sdk.prompt import prompt
+from tools_app.sdk.reach import Reach
+from tools_app.sdk.tool import Hints
 
 MODERN = "2026-07-28"
 ARGUMENTS: dict[str, dict[str, Any]] = {"find_page": {}, "echo": {"message": "hi"}}

@@ -10,10 +10,11 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from tests.support.tools import Hub, Programmable
-from tools_app import governance, secrets
-from tools_app.errors import ToolNotFoundError, ValidationError
+from tools_app import governance
+from tools_app.base import secrets
 from tools_app.models import ApiKey, AuditEntry, Definition, ErrorGroup, ToolRecord
 from tools_app.models.audit import note
+from tools_app.sdk.errors import ToolNotFoundError, ValidationError
 
 
 def test_switching_off_leaves_an_audit_entry(hub: Hub) -> None:

@@ -7,7 +7,7 @@ import threading
 import time
 from functools import partial
 
-from tools_app import heavy
+from tools_app.sdk import heavy
 
 
 def test_the_event_loop_goes_on_meanwhile() -> None:

@@ -18,11 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tools import Hub, Programmable
-from tools_app import engine, hygiene, redaction
-from tools_app.context import Caller
+from tools_app import engine
 from tools_app.engine import answers
-from tools_app.errors import ApiError, InvalidArgumentsError, Problem, ToolError, ToolExecutionError
-from tools_app.hygiene import cleaned, cleaned_json, counted_json, written_out
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import ApiError, InvalidArgumentsError, Problem, ToolError, ToolExecutionError
+from tools_app.text import hygiene, redaction
+from tools_app.text.hygiene import cleaned, cleaned_json, counted_json, written_out
 
 MEGABYTE = 1_000_000
 ESC = "\x1b"

@@ -14,8 +14,8 @@ from django.db.models import OuterRef
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone as django_timezone
 
-from tools_app import insights, retention
-from tools_app.insights import Bucket, by_hour, percentile
+from tools_app.journal import insights, retention
+from tools_app.journal.insights import Bucket, by_hour, percentile
 from tools_app.models import CallHour, CallSum, ErrorGroup, ToolRecord
 from tools_app.models.figures import DURATIONS
 

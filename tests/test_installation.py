@@ -11,9 +11,11 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from tests.support.tools import Hub
-from tools_app import access, checks, installation, sync
-from tools_app.installation import NotReady, Schema
+from tools_app.access import access
 from tools_app.models import ApiKey, AuditEntry, ToolRecord
+from tools_app.setup import checks, installation
+from tools_app.setup.installation import NotReady, Schema
+from tools_app.sources import sync
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.support.faultd import Faultd
 from tests.support.issuers import Issuer, forged
-from tools_app import access, issuer
-from tools_app.context import Caller
-from tools_app.errors import AuthenticationError, AuthorizationError, CircuitOpenError
+from tools_app.access import access, issuer
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import AuthenticationError, AuthorizationError, CircuitOpenError
 
 pytestmark = pytest.mark.anyio
 AT = "https://hub.example/mcp"

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools_app import json_text
-from tools_app.json_text import MAX_DEPTH, MAX_VALUES, Bounds, JsonError, parsed
+from tools_app.text import json_text
+from tools_app.text.json_text import MAX_DEPTH, MAX_VALUES, Bounds, JsonError, parsed
 
 MEGABYTE = 1024 * 1024
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tools_app import limits
-from tools_app.context import Caller
-from tools_app.policies import Rate
+from tools_app.access import limits
+from tools_app.sdk.context import Caller
+from tools_app.sdk.policies import Rate
 
 
 def test_a_hundred_thousand_addresses_do_not_fill_the_memory() -> None:

@@ -8,7 +8,8 @@ import pytest
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
 from tests.support.tools import Hub, Programmable
-from tools_app import catalog, governance, listed
+from tools_app import governance
+from tools_app.catalog import catalog, listed
 from tools_app.mcp_server.listing import Listings
 
 

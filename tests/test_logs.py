@@ -20,8 +20,9 @@ from django.core.exceptions import ImproperlyConfigured
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools_app import levels, logs
-from tools_app.logs import MOST_BYTES, MOST_MESSAGE, ConsoleFormatter, JsonFormatter
+from tools_app.base import logs
+from tools_app.base.logs import MOST_BYTES, MOST_MESSAGE, ConsoleFormatter, JsonFormatter
+from tools_app.sdk import levels
 
 ROOT = Path(__file__).parent.parent
 SECRET = "hunter2-Xy9"
@@ -530,7 +531,7 @@ import logging, sys
 import django
 from django.conf import settings
 settings.configure(
-    LOGGING_CONFIG="tools_app.logs.configure",
+    LOGGING_CONFIG="tools_app.base.logs.configure",
     LOGGING={"level": "info", "format": "json", "file": None},
     DEBUG=True,
 )

@@ -28,14 +28,16 @@ from tests.admin.conftest import agent, approval, error_group, failed_call, proc
 from tests.api.rest import Rest
 from tests.support.packs.desk import pack
 from tests.support.tools import Hub
-from tools_app import database, engine, governance, sources, sync
+from tools_app import engine, governance, sources
 from tools_app.api import api
-from tools_app.context import Caller
+from tools_app.base import database
 from tools_app.governance import SCOPES
+from tools_app.governance.roles import ADMIN, OPERATOR, VIEWER
 from tools_app.mcp_server import server
 from tools_app.mcp_server.changes import Changes, always
 from tools_app.models import AuditEntry, Call, Connection, Definition, Stop, ToolRecord
-from tools_app.roles import ADMIN, OPERATOR, VIEWER
+from tools_app.sdk.context import Caller
+from tools_app.sources import sync
 
 # ---- REST: which scopes a key needs, all of them; or a person in a browser, whose role is worth some
 

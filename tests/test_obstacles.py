@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from tests.support.tools import Hub, Programmable
-from tools_app import catalog, engine, governance, sources, sync
-from tools_app.context import Caller
-from tools_app.errors import ConflictError, NotFoundError, ToolDisabledError
+from tools_app import engine, governance, sources
+from tools_app.catalog import catalog
 from tools_app.models import AuditEntry, Definition
-from tools_app.registry import Origin
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import ConflictError, NotFoundError, ToolDisabledError
+from tools_app.sources import sync
+from tools_app.sources.registry import Origin
 
 ACTOR = "user:olivia"
 

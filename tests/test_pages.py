@@ -10,7 +10,7 @@ import pytest
 
 from toolhub import pages
 from toolhub.pages import Pages
-from tools_app.asgi import Message, Receive, Scope, Send
+from tools_app.base.asgi import Message, Receive, Scope, Send
 
 
 class Visit:

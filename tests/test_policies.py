@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools_app.policies import Backoff, Breaker, Bucket, Buckets, Circuit, Rate
+from tools_app.sdk.policies import Backoff, Breaker, Bucket, Buckets, Circuit, Rate
 
 
 def test_waits_double_up_to_a_cap() -> None:

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from tools_app.errors import InputRequiredError
-from tools_app.questions import NOBODY, Elicit, Reply, Root, Roots, Sample, Sampled, Unfit
+from tools_app.sdk.errors import InputRequiredError
+from tools_app.sdk.questions import NOBODY, Elicit, Reply, Root, Roots, Sample, Sampled, Unfit
 
 
 class Size(StrEnum):

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools_app import redaction
-from tools_app.redaction import (
+from tools_app.text import redaction
+from tools_app.text.redaction import (
     CUT,
     MASK,
     MOST_DEPTH,

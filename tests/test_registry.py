@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tools_app import registry as registry_module
-from tools_app.pack import Pack
-from tools_app.registry import LoadProblem, Origin, RegistrationError, Registry
-from tools_app.tool import SchemaTool
+from tools_app.sdk.pack import Pack
+from tools_app.sdk.tool import SchemaTool
+from tools_app.sources import registry as registry_module
+from tools_app.sources.registry import LoadProblem, Origin, RegistrationError, Registry
 
 
 def a_tool(name: str = "echo", place: str = "here.py:1", **declared: Any) -> SchemaTool:

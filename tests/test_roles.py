@@ -11,7 +11,8 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
-from tools_app import access, roles
+from tools_app.access import access
+from tools_app.governance import roles
 
 pytestmark = pytest.mark.django_db
 
@@ -72,7 +73,7 @@ def test_somebody_has_decided_about_every_permission() -> None:
     pairs = Permission.objects.values_list("content_type__app_label", "codename")
     there = {f"{label}.{codename}" for label, codename in pairs}
     decided = roles.permissions_of(roles.ADMIN) | NOBODY
-    assert there - decided == set(), "decide who may: tools_app/roles.py, or NOBODY here"
+    assert there - decided == set(), "decide who may: tools_app/governance/roles.py, or NOBODY here"
     assert decided - there == set(), "these are gone"
     assert roles.permissions_of(roles.ADMIN) & NOBODY == set()
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools_app import sources
-from tools_app.schema_table import MOST_ROWS, Row, rows
+from tools_app.catalog.schema_table import MOST_ROWS, Row, rows
 
 
 def only(part: dict[str, Any], **schema: Any) -> Row:

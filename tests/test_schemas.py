@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from tools_app.schemas import (
+from tools_app.sdk.schemas import (
     DIALECT,
     MAX_DEPTH,
     MAX_SUBSCHEMAS,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools_app import secrets
-from tools_app.redaction import redacted_text
+from tools_app.base import secrets
+from tools_app.text.redaction import redacted_text
 
 KEY = re.compile(r"thub_[0-9A-Za-z]{8}_[0-9A-Za-z]{49}")
 

@@ -13,10 +13,10 @@ import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 from typing_extensions import TypedDict
 
-from tools_app.checker import Checker
-from tools_app.errors import InvalidArgumentsError
-from tools_app.schemas import MESSAGE, SchemaError, faults
-from tools_app.signatures import Number, Says, Signature, from_model, from_result, from_signature
+from tools_app.sdk.checker import Checker
+from tools_app.sdk.errors import InvalidArgumentsError
+from tools_app.sdk.schemas import MESSAGE, SchemaError, faults
+from tools_app.sdk.signatures import Number, Says, Signature, from_model, from_result, from_signature
 
 
 class Ctx:

@@ -13,7 +13,7 @@ import pytest
 from django.contrib.staticfiles import finders
 
 from toolhub.static import StaticFiles
-from tools_app.asgi import Receive, Scope, Send
+from tools_app.base.asgi import Receive, Scope, Send
 
 PATH = "/static/tools_app/admin.css"
 Ask = Callable[..., httpx.Response]

@@ -9,11 +9,12 @@ import pytest
 from django.db import connection
 
 from tests.support.tools import Hub, Programmable
-from tools_app import governance, sources, sync
+from tools_app import governance, sources
+from tools_app.catalog.obstacles import Obstacles
 from tools_app.models import AuditEntry, Definition, Tag, ToolRecord, ToolTag, revision
-from tools_app.obstacles import Obstacles
-from tools_app.registry import LoadProblem, Origin, Registry
-from tools_app.tool import FunctionTool, Hints, tool
+from tools_app.sdk.tool import FunctionTool, Hints, tool
+from tools_app.sources import sync
+from tools_app.sources.registry import LoadProblem, Origin, Registry
 
 
 def made(description: str = "Do it.", version: str = "1.0.0", tags: tuple[str, ...] = ("a",)) -> FunctionTool:

@@ -6,10 +6,11 @@ import pytest
 from django.db import OperationalError
 
 from tests.support.tools import Hub, Programmable
-from tools_app import governance, sync
-from tools_app.errors import ConflictError, ToolNotFoundError, ValidationError
+from tools_app import governance
 from tools_app.governance.tags import MOST_TAGS
 from tools_app.models import AuditEntry, Tag, ToolRecord, ToolTag
+from tools_app.sdk.errors import ConflictError, ToolNotFoundError, ValidationError
+from tools_app.sources import sync
 
 
 def tags_of(name: str) -> list[str]:

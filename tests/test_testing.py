@@ -33,9 +33,9 @@ from toolhub import (
     testing,
     tool,
 )
-from tools_app.errors import ConfigurationError, ToolError, ToolExecutionError, ToolTimeoutError
-from tools_app.schemas import Schema
-from tools_app.tool import DefinitionError, SchemaTool
+from tools_app.sdk.errors import ConfigurationError, ToolError, ToolExecutionError, ToolTimeoutError
+from tools_app.sdk.schemas import Schema
+from tools_app.sdk.tool import DefinitionError, SchemaTool
 
 ROOT = Path(__file__).parent.parent
 

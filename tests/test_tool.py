@@ -13,17 +13,26 @@ import pytest
 from django.db import transaction
 from pydantic import BaseModel, Field
 
-from tools_app.context import Caller, Context
-from tools_app.deadline import Deadline
 from tools_app.engine.answers import shaped
-from tools_app.errors import InvalidArgumentsError
-from tools_app.examples import Example
-from tools_app.pack import Pack, TextForm
-from tools_app.parameters import ToolParameter
-from tools_app.places import shown_path
-from tools_app.schemas import Schema
-from tools_app.signatures import OrDigits, OrNumber, Says
-from tools_app.tool import DefinitionError, FunctionTool, Hints, SchemaTool, Tool, check_name, folded, tool
+from tools_app.sdk.context import Caller, Context
+from tools_app.sdk.deadline import Deadline
+from tools_app.sdk.errors import InvalidArgumentsError
+from tools_app.sdk.examples import Example
+from tools_app.sdk.pack import Pack, TextForm
+from tools_app.sdk.parameters import ToolParameter
+from tools_app.sdk.places import shown_path
+from tools_app.sdk.schemas import Schema
+from tools_app.sdk.signatures import OrDigits, OrNumber, Says
+from tools_app.sdk.tool import (
+    DefinitionError,
+    FunctionTool,
+    Hints,
+    SchemaTool,
+    Tool,
+    check_name,
+    folded,
+    tool,
+)
 
 HERE = "tests/test_tool.py"
 

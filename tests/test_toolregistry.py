@@ -10,10 +10,10 @@ import pytest
 
 from tests.support.tools import Hub
 from tools_app import sources
-from tools_app.errors import ToolDisabledError, ToolExecutionError, ToolNotFoundError, ValidationError
 from tools_app.models import AuditEntry, Call, ToolRecord
-from tools_app.tool import DefinitionError, Hints
-from tools_app.toolregistry import ToolRegistry
+from tools_app.sdk.errors import ToolDisabledError, ToolExecutionError, ToolNotFoundError, ValidationError
+from tools_app.sdk.tool import DefinitionError, Hints
+from tools_app.setup.toolregistry import ToolRegistry
 
 METADATA = {"name": "test", "description": "Test tool", "parameters": []}
 
@@ -200,7 +200,7 @@ def test_a_tool_that_cannot_be_written_down_is_not_registered(
 ) -> None:
     from django.db import DatabaseError
 
-    from tools_app import sync
+    from tools_app.sources import sync
 
     def refuse(*args: Any, **kwargs: Any) -> None:
         raise DatabaseError("disk full")

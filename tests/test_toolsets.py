@@ -13,15 +13,23 @@ from django.db.models import ProtectedError
 
 from tests.support.agents import LEGACY, MODERN
 from tests.support.tools import Hub, Programmable
-from tools_app import access, catalog, engine, governance
-from tools_app.context import Caller
-from tools_app.entry import READER, Entry
-from tools_app.errors import AuthorizationError, NotFoundError, ToolDisabledError, ToolNotFoundError, ValidationError
+from tools_app import engine, governance
+from tools_app.access import access
+from tools_app.catalog import catalog
+from tools_app.catalog.entry import READER, Entry
+from tools_app.catalog.snapshot import MOST_VIEWS
 from tools_app.mcp_server.listing import Listings
 from tools_app.models import ApiKey, AuditEntry, Tag, ToolRecord, Toolset, ToolTag
-from tools_app.reach import Reach
-from tools_app.snapshot import MOST_VIEWS
-from tools_app.tool import Hints
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import (
+    AuthorizationError,
+    NotFoundError,
+    ToolDisabledError,
+    ToolNotFoundError,
+    ValidationError,
+)
+from tools_app.sdk.reach import Reach
+from tools_app.sdk.tool import Hints
 
 WRITES = Hints(read_only=False, destructive=False)
 DESTROYS = Hints(read_only=False, destructive=True)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tools_app.uris import UriTemplate
+from tools_app.sdk.uris import UriTemplate
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from tools_app.accounts import ConnectionKind, ConnectionOption
-    from tools_app.content import Audio, EmbeddedResource, Image, ResourceLink
-    from tools_app.context import Caller, Context
-    from tools_app.errors import (
+    from tools_app.http import ApiClient, Page, Refused, Response, WebClient
+    from tools_app.sdk.accounts import ConnectionKind, ConnectionOption
+    from tools_app.sdk.content import Audio, EmbeddedResource, Image, ResourceLink
+    from tools_app.sdk.context import Caller, Context
+    from tools_app.sdk.errors import (
         ApiError,
         AuthenticationError,
         AuthorizationError,
@@ -33,36 +34,35 @@ if TYPE_CHECKING:
         UpstreamValidationError,
         ValidationError,
     )
-    from tools_app.errors import ToolError as MCPError
-    from tools_app.errors import ToolTimeoutError as TimeoutError
-    from tools_app.examples import Example
-    from tools_app.http import ApiClient, Page, Refused, Response, WebClient
-    from tools_app.offer import Completes
-    from tools_app.pack import Pack, TextForm
-    from tools_app.parameters import ToolParameter
-    from tools_app.policies import Rate
-    from tools_app.prompt import Included, Message, prompt
-    from tools_app.questions import Elicit, Reply, Roots, Sample
-    from tools_app.resource import resource
-    from tools_app.signatures import Number, OrDigits, OrNumber, Says
-    from tools_app.tool import Hints, Tool, tool
+    from tools_app.sdk.errors import ToolError as MCPError
+    from tools_app.sdk.errors import ToolTimeoutError as TimeoutError
+    from tools_app.sdk.examples import Example
+    from tools_app.sdk.offer import Completes
+    from tools_app.sdk.pack import Pack, TextForm
+    from tools_app.sdk.parameters import ToolParameter
+    from tools_app.sdk.policies import Rate
+    from tools_app.sdk.prompt import Included, Message, prompt
+    from tools_app.sdk.questions import Elicit, Reply, Roots, Sample
+    from tools_app.sdk.resource import resource
+    from tools_app.sdk.signatures import Number, OrDigits, OrNumber, Says
+    from tools_app.sdk.tool import Hints, Tool, tool
 
 _HOMES = {
-    "tools_app.context": ("Caller", "Context"),
-    "tools_app.examples": ("Example",),
-    "tools_app.pack": ("Pack", "TextForm"),
-    "tools_app.parameters": ("ToolParameter",),
-    "tools_app.tool": ("Hints", "Tool", "tool"),
-    "tools_app.accounts": ("ConnectionKind", "ConnectionOption"),
-    "tools_app.content": ("Audio", "EmbeddedResource", "Image", "ResourceLink"),
-    "tools_app.offer": ("Completes",),
+    "tools_app.sdk.context": ("Caller", "Context"),
+    "tools_app.sdk.examples": ("Example",),
+    "tools_app.sdk.pack": ("Pack", "TextForm"),
+    "tools_app.sdk.parameters": ("ToolParameter",),
+    "tools_app.sdk.tool": ("Hints", "Tool", "tool"),
+    "tools_app.sdk.accounts": ("ConnectionKind", "ConnectionOption"),
+    "tools_app.sdk.content": ("Audio", "EmbeddedResource", "Image", "ResourceLink"),
+    "tools_app.sdk.offer": ("Completes",),
     "tools_app.http": ("ApiClient", "Page", "Refused", "Response", "WebClient"),
-    "tools_app.policies": ("Rate",),
-    "tools_app.prompt": ("Included", "Message", "prompt"),
-    "tools_app.questions": ("Elicit", "Reply", "Roots", "Sample"),
-    "tools_app.resource": ("resource",),
-    "tools_app.signatures": ("Number", "OrDigits", "OrNumber", "Says"),
-    "tools_app.errors": (
+    "tools_app.sdk.policies": ("Rate",),
+    "tools_app.sdk.prompt": ("Included", "Message", "prompt"),
+    "tools_app.sdk.questions": ("Elicit", "Reply", "Roots", "Sample"),
+    "tools_app.sdk.resource": ("resource",),
+    "tools_app.sdk.signatures": ("Number", "OrDigits", "OrNumber", "Says"),
+    "tools_app.sdk.errors": (
         "ApiError",
         "AuthenticationError",
         "AuthorizationError",
@@ -87,8 +87,8 @@ _HOMES = {
 }
 _HOME_OF = {name: (module, name) for module, names in _HOMES.items() for name in names} | {
     # Names of the documents. Inside the hub they mean something else: an error of the protocol, and one of Python's.
-    "MCPError": ("tools_app.errors", "ToolError"),
-    "TimeoutError": ("tools_app.errors", "ToolTimeoutError"),
+    "MCPError": ("tools_app.sdk.errors", "ToolError"),
+    "TimeoutError": ("tools_app.sdk.errors", "ToolTimeoutError"),
 }
 
 __all__ = [

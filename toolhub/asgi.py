@@ -26,13 +26,16 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware  # noqa: E40
 
 from toolhub.pages import Pages  # noqa: E402
 from toolhub.static import StaticFiles  # noqa: E402
-from tools_app import catalog, database, engine, retention  # noqa: E402
+from tools_app import engine  # noqa: E402
 from tools_app.api.cors import Cors  # noqa: E402
 from tools_app.api.handler import RestHandler  # noqa: E402
 from tools_app.api.headers import SafeHeaders  # noqa: E402
 from tools_app.api.intake import Intake  # noqa: E402
+from tools_app.base import database  # noqa: E402
+from tools_app.catalog import catalog  # noqa: E402
+from tools_app.journal import retention  # noqa: E402
 from tools_app.mcp_server import http  # noqa: E402
-from tools_app.watcher import Watcher  # noqa: E402
+from tools_app.sources.watcher import Watcher  # noqa: E402
 
 # Less than the server gives them (see `serve`).
 BREAK_OFF_SECONDS: Final = 9.0

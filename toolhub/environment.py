@@ -12,8 +12,9 @@ from typing import Any, Final, TypeVar
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from tools_app import secrets, variables
-from tools_app.variables import UnreadableError
+from tools_app.base import secrets
+from tools_app.sdk import variables
+from tools_app.sdk.variables import UnreadableError
 
 T = TypeVar("T")
 _UPSTREAM: Final = re.compile(r"https?://[^\s/?#@\\]+(?:/[^\s?#@\\]*)?")

@@ -8,7 +8,7 @@ from typing import Any
 from django.views.debug import ExceptionReporter
 from typing_extensions import override
 
-from tools_app.redaction import MASK, is_secret, redacted_text
+from tools_app.text.redaction import MASK, is_secret, redacted_text
 
 
 class Report(ExceptionReporter):

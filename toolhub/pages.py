@@ -11,10 +11,10 @@ from typing import Final
 
 from django.conf import settings
 
-from tools_app import limits
+from tools_app.access import limits
 from tools_app.api.intake import refuse
-from tools_app.asgi import Again, Application, Message, Receive, Scope, Send, whole_body
-from tools_app.errors import RateLimitError
+from tools_app.base.asgi import Again, Application, Message, Receive, Scope, Send, whole_body
+from tools_app.sdk.errors import RateLimitError
 
 MOST_AT_ONCE: Final = 64
 # More of an answer than this is kept back by its reader: exports are made as they are read.

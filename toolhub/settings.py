@@ -78,7 +78,7 @@ else:
     _patience = {"connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
     _database["OPTIONS"] = {**_patience, "tcp_user_timeout": 10_000, **_database.get("OPTIONS", {})}
 # Under ASGI every page runs in a thread of its own: a connection that it kept would serve nobody. The threads of the
-# engine and of the REST door keep theirs (see `tools_app/database.py`).
+# engine and of the REST door keep theirs (see `tools_app/base/database.py`).
 _database["CONN_MAX_AGE"] = 0
 DATABASES = {"default": _database}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -147,7 +147,7 @@ LOG_LEVELS = ("fatal", "error", "warn", "info", "debug", "trace")
 LOG_LEVEL = env.choice("LOG_LEVEL", "info", LOG_LEVELS)
 TOOLHUB_LOG_FORMAT = env.choice("TOOLHUB_LOG_FORMAT", "console", ("console", "json"))
 TOOLHUB_LOG_FILE = env.path("TOOLHUB_LOG_FILE")
-LOGGING_CONFIG = "tools_app.logs.configure"
+LOGGING_CONFIG = "tools_app.base.logs.configure"
 LOGGING = {"level": LOG_LEVEL, "format": TOOLHUB_LOG_FORMAT, "file": TOOLHUB_LOG_FILE}
 
 # --- tools and calls -----------------------------------------------------------------------------------------

@@ -16,7 +16,8 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.deprecation import MiddlewareMixin
 
-from tools_app import governance, limits
+from tools_app import governance
+from tools_app.access import limits
 
 
 def address(request: HttpRequest) -> str | None:

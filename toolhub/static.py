@@ -14,7 +14,7 @@ from django.http.response import HttpResponseBase
 from servestatic.middleware import ServeStaticMiddleware
 
 from tools_app.api.handler import RestHandler
-from tools_app.asgi import Application
+from tools_app.base.asgi import Application
 
 _PART: Final = re.compile(r"bytes (\d+)-(\d+)/")
 

@@ -14,7 +14,7 @@ class ToolsAppConfig(AppConfig):
     verbose_name = "ToolHub"
 
     def ready(self) -> None:
-        from tools_app import checks  # noqa: F401 – importing registers them
+        from tools_app.setup import checks  # noqa: F401 – importing registers them
 
         pre_migrate.connect(_before_migrate, sender=self)
         post_migrate.connect(_after_migrate, sender=self)
@@ -27,7 +27,7 @@ def _before_migrate(using: str, **_: Any) -> None:
 
 
 def _after_migrate(using: str, **given: Any) -> None:
-    from tools_app import roles
+    from tools_app.governance import roles
     from tools_app.models import revision
 
     revision.create_triggers(connections[using])

@@ -13,10 +13,11 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.utils import timezone
 
-from tools_app import sources, sync
-from tools_app.engine import rows
+from tools_app import sources
+from tools_app.base.secrets import encrypted
+from tools_app.journal import rows
 from tools_app.models import Agent, Approval, Call, ErrorGroup, ErrorLog, Process
-from tools_app.secrets import encrypted
+from tools_app.sources import sync
 
 VIEWS = (
     "view_approval",

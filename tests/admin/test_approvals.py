@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from tests.admin.conftest import agent, approval, days_ago
 from tests.admin.pages import Page, page, sent
-from tools_app import catalog, governance
+from tools_app import governance
+from tools_app.catalog import catalog
 from tools_app.models import ApiKey, Approval, AuditEntry, Definition, Stop, ToolRecord
 
 pytestmark = pytest.mark.django_db

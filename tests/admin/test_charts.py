@@ -9,7 +9,7 @@ from django.template.loader import render_to_string
 from tests.admin.pages import Page
 from tools_app.admin import charts
 from tools_app.admin.charts import Place, Series
-from tools_app.insights import Bucket
+from tools_app.journal.insights import Bucket
 from tools_app.models.figures import DURATIONS
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)

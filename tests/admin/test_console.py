@@ -17,13 +17,15 @@ from tests.admin.conftest import browser, call
 from tests.admin.pages import Page, page, sent
 from tests.support.packs.desk import pack as desk
 from tests.support.tools import Hub, Programmable
-from tools_app import catalog, governance, redaction
+from tools_app import governance
 from tools_app.admin.console import copies
-from tools_app.content import Image, ResourceLink
-from tools_app.errors import NotFoundError
-from tools_app.examples import Example
+from tools_app.catalog import catalog
 from tools_app.models import Approval, AuditEntry, Call, ToolRecord
-from tools_app.tool import Hints, tool
+from tools_app.sdk.content import Image, ResourceLink
+from tools_app.sdk.errors import NotFoundError
+from tools_app.sdk.examples import Example
+from tools_app.sdk.tool import Hints, tool
+from tools_app.text import redaction
 
 ADDING = Hints(read_only=False, destructive=False)
 DELETING = Hints(read_only=False, destructive=True)

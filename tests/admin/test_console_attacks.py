@@ -20,12 +20,14 @@ from tests.admin.pages import page, sent
 from tests.admin.test_console import ADDING, at, confirmation, fields, whole
 from tests.admin.test_escaping import PAYLOADS, harmless
 from tests.support.tools import Hub, Programmable, eventually
-from tools_app import database, engine, hygiene
-from tools_app.content import EmbeddedResource, ResourceLink
-from tools_app.errors import NotFoundError, Problem, ValidationError
-from tools_app.examples import Example
+from tools_app import engine
+from tools_app.base import database
 from tools_app.models import Call
-from tools_app.tool import Hints, tool
+from tools_app.sdk.content import EmbeddedResource, ResourceLink
+from tools_app.sdk.errors import NotFoundError, Problem, ValidationError
+from tools_app.sdk.examples import Example
+from tools_app.sdk.tool import Hints, tool
+from tools_app.text import hygiene
 
 STAFF = ("view_toolrecord", "change_toolrecord", "view_call", "view_payload", "view_errorlog")
 ORIGINS = (

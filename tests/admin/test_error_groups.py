@@ -13,9 +13,9 @@ from tests.admin.conftest import browser, days_ago, error_group, failed_call
 from tests.admin.pages import Page, page, sent
 from tests.support.tools import Programmable
 from tools_app import engine, governance
-from tools_app.context import Caller
-from tools_app.errors import ApiError
 from tools_app.models import AuditEntry, ErrorGroup, ErrorHour
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import ApiError
 
 pytestmark = pytest.mark.django_db
 

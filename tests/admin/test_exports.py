@@ -14,9 +14,9 @@ from django.test import AsyncClient
 from django.utils import timezone
 
 from tests.admin.conftest import VIEWS, call, error_group, failed_call
-from tools_app import database
 from tools_app.admin import exports
 from tools_app.admin.exports import safe_cell
+from tools_app.base import database
 from tools_app.models import AuditEntry, Call
 
 # Real commits: the rows are read in other threads.

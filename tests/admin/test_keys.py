@@ -12,7 +12,8 @@ from django.utils import timezone
 
 from tests.admin.conftest import browser, call
 from tests.admin.pages import page, sent
-from tools_app import governance, secrets
+from tools_app import governance
+from tools_app.base import secrets
 from tools_app.models import ApiKey, AuditEntry
 
 pytestmark = pytest.mark.django_db

@@ -16,8 +16,8 @@ from tests.admin.conftest import agent, call
 from tests.admin.pages import page
 from tools_app.admin import labels
 from tools_app.models import AuditEntry
-from tools_app.pack import Pack
 from tools_app.packs import n8n, redmine, websearch
+from tools_app.sdk.pack import Pack
 
 JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 # Said alike in both.

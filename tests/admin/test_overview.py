@@ -14,7 +14,9 @@ from django.utils import timezone
 
 from tests.admin.conftest import browser, call, days_ago, error_group, failed_call
 from tests.admin.pages import Page, page
-from tools_app import catalog, governance, insights
+from tools_app import governance
+from tools_app.catalog import catalog
+from tools_app.journal import insights
 from tools_app.models import ApiKey, Call, Connection, ToolRecord
 
 pytestmark = pytest.mark.django_db

@@ -13,11 +13,12 @@ from django.test.utils import CaptureQueriesContext
 from tests.admin.conftest import browser, call, days_ago, error_group, failed_call
 from tests.admin.pages import Page, page, sent
 from tests.support.tools import Hub, Programmable
-from tools_app import catalog, governance, listed
+from tools_app import governance
 from tools_app.admin.tool_list import newest_call
-from tools_app.errors import ToolNotFoundError
+from tools_app.catalog import catalog, listed
 from tools_app.models import AuditEntry, Definition, Tag, ToolRecord, ToolTag
-from tools_app.tool import Hints
+from tools_app.sdk.errors import ToolNotFoundError
+from tools_app.sdk.tool import Hints
 
 pytestmark = pytest.mark.django_db
 

@@ -9,9 +9,11 @@ from django.test import Client
 
 from tests.admin.conftest import browser
 from tests.admin.pages import Page, page, sent
-from tools_app import catalog, governance, listed, sources, sync
-from tools_app.entry import FINDERS
+from tools_app import governance, sources
+from tools_app.catalog import catalog, listed
+from tools_app.catalog.entry import FINDERS
 from tools_app.models import AuditEntry, Toolset
+from tools_app.sources import sync
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tools")]
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 
 from tests.answers.test_pages import JSON, LONG
 from tests.answers.walks import HANDLE
-from tools_app import hygiene
 from tools_app.answers import Asked, beginning_of, outline, outline_alone, page, tokens_of, with_outline
-from tools_app.answers.budget import size_of
+from tools_app.text import hygiene
+from tools_app.text.budget import size_of
 
 # What the documents' wrapper takes: {"success":true,"message":"…","data":…}
 WRAPPED = 150

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.answers.walks import HANDLE, read
-from tools_app import hygiene
 from tools_app.answers import Asked, Document, PageError, bytes_of, opened, page
-from tools_app.answers.budget import FEWEST_TOKENS, size_of
 from tools_app.answers.filters import Condition
+from tools_app.text import hygiene
+from tools_app.text.budget import FEWEST_TOKENS, size_of
 
 SMALLEST = bytes_of(FEWEST_TOKENS)
 

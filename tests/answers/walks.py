@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tools_app import hygiene
 from tools_app.answers import Asked, Document, page
-from tools_app.answers.budget import size_of
+from tools_app.text import hygiene
+from tools_app.text.budget import size_of
 
 HANDLE = "0" * 32
 

@@ -11,14 +11,15 @@ from django.contrib.auth.models import Group, User
 from tests.api.conftest import MakeKey
 from tests.api.rest import Rest, failure
 from tests.support.tools import Hub, Programmable
-from tools_app import access, governance, sources
+from tools_app import governance, sources
+from tools_app.access import access
 from tools_app.api.approvals import ApprovalDetail, ApprovalPage
 from tools_app.api.definitions import DefinitionDetail, Definitions
 from tools_app.api.stops import Stops
-from tools_app.errors import AuthorizationError
 from tools_app.models import ApiKey, Approval, Definition, Stop
-from tools_app.registry import Origin
-from tools_app.tool import Hints, tool
+from tools_app.sdk.errors import AuthorizationError
+from tools_app.sdk.tool import Hints, tool
+from tools_app.sources.registry import Origin
 
 
 @pytest.fixture

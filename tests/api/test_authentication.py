@@ -20,7 +20,8 @@ from tests.api.conftest import MakeKey
 from tests.api.operations import operations
 from tests.api.rest import Rest, failure
 from tests.support.tools import eventually
-from tools_app import governance, secrets
+from tools_app import governance
+from tools_app.base import secrets
 from tools_app.models import ApiKey, Call
 
 OPEN = ("/", "/health", "/tools")

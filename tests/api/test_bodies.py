@@ -14,9 +14,9 @@ import pytest
 from tests.api.rest import Rest, failure
 from tests.support.tools import Programmable
 from tests.test_json_text import HOSTILE, REFUSED
-from tools_app import json_text
-from tools_app.checker import MAX_PROBLEMS, Checker
 from tools_app.models import Call
+from tools_app.sdk.checker import MAX_PROBLEMS, Checker
+from tools_app.text import json_text
 
 OTHER_TYPES = (
     "text/plain", "text/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "*/*", "",

@@ -17,8 +17,8 @@ from tests.retention.rows import NOW
 from tests.support.tools import Programmable
 from tools_app import governance
 from tools_app.api.calls import CallDetail, CallPage
-from tools_app.errors import ApiError
 from tools_app.models import ApiKey, Call
+from tools_app.sdk.errors import ApiError
 
 FILTERS = ["tool=echo", "status=failed", "code=TIMEOUT", "door=rest", "since=2026-01-01T00:00:00Z"]
 WRONG = [

@@ -12,7 +12,8 @@ from tests.api.rest import TIMESTAMP, Rest, failure
 from tests.support.tools import Programmable
 from tools_app import engine, governance
 from tools_app.api.calling import CallAnswer
-from tools_app.errors import (
+from tools_app.models import Call, ErrorLog, IdempotencyKey
+from tools_app.sdk.errors import (
     ApiError,
     InvalidArgumentsError,
     NotFoundError,
@@ -21,7 +22,6 @@ from tools_app.errors import (
     ToolError,
     UpstreamUnavailableError,
 )
-from tools_app.models import Call, ErrorLog, IdempotencyKey
 
 WRONG_REQUESTS: list[tuple[Any, dict[str, str]]] = [
     ({}, {"/name": "Required parameter missing: name"}),

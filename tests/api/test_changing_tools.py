@@ -12,7 +12,7 @@ from tests.api.rest import Rest, failure
 from tests.support.tools import Hub, Programmable
 from tools_app import governance
 from tools_app.models import AuditEntry, ToolRecord
-from tools_app.tool import Hints
+from tools_app.sdk.tool import Hints
 
 PATH = "/v1/tools/programmable"
 DECIDED = {

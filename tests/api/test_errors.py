@@ -15,9 +15,9 @@ from tests.api.rest import Rest, failure
 from toolhub import urls as addresses
 from tools_app.api import fallbacks
 from tools_app.api.door import behind_door
-from tools_app.errors import StorageBusyError
-from tools_app.logs import JsonFormatter
+from tools_app.base.logs import JsonFormatter
 from tools_app.models import ErrorLog
+from tools_app.sdk.errors import StorageBusyError
 
 ROUTES = (
     ("/", "GET"),

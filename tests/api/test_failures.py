@@ -15,8 +15,8 @@ from tests.retention.rows import NOW
 from tests.support.tools import Programmable
 from tools_app import governance
 from tools_app.api.failures import ErrorGroupDetail, ErrorGroupPage
-from tools_app.errors import ApiError
 from tools_app.models import AuditEntry, ErrorGroup
+from tools_app.sdk.errors import ApiError
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from django.test import Client
 from tests.api.rest import failure
 from tests.support.tools import Hub
 from tools_app.api.handler import RestHandler
-from tools_app.tool import Hints, tool
+from tools_app.sdk.tool import Hints, tool
 
 Ask = Callable[..., httpx.Response]
 CALL = {"name": "echo", "parameters": {"message": "hi"}}

@@ -10,7 +10,7 @@ import pytest
 
 from tools_app.api import intake
 from tools_app.api.intake import Intake
-from tools_app.asgi import SENDER, Message
+from tools_app.base.asgi import SENDER, Message
 
 LIMIT = 1000
 

@@ -11,9 +11,10 @@ from django.utils import timezone
 from tests.api.conftest import MakeKey
 from tests.api.rest import Rest, failure
 from tests.support.tools import Hub, Programmable
-from tools_app import governance, secrets
+from tools_app import governance
+from tools_app.base import secrets
 from tools_app.models import ApiKey
-from tools_app.tool import Hints
+from tools_app.sdk.tool import Hints
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from django.db import connection
 
 from tests.api.rest import TIMESTAMP, Rest, failure
 from tests.support.tools import Hub
-from tools_app import database, governance
+from tools_app import governance
+from tools_app.base import database
 
 
 def test_the_sign_says_what_the_document_says_without_a_key(rest: Rest) -> None:

@@ -9,11 +9,12 @@ import pytest
 from tests.api.conftest import MakeKey
 from tests.api.rest import TIMESTAMP, Rest, failure
 from tests.support.tools import Hub, Programmable
-from tools_app import catalog, governance, listed, sources
+from tools_app import governance, sources
 from tools_app.api.tools import ToolDetail, ToolPage
-from tools_app.examples import Example
-from tools_app.pack import Pack
-from tools_app.tool import Hints, tool
+from tools_app.catalog import catalog, listed
+from tools_app.sdk.examples import Example
+from tools_app.sdk.pack import Pack
+from tools_app.sdk.tool import Hints, tool
 
 WRONG_QUERIES = [
     *((f"limit={value}", "/limit") for value in ("0", "101", "-1", "abc", "1.5", "", "1e1", "%2B1", "%201", "1_0")),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.api.rest import Rest, failure
 from tests.support.outsiders import INJECTIONS, inside
 from tests.support.tools import Hub, Programmable
-from tools_app import hygiene
-from tools_app.errors import ApiError
+from tools_app.sdk.errors import ApiError
+from tools_app.text import hygiene
 
 
 def test_say_so(hub: Hub, rest: Rest) -> None:

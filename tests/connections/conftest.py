@@ -11,8 +11,8 @@ from tests.support.desk import Desk
 from tests.support.packs.desk import pack
 from tests.support.tools import Hub
 from tools_app import engine, governance
-from tools_app.context import Caller
-from tools_app.reach import ENVIRONMENT, Reach
+from tools_app.sdk.context import Caller
+from tools_app.sdk.reach import ENVIRONMENT, Reach
 
 Ask = Callable[..., Any]
 

@@ -15,20 +15,22 @@ from tests.support.packs.desk import DESK, add_note, list_notes
 from tests.support.packs.desk import pack as desk_pack
 from tests.support.tools import Hub
 from toolhub import testing
-from tools_app import catalog, connections, engine, governance, listed, offers, toolregistry
-from tools_app.context import Context
-from tools_app.errors import (
+from tools_app import engine, governance
+from tools_app.catalog import catalog, connections, listed, offers
+from tools_app.mcp_server.listing import Listings
+from tools_app.models import Call, Connection
+from tools_app.sdk.context import Context
+from tools_app.sdk.errors import (
     AuthorizationError,
     ConfigurationError,
     InvalidArgumentsError,
     ToolDisabledError,
     ToolError,
 )
-from tools_app.mcp_server.listing import Listings
-from tools_app.models import Call, Connection
-from tools_app.pack import Pack
-from tools_app.parameters import ToolParameter
-from tools_app.tool import DefinitionError, Hints
+from tools_app.sdk.pack import Pack
+from tools_app.sdk.parameters import ToolParameter
+from tools_app.sdk.tool import DefinitionError, Hints
+from tools_app.setup import toolregistry
 
 LATEST = "2026-07-28"
 

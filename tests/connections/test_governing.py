@@ -15,9 +15,11 @@ from django.utils import timezone
 from tests.connections.conftest import called, caller
 from tests.support.desk import Desk
 from tests.support.tools import Hub
-from tools_app import catalog, connections, governance, secrets, sources
-from tools_app.errors import ConflictError, NotFoundError, ValidationError
+from tools_app import governance, sources
+from tools_app.base import secrets
+from tools_app.catalog import catalog, connections
 from tools_app.models import AuditEntry, Connection, StoredAnswer, revision
+from tools_app.sdk.errors import ConflictError, NotFoundError, ValidationError
 
 CANARY = "canary-Q7fJ2mXw"
 URL = "https://desk.example.org"

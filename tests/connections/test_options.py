@@ -15,10 +15,11 @@ from tests.connections.test_governing import make
 from tests.support.desk import Desk
 from tests.support.packs.desk import DESK
 from tests.support.tools import Hub
-from tools_app import catalog, connections, governance
-from tools_app.accounts import ConnectionOption
-from tools_app.errors import ValidationError
+from tools_app import governance
+from tools_app.catalog import catalog, connections
 from tools_app.models import AuditEntry, Connection
+from tools_app.sdk.accounts import ConnectionOption
+from tools_app.sdk.errors import ValidationError
 
 DEFAULTS = {"archived": False, "greeting": "Hello", "pages": 3, "patience": 0.5}
 

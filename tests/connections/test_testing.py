@@ -13,10 +13,11 @@ from tests.support.desk import Desk
 from tests.support.faultd import Faultd
 from tests.support.packs.desk import DESK
 from tests.support.tools import Hub
-from tools_app import governance, probes
-from tools_app.accounts import Account
-from tools_app.errors import NotFoundError
+from tools_app import governance
+from tools_app.governance import probes
 from tools_app.models import AuditEntry, Connection
+from tools_app.sdk.accounts import Account
+from tools_app.sdk.errors import NotFoundError
 
 SECRET = "key-of-ann-1"
 
@@ -130,11 +131,11 @@ def test_a_hub_that_starts_says_what_is_wrong(
         )
     governance.change_connection("bob", url=f"{desk.faults}/html", actor="test", secret="x")
     before = AuditEntry.objects.count()
-    with caplog.at_level("WARNING", "tools_app.connections"):
+    with caplog.at_level("WARNING", "tools_app.catalog.connections"):
         thread = threading.Thread(target=probes.look_at_all)
         thread.start()
         thread.join(20)
-    told = [record.getMessage() for record in caplog.records if record.name == "tools_app.connections"]
+    told = [record.getMessage() for record in caplog.records if record.name == "tools_app.catalog.connections"]
     assert [line.partition(": ")[0] for line in told] == ["connection environment:desk", "connection bob"]
     assert "Wrong key" in told[0]
     assert dict(Connection.objects.values_list("name", "healthy")) == {"ann": True, "bob": False, "off": None}

@@ -16,8 +16,9 @@ def fill(n8n: str, redmine: str, password: str) -> str:
 
     from tests.demo import history, people
     from tests.demo.clock import days_ago
-    from tools_app import governance, installation
+    from tools_app import governance
     from tools_app.models import ErrorGroup, ToolRecord
+    from tools_app.setup import installation
 
     now = timezone.now()
     with days_ago(now, history.DAYS):

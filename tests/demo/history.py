@@ -15,11 +15,12 @@ from django.db.models import Max
 
 from tests.demo.asking import TEMPERS
 from tests.demo.people import ASKED_ABOUT, LONGER_REPORTS, VOUCHERS_OFF, Person
-from tools_app import catalog, redaction, retention
-from tools_app.engine import rows
-from tools_app.engine.rows import Failure
-from tools_app.entry import Entry
+from tools_app.catalog import catalog
+from tools_app.catalog.entry import Entry
+from tools_app.journal import retention, rows
+from tools_app.journal.rows import Failure
 from tools_app.models import ApiKey, Call, ErrorGroup, ErrorLog
+from tools_app.text import redaction
 
 DAYS: Final = 14
 BUSIEST_HOUR: Final = 90

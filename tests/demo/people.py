@@ -16,10 +16,10 @@ from django.db import transaction
 from tests.demo.clock import days_ago
 from tests.packs.n8n.fake import KEY
 from tools_app import governance
-from tools_app.entry import Entry
+from tools_app.base.secrets import encrypted
+from tools_app.catalog.entry import Entry
 from tools_app.models import Agent, Approval, Definition, ErrorGroup, Process, ToolRecord
 from tools_app.models.audit import note
-from tools_app.secrets import encrypted
 
 CLARA, OMAR = "user:clara", "user:omar"
 # What the fake Redmine takes.

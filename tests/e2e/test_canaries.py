@@ -27,7 +27,7 @@ import pytest
 
 from tests.support.agents import Agent
 from tests.support.processes import Home, Server, key_in
-from tools_app.logs import MOST_BYTES
+from tools_app.base.logs import MOST_BYTES
 
 
 class Canaries(dict[str, str]):
@@ -61,7 +61,7 @@ TOOLS = """
 import json, logging, pathlib, warnings
 from typing import Any
 from toolhub import Context, Hints, tool
-from tools_app.errors import ApiError, ToolError
+from tools_app.sdk.errors import ApiError, ToolError
 
 SECRETS, FORGERIES = json.loads(pathlib.Path(__file__).with_name("trials.json").read_text())
 READ = Hints(read_only=True)

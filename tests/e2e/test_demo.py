@@ -17,8 +17,8 @@ DOUBTS = """
 import json
 from datetime import timedelta
 from django.utils import timezone
-from tools_app import access, catalog
-from tools_app.context import Caller
+from tools_app.access import access; from tools_app.catalog import catalog
+from tools_app.sdk.context import Caller
 from tools_app.models import ApiKey, AuditEntry, Call, Definition, ToolRecord
 snapshot, beyond = catalog.current(), []
 for key in ApiKey.objects.exclude(name="trial"):

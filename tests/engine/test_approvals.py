@@ -14,11 +14,13 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from tests.support.tools import Hub, Programmable, eventually
-from tools_app import database, engine, governance, sources
-from tools_app.context import Caller
+from tools_app import engine, governance, sources
+from tools_app.base import database
 from tools_app.engine import Options, Result
 from tools_app.engine import approvals as waiting
-from tools_app.errors import (
+from tools_app.models import Approval, AuditEntry, Call
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import (
     ApprovalInvalidError,
     ApprovalRefusedError,
     ApprovalRequiredError,
@@ -31,8 +33,7 @@ from tools_app.errors import (
     ToolError,
     ValidationError,
 )
-from tools_app.models import Approval, AuditEntry, Call
-from tools_app.tool import Hints
+from tools_app.sdk.tool import Hints
 
 OPERATOR = "user:olivia"
 

@@ -14,8 +14,9 @@ import pytest
 
 from tests.support.tools import Hub, Programmable, blocking_tool, eventually
 from tools_app import engine, governance
-from tools_app.context import Caller
-from tools_app.errors import (
+from tools_app.models import Call
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import (
     ApiError,
     CircuitOpenError,
     OverloadedError,
@@ -26,10 +27,9 @@ from tools_app.errors import (
     UpstreamUnavailableError,
     ValidationError,
 )
-from tools_app.models import Call
-from tools_app.pack import Pack
-from tools_app.policies import Rate
-from tools_app.tool import Hints
+from tools_app.sdk.pack import Pack
+from tools_app.sdk.policies import Rate
+from tools_app.sdk.tool import Hints
 
 QUICK = {"retry_delay_ms": 100}
 

@@ -9,11 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.support.tools import eventually
-from tools_app import database, engine
-from tools_app.context import Caller
-from tools_app.engine.attendance import FIGURES_SECONDS, Attendance, Presence
+from tools_app import engine
+from tools_app.base import database
+from tools_app.journal.attendance import FIGURES_SECONDS, Attendance, Presence
 from tools_app.models import Agent, Process
-from tools_app.reach import Reach
+from tools_app.sdk.context import Caller
+from tools_app.sdk.reach import Reach
 
 ALICE = Caller("key", "key:1", "alice", reach=Reach(frozenset({"sums", "pages"})))
 

@@ -9,15 +9,21 @@ import pytest
 
 from tests.support.tools import Hub, Programmable
 from tools_app import engine, governance
-from tools_app.context import Caller
 from tools_app.engine import Options, Result
 from tools_app.engine.answers import Answer
 from tools_app.engine.cache import OVERHEAD, TIMES, Cache
-from tools_app.errors import ApiError, ToolError, ToolTimeoutError, UpstreamUnavailableError, ValidationError
 from tools_app.models import Call, ErrorLog
 from tools_app.packs import finding
-from tools_app.reach import Reach
-from tools_app.tool import DefinitionError, Hints, tool
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import (
+    ApiError,
+    ToolError,
+    ToolTimeoutError,
+    UpstreamUnavailableError,
+    ValidationError,
+)
+from tools_app.sdk.reach import Reach
+from tools_app.sdk.tool import DefinitionError, Hints, tool
 
 
 def answer(text: str) -> Answer:

@@ -16,8 +16,9 @@ from pydantic import BaseModel
 
 from tests.support.tools import Hub, Programmable, blocking_tool, eventually
 from tools_app import engine, governance
-from tools_app.context import Caller
-from tools_app.errors import (
+from tools_app.models import Call, ErrorGroup, ErrorLog
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import (
     ApiError,
     AuthorizationError,
     InternalError,
@@ -31,9 +32,8 @@ from tools_app.errors import (
     ToolTimeoutError,
     ValidationError,
 )
-from tools_app.models import Call, ErrorGroup, ErrorLog
-from tools_app.questions import NOBODY
-from tools_app.tool import Hints, Tool, tool
+from tools_app.sdk.questions import NOBODY
+from tools_app.sdk.tool import Hints, Tool, tool
 
 
 def call(name: str, arguments: Any, caller: Caller, **options: Any) -> engine.Result:

@@ -10,9 +10,9 @@ import pytest
 from tests.support.desk import Desk
 from tests.support.packs.desk import DESK
 from tests.support.tools import Hub
-from tools_app.accounts import Account
 from tools_app.engine import clients as module
 from tools_app.engine.clients import Clients
+from tools_app.sdk.accounts import Account
 
 pytestmark = pytest.mark.anyio
 

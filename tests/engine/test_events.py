@@ -11,11 +11,11 @@ import pytest
 
 from tests.support.tools import Hub, Programmable
 from tools_app import engine
-from tools_app.context import Caller, Context
-from tools_app.errors import ApiError, NotFoundError, ToolError, UpstreamUnavailableError
-from tools_app.logs import MOST_BYTES, ConsoleFormatter, JsonFormatter
+from tools_app.base.logs import MOST_BYTES, ConsoleFormatter, JsonFormatter
 from tools_app.models import Call, ErrorLog
-from tools_app.tool import DefinitionError, Hints, tool
+from tools_app.sdk.context import Caller, Context
+from tools_app.sdk.errors import ApiError, NotFoundError, ToolError, UpstreamUnavailableError
+from tools_app.sdk.tool import DefinitionError, Hints, tool
 
 Line = dict[str, Any]
 

@@ -17,15 +17,21 @@ from django.db import connection
 from django.utils import timezone
 
 from tests.support.tools import Hub, Programmable
-from tools_app import catalog, engine, governance
+from tools_app import engine, governance
 from tools_app.answers import tokens_of
-from tools_app.content import EmbeddedResource, Image
-from tools_app.context import Caller
+from tools_app.catalog import catalog
 from tools_app.engine import Options, Result, shelf
-from tools_app.errors import AnswerNotFoundError, InvalidArgumentsError, ToolNotFoundError, ValidationError
 from tools_app.models import Call, ErrorLog, StoredAnswer, Toolset
-from tools_app.reach import Reach
-from tools_app.tool import DefinitionError, tool
+from tools_app.sdk.content import EmbeddedResource, Image
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import (
+    AnswerNotFoundError,
+    InvalidArgumentsError,
+    ToolNotFoundError,
+    ValidationError,
+)
+from tools_app.sdk.reach import Reach
+from tools_app.sdk.tool import DefinitionError, tool
 
 LARGE = {"total": 4_000, "items": [{"id": number, "name": f"canary {number}"} for number in range(4_000)]}
 

@@ -10,7 +10,7 @@ import pytest
 
 from tools_app.engine import guards
 from tools_app.engine.guards import Guards, Place, Upstream
-from tools_app.errors import (
+from tools_app.sdk.errors import (
     ApiError,
     CircuitOpenError,
     NotFoundError,
@@ -18,7 +18,7 @@ from tools_app.errors import (
     RateLimitError,
     UpstreamUnavailableError,
 )
-from tools_app.policies import Circuit, Rate
+from tools_app.sdk.policies import Circuit, Rate
 
 
 class Clock:

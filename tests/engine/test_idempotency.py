@@ -12,10 +12,12 @@ import pytest
 from django.utils import timezone
 
 from tests.support.tools import Hub, Programmable, eventually
-from tools_app import engine, secrets
-from tools_app.context import Caller
+from tools_app import engine
+from tools_app.base import secrets
 from tools_app.engine import Options, Result
-from tools_app.errors import (
+from tools_app.models import Call, IdempotencyKey
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import (
     ApiError,
     IdempotencyInProgressError,
     IdempotencyMismatchError,
@@ -30,8 +32,7 @@ from tools_app.errors import (
     ValidationError,
     restored,
 )
-from tools_app.models import Call, IdempotencyKey
-from tools_app.tool import Hints
+from tools_app.sdk.tool import Hints
 
 KEY = "order-17"
 

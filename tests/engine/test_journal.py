@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tools_app import database
-from tools_app.engine.failures import failure
-from tools_app.engine.journal import Journal
-from tools_app.engine.writer import MOST_AT_ONCE, Entry
-from tools_app.errors import StorageBusyError, ToolExecutionError
+from tools_app.base import database
+from tools_app.journal.failures import failure
+from tools_app.journal.journal import Journal
+from tools_app.journal.writer import MOST_AT_ONCE, Entry
 from tools_app.models import Call, ErrorLog
+from tools_app.sdk.errors import StorageBusyError, ToolExecutionError
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

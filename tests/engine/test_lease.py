@@ -10,11 +10,19 @@ import pytest
 from django.db import transaction
 
 from tests.support.tools import Hub, Programmable, eventually
-from tools_app import database, engine
-from tools_app.context import Caller
-from tools_app.engine.lease import BUSY_LEASE, IDLE_LEASE, INTERRUPTED, Lease, forget_the_dead, interrupt_orphans
+from tools_app import engine
+from tools_app.base import database
+from tools_app.journal.lease import (
+    BUSY_LEASE,
+    IDLE_LEASE,
+    INTERRUPTED,
+    Lease,
+    forget_the_dead,
+    interrupt_orphans,
+)
 from tools_app.models import Agent, Call, CallHour, Process
-from tools_app.tool import Hints
+from tools_app.sdk.context import Caller
+from tools_app.sdk.tool import Hints
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -7,9 +7,9 @@ import pytest
 from tests.api.rest import Rest
 from tests.support.tools import Hub, Programmable
 from tools_app import engine, governance
-from tools_app.content import EmbeddedResource
-from tools_app.context import Caller
 from tools_app.engine.answers import Answer
+from tools_app.sdk.content import EmbeddedResource
+from tools_app.sdk.context import Caller
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -10,10 +10,10 @@ from django.db.models import Sum
 
 from tests.support.tools import Hub, Programmable
 from tools_app import engine, governance
-from tools_app.context import Caller
-from tools_app.engine.refusals import MINUTE, MOST_KINDS, MOST_STRANGERS, ROWS_A_MINUTE, Refusals
-from tools_app.errors import AuthenticationError, ToolError
+from tools_app.journal.refusals import MINUTE, MOST_KINDS, MOST_STRANGERS, ROWS_A_MINUTE, Refusals
 from tools_app.models import Call, CallHour
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import AuthenticationError, ToolError
 
 
 def refused(code: str = "TOOL_DISABLED", tool: str = "echo", caller: str = "key:1", number: int = 0) -> Call:

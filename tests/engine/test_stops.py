@@ -11,12 +11,15 @@ import pytest
 
 from tests.support.packs.desk import pack as desk
 from tests.support.tools import Hub, Programmable
-from tools_app import access, catalog, database, engine, governance, listed, offers
-from tools_app.context import Caller
-from tools_app.errors import NotFoundError, StoppedError, ToolError, ValidationError
+from tools_app import engine, governance
+from tools_app.access import access
+from tools_app.base import database
+from tools_app.catalog import catalog, listed, offers
 from tools_app.models import AuditEntry, Call, Connection, Stop
-from tools_app.pack import Pack
-from tools_app.reach import Reach
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import NotFoundError, StoppedError, ToolError, ValidationError
+from tools_app.sdk.pack import Pack
+from tools_app.sdk.reach import Reach
 
 ACTOR = "user:olivia"
 

@@ -10,15 +10,17 @@ import pytest
 from tests.support.outsiders import INJECTIONS, MARKS, inside
 from tests.support.tools import Hub, Programmable
 from tests.test_contract import everything
-from tools_app import engine, governance, hygiene, secrets
-from tools_app.accounts import ConnectionKind
-from tools_app.content import Image
-from tools_app.context import Caller
+from tools_app import engine, governance
+from tools_app.base import secrets
 from tools_app.engine import Options, Result, answers
-from tools_app.errors import ApiError, InvalidArgumentsError, NotFoundError, ToolError
 from tools_app.models import Call, IdempotencyKey
-from tools_app.pack import Pack, TextForm
-from tools_app.tool import FunctionTool, Hints, Tool
+from tools_app.sdk.accounts import ConnectionKind
+from tools_app.sdk.content import Image
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import ApiError, InvalidArgumentsError, NotFoundError, ToolError
+from tools_app.sdk.pack import Pack, TextForm
+from tools_app.sdk.tool import FunctionTool, Hints, Tool
+from tools_app.text import hygiene
 
 READS = Hints(read_only=True)
 WITHIN = Hints(read_only=True, open_world=False)

@@ -14,13 +14,14 @@ from django.db import connection, transaction
 
 from tests.support.tools import Hub, Programmable, eventually
 from tools_app import engine
-from tools_app.context import Caller
-from tools_app.engine import Options, guards, writer
-from tools_app.engine.journal import Journal
-from tools_app.engine.writer import Entry
-from tools_app.errors import ShuttingDownError, StorageBusyError, ToolError
+from tools_app.engine import Options, guards
+from tools_app.journal import writer
+from tools_app.journal.journal import Journal
+from tools_app.journal.writer import Entry
 from tools_app.models import Call, CallHour, ErrorLog, Process
-from tools_app.tool import Hints
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import ShuttingDownError, StorageBusyError, ToolError
+from tools_app.sdk.tool import Hints
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

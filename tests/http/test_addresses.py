@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools_app.errors import ConfigurationError, InvalidArgumentsError
 from tools_app.http import addresses
 from tools_app.http.public import is_public, names_the_machine
+from tools_app.sdk.errors import ConfigurationError, InvalidArgumentsError
 
 
 @pytest.mark.parametrize(

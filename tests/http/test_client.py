@@ -17,7 +17,10 @@ import pytest
 from tests.http.conftest import KEY, SOON, Client
 from tests.support.faultd import Faultd, Wire
 from tests.support.tools import eventually
-from tools_app.errors import (
+from tools_app.http import ApiClient, Refused, failures
+from tools_app.http.network import NotOurOriginError, OneOrigin, shared_tls
+from tools_app.http.transport import Transport
+from tools_app.sdk.errors import (
     ApiError,
     AuthorizationError,
     ConfigurationError,
@@ -29,9 +32,6 @@ from tools_app.errors import (
     UpstreamUnavailableError,
     UpstreamValidationError,
 )
-from tools_app.http import ApiClient, Refused, failures
-from tools_app.http.network import NotOurOriginError, OneOrigin, shared_tls
-from tools_app.http.transport import Transport
 
 pytestmark = pytest.mark.anyio
 

@@ -10,10 +10,10 @@ import pytest
 
 from tests.http.conftest import KEY, Client
 from tests.support.faultd import Faultd, Wire
-from tools_app.errors import ApiError, NotFoundError, ToolError
+from tools_app.base.logs import MOST_BYTES, JsonFormatter
 from tools_app.http.events import MOST_TRACED
-from tools_app.levels import TRACE
-from tools_app.logs import MOST_BYTES, JsonFormatter
+from tools_app.sdk.errors import ApiError, NotFoundError, ToolError
+from tools_app.sdk.levels import TRACE
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.http.conftest import Client
 from tests.support.faultd import Faultd, Wire
-from tools_app.errors import ToolError
+from tools_app.sdk.errors import ToolError
 
 pytestmark = pytest.mark.anyio
 

@@ -15,13 +15,13 @@ import pytest
 
 from tests.http.conftest import Client
 from tests.support.faultd import Faultd, Wire
-from tools_app.errors import ToolError
 from tools_app.http import bodies
+from tools_app.sdk.errors import ToolError
 
 # Reads one fault, after something harmless, so that what is loaded once does not count.
 PROGRAM = """
 import asyncio, json, re, sys, time
-from tools_app.errors import ToolError
+from tools_app.sdk.errors import ToolError
 from tools_app.http import ApiClient
 
 async def read(fault):

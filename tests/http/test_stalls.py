@@ -18,14 +18,15 @@ from tests.http.conftest import Client
 from tests.support import lag
 from tests.support.faultd import Faultd, Wire
 from tests.support.tools import Hub
-from tools_app import engine, heavy
-from tools_app.context import Caller, Context
-from tools_app.errors import ToolError
+from tools_app import engine
 from tools_app.http import ApiClient, bodies
 from tools_app.http.responses import Reads
-from tools_app.pack import Pack
 from tools_app.packs.n8n import workflows
-from tools_app.tool import Hints
+from tools_app.sdk import heavy
+from tools_app.sdk.context import Caller, Context
+from tools_app.sdk.errors import ToolError
+from tools_app.sdk.pack import Pack
+from tools_app.sdk.tool import Hints
 
 MANY = 390_000
 

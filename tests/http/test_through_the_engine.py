@@ -16,8 +16,10 @@ from tests.http.conftest import KEY, SOON
 from tests.support.faultd import Faultd
 from tests.support.tools import Hub
 from tools_app import engine
-from tools_app.context import Caller, Context
-from tools_app.errors import (
+from tools_app.http import ApiClient
+from tools_app.models import Call, ErrorLog
+from tools_app.sdk.context import Caller, Context
+from tools_app.sdk.errors import (
     ApiError,
     CircuitOpenError,
     InvalidArgumentsError,
@@ -25,10 +27,8 @@ from tools_app.errors import (
     ToolTimeoutError,
     UpstreamUnavailableError,
 )
-from tools_app.http import ApiClient
-from tools_app.models import Call, ErrorLog
-from tools_app.pack import Pack
-from tools_app.tool import Hints
+from tools_app.sdk.pack import Pack
+from tools_app.sdk.tool import Hints
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 from tests.http.conftest import KEY
 from tests.support.faultd import Faultd
 from tests.support.tools import eventually
-from tools_app.errors import UpstreamTlsError
 from tools_app.http import ApiClient
 from tools_app.http.network import shared_tls
+from tools_app.sdk.errors import UpstreamTlsError
 
 pytestmark = pytest.mark.anyio
 

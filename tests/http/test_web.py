@@ -12,8 +12,14 @@ import pytest
 
 from tests.http.conftest import SOON
 from tests.support.faultd import Faultd, Names
-from tools_app.errors import ApiError, InvalidArgumentsError, ToolError, ToolTimeoutError, UpstreamUnavailableError
 from tools_app.http import WebClient
+from tools_app.sdk.errors import (
+    ApiError,
+    InvalidArgumentsError,
+    ToolError,
+    ToolTimeoutError,
+    UpstreamUnavailableError,
+)
 
 pytestmark = pytest.mark.anyio
 

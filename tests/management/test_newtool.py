@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from tools_app.registry import Registry
 from tools_app.sources.directory import Directory
+from tools_app.sources.registry import Registry
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -9,7 +9,8 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from tools_app import governance, secrets
+from tools_app import governance
+from tools_app.base import secrets
 from tools_app.models import ApiKey, AuditEntry
 
 pytestmark = pytest.mark.django_db

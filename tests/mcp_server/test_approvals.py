@@ -9,10 +9,11 @@ from mcp_types import CallToolResult, TextContent
 
 from tests.mcp_server.test_server import ERAS, connected
 from tests.support.tools import Hub, Programmable
-from tools_app import database, governance
-from tools_app.context import Caller
+from tools_app import governance
+from tools_app.base import database
 from tools_app.models import Approval
-from tools_app.tool import Hints
+from tools_app.sdk.context import Caller
+from tools_app.sdk.tool import Hints
 
 pytestmark = pytest.mark.anyio
 

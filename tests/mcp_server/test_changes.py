@@ -16,13 +16,15 @@ from django.conf import LazySettings
 from mcp_types import NotificationParams, SubscriptionFilter, SubscriptionsListenRequestParams
 
 from tests.support.tools import Hub
-from tools_app import catalog, database, governance
-from tools_app.context import Caller
-from tools_app.errors import AuthenticationError, OverloadedError, RateLimitError, StorageBusyError
+from tools_app import governance
+from tools_app.base import database
+from tools_app.catalog import catalog
+from tools_app.catalog.snapshot import Snapshot
 from tools_app.mcp_server.changes import Changes, always
 from tools_app.models import ToolRecord
-from tools_app.reach import Reach
-from tools_app.snapshot import Snapshot
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import AuthenticationError, OverloadedError, RateLimitError, StorageBusyError
+from tools_app.sdk.reach import Reach
 
 pytestmark = pytest.mark.anyio
 

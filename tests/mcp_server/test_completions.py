@@ -13,14 +13,15 @@ from mcp_types import INVALID_PARAMS, Completion, PromptReference, ResourceTempl
 from tests.mcp_server.test_prompts import offer
 from tests.mcp_server.test_server import connected, era
 from tests.support.tools import Hub, Programmable, eventually
-from tools_app import database, governance
-from tools_app.context import Caller, Context
+from tools_app import governance
+from tools_app.base import database
 from tools_app.models import Call, ErrorLog
-from tools_app.offer import Completes
-from tools_app.prompt import prompt
-from tools_app.reach import Reach
-from tools_app.resource import resource
-from tools_app.tool import DefinitionError
+from tools_app.sdk.context import Caller, Context
+from tools_app.sdk.offer import Completes
+from tools_app.sdk.prompt import prompt
+from tools_app.sdk.reach import Reach
+from tools_app.sdk.resource import resource
+from tools_app.sdk.tool import DefinitionError
 
 pytestmark = pytest.mark.anyio
 __all__ = ["era"]  # a fixture

@@ -22,14 +22,15 @@ from pydantic import BaseModel
 
 from tests.mcp_server.test_server import ERAS, connected, texts
 from tests.support.tools import Hub
-from tools_app import database, engine, secrets
-from tools_app.context import Caller, Context
-from tools_app.errors import InputRequiredError
+from tools_app import engine
+from tools_app.base import database, secrets
 from tools_app.mcp_server import conversation
 from tools_app.models import Call
-from tools_app.pack import Pack
-from tools_app.questions import Elicit, Roots, Sample
-from tools_app.tool import Hints, Tool, tool
+from tools_app.sdk.context import Caller, Context
+from tools_app.sdk.errors import InputRequiredError
+from tools_app.sdk.pack import Pack
+from tools_app.sdk.questions import Elicit, Roots, Sample
+from tools_app.sdk.tool import Hints, Tool, tool
 
 pytestmark = pytest.mark.anyio
 READ = Hints(read_only=True)

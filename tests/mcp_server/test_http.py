@@ -12,7 +12,8 @@ import pytest
 from tests.support.agents import MODERN, PREFIX
 from tests.support.http_agents import ACCEPT
 from tests.support.tools import Hub
-from tools_app import database, engine, governance
+from tools_app import engine, governance
+from tools_app.base import database
 from tools_app.mcp_server.http import Http
 from tools_app.models import ApiKey, Call
 

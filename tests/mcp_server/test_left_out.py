@@ -7,7 +7,7 @@ import pytest
 from tests.mcp_server.test_shortcut import META, Site, Watch, called, site, watch
 from tests.support.agents import LEGACY, MODERN
 from tests.support.tools import Hub, Programmable
-from tools_app import database
+from tools_app.base import database
 
 __all__ = ["site", "watch"]
 pytestmark = pytest.mark.anyio

@@ -11,10 +11,11 @@ from mcp_types import INVALID_PARAMS
 
 from tests.support.agents import LEGACY, MODERN
 from tests.support.tools import Hub, Programmable
-from tools_app import catalog, governance
+from tools_app import governance
 from tools_app.answers import with_outline
+from tools_app.catalog import catalog
 from tools_app.mcp_server.listing import Listing, Listings
-from tools_app.tool import Hints, tool
+from tools_app.sdk.tool import Hints, tool
 
 ERAS = pytest.mark.parametrize("version", [LEGACY, MODERN, "2024-11-05"])
 

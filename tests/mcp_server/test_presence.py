@@ -12,12 +12,13 @@ from mcp_types import JSONRPCRequest
 from tests.support.agents import LEGACY, MODERN, PREFIX
 from tests.support.http_agents import ACCEPT
 from tests.support.tools import Hub, eventually
-from tools_app import database, engine, governance
-from tools_app.context import Caller
+from tools_app import engine, governance
+from tools_app.base import database
 from tools_app.mcp_server import presence
 from tools_app.mcp_server.http import Http
 from tools_app.mcp_server.presence import Passing, introduced
 from tools_app.models import Agent
+from tools_app.sdk.context import Caller
 
 pytestmark = pytest.mark.anyio
 

@@ -24,14 +24,16 @@ from pydantic import BaseModel, Field
 
 from tests.mcp_server.test_server import connected, era
 from tests.support.tools import Hub, Programmable
-from tools_app import content, database, governance, sources
-from tools_app.context import Caller, Context
-from tools_app.errors import NotFoundError
+from tools_app import governance, sources
+from tools_app.base import database
 from tools_app.models import Call, ErrorLog
-from tools_app.pack import Pack
-from tools_app.prompt import Included, Message, Prompt, prompt
-from tools_app.reach import Reach
-from tools_app.resource import resource
+from tools_app.sdk import content
+from tools_app.sdk.context import Caller, Context
+from tools_app.sdk.errors import NotFoundError
+from tools_app.sdk.pack import Pack
+from tools_app.sdk.prompt import Included, Message, Prompt, prompt
+from tools_app.sdk.reach import Reach
+from tools_app.sdk.resource import resource
 
 pytestmark = pytest.mark.anyio
 __all__ = ["era"]  # a fixture

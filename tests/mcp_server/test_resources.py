@@ -24,15 +24,16 @@ from mcp_types import (
 from tests.mcp_server.test_prompts import offer
 from tests.mcp_server.test_server import connected, era
 from tests.support.tools import Hub, Programmable
-from tools_app import database, governance
-from tools_app.content import EmbeddedResource
-from tools_app.context import Caller
-from tools_app.errors import NotFoundError, UpstreamUnavailableError
+from tools_app import governance
+from tools_app.base import database
 from tools_app.mcp_server.listing import Listing
 from tools_app.models import Call, ErrorLog
-from tools_app.pack import Pack
-from tools_app.reach import Reach
-from tools_app.resource import resource
+from tools_app.sdk.content import EmbeddedResource
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import NotFoundError, UpstreamUnavailableError
+from tools_app.sdk.pack import Pack
+from tools_app.sdk.reach import Reach
+from tools_app.sdk.resource import resource
 
 # Its client finds it wrong to speak as the older era does.
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
@@ -255,8 +256,8 @@ async def test_scopes_say_who_may_list_and_read(hub: Hub, alice: Caller, era: st
 async def test_those_of_a_pack_share_its_limits_and_wait_for_its_settings(
     hub: Hub, alice: Caller, era: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tools_app import catalog
-    from tools_app.policies import Rate
+    from tools_app.catalog import catalog
+    from tools_app.sdk.policies import Rate
 
     pack = Pack("mine", requires=["MINE_KEY"], rate=Rate(2, 60))
 

@@ -12,7 +12,8 @@ import pytest
 from tests.support.tools import Programmable
 from tools_app.engine import Result
 from tools_app.engine.answers import shaped
-from tools_app.errors import (
+from tools_app.mcp_server import results
+from tools_app.sdk.errors import (
     ApiError,
     InvalidArgumentsError,
     Problem,
@@ -21,8 +22,7 @@ from tools_app.errors import (
     ToolError,
     ToolExecutionError,
 )
-from tools_app.mcp_server import results
-from tools_app.tool import Hints
+from tools_app.sdk.tool import Hints
 
 OBJECT = {"type": "object"}
 

@@ -21,12 +21,13 @@ from mcp_types import (
 )
 
 from tests.support.tools import Hub, Programmable
-from tools_app import database, engine, governance
-from tools_app.context import Caller
-from tools_app.errors import ToolNotFoundError
+from tools_app import engine, governance
+from tools_app.base import database
 from tools_app.mcp_server import server
 from tools_app.mcp_server.changes import Changes, always
 from tools_app.models import Call, ErrorLog
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import ToolNotFoundError
 
 pytestmark = pytest.mark.anyio
 

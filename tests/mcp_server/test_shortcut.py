@@ -13,15 +13,17 @@ from mcp_types import JSONRPCRequest
 from tests.support.agents import LEGACY, MODERN, PREFIX
 from tests.support.http_agents import ACCEPT
 from tests.support.tools import Hub
-from tools_app import catalog, database, engine, governance
-from tools_app.content import Image, ResourceLink
-from tools_app.context import Caller, Context
-from tools_app.errors import StorageBusyError
+from tools_app import engine, governance
+from tools_app.base import database
+from tools_app.catalog import catalog
 from tools_app.mcp_server import answering
 from tools_app.mcp_server.http import Http
 from tools_app.mcp_server.shortcut import ShortCut
 from tools_app.models import Call
-from tools_app.tool import Hints, SchemaTool, tool
+from tools_app.sdk.content import Image, ResourceLink
+from tools_app.sdk.context import Caller, Context
+from tools_app.sdk.errors import StorageBusyError
+from tools_app.sdk.tool import Hints, SchemaTool, tool
 
 pytestmark = pytest.mark.anyio
 READ = Hints(read_only=True)

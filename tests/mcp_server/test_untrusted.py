@@ -10,9 +10,10 @@ from tests.mcp_server.test_shortcut import META, Site, Watch, called, site, watc
 from tests.support.agents import LEGACY, MODERN
 from tests.support.outsiders import INJECTIONS, inside
 from tests.support.tools import Hub, Programmable
-from tools_app import database, hygiene
-from tools_app.errors import ApiError
-from tools_app.tool import Hints
+from tools_app.base import database
+from tools_app.sdk.errors import ApiError
+from tools_app.sdk.tool import Hints
+from tools_app.text import hygiene
 
 __all__ = ["site", "watch"]
 pytestmark = pytest.mark.anyio

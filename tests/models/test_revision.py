@@ -12,8 +12,9 @@ from django.db.migrations.state import ProjectState
 from django.utils import timezone
 
 from tests.support.tools import Hub
-from tools_app import governance, installation
+from tools_app import governance
 from tools_app.models import ApiKey, Definition, Revision, Tag, ToolRecord, Toolset, ToolTag, revision
+from tools_app.setup import installation
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

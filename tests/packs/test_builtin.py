@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolhub import testing
-from tools_app.errors import InvalidArgumentsError
 from tools_app.packs.builtin import calculate, echo, pack
+from tools_app.sdk.errors import InvalidArgumentsError
 
 
 def test_the_pack_holds_these_tools() -> None:

@@ -15,10 +15,10 @@ from tests.packs.n8n.fake import KEY, N8n, recorded
 from tests.support.tools import Hub
 from tests.test_contract import shipped
 from tools_app import engine, governance
-from tools_app.context import Caller
-from tools_app.errors import AuthorizationError
 from tools_app.packs.n8n import changes
-from tools_app.reach import Reach
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import AuthorizationError
+from tools_app.sdk.reach import Reach
 
 READS = "reads"
 ADDS = "adds"

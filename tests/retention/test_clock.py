@@ -9,11 +9,11 @@ from django.utils import timezone
 
 from tests.retention.rows import NOW, call, hour
 from tests.support.tools import eventually
-from tools_app import retention
+from tools_app.journal import retention
+from tools_app.journal.retention.clock import CHORE, MOST_LEAP
+from tools_app.journal.retention.keeper import CHORE as PRUNE
+from tools_app.journal.retention.keeper import Keeper
 from tools_app.models import Call, Chore
-from tools_app.retention.clock import CHORE, MOST_LEAP
-from tools_app.retention.keeper import CHORE as PRUNE
-from tools_app.retention.keeper import Keeper
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -8,12 +8,11 @@ import pytest
 import time_machine
 
 from tests.retention.rows import NOW, call, hour
-from tools_app import retention
-from tools_app.engine import rows
+from tools_app.journal import retention, rows
+from tools_app.journal.retention.keeper import Keeper
+from tools_app.journal.retention.pace import Pace
 from tools_app.models import Call, CallHour, CallSum
 from tools_app.models.figures import EVERY_TOOL
-from tools_app.retention.keeper import Keeper
-from tools_app.retention.pace import Pace
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

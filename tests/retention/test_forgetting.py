@@ -15,8 +15,11 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from tests.retention.rows import NOW, approval, call, error, group, hour, idempotency_key, many_calls, stored_answer
-from tools_app import governance, retention
-from tools_app.errors import ValidationError
+from tools_app import governance
+from tools_app.journal import retention
+from tools_app.journal.retention import Forgotten
+from tools_app.journal.retention.pace import MOST
+from tools_app.journal.retention.pruning import UNDER_WAY
 from tools_app.models import (
     ApiKey,
     Approval,
@@ -28,9 +31,7 @@ from tools_app.models import (
     IdempotencyKey,
     StoredAnswer,
 )
-from tools_app.retention import Forgotten
-from tools_app.retention.pace import MOST
-from tools_app.retention.pruning import UNDER_WAY
+from tools_app.sdk.errors import ValidationError
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

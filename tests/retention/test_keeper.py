@@ -23,9 +23,9 @@ from django.utils import timezone
 from tests.retention.rows import call, many_calls
 from tests.support.processes import CHECKOUT
 from tests.support.tools import eventually
+from tools_app.journal.retention.keeper import CHORE, EVERY, Keeper, claim, release
 from tools_app.mcp_server import stdio
 from tools_app.models import Call, Chore
-from tools_app.retention.keeper import CHORE, EVERY, Keeper, claim, release
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -35,13 +35,13 @@ IMPORT = """
 import django, sys
 django.setup()
 from tools_app.mcp_server import stdio
-print("tools_app.retention" in sys.modules)
+print("tools_app.journal.retention" in sys.modules)
 """
 CLAIM = """
 import django, sys
 django.setup()
 from django.utils import timezone
-from tools_app.retention.keeper import claim
+from tools_app.journal.retention.keeper import claim
 print("ready", flush=True)
 sys.stdin.readline()
 print(claim(timezone.now()))
@@ -128,7 +128,7 @@ def test_prunes_and_says_so_and_closes_its_connection(caplog: pytest.LogCaptureF
     connection_created.connect(remember)
     call(timezone.now() - LONG_AGO)
     try:
-        with caplog.at_level(logging.INFO, "tools_app.retention"), keeping(first_seconds=0):
+        with caplog.at_level(logging.INFO, "tools_app.journal.retention"), keeping(first_seconds=0):
             assert eventually(lambda: "deleted what is old" in caplog.text, 10)
             assert eventually(lambda: all(one.connection is None for one in opened), 10)
     finally:
@@ -141,7 +141,7 @@ def test_prunes_and_says_so_and_closes_its_connection(caplog: pytest.LogCaptureF
 
 def test_says_nothing_when_nothing_is_old(caplog: pytest.LogCaptureFixture) -> None:
     call(timezone.now())
-    with caplog.at_level(logging.INFO, "tools_app.retention"), keeping(first_seconds=0):
+    with caplog.at_level(logging.INFO, "tools_app.journal.retention"), keeping(first_seconds=0):
         assert eventually(lambda: Chore.objects.filter(name="payloads").exists(), 10)
     assert not caplog.records
     assert Call.objects.count() == 1
@@ -172,7 +172,7 @@ def test_survives_a_database_that_is_away(caplog: pytest.LogCaptureFixture) -> N
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE tools_app_chore RENAME TO tools_app_away")
     try:
-        with caplog.at_level(logging.INFO, "tools_app.retention"), keeping(first_seconds=0, again_seconds=0.05):
+        with caplog.at_level(logging.INFO, "tools_app.journal.retention"), keeping(first_seconds=0, again_seconds=0.05):
             assert eventually(lambda: "cannot delete what is old" in caplog.text, 10)
             with connection.cursor() as cursor:
                 cursor.execute("ALTER TABLE tools_app_away RENAME TO tools_app_chore")

@@ -26,11 +26,12 @@ from tests.retention.rows import (
     stored_answer,
 )
 from tests.support.tools import Hub, eventually
-from tools_app import engine, retention
-from tools_app.context import Caller
+from tools_app import engine
+from tools_app.journal import retention
+from tools_app.journal.retention.pace import MOST, Pace
+from tools_app.journal.retention.pruning import UNDER_WAY, _expired
 from tools_app.models import AuditEntry, Call, Chore, ErrorGroup, ErrorLog
-from tools_app.retention.pace import MOST, Pace
-from tools_app.retention.pruning import UNDER_WAY, _expired
+from tools_app.sdk.context import Caller
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tools_app import listed, search
-from tools_app.search import words
-from tools_app.search.index import Index
-from tools_app.snapshot import Snapshot
-from tools_app.tool import DefinitionError, tool
+from tools_app.catalog import listed, search
+from tools_app.catalog.search import words
+from tools_app.catalog.search.index import Index
+from tools_app.catalog.snapshot import Snapshot
+from tools_app.sdk.tool import DefinitionError, tool
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 

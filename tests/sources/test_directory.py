@@ -13,10 +13,10 @@ from types import FunctionType, ModuleType
 
 import pytest
 
-from tools_app.registry import Origin, Registry
+from tools_app.sdk.tool import Tool, tool
 from tools_app.sources import directory, shared
 from tools_app.sources.directory import Directory
-from tools_app.tool import Tool, tool
+from tools_app.sources.registry import Origin, Registry
 
 TOOL = '''
 from toolhub import tool

@@ -14,7 +14,7 @@ import pytest
 from django.apps import apps
 
 from tools_app import sources
-from tools_app.registry import Origin, Registry
+from tools_app.sources.registry import Origin, Registry
 
 TOOL = '''
 from typing import Annotated

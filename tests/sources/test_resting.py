@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from tests.support.tools import eventually
-from tools_app import catalog, connections, governance, sources, sync
-from tools_app.entry import Entry
+from tools_app import governance, sources
+from tools_app.catalog import catalog, connections
+from tools_app.catalog.entry import Entry
 from tools_app.models import ToolRecord
-from tools_app.registry import Origin
-from tools_app.watcher import Watcher
+from tools_app.sources import sync
+from tools_app.sources.registry import Origin
+from tools_app.sources.watcher import Watcher
 
 DECLARATION = """
 from toolhub import ConnectionKind, Pack

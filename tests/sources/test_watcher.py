@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from tests.support.tools import eventually
-from tools_app import catalog, sources
+from tools_app import sources
+from tools_app.catalog import catalog
 from tools_app.models import ToolRecord
-from tools_app.watcher import Watcher
+from tools_app.sources.watcher import Watcher
 
 PACK = """
 from toolhub import Pack

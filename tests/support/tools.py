@@ -7,11 +7,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tools_app import catalog, sources, sync
-from tools_app.context import Context
-from tools_app.entry import Entry
-from tools_app.registry import Loaded, Origin
-from tools_app.tool import FunctionTool, Hints, Tool, tool
+from tools_app import sources
+from tools_app.catalog import catalog
+from tools_app.catalog.entry import Entry
+from tools_app.sdk.context import Context
+from tools_app.sdk.tool import FunctionTool, Hints, Tool, tool
+from tools_app.sources import sync
+from tools_app.sources.registry import Loaded, Origin
 
 
 class Programmable:

@@ -16,7 +16,8 @@ from django.core.management import call_command
 
 from tests.support.tools import Hub
 from toolhub import prompt, tool
-from tools_app import sources, wording
+from tools_app import sources
+from tools_app.sdk import wording
 
 HERE = Path(__file__).parent
 OTHERS = {"send_email", "list_issues", "read_file", "web_search", "delete_user", "transfer_funds"}

@@ -27,15 +27,15 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic_core import to_jsonable_python
 
 from toolhub.testing.upstream import FakeUpstream, Reply, Seen, fake_upstream
-from tools_app import content, wording
-from tools_app.accounts import OptionValue
-from tools_app.context import Caller, Context
-from tools_app.deadline import Deadline
-from tools_app.errors import ConfigurationError, ToolError, ToolExecutionError, ToolTimeoutError
-from tools_app.network_errors import is_network_error
-from tools_app.offer import Offer
-from tools_app.schemas import parts_of
-from tools_app.tool import RAW_PARAMETER, Tool
+from tools_app.sdk import content, wording
+from tools_app.sdk.accounts import OptionValue
+from tools_app.sdk.context import Caller, Context
+from tools_app.sdk.deadline import Deadline
+from tools_app.sdk.errors import ConfigurationError, ToolError, ToolExecutionError, ToolTimeoutError
+from tools_app.sdk.network_errors import is_network_error
+from tools_app.sdk.offer import Offer
+from tools_app.sdk.schemas import parts_of
+from tools_app.sdk.tool import RAW_PARAMETER, Tool
 
 if TYPE_CHECKING:
     from tools_app.http import ApiClient
@@ -66,7 +66,7 @@ def context(tool: Tool, *, seconds: float = SECONDS, caller: Caller | None = Non
         tool=tool.name,
         caller=caller or Caller("local", "local:test", "test", EVERYTHING),
         deadline=Deadline(seconds),
-        log=logging.getLogger(f"tools_app.tool.{tool.name}"),
+        log=logging.getLogger(f"tools_app.sdk.tool.{tool.name}"),
         upstream=_upstream(tool),
         options=_options(tool),
     )

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from tools_app.pack import Pack
+from tools_app.sdk.pack import Pack
 
 SECRET: Final = "secret-of-the-fake-upstream"  # noqa: S105 - opens nothing
 MOST_BODY: Final = 10 * 1024 * 1024

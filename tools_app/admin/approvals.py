@@ -20,12 +20,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST
 
-from tools_app import disclosure, governance, hygiene, redaction
+from tools_app import governance
 from tools_app.admin import audit, definitions, links
 from tools_app.admin.definitions import readable
 from tools_app.admin.governed import FailuresTold, actor
 from tools_app.admin.journal import JournalAdmin
+from tools_app.governance import disclosure
 from tools_app.models import Approval, AuditEntry, Definition
+from tools_app.text import hygiene, redaction
 
 MOST_SHOWN: Final = 10
 # So many bytes of what a call would be given stand in the list.

@@ -12,12 +12,13 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from tools_app import engine, retention
+from tools_app import engine
 from tools_app.admin import links
 from tools_app.admin.key_words import needing_attention
-from tools_app.insights import Figures, Period
+from tools_app.catalog.snapshot import Snapshot
+from tools_app.journal import retention
+from tools_app.journal.insights import Figures, Period
 from tools_app.models import ApiKey, Approval, Connection, ErrorGroup, Stop
-from tools_app.snapshot import Snapshot
 
 # So many errors, and this share of the calls, are more than the odd failure.
 FEWEST_ERRORS: Final = 5

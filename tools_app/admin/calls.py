@@ -13,12 +13,12 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from tools_app import secrets
 from tools_app.admin import console, links
 from tools_app.admin.exports import Columns
 from tools_app.admin.filters import CodeFilter, ConnectionFilter, StartedFilter, StatusFilter, ToolFilter
 from tools_app.admin.journal import IDENTIFIER, JournalAdmin, may_read_payload, tool_names
 from tools_app.admin.narrowing import CallerFilter, SlowFilter, between
+from tools_app.base import secrets
 from tools_app.models import ApiKey, Approval, Call, ErrorLog, Process
 
 FromFilter, UntilFilter = between("started_at")

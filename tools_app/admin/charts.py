@@ -26,8 +26,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from tools_app import insights
-from tools_app.insights import Bucket, Figures
+from tools_app.journal import insights
+from tools_app.journal.insights import Bucket, Figures
 from tools_app.models.figures import DURATIONS
 
 Number = float | None

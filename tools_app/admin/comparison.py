@@ -14,9 +14,9 @@ from typing import Final
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
-from tools_app import differences
-from tools_app.differences import ADDED, HINTS, REMOVED, SCHEMAS
-from tools_app.schema_table import Row
+from tools_app.catalog import differences
+from tools_app.catalog.differences import ADDED, HINTS, REMOVED, SCHEMAS
+from tools_app.catalog.schema_table import Row
 
 # A comparison takes time with the square of its length: what is longer is said to be, not compared.
 MOST_LINES: Final = 2_000

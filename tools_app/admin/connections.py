@@ -22,14 +22,16 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_POST
 
-from tools_app import catalog, connections, governance, probes, sources
-from tools_app.accounts import MOST_OPTION, ConnectionKind, ConnectionOption, OptionValue
+from tools_app import governance, sources
 from tools_app.admin import links, theme
 from tools_app.admin.governed import FailuresTold, GovernedAdmin, actor
 from tools_app.admin.lists import RecordList
-from tools_app.errors import ValidationError
+from tools_app.catalog import catalog, connections
+from tools_app.governance import probes
 from tools_app.governance.connections import CONNECTION
 from tools_app.models import Call, Connection
+from tools_app.sdk.accounts import MOST_OPTION, ConnectionKind, ConnectionOption, OptionValue
+from tools_app.sdk.errors import ValidationError
 
 MOST_SHOWN: Final = 10
 # What every connection has, beside the options that its pack declares.

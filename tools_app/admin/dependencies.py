@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
-from tools_app.entry import Entry
-from tools_app.snapshot import Snapshot
-from tools_app.tool import folded
+from tools_app.catalog.entry import Entry
+from tools_app.catalog.snapshot import Snapshot
+from tools_app.sdk.tool import folded
 
 
 def needed_by(entry: Entry, snapshot: Snapshot) -> list[Entry]:

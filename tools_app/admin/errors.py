@@ -11,13 +11,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy
 
-from tools_app import errors
 from tools_app.admin import error_groups, links
 from tools_app.admin.exports import Columns
 from tools_app.admin.filters import CodeFilter, CreatedFilter, GroupFilter, ToolFilter
 from tools_app.admin.journal import IDENTIFIER, JournalAdmin, tool_names
 from tools_app.admin.narrowing import between
 from tools_app.models import Call, ErrorGroup, ErrorLog
+from tools_app.sdk import errors
 
 FromFilter, UntilFilter = between("created_at")
 

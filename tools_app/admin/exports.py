@@ -14,7 +14,7 @@ from typing import Any, Final
 from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 
-from tools_app import database, paging
+from tools_app.base import database, paging
 
 MOST_ROWS: Final = 50_000
 AT_ONCE: Final = 1_000

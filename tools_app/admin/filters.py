@@ -13,11 +13,13 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
-from tools_app import catalog, errors, insights
 from tools_app.admin.key_words import needing_attention
 from tools_app.admin.states import WORDS, Effect, State, having, within
-from tools_app.engine.lease import INTERRUPTED
+from tools_app.catalog import catalog
+from tools_app.journal import insights
+from tools_app.journal.lease import INTERRUPTED
 from tools_app.models import AuditEntry, Call, ErrorGroup
+from tools_app.sdk import errors
 
 SPANS: Final = {
     "1h": _lazy("Last hour"),

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy
 
 from tools_app.admin.lists import ListAdmin
-from tools_app.errors import ToolError
+from tools_app.sdk.errors import ToolError
 
 log = logging.getLogger("tools_app.admin")
 

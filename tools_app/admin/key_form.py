@@ -17,7 +17,7 @@ from tools_app.admin import theme
 from tools_app.admin.key_words import SCOPE_WORDS
 from tools_app.models import ApiKey, Connection, Toolset
 from tools_app.models.keys import default_scopes
-from tools_app.reach import ENVIRONMENT
+from tools_app.sdk.reach import ENVIRONMENT
 
 LAST_YEAR: Final = 9998
 

@@ -13,10 +13,10 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from tools_app import insights
 from tools_app.admin import links
+from tools_app.journal import insights
 from tools_app.models import ApiKey, CallHour
-from tools_app.reach import ENVIRONMENT
+from tools_app.sdk.reach import ENVIRONMENT
 
 MONTHS: Final = 12
 # From when on somebody should know that a key is about to expire, or that nobody uses it.

@@ -29,7 +29,7 @@ from tools_app.admin.governed import FailuresTold, GovernedAdmin, actor
 from tools_app.admin.key_form import KINDS, KeyForm
 from tools_app.models import Agent, ApiKey, Call
 from tools_app.models.keys import KeyQuerySet, after
-from tools_app.reach import ENVIRONMENT
+from tools_app.sdk.reach import ENVIRONMENT
 
 MOST_SHOWN: Final = 10
 # How long the secret before may go on working, in hours, as the form offers it.

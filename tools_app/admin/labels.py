@@ -12,7 +12,7 @@ from django.apps import apps
 from django.db.models import Field, Model
 from django.utils.translation import gettext_lazy, gettext_noop, override
 
-from tools_app.schema_table import LIMITS
+from tools_app.catalog.schema_table import LIMITS
 
 # What the theme says on our pages, and knows in English alone.
 THEME: Final = (

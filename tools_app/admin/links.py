@@ -14,8 +14,8 @@ from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
 
-from tools_app.errors import ToolNotFoundError
 from tools_app.models import Call, Process
+from tools_app.sdk.errors import ToolNotFoundError
 
 NOTHING: Final = "–"
 EMPTY: Final = SafeString("")  # a literal, so there is nothing to escape

@@ -18,10 +18,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 
-from tools_app import catalog, governance
+from tools_app import governance
 from tools_app.admin import dependencies, links
 from tools_app.admin.governed import FailuresTold, GovernedAdmin, actor
 from tools_app.admin.tool_list import back, carried, preserved
+from tools_app.catalog import catalog
 from tools_app.governance.tags import MOST_CHARACTERS, Tagging
 from tools_app.models import Tag, ToolRecord
 

@@ -16,14 +16,16 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from tools_app import catalog, conf, insights
 from tools_app.admin import approvals, attention, audit, charts, console, links, states
 from tools_app.admin.attention import Reason
 from tools_app.admin.states import State
-from tools_app.errors import StorageBusyError
-from tools_app.insights import Bucket, Figures, Period
+from tools_app.base import conf
+from tools_app.catalog import catalog
+from tools_app.catalog.snapshot import Snapshot
+from tools_app.journal import insights
+from tools_app.journal.insights import Bucket, Figures, Period
 from tools_app.models import Agent, Call, Connection, ErrorGroup, ErrorLog, ToolRecord
-from tools_app.snapshot import Snapshot
+from tools_app.sdk.errors import StorageBusyError
 
 MOST_SHOWN: Final = 6
 MOST_CONNECTIONS: Final = 20

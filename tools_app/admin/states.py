@@ -10,8 +10,8 @@ from django.db.models import Count, Q, QuerySet
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
+from tools_app.catalog.snapshot import Snapshot
 from tools_app.models import ToolRecord
-from tools_app.snapshot import Snapshot
 
 
 class State(StrEnum):

@@ -17,14 +17,15 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST
 
-from tools_app import catalog, connections, governance, sources
+from tools_app import governance, sources
 from tools_app.admin import audit, links
 from tools_app.admin.governed import FailuresTold, actor
 from tools_app.admin.journal import JournalAdmin
-from tools_app.entry import Entry
-from tools_app.errors import StorageBusyError
+from tools_app.catalog import catalog, connections
+from tools_app.catalog.entry import Entry
 from tools_app.governance.stops import packs
 from tools_app.models import Agent, ApiKey, AuditEntry, Connection, Stop
+from tools_app.sdk.errors import StorageBusyError
 
 MOST_SHOWN: Final = 10
 STOP, RESUME = "stop", "resume"

@@ -11,10 +11,10 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
-from tools_app import insights
 from tools_app.admin import charts
 from tools_app.admin.charts import Chart
-from tools_app.insights import Bucket, Figures
+from tools_app.journal import insights
+from tools_app.journal.insights import Bucket, Figures
 
 DAY: Final = "24h"
 

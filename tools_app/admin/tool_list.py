@@ -13,11 +13,12 @@ from django.db.models.functions import Cast, NullIf
 from django.http import HttpRequest
 from django.utils import timezone
 
-from tools_app import catalog, insights, listed
 from tools_app.admin import links, states
 from tools_app.admin.lists import RecordList
 from tools_app.admin.states import Condition, Effect
-from tools_app.insights import Figures
+from tools_app.catalog import catalog, listed
+from tools_app.journal import insights
+from tools_app.journal.insights import Figures
 from tools_app.models import Call
 
 PRESERVED: Final = "_changelist_filters"

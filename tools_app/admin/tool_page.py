@@ -10,13 +10,14 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
-from tools_app import catalog, insights, listed, schema_table
 from tools_app.admin import audit, definitions, dependencies, links, states, tool_figures, tool_reach
-from tools_app.answers.budget import size_of, tokens_of
-from tools_app.entry import Entry, Policy, effective_policy
-from tools_app.insights import Figures
+from tools_app.catalog import catalog, listed, schema_table
+from tools_app.catalog.entry import Entry, Policy, effective_policy
+from tools_app.journal import insights
+from tools_app.journal.insights import Figures
 from tools_app.models import AuditEntry, Call, Connection, ErrorGroup, ErrorLog, ToolCheck, ToolRecord, ToolTag
-from tools_app.tool import Tool
+from tools_app.sdk.tool import Tool
+from tools_app.text.budget import size_of, tokens_of
 
 MOST_SHOWN: Final = 10
 SPAN: Final = "span"

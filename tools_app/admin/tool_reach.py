@@ -11,10 +11,10 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from tools_app.admin import links
-from tools_app.context import Caller
-from tools_app.entry import Entry
+from tools_app.catalog.entry import Entry
+from tools_app.catalog.snapshot import Snapshot
 from tools_app.models import ApiKey, Toolset
-from tools_app.snapshot import Snapshot
+from tools_app.sdk.context import Caller
 
 # Every way in which keys combine toolsets is a view of the whole catalog.
 MOST_KEYS: Final = 100

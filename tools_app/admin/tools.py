@@ -23,17 +23,19 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.http import require_POST
 
-from tools_app import catalog, governance, insights, listed, sources
+from tools_app import governance, sources
 from tools_app.admin import charts, console, links, states, tool_page
 from tools_app.admin.filters import EffectFilter, StateFilter
 from tools_app.admin.governed import FailuresTold, actor
 from tools_app.admin.many_tools import OFF, Change, ManyTools, asks_first
 from tools_app.admin.states import State
 from tools_app.admin.tool_list import PAGE, SLOWEST_PERCENT, Row, ToolList, back, carried, newest_call
+from tools_app.catalog import catalog, listed
+from tools_app.catalog.snapshot import Snapshot
+from tools_app.journal import insights
 from tools_app.models import Tag, ToolRecord
 from tools_app.models.figures import DURATIONS
-from tools_app.snapshot import Snapshot
-from tools_app.tool import folded
+from tools_app.sdk.tool import folded
 
 MOST_PROBLEMS: Final = 20
 

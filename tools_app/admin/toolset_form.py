@@ -10,12 +10,13 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
-from tools_app import catalog, governance
+from tools_app import governance
 from tools_app.admin.many_tools import count_of_tools
-from tools_app.entry import Entry
+from tools_app.catalog import catalog
+from tools_app.catalog.entry import Entry
 from tools_app.models import Toolset
-from tools_app.reach import Mode
-from tools_app.tool import folded
+from tools_app.sdk.reach import Mode
+from tools_app.sdk.tool import folded
 
 # Sent by the button that shows what the form would choose, and saves nothing.
 PREVIEW: Final = "_preview"

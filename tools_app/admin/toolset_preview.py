@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tools_app import governance, listed
+from tools_app import governance
 from tools_app.admin.toolset_form import choices
-from tools_app.entry import READER, Entry
+from tools_app.catalog import listed
+from tools_app.catalog.entry import READER, Entry
+from tools_app.catalog.snapshot import Snapshot
 from tools_app.models import Toolset
-from tools_app.reach import Choice
-from tools_app.snapshot import Snapshot
-from tools_app.tool import folded
+from tools_app.sdk.reach import Choice
+from tools_app.sdk.tool import folded
 
 MOST_SHOWN: Final = 100
 

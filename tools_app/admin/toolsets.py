@@ -19,11 +19,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.http import require_POST
 
-from tools_app import catalog, governance
+from tools_app import governance
 from tools_app.admin import links, toolset_preview
 from tools_app.admin.governed import FailuresTold, GovernedAdmin, actor
 from tools_app.admin.lists import RecordList
 from tools_app.admin.toolset_form import ToolsetForm
+from tools_app.catalog import catalog
 from tools_app.models import Toolset
 
 MOST_SHOWN: Final = 100

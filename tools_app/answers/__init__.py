@@ -5,11 +5,11 @@ Pure: what is kept of answers, where and for whom, is the engine's business.
 
 from __future__ import annotations
 
-from tools_app.answers.budget import FEWEST_TOKENS, MOST_TOKENS, bytes_of, tokens_of
 from tools_app.answers.documents import Document, beginning_of, opened
 from tools_app.answers.filters import Condition
 from tools_app.answers.outlines import outline, outline_alone, with_outline
 from tools_app.answers.pages import Asked, PageError, page
+from tools_app.text.budget import FEWEST_TOKENS, MOST_TOKENS, bytes_of, tokens_of
 
 __all__ = [
     "FEWEST_TOKENS",

@@ -11,9 +11,9 @@ from typing import Any, Final, Literal
 
 from pydantic_core import from_json
 
-from tools_app import hygiene
 from tools_app.answers import markup
-from tools_app.answers.budget import written
+from tools_app.text import hygiene
+from tools_app.text.budget import written
 
 Kind = Literal["json", "text", "xml"]
 

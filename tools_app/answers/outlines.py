@@ -8,11 +8,11 @@ import re
 from datetime import datetime
 from typing import Any, Final, cast
 
-from tools_app import hygiene
 from tools_app.answers import pages, shapes
-from tools_app.answers.budget import size_of, tokens_of
 from tools_app.answers.documents import Document
-from tools_app.schemas import Schema, parts_of
+from tools_app.sdk.schemas import Schema, parts_of
+from tools_app.text import hygiene
+from tools_app.text.budget import size_of, tokens_of
 
 # 1,000 tokens hold an outline: these parts, and what is said around them.
 _SHAPE: Final = 1_100

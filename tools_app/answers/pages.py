@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tools_app import hygiene
 from tools_app.answers import pointers
-from tools_app.answers.budget import size_of, written
 from tools_app.answers.documents import Document
 from tools_app.answers.filters import MOST_CONDITIONS, MOST_FIELDS, Condition, chosen
+from tools_app.text import hygiene
+from tools_app.text.budget import size_of, written
 
 TOOL: Final = "read_result"
 

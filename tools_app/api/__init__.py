@@ -5,7 +5,7 @@ from __future__ import annotations
 from ninja import NinjaAPI
 from ninja.operation import Operation
 
-from tools_app import issuer
+from tools_app.access import issuer
 from tools_app.api import (
     agents,
     approvals,

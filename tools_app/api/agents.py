@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query
 from pydantic import Field
 
-from tools_app import access, database
+from tools_app.access import access
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.calls import CallerShown
@@ -18,8 +18,9 @@ from tools_app.api.cursors import Pages
 from tools_app.api.errors import failures
 from tools_app.api.queries import Cursor, Limit, QueryString, Word, narrowed, optional
 from tools_app.api.routing import StrictRouter
-from tools_app.context import Caller
+from tools_app.base import database
 from tools_app.models import Agent
+from tools_app.sdk.context import Caller
 
 router = StrictRouter(tags=["agents"])
 

@@ -12,7 +12,8 @@ from django.utils import timezone
 from ninja import Query
 from pydantic import Field
 
-from tools_app import access, catalog, database, disclosure, governance
+from tools_app import governance
+from tools_app.access import access
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import Body, Reason
@@ -21,8 +22,11 @@ from tools_app.api.cursors import Pages
 from tools_app.api.errors import failures
 from tools_app.api.queries import Cursor, Limit, QueryString, Word, narrowed, optional
 from tools_app.api.routing import StrictRouter
-from tools_app.errors import NotFoundError
+from tools_app.base import database
+from tools_app.catalog import catalog
+from tools_app.governance import disclosure
 from tools_app.models import Approval
+from tools_app.sdk.errors import NotFoundError
 
 router = StrictRouter(tags=["approvals"])
 

@@ -10,10 +10,12 @@ from typing import Any
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
 
-from tools_app import heavy, json_text, limits
-from tools_app.asgi import SENDER, Receive, Scope, whole_body
-from tools_app.context import Caller
-from tools_app.json_text import JsonError
+from tools_app.access import limits
+from tools_app.base.asgi import SENDER, Receive, Scope, whole_body
+from tools_app.sdk import heavy
+from tools_app.sdk.context import Caller
+from tools_app.text import json_text
+from tools_app.text.json_text import JsonError
 
 
 class RestRequest(ASGIRequest):

@@ -12,11 +12,12 @@ from django.http import HttpRequest
 from django.middleware.csrf import CsrfViewMiddleware
 from ninja.security.base import AuthBase
 
-from tools_app import access, database, secrets
+from tools_app.access import access
 from tools_app.api import limits
 from tools_app.api.arrival import take_body
-from tools_app.context import Caller
-from tools_app.errors import (
+from tools_app.base import database, secrets
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import (
     AuthenticationError,
     AuthorizationError,
     Problem,
@@ -25,7 +26,7 @@ from tools_app.errors import (
     ValidationError,
     shortened,
 )
-from tools_app.schemas import pointer
+from tools_app.sdk.schemas import pointer
 
 # Under these names people put keys into addresses, whatever the spelling.
 _TELLING: Final = frozenset(

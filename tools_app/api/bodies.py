@@ -13,9 +13,9 @@ from pydantic.config import JsonDict
 from tools_app.api import faults
 from tools_app.api.arrival import parsed_body
 from tools_app.api.errors import UnsupportedMediaTypeError
-from tools_app.checker import MAX_PROBLEMS
-from tools_app.errors import Problem, ValidationError
-from tools_app.json_text import JsonError
+from tools_app.sdk.checker import MAX_PROBLEMS
+from tools_app.sdk.errors import Problem, ValidationError
+from tools_app.text.json_text import JsonError
 
 
 class Body(BaseModel):

@@ -9,7 +9,7 @@ from ninja import Query
 from ninja.params import functions as parts
 from pydantic import ConfigDict, Field
 
-from tools_app import engine, logs
+from tools_app import engine
 from tools_app.answers import FEWEST_TOKENS, MOST_TOKENS
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
@@ -18,7 +18,7 @@ from tools_app.api.errors import DEPRECATED, DOOR, REPLAYED, failures
 from tools_app.api.queries import WHOLE, Flag, QueryString, optional
 from tools_app.api.routing import StrictRouter
 from tools_app.api.tools import serve_tool_named
-from tools_app.errors import shortened
+from tools_app.base import logs
 from tools_app.models.tools import (
     MAX_RETRIES,
     MAX_RETRY_DELAY_MS,
@@ -26,6 +26,7 @@ from tools_app.models.tools import (
     MIN_RETRY_DELAY_MS,
     MIN_TIMEOUT_MS,
 )
+from tools_app.sdk.errors import shortened
 
 router = StrictRouter(tags=["tools"])
 

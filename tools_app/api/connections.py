@@ -10,20 +10,32 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query
 from pydantic import ConfigDict, Field, SecretStr
 
-from tools_app import access, connections, database, governance, probes, sources
-from tools_app.accounts import MOST_OPTION, MOST_SECRET, MOST_URL, SENDABLE, Account, ConnectionKind, OptionValue
+from tools_app import governance, sources
+from tools_app.access import access
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import Body, Reason, without_default
 from tools_app.api.errors import failures
 from tools_app.api.queries import Removal
 from tools_app.api.routing import StrictRouter
-from tools_app.context import Caller
-from tools_app.errors import ConflictError, NotFoundError
+from tools_app.base import database
+from tools_app.catalog import connections
+from tools_app.governance import probes
 from tools_app.models import Connection
 from tools_app.models.tools import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS
-from tools_app.reach import ENVIRONMENT
-from tools_app.tool import NAME
+from tools_app.sdk.accounts import (
+    MOST_OPTION,
+    MOST_SECRET,
+    MOST_URL,
+    SENDABLE,
+    Account,
+    ConnectionKind,
+    OptionValue,
+)
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import ConflictError, NotFoundError
+from tools_app.sdk.reach import ENVIRONMENT
+from tools_app.sdk.tool import NAME
 
 router = StrictRouter(tags=["connections"])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from tools_app.asgi import Application, Message, Receive, Scope, Send
+from tools_app.base.asgi import Application, Message, Receive, Scope, Send
 
 _EXPOSED: Final = (
     b"access-control-expose-headers",

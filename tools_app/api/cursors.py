@@ -10,9 +10,10 @@ from django.core import signing
 from django.db.models import Model, QuerySet
 from pydantic import BaseModel
 
-from tools_app import json_text, paging
-from tools_app.context import Caller
-from tools_app.errors import Problem, ValidationError
+from tools_app.base import paging
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import Problem, ValidationError
+from tools_app.text import json_text
 
 LIFETIME_SECONDS: Final = 86_400
 

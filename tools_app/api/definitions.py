@@ -10,16 +10,19 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query
 from pydantic import Field
 
-from tools_app import access, catalog, database, differences, governance
+from tools_app import governance
+from tools_app.access import access
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import Body, Reason
 from tools_app.api.errors import failures
 from tools_app.api.queries import Limit, QueryString, Word, narrowed, optional
 from tools_app.api.routing import StrictRouter
-from tools_app.errors import NotFoundError
+from tools_app.base import database
+from tools_app.catalog import catalog, differences
 from tools_app.models import Definition
 from tools_app.models.tools import DefinitionQuerySet
+from tools_app.sdk.errors import NotFoundError
 
 router = StrictRouter(tags=["approvals"])
 

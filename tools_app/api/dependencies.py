@@ -7,13 +7,15 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from pydantic import Field
 
-from tools_app import access, catalog, dependencies
+from tools_app.access import access
 from tools_app.api.answers import Shown, answer_unless_known
 from tools_app.api.authentication import caller_of
 from tools_app.api.errors import failures
 from tools_app.api.routing import StrictRouter
-from tools_app.entry import Entry
-from tools_app.snapshot import Snapshot
+from tools_app.catalog import catalog
+from tools_app.catalog.entry import Entry
+from tools_app.catalog.snapshot import Snapshot
+from tools_app.sdk import dependencies
 
 router = StrictRouter(tags=["tools"])
 

@@ -16,8 +16,8 @@ from tools_app.api import openapi
 from tools_app.api.authentication import KeyAuthentication
 from tools_app.api.errors import MethodNotAllowedError
 from tools_app.api.openapi import Document
-from tools_app.errors import AuthenticationError
-from tools_app.schemas import Schema
+from tools_app.sdk.errors import AuthenticationError
+from tools_app.sdk.schemas import Schema
 
 METHODS: Final = ("get", "post", "patch", "delete")
 _REFERENCE: Final = "#/components/schemas/"

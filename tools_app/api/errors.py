@@ -19,11 +19,12 @@ from ninja.errors import ValidationError as NinjaValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from tools_app import engine, issuer
+from tools_app import engine
+from tools_app.access import issuer
 from tools_app.api import faults
 from tools_app.api.answers import answer, timestamp
-from tools_app.context import Caller
-from tools_app.errors import (
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import (
     AuthenticationError,
     RateLimitError,
     StoppedError,

@@ -10,7 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query
 from pydantic import Field
 
-from tools_app import access, catalog, database, governance
+from tools_app import governance
+from tools_app.access import access
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import NOT_BLANK, Body, Reason
@@ -18,8 +19,10 @@ from tools_app.api.cursors import Pages
 from tools_app.api.errors import failures
 from tools_app.api.queries import Cursor, Limit, Moment, QueryString, Word, narrowed, optional
 from tools_app.api.routing import StrictRouter
-from tools_app.errors import NotFoundError
+from tools_app.base import database
+from tools_app.catalog import catalog
 from tools_app.models import ErrorGroup, ErrorNote
+from tools_app.sdk.errors import NotFoundError
 
 router = StrictRouter(tags=["errors"])
 

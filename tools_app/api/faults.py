@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tools_app.checker import MAX_PROBLEMS
-from tools_app.errors import Problem, shortened
-from tools_app.schemas import dotted, pointer
+from tools_app.sdk.checker import MAX_PROBLEMS
+from tools_app.sdk.errors import Problem, shortened
+from tools_app.sdk.schemas import dotted, pointer
 
 _TYPES: Final = {
     "string_type": "string",

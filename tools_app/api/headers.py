@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tools_app.asgi import Application, Message, Receive, Scope, Send
+from tools_app.base.asgi import Application, Message, Receive, Scope, Send
 
 _ALWAYS: Final = (
     (b"x-content-type-options", b"nosniff"),

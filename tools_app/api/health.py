@@ -9,11 +9,12 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 from pydantic import BaseModel, Field
 
-from tools_app import catalog, engine
+from tools_app import engine
 from tools_app.api.answers import answer, timestamp
 from tools_app.api.errors import OPEN_FAILURES, Failure
-from tools_app.errors import StorageBusyError
+from tools_app.catalog import catalog
 from tools_app.models import Stop
+from tools_app.sdk.errors import StorageBusyError
 
 router = Router(auth=None, tags=["hub"])
 

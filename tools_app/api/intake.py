@@ -12,11 +12,11 @@ from collections import Counter
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from tools_app import limits
+from tools_app.access import limits
 from tools_app.api import errors
 from tools_app.api.errors import AddressTooLongError, BodyTimeoutError, BodyTooLargeError, HeadersTooLargeError
-from tools_app.asgi import SENDER, Application, Message, Receive, Scope, Send
-from tools_app.errors import OverloadedError, RateLimitError, ToolError, ValidationError
+from tools_app.base.asgi import SENDER, Application, Message, Receive, Scope, Send
+from tools_app.sdk.errors import OverloadedError, RateLimitError, ToolError, ValidationError
 
 MOST_ADDRESS_BYTES: Final = 8 * 1024
 MOST_HEADERS: Final = 100

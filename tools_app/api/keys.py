@@ -11,7 +11,8 @@ from django.utils import timezone
 from ninja import Query
 from pydantic import ConfigDict, Field
 
-from tools_app import access, database, governance
+from tools_app import governance
+from tools_app.access import access
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import NOT_BLANK, Body, Reason
@@ -20,9 +21,10 @@ from tools_app.api.errors import failures
 from tools_app.api.queries import Cursor, Limit, Moment, QueryString, optional
 from tools_app.api.routing import StrictRouter
 from tools_app.api.tools import Rate, RateDecision
-from tools_app.errors import NotFoundError
+from tools_app.base import database
 from tools_app.models import ApiKey
-from tools_app.reach import ENVIRONMENT
+from tools_app.sdk.errors import NotFoundError
+from tools_app.sdk.reach import ENVIRONMENT
 
 router = StrictRouter(tags=["keys"])
 

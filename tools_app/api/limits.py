@@ -7,9 +7,9 @@ from typing import Final
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from tools_app import limits
-from tools_app.context import Caller
-from tools_app.limits import Standing
+from tools_app.access import limits
+from tools_app.access.limits import Standing
+from tools_app.sdk.context import Caller
 
 HEADERS: Final = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 
-from tools_app import errors
 from tools_app.api.answers import answer_unless_known
 from tools_app.api.errors import (
     REPLAYED,
@@ -21,10 +20,11 @@ from tools_app.api.errors import (
     failures,
 )
 from tools_app.api.routing import StrictRouter
-from tools_app.errors import Problem, ToolError
-from tools_app.reach import ENVIRONMENT
-from tools_app.schemas import Schema
-from tools_app.tool import NAME
+from tools_app.sdk import errors
+from tools_app.sdk.errors import Problem, ToolError
+from tools_app.sdk.reach import ENVIRONMENT
+from tools_app.sdk.schemas import Schema
+from tools_app.sdk.tool import NAME
 
 router = StrictRouter(tags=["hub"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from tools_app import issuer
+from tools_app.access import issuer
 from tools_app.api import limits
 from tools_app.api.answers import answer
 from tools_app.api.errors import RouteNotFoundError

@@ -10,10 +10,10 @@ from django.urls import reverse
 from ninja import Router
 from pydantic import BaseModel
 
-from tools_app import conf
 from tools_app.api import limits
 from tools_app.api.answers import answer, timestamp
 from tools_app.api.errors import OPEN_FAILURES, Failure
+from tools_app.base import conf
 
 router = Router(auth=None, tags=["hub"])
 

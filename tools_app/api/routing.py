@@ -9,8 +9,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from tools_app.errors import Problem, ValidationError, shortened
-from tools_app.schemas import pointer
+from tools_app.sdk.errors import Problem, ValidationError, shortened
+from tools_app.sdk.schemas import pointer
 
 
 class StrictRouter(Router):

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query
 from pydantic import ConfigDict, Field, model_validator
 
-from tools_app import access, catalog, search
+from tools_app.access import access
 from tools_app.api.answers import Shown, answer
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import NOT_BLANK, Body
@@ -17,10 +17,11 @@ from tools_app.api.errors import failures
 from tools_app.api.queries import QueryString, Word, optional
 from tools_app.api.routing import StrictRouter
 from tools_app.api.tools import ToolItem, serve_tool_named, shown
-from tools_app.entry import Entry
-from tools_app.errors import Problem, ValidationError
-from tools_app.search import Hit
-from tools_app.snapshot import Snapshot
+from tools_app.catalog import catalog, search
+from tools_app.catalog.entry import Entry
+from tools_app.catalog.search import Hit
+from tools_app.catalog.snapshot import Snapshot
+from tools_app.sdk.errors import Problem, ValidationError
 
 router = StrictRouter(tags=["tools"])
 labels = StrictRouter(tags=["tools"])

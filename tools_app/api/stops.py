@@ -8,12 +8,14 @@ from typing import Annotated, Any, Final, Literal
 from django.http import HttpRequest, HttpResponse
 from pydantic import ConfigDict, Field
 
-from tools_app import access, database, governance
+from tools_app import governance
+from tools_app.access import access
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import Body, Reason
 from tools_app.api.errors import failures
 from tools_app.api.routing import StrictRouter
+from tools_app.base import database
 from tools_app.models import Stop
 
 router = StrictRouter(tags=["stops"])

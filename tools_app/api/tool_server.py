@@ -8,8 +8,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from tools_app import access, catalog
-from tools_app.accounts import PARAMETER
+from tools_app.access import access
 from tools_app.answers import with_outline
 from tools_app.api import openapi
 from tools_app.api.answers import answer_unless_known
@@ -17,9 +16,11 @@ from tools_app.api.authentication import caller_of
 from tools_app.api.errors import failures
 from tools_app.api.openapi import Document
 from tools_app.api.routing import StrictRouter
-from tools_app.entry import Entry
-from tools_app.schemas import DIALECT, Schema, parts_of
-from tools_app.tool import Tool
+from tools_app.catalog import catalog
+from tools_app.catalog.entry import Entry
+from tools_app.sdk.accounts import PARAMETER
+from tools_app.sdk.schemas import DIALECT, Schema, parts_of
+from tools_app.sdk.tool import Tool
 
 router = StrictRouter(tags=["tools"])
 

@@ -9,18 +9,21 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query
 from pydantic import ConfigDict, Field
 
-from tools_app import access, catalog, database, governance, listed
+from tools_app import governance
+from tools_app.access import access
 from tools_app.api.answers import Shown, answer, answer_unless_known, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import Body, Reason, without_default
 from tools_app.api.errors import failures
 from tools_app.api.queries import Flag, Limit, Page, QueryString, Text, Word, optional
 from tools_app.api.routing import StrictRouter
-from tools_app.entry import Entry
-from tools_app.errors import AuthorizationError, ToolNotFoundError
+from tools_app.base import database
+from tools_app.catalog import catalog, listed
+from tools_app.catalog.entry import Entry
+from tools_app.catalog.snapshot import Snapshot
 from tools_app.models.tools import POLICY
-from tools_app.parameters import ToolParameter
-from tools_app.snapshot import Snapshot
+from tools_app.sdk.errors import AuthorizationError, ToolNotFoundError
+from tools_app.sdk.parameters import ToolParameter
 
 router = StrictRouter(tags=["tools"])
 

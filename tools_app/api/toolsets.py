@@ -9,17 +9,20 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query
 from pydantic import ConfigDict, Field
 
-from tools_app import access, catalog, database, governance, listed
+from tools_app import governance
+from tools_app.access import access
 from tools_app.api.answers import Shown, answer, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import NOT_BLANK, Body, Reason
 from tools_app.api.errors import failures
 from tools_app.api.queries import Removal
 from tools_app.api.routing import StrictRouter
-from tools_app.context import Caller
-from tools_app.errors import NotFoundError
+from tools_app.base import database
+from tools_app.catalog import catalog, listed
 from tools_app.models import Toolset
-from tools_app.tool import NAME
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import NotFoundError
+from tools_app.sdk.tool import NAME
 
 router = StrictRouter(tags=["toolsets"])
 

@@ -8,7 +8,6 @@ Both raise a `ToolError` for whatever goes wrong, and nothing else.
 
 from __future__ import annotations
 
-from tools_app.engine.attendance import Presence
 from tools_app.engine.calls import Options, Result
 from tools_app.engine.guards import in_words as limits_in_words
 from tools_app.engine.process import (
@@ -26,7 +25,8 @@ from tools_app.engine.process import (
     report_sync,
     trouble,
 )
-from tools_app.engine.refusals import Presented
+from tools_app.journal.attendance import Presence
+from tools_app.journal.refusals import Presented
 
 __all__ = [
     "Options",

@@ -10,10 +10,12 @@ from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from tools_app import conf, content, hygiene, redaction
-from tools_app.content import Part
-from tools_app.errors import Problem, ToolError, ToolExecutionError, ValidationError
-from tools_app.tool import FORMAT_PARAMETER, RAW_PARAMETER, Tool
+from tools_app.base import conf
+from tools_app.sdk import content
+from tools_app.sdk.content import Part
+from tools_app.sdk.errors import Problem, ToolError, ToolExecutionError, ValidationError
+from tools_app.sdk.tool import FORMAT_PARAMETER, RAW_PARAMETER, Tool
+from tools_app.text import hygiene, redaction
 
 _LEFT_OUT: Final = (
     "Invisible characters left out of this answer: {}. A text that is written back as it is shown here loses them."

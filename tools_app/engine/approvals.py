@@ -21,11 +21,13 @@ from typing import Any, Final, TypeVar
 from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models import QuerySet
 
-from tools_app import conf, database, json_text, secrets
-from tools_app.context import Caller
-from tools_app.engine.writer import PATIENCE
-from tools_app.entry import Entry
-from tools_app.errors import (
+from tools_app.base import conf, database, secrets
+from tools_app.catalog.entry import Entry
+from tools_app.journal.writer import PATIENCE
+from tools_app.models import Approval, Call, Chore
+from tools_app.models.keys import Asks
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import (
     ApprovalInvalidError,
     ApprovalRefusedError,
     ApprovalRequiredError,
@@ -34,8 +36,7 @@ from tools_app.errors import (
     StorageBusyError,
     ValidationError,
 )
-from tools_app.models import Approval, Call, Chore
-from tools_app.models.keys import Asks
+from tools_app.text import json_text
 
 R = TypeVar("R")
 

@@ -11,15 +11,17 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from tools_app import conf, network_errors, redaction
-from tools_app.accounts import Account
-from tools_app.context import Context
+from tools_app.base import conf
 from tools_app.engine.guards import Guards, Place
 from tools_app.engine.workers import Workers
-from tools_app.errors import ToolError, ToolExecutionError, ToolTimeoutError
-from tools_app.policies import Backoff
-from tools_app.questions import Asked
-from tools_app.tool import Tool
+from tools_app.sdk import network_errors
+from tools_app.sdk.accounts import Account
+from tools_app.sdk.context import Context
+from tools_app.sdk.errors import ToolError, ToolExecutionError, ToolTimeoutError
+from tools_app.sdk.policies import Backoff
+from tools_app.sdk.questions import Asked
+from tools_app.sdk.tool import Tool
+from tools_app.text import redaction
 
 if TYPE_CHECKING:
     from tools_app.http import ApiClient

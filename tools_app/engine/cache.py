@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tools_app.engine.answers import Answer
-from tools_app.errors import ToolError, ToolTimeoutError
+from tools_app.sdk.errors import ToolError, ToolTimeoutError
 
 # What an answer costs beside its text: the same once more as Python values, and the entry itself.
 TIMES: Final = 3

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, TypeVar, cast
 
-from tools_app import catalog, conf, heavy, json_text, logs
 from tools_app.answers import bytes_of
-from tools_app.checker import is_small
-from tools_app.context import Caller
+from tools_app.base import conf, logs
+from tools_app.catalog import catalog
+from tools_app.catalog.entry import READER, Entry
+from tools_app.catalog.snapshot import Snapshot
 from tools_app.engine import answers, approvals, replies
 from tools_app.engine.answers import Answer
 from tools_app.engine.attempts import Attempts, Plan
@@ -21,11 +22,15 @@ from tools_app.engine.clients import Clients
 from tools_app.engine.finding import Finding
 from tools_app.engine.fitting import Fitting, Reading, Shelf
 from tools_app.engine.guards import Guards
-from tools_app.engine.journal import Journal
 from tools_app.engine.record import Record
 from tools_app.engine.workers import Workers
-from tools_app.entry import READER, Entry
-from tools_app.errors import (
+from tools_app.journal.journal import Journal
+from tools_app.models.idempotency import REPLAYED_FOR
+from tools_app.models.tools import POLICY
+from tools_app.sdk import heavy
+from tools_app.sdk.checker import is_small
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import (
     AuthorizationError,
     InternalError,
     InvalidArgumentsError,
@@ -36,12 +41,10 @@ from tools_app.errors import (
     ToolNotFoundError,
     ValidationError,
 )
-from tools_app.models.idempotency import REPLAYED_FOR
-from tools_app.models.tools import POLICY
-from tools_app.policies import Rate
-from tools_app.questions import NOBODY, Asked, Client
-from tools_app.snapshot import Snapshot
-from tools_app.tool import Tool
+from tools_app.sdk.policies import Rate
+from tools_app.sdk.questions import NOBODY, Asked, Client
+from tools_app.sdk.tool import Tool
+from tools_app.text import json_text
 
 R = TypeVar("R")
 

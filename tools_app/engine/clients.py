@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from tools_app import connections
-from tools_app.accounts import Account
+from tools_app.catalog import connections
+from tools_app.sdk.accounts import Account
 
 if TYPE_CHECKING:
     from tools_app.http import ApiClient

@@ -9,11 +9,12 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from tools_app import conf, hygiene, logs
-from tools_app.context import Caller
-from tools_app.errors import InternalError, ToolError, ToolExecutionError
+from tools_app.base import conf, logs
 from tools_app.models import Call
-from tools_app.tool import Tool
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import InternalError, ToolError, ToolExecutionError
+from tools_app.sdk.tool import Tool
+from tools_app.text import hygiene
 
 log = logging.getLogger("tools_app.calls")
 

@@ -8,14 +8,14 @@ from difflib import SequenceMatcher
 from itertools import islice
 from typing import Any, Final
 
-from tools_app import catalog, search
-from tools_app.context import Caller, Wanted
-from tools_app.entry import Entry
-from tools_app.errors import AuthorizationError, ToolNotFoundError
-from tools_app.schemas import Schema
-from tools_app.search import words
-from tools_app.snapshot import Snapshot
-from tools_app.tool import folded
+from tools_app.catalog import catalog, search
+from tools_app.catalog.entry import Entry
+from tools_app.catalog.search import words
+from tools_app.catalog.snapshot import Snapshot
+from tools_app.sdk.context import Caller, Wanted
+from tools_app.sdk.errors import AuthorizationError, ToolNotFoundError
+from tools_app.sdk.schemas import Schema
+from tools_app.sdk.tool import folded
 
 LIST: Final = "tools:list"
 MOST_SIMILAR: Final = 3

@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tools_app import answers as parts
-from tools_app import catalog, conf, database, heavy
 from tools_app.answers import Asked, Document
-from tools_app.answers.budget import written
-from tools_app.context import Caller, Kept, NotKeptError
+from tools_app.base import conf, database
+from tools_app.catalog import catalog
+from tools_app.catalog.entry import READER
 from tools_app.engine import shelf
 from tools_app.engine.answers import Answer
-from tools_app.engine.writer import PATIENCE
-from tools_app.entry import READER
-from tools_app.errors import AnswerNotFoundError, InvalidArgumentsError, Problem, StorageBusyError
+from tools_app.journal.writer import PATIENCE
 from tools_app.models import StoredAnswer
-from tools_app.tool import Tool
+from tools_app.sdk import heavy
+from tools_app.sdk.context import Caller, Kept, NotKeptError
+from tools_app.sdk.errors import AnswerNotFoundError, InvalidArgumentsError, Problem, StorageBusyError
+from tools_app.sdk.tool import Tool
+from tools_app.text.budget import written
 
 log = logging.getLogger("tools_app.calls")
 

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tools_app import conf
-from tools_app.errors import CircuitOpenError, OverloadedError, RateLimitError, ToolError
-from tools_app.policies import Breaker, Buckets, Circuit, Rate
+from tools_app.base import conf
+from tools_app.sdk.errors import CircuitOpenError, OverloadedError, RateLimitError, ToolError
+from tools_app.sdk.policies import Breaker, Buckets, Circuit, Rate
 
 MOST_BUCKETS: Final = 10_000
 

@@ -16,17 +16,17 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from tools_app.context import Caller
-from tools_app.engine.attendance import Presence
+from tools_app.catalog.entry import Entry
 from tools_app.engine.calls import Calls, Options, Result
-from tools_app.engine.failures import failure, storable
-from tools_app.engine.refusals import Presented
-from tools_app.engine.writer import Entry as JournalEntry
-from tools_app.entry import Entry
-from tools_app.errors import InternalError, ToolError
+from tools_app.journal.attendance import Presence
+from tools_app.journal.failures import failure, storable
+from tools_app.journal.refusals import Presented
+from tools_app.journal.writer import Entry as JournalEntry
 from tools_app.models import Call
 from tools_app.models.audit import shown_origin
-from tools_app.questions import NOBODY, Client
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import InternalError, ToolError
+from tools_app.sdk.questions import NOBODY, Client
 
 log = logging.getLogger("tools_app.engine")
 

@@ -13,22 +13,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tools_app import accounts, conf, database, json_text, redaction
-from tools_app.accounts import PARAMETER, Account
-from tools_app.context import Answers, Caller, Context
-from tools_app.deadline import Deadline
+from tools_app.base import conf, database
+from tools_app.catalog.entry import Entry
 from tools_app.engine import answers, events, replies
 from tools_app.engine.answers import Answer
 from tools_app.engine.attempts import Plan
-from tools_app.engine.failures import failure, storable
 from tools_app.engine.finding import Finding
-from tools_app.engine.journal import Journal
 from tools_app.engine.replies import Said
-from tools_app.engine.rows import Failure, Reply
-from tools_app.engine.writer import PATIENCE
-from tools_app.engine.writer import Entry as JournalEntry
-from tools_app.entry import Entry
-from tools_app.errors import (
+from tools_app.journal.failures import failure, storable
+from tools_app.journal.journal import Journal
+from tools_app.journal.rows import Failure, Reply
+from tools_app.journal.writer import PATIENCE
+from tools_app.journal.writer import Entry as JournalEntry
+from tools_app.models import Call, IdempotencyKey
+from tools_app.sdk import accounts
+from tools_app.sdk.accounts import PARAMETER, Account
+from tools_app.sdk.context import Answers, Caller, Context
+from tools_app.sdk.deadline import Deadline
+from tools_app.sdk.errors import (
     IdempotencyInProgressError,
     InternalError,
     InvalidArgumentsError,
@@ -41,10 +43,10 @@ from tools_app.errors import (
     ToolNotFoundError,
     ToolTimeoutError,
 )
-from tools_app.models import Call, IdempotencyKey
-from tools_app.policies import Backoff
-from tools_app.questions import Client
-from tools_app.tool import Tool
+from tools_app.sdk.policies import Backoff
+from tools_app.sdk.questions import Client
+from tools_app.sdk.tool import Tool
+from tools_app.text import json_text, redaction
 
 if TYPE_CHECKING:
     from tools_app.http import ApiClient
@@ -170,7 +172,7 @@ class Record:
     ) -> Plan:
         """The tool's policy, with what the caller asked for in its place, as far as operators have set no limit."""
         policy = entry.policy.for_caller(timeout_ms, retries, retry_delay_ms)
-        adapter = logging.LoggerAdapter(logging.getLogger(f"tools_app.tool.{entry.name}"), {"tool": entry.name})
+        adapter = logging.LoggerAdapter(logging.getLogger(f"tools_app.sdk.tool.{entry.name}"), {"tool": entry.name})
         return Plan(
             tool=tool,
             arguments=arguments,

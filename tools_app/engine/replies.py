@@ -20,11 +20,13 @@ from django.db import DatabaseError, InterfaceError
 from django.db.models import QuerySet
 from django.db.models.functions import Length
 
-from tools_app import conf, database, secrets
+from tools_app.base import conf, database, secrets
 from tools_app.engine.answers import Answer, text_of
-from tools_app.engine.rows import Reply
 from tools_app.engine.shelf import oldest_beyond
-from tools_app.errors import (
+from tools_app.journal.rows import Reply
+from tools_app.models import Call, IdempotencyKey
+from tools_app.models.idempotency import REPLAYED_FOR
+from tools_app.sdk.errors import (
     IdempotencyInProgressError,
     IdempotencyMismatchError,
     OutcomeUnknownError,
@@ -35,8 +37,6 @@ from tools_app.errors import (
     ValidationError,
     restored,
 )
-from tools_app.models import Call, IdempotencyKey
-from tools_app.models.idempotency import REPLAYED_FOR
 
 log = logging.getLogger("tools_app.journal")
 

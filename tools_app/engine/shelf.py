@@ -15,10 +15,10 @@ from typing import Any, Final
 from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models import QuerySet, Sum
 
-from tools_app import conf, secrets
-from tools_app.context import Caller, NotKeptError
-from tools_app.errors import AnswerNotFoundError, StorageBusyError
+from tools_app.base import conf, secrets
 from tools_app.models import Chore, StoredAnswer
+from tools_app.sdk.context import Caller, NotKeptError
+from tools_app.sdk.errors import AnswerNotFoundError, StorageBusyError
 
 # Larger answers compress well enough at once; the caller waits for this.
 _QUICKLY: Final = 1

@@ -9,12 +9,19 @@ from typing import Any, Final
 from django.db import transaction
 from django.utils import timezone
 
-from tools_app import conf
-from tools_app.context import Caller
-from tools_app.errors import AuthorizationError, ConflictError, NotFoundError, Problem, ValidationError, shortened
+from tools_app.base import conf
 from tools_app.models import ApiKey, Approval, Definition
 from tools_app.models.approvals import MOST_REASON
 from tools_app.models.audit import note, note_all
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import (
+    AuthorizationError,
+    ConflictError,
+    NotFoundError,
+    Problem,
+    ValidationError,
+    shortened,
+)
 
 # People may say yes to what they themselves asked for; what programs ask for, somebody else decides.
 _PEOPLE: Final = "user:"

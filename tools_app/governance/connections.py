@@ -14,12 +14,21 @@ from django.db.models import Model
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 
-from tools_app import connections, secrets, sources
-from tools_app.accounts import MOST_SECRET, OptionValue, is_sendable
-from tools_app.errors import ConfigurationError, ConflictError, NotFoundError, Problem, ValidationError, shortened
+from tools_app import sources
+from tools_app.base import secrets
+from tools_app.catalog import connections
 from tools_app.models import Approval, Connection, IdempotencyKey, StoredAnswer
 from tools_app.models.audit import note
-from tools_app.reach import ENVIRONMENT
+from tools_app.sdk.accounts import MOST_SECRET, OptionValue, is_sendable
+from tools_app.sdk.errors import (
+    ConfigurationError,
+    ConflictError,
+    NotFoundError,
+    Problem,
+    ValidationError,
+    shortened,
+)
+from tools_app.sdk.reach import ENVIRONMENT
 
 # What can be decided about a connection, beside its name, its pack and its secret.
 CONNECTION: Final = ("url", "read_only", "allow_http", "timeout_ms", "enabled", "options")

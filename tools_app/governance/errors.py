@@ -9,9 +9,9 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from tools_app.errors import NotFoundError, ValidationError
 from tools_app.models import ErrorGroup, ErrorNote
 from tools_app.models.audit import note, note_all
+from tools_app.sdk.errors import NotFoundError, ValidationError
 
 # Who writes more about one error has a place for it elsewhere.
 MOST_NOTES: Final = 100

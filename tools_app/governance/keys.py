@@ -9,15 +9,15 @@ from typing import Any, Final
 from django.db import transaction
 from django.utils import timezone
 
-from tools_app import secrets
-from tools_app.context import Caller
-from tools_app.errors import AuthorizationError, ConflictError, ValidationError, shortened
+from tools_app.base import secrets
 from tools_app.models import ApiKey, Connection, KeyConnection, KeyToolset, Toolset
 from tools_app.models.audit import note
 from tools_app.models.keys import Asks, default_scopes
 from tools_app.models.tools import MAX_RATE_CALLS, MAX_RATE_SECONDS
-from tools_app.policies import Rate
-from tools_app.reach import ENVIRONMENT, Reach
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import AuthorizationError, ConflictError, ValidationError, shortened
+from tools_app.sdk.policies import Rate
+from tools_app.sdk.reach import ENVIRONMENT, Reach
 
 SCOPES: Final = ("tools:list", "tools:read", "tools:execute", "tools:manage", "admin:*")
 # So long at most a key goes on working after another has taken its place.

@@ -7,11 +7,18 @@ from typing import Final
 from django.db import transaction
 from django.utils import timezone
 
-from tools_app import connections
-from tools_app.errors import AuthorizationError, ConfigurationError, NotFoundError, Problem, ValidationError, shortened
+from tools_app.catalog import connections
 from tools_app.models import ApiKey, Connection, Stop, ToolRecord
 from tools_app.models.audit import note
 from tools_app.models.stops import MOST_REASON
+from tools_app.sdk.errors import (
+    AuthorizationError,
+    ConfigurationError,
+    NotFoundError,
+    Problem,
+    ValidationError,
+    shortened,
+)
 
 KINDS: Final = tuple(str(kind) for kind in Stop.Kind)
 

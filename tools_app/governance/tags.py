@@ -9,11 +9,11 @@ from typing import Any, Final
 from django.db import transaction
 from django.utils import timezone
 
-from tools_app import hygiene
-from tools_app.errors import ConflictError, ToolNotFoundError, ValidationError, shortened
 from tools_app.models import Tag, ToolRecord, ToolTag
 from tools_app.models.audit import note_all
-from tools_app.tool import folded
+from tools_app.sdk.errors import ConflictError, ToolNotFoundError, ValidationError, shortened
+from tools_app.sdk.tool import folded
+from tools_app.text import hygiene
 
 MOST_CHARACTERS: Final = 64
 MOST_TAGS: Final = 50

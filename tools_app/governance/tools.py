@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Mapping
 from django.db import transaction
 from django.utils import timezone
 
-from tools_app.errors import ToolNotFoundError, ValidationError
+from tools_app.catalog.snapshot import Snapshot
 from tools_app.models import ToolRecord
 from tools_app.models.audit import note, note_all
 from tools_app.models.tools import POLICY
-from tools_app.snapshot import Snapshot
-from tools_app.tool import folded
+from tools_app.sdk.errors import ToolNotFoundError, ValidationError
+from tools_app.sdk.tool import folded
 
 
 def set_enabled(names: Iterable[str], enabled: bool, *, actor: str, reason: str = "") -> list[str]:

@@ -8,13 +8,14 @@ from typing import Any, Final
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db import transaction
 
-from tools_app import catalog, hygiene
-from tools_app.entry import FINDERS, READER
-from tools_app.errors import ConflictError, NotFoundError, Problem, ValidationError, shortened
+from tools_app.catalog import catalog
+from tools_app.catalog.entry import FINDERS, READER
 from tools_app.models import Toolset
 from tools_app.models.audit import note
 from tools_app.models.toolsets import LIKE_A_TOOL
-from tools_app.tool import NAME, folded
+from tools_app.sdk.errors import ConflictError, NotFoundError, Problem, ValidationError, shortened
+from tools_app.sdk.tool import NAME, folded
+from tools_app.text import hygiene
 
 SELECTORS: Final = ("packs", "categories", "tags", "names")
 # What can be decided about a toolset, beside its name.

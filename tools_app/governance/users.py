@@ -10,9 +10,9 @@ from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db import transaction
 from django.utils import timezone
 
-from tools_app.errors import ValidationError
 from tools_app.models import AuditEntry
 from tools_app.models.audit import note
+from tools_app.sdk.errors import ValidationError
 
 
 def create_admin(username: str, password: str, *, actor: str) -> None:

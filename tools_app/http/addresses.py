@@ -10,7 +10,7 @@ from datetime import date
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
-from tools_app.errors import ConfigurationError, InvalidArgumentsError
+from tools_app.sdk.errors import ConfigurationError, InvalidArgumentsError
 
 MOST_PART: Final = 1_000
 PORTS: Final = {"http": 80, "https": 443}

@@ -15,9 +15,10 @@ from contextlib import AsyncExitStack, aclosing
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from tools_app import heavy, json_text
 from tools_app.http import charsets
 from tools_app.http.responses import Reads
+from tools_app.sdk import heavy
+from tools_app.text import json_text
 
 MOST_BYTES: Final = 10 * 1024 * 1024
 MOST_MEMBERS: Final = 1_000  # of one gzip stream

@@ -11,19 +11,19 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 from urllib.parse import urlencode
 
-from tools_app.errors import (
-    UNSURE_STATUSES,
-    AuthorizationError,
-    ConfigurationError,
-    InvalidArgumentsError,
-    ToolError,
-)
 from tools_app.http import addresses
 from tools_app.http.addresses import Params
 from tools_app.http.bodies import MOST_BYTES
 from tools_app.http.responses import ACCEPT, Asked, Reads, Refused, Response
 from tools_app.http.secrecy import Secrets
 from tools_app.http.sockets import Sockets
+from tools_app.sdk.errors import (
+    UNSURE_STATUSES,
+    AuthorizationError,
+    ConfigurationError,
+    InvalidArgumentsError,
+    ToolError,
+)
 
 if TYPE_CHECKING:
     import ssl

@@ -8,16 +8,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from tools_app import redaction
 from tools_app.http.bodies import text
-from tools_app.levels import TRACE
+from tools_app.sdk.levels import TRACE
+from tools_app.text import redaction
 
 if TYPE_CHECKING:
     import httpx
 
-    from tools_app.errors import ToolError
     from tools_app.http.responses import Asked, Refused
     from tools_app.http.secrecy import Secrets
+    from tools_app.sdk.errors import ToolError
 
 log = logging.getLogger("tools_app.http")
 

@@ -11,14 +11,15 @@ from typing import Any, Final
 
 import httpx
 
-from tools_app import heavy, json_text
-from tools_app.errors import ToolError
 from tools_app.http import bodies, events, failures
 from tools_app.http.bodies import Unreadable, WebPage
 from tools_app.http.network import CONNECT_SECONDS, NotOurOriginError, NotPublicError
 from tools_app.http.pool import WAITS
 from tools_app.http.responses import Asked, Reads, Refused, Response
 from tools_app.http.secrecy import Secrets
+from tools_app.sdk import heavy
+from tools_app.sdk.errors import ToolError
+from tools_app.text import json_text
 
 log = logging.getLogger("tools_app.http")
 

@@ -12,8 +12,11 @@ from typing import Any, Final, TypeVar
 
 import httpx
 
-from tools_app import network_errors
-from tools_app.errors import (
+from tools_app.http.bodies import TooLarge, Unreadable
+from tools_app.http.network import NotOurOriginError, NotPublicError
+from tools_app.http.responses import Asked, Refused
+from tools_app.sdk import network_errors
+from tools_app.sdk.errors import (
     ApiError,
     InvalidArgumentsError,
     NotFoundError,
@@ -25,9 +28,6 @@ from tools_app.errors import (
     UpstreamValidationError,
     shortened,
 )
-from tools_app.http.bodies import TooLarge, Unreadable
-from tools_app.http.network import NotOurOriginError, NotPublicError
-from tools_app.http.responses import Asked, Refused
 
 MOST_WAIT: Final = 24 * 3600.0
 _MOST_WORDS: Final = 10

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
 
-from tools_app import redaction
-from tools_app.errors import ConfigurationError
+from tools_app.sdk.errors import ConfigurationError
+from tools_app.text import redaction
 
 _SHORTEST: Final = 4  # what is shorter stands in every text
 # In answers, which people work with: a shorter secret would mask ordinary words, and be guessed by what is missing.

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tools_app.errors import UpstreamUnavailableError
+from tools_app.sdk.errors import UpstreamUnavailableError
 
 if TYPE_CHECKING:
     import httpx

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode, urljoin
 
-from tools_app.errors import (
+from tools_app.http import addresses
+from tools_app.http.addresses import Base, Params
+from tools_app.http.public import Address, is_public
+from tools_app.http.responses import ACCEPT, Asked, Reads, Refused, Response
+from tools_app.http.secrecy import Secrets
+from tools_app.http.sockets import Sockets
+from tools_app.sdk.errors import (
     ApiError,
     InvalidArgumentsError,
     ToolError,
@@ -18,12 +24,6 @@ from tools_app.errors import (
     UpstreamUnavailableError,
     shortened,
 )
-from tools_app.http import addresses
-from tools_app.http.addresses import Base, Params
-from tools_app.http.public import Address, is_public
-from tools_app.http.responses import ACCEPT, Asked, Reads, Refused, Response
-from tools_app.http.secrecy import Secrets
-from tools_app.http.sockets import Sockets
 
 if TYPE_CHECKING:
     import ssl

@@ -16,7 +16,7 @@ import h11
 from h11._receivebuffer import ReceiveBuffer
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from tools_app.errors import ToolError, ValidationError
+from tools_app.sdk.errors import ToolError, ValidationError
 
 HEAD_SECONDS: Final = 10.0
 LINGER_SECONDS: Final = 2.0

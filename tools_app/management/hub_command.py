@@ -8,10 +8,12 @@ from typing import Any, Never
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError
 
-from tools_app import connections, installation, sources
-from tools_app.errors import ToolError
+from tools_app import sources
+from tools_app.catalog import connections
 from tools_app.models import Connection, ToolRecord
-from tools_app.reach import ENVIRONMENT, Mode
+from tools_app.sdk.errors import ToolError
+from tools_app.sdk.reach import ENVIRONMENT, Mode
+from tools_app.setup import installation
 
 REFUSED = 2
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db.models import Q
 
-from tools_app import secrets
+from tools_app.base import secrets
 from tools_app.management.hub_command import Stop
 from tools_app.models import ApiKey
 

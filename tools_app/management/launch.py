@@ -15,7 +15,8 @@ from typing import Final
 from django.conf import settings
 from django.db import connection
 
-from tools_app import conf, sources
+from tools_app import sources
+from tools_app.base import conf
 
 _OWN_SETTINGS: Final = "toolhub.settings"
 # What the doors over HTTP and the first start are told is nothing to an agent's own process.

@@ -11,7 +11,7 @@ from typing import Final
 from django.conf import settings
 from django.db import connection
 
-from tools_app import conf
+from tools_app.base import conf
 from tools_app.management.hub_command import REFUSED, Stop
 
 OTHERS: Final = 0o077

@@ -22,14 +22,14 @@ from mcp_types import (
 )
 
 from tools_app import engine
-from tools_app.context import Caller
+from tools_app.catalog.entry import Entry
 from tools_app.engine import Result
-from tools_app.entry import Entry
-from tools_app.errors import InputRequiredError
 from tools_app.mcp_server.cancelling import whole
 from tools_app.mcp_server.changes import Changes, RequestContext
 from tools_app.mcp_server.conversation import Conversation
-from tools_app.questions import Asked
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import InputRequiredError
+from tools_app.sdk.questions import Asked
 
 # Method → what its parameters are, and the module with the function that answers.
 _METHODS: Final[dict[str, tuple[type[RequestParams], str, str]]] = {

@@ -9,11 +9,11 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
 
 from tools_app import engine
-from tools_app.context import Caller
-from tools_app.errors import InputRequiredError, ToolError, ToolNotFoundError, shortened
 from tools_app.mcp_server import results
 from tools_app.mcp_server.conversation import Conversation
-from tools_app.questions import NOBODY
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import InputRequiredError, ToolError, ToolNotFoundError, shortened
+from tools_app.sdk.questions import NOBODY
 
 # In the `_meta` of a call: one with the same key gets the answer of the first.
 IDEMPOTENCY_KEY: Final = "toolhub/idempotencyKey"

@@ -32,11 +32,13 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
-from tools_app import catalog, conf, listed, offers, resource
-from tools_app.context import Caller
-from tools_app.errors import OverloadedError, RateLimitError, StorageBusyError, ToolError
+from tools_app.base import conf
+from tools_app.catalog import catalog, listed, offers
+from tools_app.catalog.snapshot import Snapshot
 from tools_app.mcp_server.connections import connection_of
-from tools_app.snapshot import Snapshot
+from tools_app.sdk import resource
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import OverloadedError, RateLimitError, StorageBusyError, ToolError
 
 log = logging.getLogger("tools_app.mcp")
 

@@ -8,13 +8,15 @@ from typing import Any, Final
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CompleteRequestParams, PromptReference
 
-from tools_app import access, catalog, engine, offers
-from tools_app.context import Caller
-from tools_app.errors import AuthorizationError, RateLimitError, ToolError, shortened
+from tools_app import engine
+from tools_app.access import access
+from tools_app.catalog import catalog, offers
+from tools_app.catalog.snapshot import Snapshot
 from tools_app.mcp_server import own, prompts
 from tools_app.mcp_server.beyond import Asking
-from tools_app.offer import Offer
-from tools_app.snapshot import Snapshot
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import AuthorizationError, RateLimitError, ToolError, shortened
+from tools_app.sdk.offer import Offer
 
 MOST_VALUES: Final = 100
 MOST_CONSIDERED: Final = 10_000

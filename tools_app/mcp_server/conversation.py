@@ -24,11 +24,12 @@ from mcp_types import INVALID_PARAMS, LOG_LEVEL_META_KEY, MISSING_REQUIRED_CLIEN
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from tools_app import conf, hygiene, json_text, redaction, secrets
-from tools_app.context import Caller
-from tools_app.errors import InputRequiredError
+from tools_app.base import conf, secrets
 from tools_app.mcp_server.connections import connection_of
-from tools_app.questions import LEVELS, Asked, Question, Unfit
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import InputRequiredError
+from tools_app.sdk.questions import LEVELS, Asked, Question, Unfit
+from tools_app.text import hygiene, json_text, redaction
 
 log = logging.getLogger("tools_app.mcp")
 

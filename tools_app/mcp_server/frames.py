@@ -23,8 +23,8 @@ from mcp_types import (
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from tools_app import json_text
-from tools_app.json_text import CharacterError, JsonError
+from tools_app.text import json_text
+from tools_app.text.json_text import CharacterError, JsonError
 
 MAX_LINE: Final = 4 * 1024 * 1024
 # In longer lines that are refused, nobody looks for the id of a request.

@@ -15,11 +15,12 @@ from mcp.server.streamable_http import check_accept_headers
 from starlette.requests import Request
 from starlette.types import Scope
 
-from tools_app import access, catalog, limits
-from tools_app.context import Caller
-from tools_app.errors import AuthenticationError, NotFoundError, StoppedError, shortened
-from tools_app.limits import Standing
+from tools_app.access import access, limits
+from tools_app.access.limits import Standing
+from tools_app.catalog import catalog
 from tools_app.mcp_server.refusals import Refused
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import AuthenticationError, NotFoundError, StoppedError, shortened
 
 log = logging.getLogger("tools_app.mcp")
 

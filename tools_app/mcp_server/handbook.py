@@ -9,11 +9,11 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any, Final
 
-from tools_app import hygiene
-from tools_app.entry import Entry
+from tools_app.catalog.entry import Entry
+from tools_app.catalog.snapshot import Snapshot
 from tools_app.models import Call
-from tools_app.schemas import Schema
-from tools_app.snapshot import Snapshot
+from tools_app.sdk.schemas import Schema
+from tools_app.text import hygiene
 
 # Of a description, where all tools stand together.
 _GLANCE: Final = 160

@@ -18,14 +18,16 @@ from mcp_types import JSONRPCRequest
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from tools_app import engine, heavy, limits
-from tools_app.asgi import SENDER, Again, whole_body
-from tools_app.errors import AuthenticationError, StoppedError, StorageBusyError, ToolError, shortened
+from tools_app import engine
+from tools_app.access import limits
+from tools_app.base.asgi import SENDER, Again, whole_body
 from tools_app.mcp_server import frames, gate
 from tools_app.mcp_server.frames import Unreadable
 from tools_app.mcp_server.gate import Visitor
 from tools_app.mcp_server.refusals import Refused
 from tools_app.mcp_server.transport import Transport, is_modern
+from tools_app.sdk import heavy
+from tools_app.sdk.errors import AuthenticationError, StoppedError, StorageBusyError, ToolError, shortened
 
 log = logging.getLogger("tools_app.mcp")
 

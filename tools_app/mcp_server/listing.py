@@ -17,9 +17,9 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION, M
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from tools_app.entry import Entry
-from tools_app.listed import WireTool, as_listed, listed
-from tools_app.snapshot import Snapshot
+from tools_app.catalog.entry import Entry
+from tools_app.catalog.listed import WireTool, as_listed, listed
+from tools_app.catalog.snapshot import Snapshot
 
 log = logging.getLogger("tools_app.mcp")
 

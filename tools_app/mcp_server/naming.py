@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from tools_app import listed
-from tools_app.entry import Entry
-from tools_app.snapshot import Snapshot
-from tools_app.tool import folded
+from tools_app.catalog import listed
+from tools_app.catalog.entry import Entry
+from tools_app.catalog.snapshot import Snapshot
+from tools_app.sdk.tool import folded
 
 _NAMED: Final = re.compile(r"`([a-z][a-z0-9_-]{0,63})`")
 

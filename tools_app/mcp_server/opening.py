@@ -11,8 +11,8 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 
-from tools_app import database
-from tools_app.installation import NotReady
+from tools_app.base import database
+from tools_app.setup.installation import NotReady
 
 log = logging.getLogger("tools_app.mcp")
 

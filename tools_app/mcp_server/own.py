@@ -10,14 +10,14 @@ from weakref import WeakKeyDictionary
 
 from django.db import DatabaseError
 
-from tools_app import database
-from tools_app.context import Caller
-from tools_app.errors import StorageBusyError
+from tools_app.base import database
+from tools_app.catalog.snapshot import Snapshot
 from tools_app.mcp_server import handbook
 from tools_app.models import Call
-from tools_app.resource import OWN_SCHEME
-from tools_app.snapshot import Snapshot
-from tools_app.uris import UriTemplate
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import StorageBusyError
+from tools_app.sdk.resource import OWN_SCHEME
+from tools_app.sdk.uris import UriTemplate
 
 MIME_TYPE: Final = "text/markdown"
 LATEST: Final = 20

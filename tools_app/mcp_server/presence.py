@@ -8,9 +8,10 @@ from typing import Any, Final
 from mcp_types import CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY, JSONRPCMessage, JSONRPCRequest
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
-from tools_app import engine, hygiene
-from tools_app.context import Caller
+from tools_app import engine
 from tools_app.models import Agent
+from tools_app.sdk.context import Caller
+from tools_app.text import hygiene
 
 # Clients without a session, of one process. The one that was seen longest ago makes room for another.
 MOST_PASSING: Final = 500

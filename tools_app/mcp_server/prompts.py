@@ -9,14 +9,15 @@ from weakref import WeakKeyDictionary
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, GetPromptRequestParams, PaginatedRequestParams
 
-from tools_app import access, catalog, offers
-from tools_app.errors import InvalidArgumentsError, NotFoundError, ToolError, shortened
+from tools_app.access import access
+from tools_app.catalog import catalog, offers
+from tools_app.catalog.offers import Offers
+from tools_app.catalog.snapshot import Snapshot
 from tools_app.mcp_server import naming, resources, results
 from tools_app.mcp_server.beyond import Asking
 from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listing
-from tools_app.offers import Offers
-from tools_app.prompt import Prompt
-from tools_app.snapshot import Snapshot
+from tools_app.sdk.errors import InvalidArgumentsError, NotFoundError, ToolError, shortened
+from tools_app.sdk.prompt import Prompt
 
 _listings: WeakKeyDictionary[Offers, Listing] = WeakKeyDictionary()
 

@@ -9,10 +9,10 @@ from http import HTTPStatus
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, ErrorData, JSONRPCError
 from starlette.responses import Response
 
-from tools_app import issuer
-from tools_app.errors import ToolError
+from tools_app.access import issuer
 from tools_app.mcp_server import frames, results
 from tools_app.mcp_server.frames import Unreadable
+from tools_app.sdk.errors import ToolError
 
 
 class Refused(Exception):

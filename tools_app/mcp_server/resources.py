@@ -9,15 +9,16 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, PaginatedRequestParams, ReadResourceRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from tools_app import access, catalog, offers
-from tools_app.context import Caller
-from tools_app.errors import InvalidArgumentsError, NotFoundError, ToolError, shortened
+from tools_app.access import access
+from tools_app.catalog import catalog, offers
+from tools_app.catalog.offers import Offers
+from tools_app.catalog.snapshot import Snapshot
 from tools_app.mcp_server import own, results
 from tools_app.mcp_server.beyond import Asking
 from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listing
-from tools_app.offers import Offers
-from tools_app.resource import OWN_SCHEME
-from tools_app.snapshot import Snapshot
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import InvalidArgumentsError, NotFoundError, ToolError, shortened
+from tools_app.sdk.resource import OWN_SCHEME
 
 # Of the handshake era; later ones know no code of its own for this.
 RESOURCE_NOT_FOUND: Final = -32002

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
+from tools_app.catalog.listed import listed_output
 from tools_app.engine import Result
-from tools_app.errors import ToolError
-from tools_app.listed import listed_output
+from tools_app.sdk.errors import ToolError
 
 WireResult = dict[str, Any]
 

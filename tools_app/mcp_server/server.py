@@ -23,16 +23,19 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from tools_app import access, catalog, conf, engine
-from tools_app.context import Caller
-from tools_app.errors import ToolError
-from tools_app.icons import icon
+from tools_app import engine
+from tools_app.access import access
+from tools_app.base import conf
+from tools_app.catalog import catalog
 from tools_app.mcp_server import beyond, calling
 from tools_app.mcp_server.cancelling import whole
 from tools_app.mcp_server.changes import Changes
 from tools_app.mcp_server.conversation import Conversation, set_level
 from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listings
-from tools_app.questions import Asked
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import ToolError
+from tools_app.sdk.icons import icon
+from tools_app.sdk.questions import Asked
 
 RequestContext = ServerRequestContext[Any, Any]
 

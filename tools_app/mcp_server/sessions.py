@@ -29,11 +29,11 @@ from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
 from tools_app import engine
-from tools_app.context import Caller
 from tools_app.mcp_server import answering, presence, shortcut
 from tools_app.mcp_server.refusals import Refused
 from tools_app.mcp_server.shortcut import ShortCut
 from tools_app.models import Agent
+from tools_app.sdk.context import Caller
 
 log = logging.getLogger("tools_app.mcp")
 

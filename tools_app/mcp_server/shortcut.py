@@ -32,12 +32,13 @@ from mcp_types.version import LATEST_MODERN_VERSION
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
-from tools_app import catalog, engine
-from tools_app.context import Caller
-from tools_app.errors import ToolError
+from tools_app import engine
+from tools_app.catalog import catalog
 from tools_app.mcp_server import calling, frames
 from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listings
-from tools_app.tool import Tool
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import ToolError
+from tools_app.sdk.tool import Tool
 
 # Those of the handshake era whose calls and lists look the same.
 VERSIONS: Final = frozenset({"2025-06-18", "2025-11-25"})

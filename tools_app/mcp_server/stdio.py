@@ -20,13 +20,13 @@ from mcp_types import (
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from tools_app import engine
-from tools_app.context import Caller
 from tools_app.mcp_server import presence, server
 from tools_app.mcp_server.changes import Changes, always
 from tools_app.mcp_server.opening import Opening
 from tools_app.mcp_server.pipes import Pipes
 from tools_app.mcp_server.shortcut import VERSIONS, Plain, ShortCut
 from tools_app.models import Agent
+from tools_app.sdk.context import Caller
 
 # With the times in `pipes` and `server` less than the two seconds after which clients kill.
 CLOSE_SECONDS: Final = 0.5
@@ -159,7 +159,7 @@ async def _tell(changes: Changes, opening: Opening | None) -> None:
 async def _watch() -> None:
     """Take up what changes in the tools directory, until cancelled."""
     await asyncio.sleep(SOON_SECONDS)
-    from tools_app.watcher import Watcher
+    from tools_app.sources.watcher import Watcher
 
     watcher = Watcher()
     watcher.start()
@@ -173,7 +173,7 @@ async def _watch() -> None:
 async def _keep() -> None:
     """Let go of what is old, until cancelled."""
     await asyncio.sleep(LATER_SECONDS)
-    from tools_app import retention
+    from tools_app.journal import retention
 
     keeper = retention.Keeper(first_seconds=0)
     keeper.start()

@@ -19,15 +19,16 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 from starlette.requests import Request
 from starlette.types import Receive, Send
 
-from tools_app import catalog, conf
-from tools_app.context import Caller
+from tools_app.base import conf
+from tools_app.catalog import catalog
+from tools_app.catalog.snapshot import NOTHING, Snapshot
 from tools_app.mcp_server import answering, server
 from tools_app.mcp_server.changes import Asked, Changes, RequestContext
 from tools_app.mcp_server.gate import Visitor
 from tools_app.mcp_server.presence import Passing
 from tools_app.mcp_server.sessions import Sessions
 from tools_app.mcp_server.shortcut import Plain, ShortCut
-from tools_app.snapshot import NOTHING, Snapshot
+from tools_app.sdk.context import Caller
 
 _CALLER: Final = "toolhub.caller"
 _VISITOR: Final = "toolhub.visitor"

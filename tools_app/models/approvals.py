@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 from django.db import models
 
-from tools_app import secrets
+from tools_app.base import secrets
 
 MOST_REASON: Final = 500
 DAY: Final = timedelta(days=1)

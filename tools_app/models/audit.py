@@ -11,7 +11,7 @@ from django.db import models, transaction
 from django.db.models.functions import Now
 from django.http import HttpRequest
 
-from tools_app import hygiene, redaction
+from tools_app.text import hygiene, redaction
 
 MOST_OF_CLIENT: Final = 200
 

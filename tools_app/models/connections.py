@@ -8,9 +8,9 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.functions import Now
 
-from tools_app.accounts import MOST_URL
 from tools_app.models.tools import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS
 from tools_app.models.toolsets import LIKE_A_TOOL
+from tools_app.sdk.accounts import MOST_URL
 
 
 class Connection(models.Model):

@@ -15,8 +15,8 @@ from tools_app.models.connections import Connection
 from tools_app.models.stops import Stop
 from tools_app.models.tools import MAX_RATE_CALLS, MAX_RATE_SECONDS
 from tools_app.models.toolsets import Toolset
-from tools_app.policies import Rate
-from tools_app.reach import ENVIRONMENT, Reach
+from tools_app.sdk.policies import Rate
+from tools_app.sdk.reach import ENVIRONMENT, Reach
 
 
 def default_scopes() -> list[str]:

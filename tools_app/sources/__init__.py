@@ -8,10 +8,10 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from tools_app import conf
-from tools_app.registry import Registry
+from tools_app.base import conf
 from tools_app.sources import python
 from tools_app.sources.directory import Directory
+from tools_app.sources.registry import Registry
 
 _lock = threading.RLock()
 _registry: Registry | None = None

@@ -19,14 +19,15 @@ from typing import Final
 
 from django.apps import apps
 
-from tools_app import conf, dependencies
-from tools_app.errors import shortened
-from tools_app.offer import Offer
-from tools_app.pack import Pack
-from tools_app.places import shown_path
-from tools_app.redaction import redacted_text
-from tools_app.registry import LoadProblem, Origin, RegistrationError, Registry
-from tools_app.tool import NAME, DefinitionError, Tool
+from tools_app.base import conf
+from tools_app.sdk import dependencies
+from tools_app.sdk.errors import shortened
+from tools_app.sdk.offer import Offer
+from tools_app.sdk.pack import Pack
+from tools_app.sdk.places import shown_path
+from tools_app.sdk.tool import NAME, DefinitionError, Tool
+from tools_app.sources.registry import LoadProblem, Origin, RegistrationError, Registry
+from tools_app.text.redaction import redacted_text
 
 log = logging.getLogger("tools_app.sources")
 

@@ -10,9 +10,8 @@ import pytest
 
 from tests.packs.n8n.fake import KEY, N8n
 from tests.support.tools import Hub
-from tools_app import access, engine
-from tools_app.context import Caller
-from tools_app.errors import ToolError
+from tools_app import engine
+from tools_app.access import access
 from tools_app.packs.n8n import (  # noqa: F401 - these declare the tools
     changes,
     executions,
@@ -21,6 +20,8 @@ from tools_app.packs.n8n import (  # noqa: F401 - these declare the tools
     pack,
     workflows,
 )
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import ToolError
 
 
 class Ask:

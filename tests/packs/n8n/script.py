@@ -142,7 +142,7 @@ class Script:
         self.did("delete_workflow", id=one)
 
     def did(self, name: str, /, **arguments: Any) -> Any:
-        from tools_app.errors import ToolError
+        from tools_app.sdk.errors import ToolError
 
         shown = {"tool": name, "arguments": arguments}
         try:

@@ -14,9 +14,9 @@ from tests.packs.n8n.conftest import Ask
 from tests.packs.n8n.fake import N8n
 from tests.packs.n8n.script import MANUAL
 from toolhub import testing
-from tools_app.errors import ToolError
 from tools_app.mcp_server.results import failed
 from tools_app.packs.n8n import pack
+from tools_app.sdk.errors import ToolError
 
 NODES: dict[str, Any] = {"nodes": [MANUAL], "connections": {}, "settings": {}}
 FILE = {"filePath": "one.json"}

@@ -14,8 +14,8 @@ from tests.packs.n8n.conftest import Ask
 from tests.packs.n8n.fake import N8n
 from tests.packs.n8n.script import MANUAL
 from tests.packs.n8n.test_changes import CREDENTIALS, made, sent
-from tools_app.context import Caller
 from tools_app.packs.n8n.files import MOST_BYTES
+from tools_app.sdk.context import Caller
 
 WORKFLOW: dict[str, Any] = {"name": "From a file", "nodes": [MANUAL], "connections": {}, "settings": {}}
 

@@ -9,8 +9,8 @@ import pytest
 from tests.packs.n8n.conftest import Ask
 from tests.packs.n8n.fake import N8n
 from tests.packs.n8n.test_summaries import large
-from tools_app import hygiene
 from tools_app.packs.n8n.secrecy import readable
+from tools_app.text import hygiene
 
 # How names begin; a number follows. Each is as long as a name may be to be asked for, or longer.
 NAMES: Final = {

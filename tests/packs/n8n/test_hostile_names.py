@@ -10,12 +10,12 @@ import pytest
 from tests.packs.n8n.fake import recorded_executions
 from tests.packs.n8n.test_summaries import unquoted
 from tests.support.outsiders import INJECTIONS
-from tools_app import hygiene
 from tools_app.packs.n8n import changes, executions, lists, workflows
 from tools_app.packs.n8n.explanation import explanation
 from tools_app.packs.n8n.node_data import node_data
 from tools_app.packs.n8n.runs import Execution
 from tools_app.packs.n8n.summary import summary
+from tools_app.text import hygiene
 
 TEXT = r"'(?:[^'\\]|\\.)*'"
 VALUE = rf"(?:{TEXT}|\d+|true|false)"

@@ -14,7 +14,7 @@ from tests.packs.n8n.script import Script
 from toolhub import testing
 from tools_app.packs.n8n import N8N, pack
 from tools_app.packs.n8n.prompts import fix_workflow
-from tools_app.tool import Tool
+from tools_app.sdk.tool import Tool
 
 TOOLS = {tool.name for tool in pack.tools}
 SHORT_AND_FULL = {

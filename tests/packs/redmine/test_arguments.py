@@ -11,9 +11,9 @@ import pytest
 
 from tests.packs.redmine.office import TOOLS, Office
 from tests.support.redmine import FakeRedmine
-from tools_app.errors import InvalidArgumentsError
-from tools_app.schemas import parts_of
-from tools_app.tool import Tool
+from tools_app.sdk.errors import InvalidArgumentsError
+from tools_app.sdk.schemas import parts_of
+from tools_app.sdk.tool import Tool
 
 ISSUE: dict[str, Any] = {"project_id": "1", "subject": "x"}
 TIME: dict[str, Any] = {"issue_id": 1, "hours": 1}

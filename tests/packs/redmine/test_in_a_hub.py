@@ -15,12 +15,13 @@ from tests.api.rest import Rest, failure
 from tests.packs.redmine.office import TOOLS, assert_is_a_tool_response, read
 from tests.support.redmine import FakeRedmine
 from tests.support.tools import Hub
-from tools_app import catalog, engine, governance
-from tools_app.context import Caller
-from tools_app.errors import AuthorizationError, InvalidArgumentsError, ToolDisabledError, ToolError
+from tools_app import engine, governance
+from tools_app.catalog import catalog
 from tools_app.mcp_server import results
 from tools_app.models import AuditEntry, Call, Connection, ErrorLog
-from tools_app.reach import Reach
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import AuthorizationError, InvalidArgumentsError, ToolDisabledError, ToolError
+from tools_app.sdk.reach import Reach
 
 ALL = frozenset({"tools:list", "tools:read", "tools:execute"})
 ANN = {"login": "ann", "firstname": "Ann", "lastname": "Lee", "mail": "ann@example.org", "password": "Quite-long-1"}

@@ -10,8 +10,8 @@ from tests.packs.redmine.office import TOOLS, Office
 from tests.support.redmine import FakeRedmine
 from toolhub import testing
 from tools_app.packs.redmine import pack
-from tools_app.schemas import faults
-from tools_app.tool import Tool
+from tools_app.sdk.schemas import faults
+from tools_app.sdk.tool import Tool
 
 READING = {
     *("list_issues", "get_issue", "list_projects", "show_project", "list_project_statuses", "list_time_entries"),

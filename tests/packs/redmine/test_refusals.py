@@ -12,7 +12,8 @@ import pytest
 from tests.packs.redmine.office import TOOLS, Office
 from tests.support.redmine import FakeRedmine
 from toolhub import testing
-from tools_app.errors import (
+from tools_app.packs.redmine import REDMINE
+from tools_app.sdk.errors import (
     ApiError,
     NotFoundError,
     ToolError,
@@ -21,7 +22,6 @@ from tools_app.errors import (
     UpstreamUnavailableError,
     UpstreamValidationError,
 )
-from tools_app.packs.redmine import REDMINE
 
 # One tool for each of Redmine's resources, its arguments, its path, and what it takes to be let in.
 RESOURCES: dict[str, tuple[str, dict[str, Any], str, str, str]] = {

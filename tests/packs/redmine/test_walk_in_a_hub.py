@@ -15,10 +15,11 @@ from tests.packs.redmine.walk_names import *  # noqa: F403
 from tests.packs.redmine.walk_reasons import *  # noqa: F403
 from tests.support.redmine import KEYS, FakeRedmine
 from tests.support.tools import Hub
-from tools_app import catalog, engine
-from tools_app.context import Caller
-from tools_app.errors import ToolError
+from tools_app import engine
+from tools_app.catalog import catalog
 from tools_app.mcp_server import results
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import ToolError
 
 LOCAL = Caller("local", "local:test", "test", frozenset({"tools:list", "tools:read", "tools:execute"}))
 

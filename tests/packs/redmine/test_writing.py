@@ -8,7 +8,7 @@ import pytest
 
 from tests.packs.redmine.office import Office
 from tests.support.redmine import FakeRedmine
-from tools_app.errors import UpstreamValidationError
+from tools_app.sdk.errors import UpstreamValidationError
 
 
 def test_a_comment_that_did_not_become_private_is_told(office: Office) -> None:

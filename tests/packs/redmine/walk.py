@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from tests.packs.redmine.office import TOOLS, Office, parsed
-from tools_app.errors import ApiError, InvalidArgumentsError, NotFoundError, UpstreamValidationError
+from tools_app.sdk.errors import ApiError, InvalidArgumentsError, NotFoundError, UpstreamValidationError
 
 
 def test_an_issue_is_shown_in_the_words_of_the_document(office: Office) -> None:

@@ -9,10 +9,10 @@ from tests.packs.websearch.fakes import FakeWeb
 from tests.support.faultd import Faultd
 from tests.support.tools import Hub
 from tools_app import engine, governance
-from tools_app.context import Caller
 from tools_app.packs.websearch import pack
 from tools_app.packs.websearch._work import searcher
-from tools_app.tool import Hints, tool
+from tools_app.sdk.context import Caller
+from tools_app.sdk.tool import Hints, tool
 
 Ask = Callable[..., str]
 Read = Callable[..., str]

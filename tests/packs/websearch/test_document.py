@@ -10,10 +10,11 @@ import pytest
 
 from tests.packs.websearch.conftest import Ask
 from tests.packs.websearch.fakes import FakeWeb
-from tools_app import catalog, contracts
-from tools_app.context import Caller
-from tools_app.errors import ToolError
+from tools_app.catalog import catalog
+from tools_app.governance import contracts
 from tools_app.mcp_server import results
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import ToolError
 
 NOT_FETCHED = "Failed to fetch search results. Please try again later."
 NOT_JSON = "Failed to parse API response."

@@ -10,8 +10,8 @@ import pytest
 
 from tests.packs.websearch.conftest import Ask
 from tests.packs.websearch.fakes import FakeWeb
-from tools_app.errors import ToolError
 from tools_app.packs.websearch.settings import Wishes
+from tools_app.sdk.errors import ToolError
 
 BOTH = ("searxng", "duckduckgo")
 

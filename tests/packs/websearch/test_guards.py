@@ -12,11 +12,11 @@ from tests.packs.websearch.conftest import Ask
 from tests.packs.websearch.fakes import FakeWeb
 from tests.support.tools import Hub
 from tools_app import engine
-from tools_app.context import Caller
-from tools_app.errors import ToolError
 from tools_app.models import Call
 from tools_app.packs.websearch._work.pace import Pace
-from tools_app.policies import Backoff
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import ToolError
+from tools_app.sdk.policies import Backoff
 
 
 class Time:

@@ -11,9 +11,9 @@ import pytest
 
 from tests.packs.websearch.conftest import Ask
 from tests.packs.websearch.fakes import FakeWeb
-from tools_app.errors import ToolError
-from tools_app.levels import TRACE
-from tools_app.logs import JsonFormatter
+from tools_app.base.logs import JsonFormatter
+from tools_app.sdk.errors import ToolError
+from tools_app.sdk.levels import TRACE
 
 Lines = Callable[[], list[dict[str, Any]]]
 

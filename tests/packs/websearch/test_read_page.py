@@ -13,9 +13,9 @@ import pytest
 from tests.packs.websearch.conftest import Ask, Read, body_of
 from tests.packs.websearch.fakes import FakeWeb
 from tests.support.faultd import Faultd
-from tools_app import catalog
-from tools_app.errors import ToolDisabledError, ToolError
+from tools_app.catalog import catalog
 from tools_app.packs.websearch._work import markdown
+from tools_app.sdk.errors import ToolDisabledError, ToolError
 
 HTML = "text/html; charset=utf-8"
 MARKS = re.compile(r"\[untrusted ([0-9a-f]{16}): (begin|end)\]")

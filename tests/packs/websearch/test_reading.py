@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests.packs.websearch.fakes import PAGES, page
-from tools_app.errors import ApiError, ToolError, UpstreamInvalidResponseError
 from tools_app.packs.websearch._work import duckduckgo, searxng
+from tools_app.sdk.errors import ApiError, ToolError, UpstreamInvalidResponseError
 
 EXPECTED = {
     path.name.removesuffix(".expected.json"): json.loads(path.read_text()) for path in PAGES.glob("*.expected.json")

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 import pytest
 
-from tools_app.errors import ApiError
 from tools_app.http import ApiClient, WebClient
 from tools_app.packs.websearch import settings
 from tools_app.packs.websearch._work import answers
 from tools_app.packs.websearch._work.searcher import Searcher
+from tools_app.sdk.errors import ApiError
 
 SEARXNG = os.environ.get("TOOLHUB_TEST_SEARXNG_URL", "")
 

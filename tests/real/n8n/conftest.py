@@ -12,7 +12,7 @@ from tests.packs.n8n.conftest import Ask
 from tests.packs.n8n.fake import KEY, N8n
 from tests.real.n8n.server import LINES, Server, running
 from tests.support.tools import Hub
-from tools_app import catalog
+from tools_app.catalog import catalog
 from tools_app.packs.n8n import (  # noqa: F401 - these declare the tools
     changes,
     executions,

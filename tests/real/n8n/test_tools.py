@@ -18,12 +18,12 @@ from tests.packs.n8n import script
 from tests.packs.n8n.conftest import Ask
 from tests.packs.n8n.fake import RECORDED, N8n, recorded
 from tests.real.n8n.server import Server
-from tools_app.errors import ToolError
 from tools_app.packs.n8n import changes
 from tools_app.packs.n8n.explanation import explanation
 from tools_app.packs.n8n.node_data import node_data
 from tools_app.packs.n8n.runs import Execution
 from tools_app.packs.n8n.summary import summary
+from tools_app.sdk.errors import ToolError
 
 pytestmark = pytest.mark.real
 

@@ -14,8 +14,8 @@ import pytest
 from tests.packs.redmine.office import TOOLS, Office
 from tests.support.tools import Hub
 from tools_app import engine
-from tools_app.context import Caller
 from tools_app.models import Call
+from tools_app.sdk.context import Caller
 
 TIMES = 15
 LOCAL = Caller("local", "local:test", "test", frozenset({"tools:list", "tools:read", "tools:execute"}))

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from django.core import signing
 
-from tools_app import json_text
-from tools_app.context import Caller
-from tools_app.entry import Entry
+from tools_app.catalog.entry import Entry
+from tools_app.sdk.context import Caller
+from tools_app.text import json_text
 
 VALID_SECONDS: Final = 600
 _SALT: Final = "tools_app.admin.console"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tools_app.accounts import PARAMETER
+from tools_app.sdk.accounts import PARAMETER
 
 KEY: Final = "TOOLHUB_KEY"
 _STATELESS: Final = {

@@ -15,9 +15,9 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from tools_app import json_text
-from tools_app.json_text import JsonError
-from tools_app.schema_table import resolved
+from tools_app.catalog.schema_table import resolved
+from tools_app.text import json_text
+from tools_app.text.json_text import JsonError
 
 MOST_TEXT: Final = 200_000
 MOST_LINES: Final = 1_000

@@ -11,10 +11,10 @@ from django.core.exceptions import ValidationError
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
-from tools_app import schema_table
 from tools_app.admin.console.fields import ABSENT, Argument, field_of, in_words, readable
-from tools_app.errors import Problem
-from tools_app.schemas import Schema
+from tools_app.catalog import schema_table
+from tools_app.sdk.errors import Problem
+from tools_app.sdk.schemas import Schema
 
 MOST_FIELDS: Final = 80
 FIELDS: Final = "fields"

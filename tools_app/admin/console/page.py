@@ -22,7 +22,8 @@ from django.views.decorators.clickjacking import xframe_options_deny
 from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.http import require_http_methods
 
-from tools_app import access, catalog, engine, json_text
+from tools_app import engine
+from tools_app.access import access
 from tools_app.admin import links, states, tool_page
 from tools_app.admin.console import confirmation, form
 from tools_app.admin.console.copies import KEY, copies
@@ -30,13 +31,15 @@ from tools_app.admin.console.fields import readable
 from tools_app.admin.console.form import ArgumentsForm, JsonForm
 from tools_app.admin.console.outcomes import Outcome, outcome_of
 from tools_app.admin.console.past import PERMISSIONS, Past, past
-from tools_app.context import Caller
+from tools_app.catalog import catalog
+from tools_app.catalog.entry import Entry
 from tools_app.engine import Options, Result
-from tools_app.entry import Entry
-from tools_app.errors import ToolError
-from tools_app.json_text import JsonError
 from tools_app.models import Call, ToolRecord
-from tools_app.tool import folded
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import ToolError
+from tools_app.sdk.tool import folded
+from tools_app.text import json_text
+from tools_app.text.json_text import JsonError
 
 EXECUTE: Final = "tools:execute"
 MOST_IN_ADDRESS: Final = 8_192

@@ -9,12 +9,12 @@ from typing import Any, Final
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from tools_app import json_text
 from tools_app.admin.journal import IDENTIFIER, may_read_payload
-from tools_app.entry import Entry
-from tools_app.json_text import JsonError
+from tools_app.catalog.entry import Entry
 from tools_app.models import Call
-from tools_app.redaction import CUT, MASK
+from tools_app.text import json_text
+from tools_app.text.json_text import JsonError
+from tools_app.text.redaction import CUT, MASK
 
 PERMISSIONS: Final = ("tools_app.view_call", "tools_app.view_payload")
 

@@ -15,7 +15,7 @@ from tools_app import governance
 from tools_app.management.hub_command import HubCommand, add_connection_option
 from tools_app.models import ApiKey
 from tools_app.models.keys import after
-from tools_app.reach import ENVIRONMENT
+from tools_app.sdk.reach import ENVIRONMENT
 
 _DAYS: Final = re.compile(r"([1-9][0-9]{0,4})d")
 _RATE: Final = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")

@@ -10,11 +10,13 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from tools_app import access, engine, json_text
-from tools_app.errors import ToolDisabledError, ToolError, ToolNotFoundError, ValidationError
-from tools_app.json_text import JsonError
+from tools_app import engine
+from tools_app.access import access
 from tools_app.management.hub_command import HubCommand, Stop, add_connection_option, not_written_down, through
-from tools_app.reach import Reach
+from tools_app.sdk.errors import ToolDisabledError, ToolError, ToolNotFoundError, ValidationError
+from tools_app.sdk.reach import Reach
+from tools_app.text import json_text
+from tools_app.text.json_text import JsonError
 
 FAILED, WRONG_USE, NOT_AVAILABLE = 1, 2, 3
 

@@ -9,9 +9,12 @@ from typing import Any, Final
 
 from django.core.management.base import CommandParser
 
-from tools_app import access, catalog, contracts, engine
-from tools_app.contracts import Report
-from tools_app.entry import Entry
+from tools_app import engine
+from tools_app.access import access
+from tools_app.catalog import catalog
+from tools_app.catalog.entry import Entry
+from tools_app.governance import contracts
+from tools_app.governance.contracts import Report
 from tools_app.management.hub_command import (
     REFUSED,
     HubCommand,
@@ -20,7 +23,7 @@ from tools_app.management.hub_command import (
     not_written_down,
     through,
 )
-from tools_app.reach import Reach
+from tools_app.sdk.reach import Reach
 
 BROKEN: Final = 1
 

@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core.management.base import CommandParser
 
-from tools_app import conf, governance, installation, redaction, secrets
+from tools_app import governance
+from tools_app.base import conf, secrets
 from tools_app.management import handshake, launch
 from tools_app.management.clients import CLIENTS, DECIDED, Client, Entry, Machine
 from tools_app.management.config_file import ConfigFile, Unfit
@@ -28,6 +29,8 @@ from tools_app.management.hub_command import (
     through,
 )
 from tools_app.models import ApiKey
+from tools_app.setup import installation
+from tools_app.text import redaction
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _HERE: Final = ("localhost", "127.0.0.1", "::1")

@@ -11,12 +11,17 @@ from django.db import DatabaseError, connection
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from tools_app import catalog, conf, connections, engine, installation, retention, sources, wording
-from tools_app.errors import Refusal
-from tools_app.installation import NotReady, Schema
+from tools_app import engine, sources
+from tools_app.base import conf
+from tools_app.catalog import catalog, connections
+from tools_app.catalog.snapshot import Snapshot
+from tools_app.journal import retention
 from tools_app.management.hub_command import HubCommand
 from tools_app.models import ApiKey, Connection, ErrorLog, Process, revision
-from tools_app.snapshot import Snapshot
+from tools_app.sdk import wording
+from tools_app.sdk.errors import Refusal
+from tools_app.setup import installation
+from tools_app.setup.installation import NotReady, Schema
 
 REWORD: Final = "Read it as an agent would, and reword it."
 

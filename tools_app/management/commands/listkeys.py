@@ -9,9 +9,9 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
-from tools_app.errors import shortened
 from tools_app.management.hub_command import HubCommand
 from tools_app.models import ApiKey
+from tools_app.sdk.errors import shortened
 
 
 class Command(HubCommand):

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.commands.migrate import Command as Migrate
 
-from tools_app import installation
+from tools_app.setup import installation
 
 
 class Command(Migrate):

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
-from tools_app import retention
+from tools_app.journal import retention
 from tools_app.management.hub_command import REFUSED, HubCommand, Stop
 
 

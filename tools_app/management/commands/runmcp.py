@@ -15,8 +15,7 @@ from typing import Any, Never
 from django.core.management.base import CommandParser
 from django.db import DatabaseError
 
-from tools_app import access, installation
-from tools_app.installation import NotReady
+from tools_app.access import access
 from tools_app.management.hub_command import (
     REFUSED,
     HubCommand,
@@ -28,7 +27,9 @@ from tools_app.management.hub_command import (
 from tools_app.management.private_state import keep_private
 from tools_app.mcp_server import closed, wire
 from tools_app.models import Toolset
-from tools_app.reach import ENVIRONMENT, Reach
+from tools_app.sdk.reach import ENVIRONMENT, Reach
+from tools_app.setup import installation
+from tools_app.setup.installation import NotReady
 
 log = logging.getLogger("tools_app.mcp")
 

@@ -19,11 +19,15 @@ from typing import Any, Final
 from django.conf import settings
 from django.core.management.base import CommandParser
 
-from tools_app import catalog, checks, conf, connections, engine, installation, probes, sources
-from tools_app.errors import ToolError
-from tools_app.installation import Welcome
+from tools_app import engine, sources
+from tools_app.base import conf
+from tools_app.catalog import catalog, connections
+from tools_app.governance import probes
 from tools_app.management.hub_command import REFUSED, HubCommand, Stop
 from tools_app.management.private_state import keep_private
+from tools_app.sdk.errors import ToolError
+from tools_app.setup import checks, installation
+from tools_app.setup.installation import Welcome
 
 DRAIN_SECONDS: Final = 10
 
@@ -49,7 +53,7 @@ class Command(HubCommand):
             # The settings module is the one place that knows what a level means; worker processes read it too.
             os.environ["LOG_LEVEL"] = log_level
             settings.LOGGING["level"] = log_level
-            from tools_app import logs
+            from tools_app.base import logs
 
             logs.configure(settings.LOGGING)
         if workers > 1:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools_app import installation, sources, sync
+from tools_app import sources
 from tools_app.management.hub_command import HubCommand
+from tools_app.setup import installation
+from tools_app.sources import sync
 
 
 class Command(HubCommand):

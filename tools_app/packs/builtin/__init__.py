@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Annotated, Final, Literal
 
-from tools_app.errors import InvalidArgumentsError, Problem
-from tools_app.examples import Example
-from tools_app.pack import Pack
 from tools_app.packs.builtin import reading
-from tools_app.signatures import Number
-from tools_app.tool import Hints
+from tools_app.sdk.errors import InvalidArgumentsError, Problem
+from tools_app.sdk.examples import Example
+from tools_app.sdk.pack import Pack
+from tools_app.sdk.signatures import Number
+from tools_app.sdk.tool import Hints
 
 pack = Pack(
     "builtin", version="1.0.0", title="Built in", description="Tools to try the hub with, and to read large answers."

@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from tools_app.offer import Completes
 from tools_app.packs.builtin import pack
-from tools_app.prompt import Included, Message
+from tools_app.sdk.offer import Completes
+from tools_app.sdk.prompt import Included, Message
 
 _TASK = """\
 Calls of the tool `{tool}` fail. Find out why, and what to do about it. Below stands what the hub says of the tool, and

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tools_app.context import Context, Wanted
-from tools_app.errors import ToolNotFoundError
-from tools_app.examples import Example
-from tools_app.pack import Pack
-from tools_app.tool import Hints, Tool
+from tools_app.sdk.context import Context, Wanted
+from tools_app.sdk.errors import ToolNotFoundError
+from tools_app.sdk.examples import Example
+from tools_app.sdk.pack import Pack
+from tools_app.sdk.tool import Hints, Tool
 
 pack = Pack("finding", version="1.0.0", title="Finding", description="Tools that find others, and call what they find.")
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
-from tools_app.accounts import ConnectionKind
-from tools_app.errors import ApiError, NotFoundError, ToolError
-from tools_app.pack import Pack
-from tools_app.signatures import OrNumber, Says
+from tools_app.sdk.accounts import ConnectionKind
+from tools_app.sdk.errors import ApiError, NotFoundError, ToolError
+from tools_app.sdk.pack import Pack
+from tools_app.sdk.signatures import OrNumber, Says
 
 if TYPE_CHECKING:
     from tools_app.http import Refused

@@ -9,17 +9,17 @@ from weakref import WeakValueDictionary
 
 from pydantic import Field
 
-from tools_app.context import Context
-from tools_app.errors import ApiError, InvalidArgumentsError, NotFoundError, Problem, ToolError
-from tools_app.examples import Example
 from tools_app.packs.n8n import WorkflowId, drafts, pack, previous
 from tools_app.packs.n8n.drafts import ChangedNodes, Connections, Name, Nodes, Settings
 from tools_app.packs.n8n.refusals import in_its_words
 from tools_app.packs.n8n.runs import mapped
 from tools_app.packs.n8n.summary import quoted
 from tools_app.packs.n8n.workflows import brief, fetched, fetched_to_change, whole
-from tools_app.signatures import Says
-from tools_app.tool import Hints
+from tools_app.sdk.context import Context
+from tools_app.sdk.errors import ApiError, InvalidArgumentsError, NotFoundError, Problem, ToolError
+from tools_app.sdk.examples import Example
+from tools_app.sdk.signatures import Says
+from tools_app.sdk.tool import Hints
 
 _TAGS: Final = ("n8n", "workflow", "write")
 # n8n 2 goes on with switching a workflow off after it has said that it has. Until then it refuses to delete it, or

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, WithJsonSchema
 
-from tools_app.errors import ConflictError, InvalidArgumentsError, Problem
 from tools_app.packs.n8n.graph import edges, renamed, without
 from tools_app.packs.n8n.originals import Originals, as_shown, named
 from tools_app.packs.n8n.runs import listed, mapped
 from tools_app.packs.n8n.sizes import words
+from tools_app.sdk.errors import ConflictError, InvalidArgumentsError, Problem
 
 # Those that some version takes. Any other is a slip, for which n8n would refuse the whole workflow.
 SETTINGS: Final = frozenset(

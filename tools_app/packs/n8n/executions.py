@@ -9,10 +9,6 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from tools_app import heavy
-from tools_app.context import Context
-from tools_app.errors import ApiError, ConflictError, NotFoundError, UpstreamInvalidResponseError
-from tools_app.examples import Example
 from tools_app.http.bodies import TooLarge
 from tools_app.packs.n8n import ExecutionId, explanation, node_data, pack, summary
 from tools_app.packs.n8n.refusals import in_its_words
@@ -21,8 +17,12 @@ from tools_app.packs.n8n.secrecy import readable
 from tools_app.packs.n8n.sizes import words
 from tools_app.packs.n8n.summary import quoted
 from tools_app.packs.n8n.workflows import checked
-from tools_app.signatures import Says
-from tools_app.tool import Hints
+from tools_app.sdk import heavy
+from tools_app.sdk.context import Context
+from tools_app.sdk.errors import ApiError, ConflictError, NotFoundError, UpstreamInvalidResponseError
+from tools_app.sdk.examples import Example
+from tools_app.sdk.signatures import Says
+from tools_app.sdk.tool import Hints
 
 # Of one execution with all its data, which n8n gives only as a whole.
 _MOST_BYTES: Final = 64 * 1024 * 1024

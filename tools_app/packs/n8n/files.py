@@ -12,16 +12,16 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from tools_app.context import Context
-from tools_app.errors import AuthorizationError, ConfigurationError, NotFoundError, ValidationError
-from tools_app.examples import Example
 from tools_app.packs.n8n import WorkflowId, drafts, pack
 from tools_app.packs.n8n.changes import CHANGED, after_updating, create, replace, turn
 from tools_app.packs.n8n.runs import listed, mapped
 from tools_app.packs.n8n.summary import quoted
 from tools_app.packs.n8n.workflows import brief, fetched_to_change
-from tools_app.signatures import Says
-from tools_app.tool import Hints
+from tools_app.sdk.context import Context
+from tools_app.sdk.errors import AuthorizationError, ConfigurationError, NotFoundError, ValidationError
+from tools_app.sdk.examples import Example
+from tools_app.sdk.signatures import Says
+from tools_app.sdk.tool import Hints
 
 MOST_BYTES: Final = 1024 * 1024
 _TAGS: Final = ("n8n", "workflow", "write", "file")

@@ -10,15 +10,15 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from tools_app.context import Context
-from tools_app.errors import ApiError, InvalidArgumentsError, NotFoundError, Problem, ToolError
-from tools_app.examples import Example
 from tools_app.packs.n8n import pack
 from tools_app.packs.n8n.runs import listed, mapped
 from tools_app.packs.n8n.summary import quoted
 from tools_app.packs.n8n.workflows import checked, fetched
-from tools_app.signatures import OrNumber
-from tools_app.tool import Hints
+from tools_app.sdk.context import Context
+from tools_app.sdk.errors import ApiError, InvalidArgumentsError, NotFoundError, Problem, ToolError
+from tools_app.sdk.examples import Example
+from tools_app.sdk.signatures import OrNumber
+from tools_app.sdk.tool import Hints
 
 _SHOWN: Final = (
     *("id", "workflowId", "status", "mode", "startedAt", "stoppedAt"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tools_app import hygiene
 from tools_app.packs.n8n.runs import Execution, Run, iso, listed, mapped
 from tools_app.packs.n8n.secrecy import error_of, readable, stripped
 from tools_app.packs.n8n.sizes import ANSWER, fitted, size, words
+from tools_app.text import hygiene
 
 _MOST_PARAMETERS: Final = ANSWER // 5
 _MOST_ERROR: Final = ANSWER // 8

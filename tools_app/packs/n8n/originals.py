@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tools_app import hygiene
 from tools_app.packs.n8n.graph import renamed
 from tools_app.packs.n8n.runs import listed, mapped
 from tools_app.packs.n8n.secrecy import readable
+from tools_app.text import hygiene
 
 
 def as_shown(text: str) -> str:

@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tools_app.context import Context, NotKeptError
-from tools_app.errors import (
+from tools_app.packs.n8n import drafts
+from tools_app.packs.n8n.runs import mapped
+from tools_app.packs.n8n.summary import quoted
+from tools_app.packs.n8n.workflows import fetched
+from tools_app.sdk.context import Context, NotKeptError
+from tools_app.sdk.errors import (
     ApiError,
     InvalidArgumentsError,
     Problem,
@@ -16,10 +20,6 @@ from tools_app.errors import (
     UpstreamInvalidResponseError,
     UpstreamUnavailableError,
 )
-from tools_app.packs.n8n import drafts
-from tools_app.packs.n8n.runs import mapped
-from tools_app.packs.n8n.summary import quoted
-from tools_app.packs.n8n.workflows import fetched
 
 # With these n8n says that it could not make active what it has saved.
 _HALVES: Final = frozenset({400, 403, 409})

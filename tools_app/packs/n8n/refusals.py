@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tools_app.errors import UpstreamError
+from tools_app.sdk.errors import UpstreamError
 
 
 @contextmanager

@@ -7,9 +7,6 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from tools_app.context import Context
-from tools_app.errors import ConflictError, NotFoundError, UpstreamInvalidResponseError
-from tools_app.examples import Example
 from tools_app.packs.n8n import Id, WorkflowId, pack
 from tools_app.packs.n8n.graph import graph
 from tools_app.packs.n8n.originals import as_shown
@@ -17,8 +14,11 @@ from tools_app.packs.n8n.runs import listed, mapped
 from tools_app.packs.n8n.secrecy import readable
 from tools_app.packs.n8n.sizes import ANSWER, fitted, size, words
 from tools_app.packs.n8n.summary import quoted
-from tools_app.signatures import Says
-from tools_app.tool import Hints
+from tools_app.sdk.context import Context
+from tools_app.sdk.errors import ConflictError, NotFoundError, UpstreamInvalidResponseError
+from tools_app.sdk.examples import Example
+from tools_app.sdk.signatures import Says
+from tools_app.sdk.tool import Hints
 
 _READS: Final = Hints(read_only=True)
 _TAGS: Final = ("n8n", "workflow")

@@ -20,10 +20,10 @@ https://www.redmine.org/projects/redmine/wiki/Rest_api
 
 from __future__ import annotations
 
-from tools_app.accounts import ConnectionKind, ConnectionOption
-from tools_app.pack import Pack, TextForm
 from tools_app.packs.redmine.refusals import explained
 from tools_app.packs.redmine.xml import document
+from tools_app.sdk.accounts import ConnectionKind, ConnectionOption
+from tools_app.sdk.pack import Pack, TextForm
 
 USER_ADMINISTRATION = ConnectionOption(
     "user_administration",

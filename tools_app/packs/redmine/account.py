@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict, Unpack
 
-from tools_app import heavy
-from tools_app.context import Context
-from tools_app.errors import ApiError, NotFoundError, UpstreamInvalidResponseError
 from tools_app.packs.redmine import identity, reasons
 from tools_app.packs.redmine.shapes import shown
-from tools_app.schemas import Schema
+from tools_app.sdk import heavy
+from tools_app.sdk.context import Context
+from tools_app.sdk.errors import ApiError, NotFoundError, UpstreamInvalidResponseError
+from tools_app.sdk.schemas import Schema
 
 
 class Asking(TypedDict):

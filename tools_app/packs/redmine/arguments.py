@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
-from tools_app.signatures import OrDigits, OrNumber
+from tools_app.sdk.signatures import OrDigits, OrNumber
 
 _MOMENT: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}(?::[0-9]{2})?Z?)?"
 _FILTERED_DATE: Final = re.compile(rf"(>=|<=|><)?({_MOMENT})(?:\|({_MOMENT}))?")

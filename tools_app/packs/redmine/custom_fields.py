@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from tools_app.context import Context
 from tools_app.packs.redmine import account, identity, lookups, shapes
 from tools_app.packs.redmine.arguments import CustomValue, is_id
 from tools_app.packs.redmine.memory import remembered
 from tools_app.packs.redmine.shapes import part_of, parts_of
+from tools_app.sdk.context import Context
 
 Field = dict[str, Any]
 Customized = Literal["issue", "time_entry"]

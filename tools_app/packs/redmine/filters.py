@@ -12,12 +12,12 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from tools_app.context import Context
-from tools_app.errors import InvalidArgumentsError, Problem
 from tools_app.packs.redmine import account, lookups
 from tools_app.packs.redmine.arguments import DateFilter, Id, IssuesInclude, Limit, Name, Offset, given, is_id
 from tools_app.packs.redmine.memory import remembered
-from tools_app.signatures import OrNumber
+from tools_app.sdk.context import Context
+from tools_app.sdk.errors import InvalidArgumentsError, Problem
+from tools_app.sdk.signatures import OrNumber
 
 _SORT: Final = r"^[a-z_.]+[0-9]*(:(asc|desc))?(,[a-z_.]+[0-9]*(:(asc|desc))?)*$"
 _COLUMNS: Final = (

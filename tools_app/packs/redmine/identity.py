@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tools_app.context import Context
-from tools_app.errors import ApiError, ToolError
 from tools_app.packs.redmine.memory import remembered
+from tools_app.sdk.context import Context
+from tools_app.sdk.errors import ApiError, ToolError
 
 # For so long an account is what it was.
 _TRUSTED_SECONDS: Final = 300.0

@@ -7,9 +7,6 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tools_app.context import Context
-from tools_app.errors import InvalidArgumentsError, Problem
-from tools_app.examples import Example
 from tools_app.packs.redmine import account, custom_fields, filters, lookups, pack, shapes, writing
 from tools_app.packs.redmine.arguments import (
     CustomValues,
@@ -21,8 +18,11 @@ from tools_app.packs.redmine.arguments import (
     is_id,
 )
 from tools_app.packs.redmine.filters import Filters
-from tools_app.signatures import Says
-from tools_app.tool import Hints, Tool
+from tools_app.sdk.context import Context
+from tools_app.sdk.errors import InvalidArgumentsError, Problem
+from tools_app.sdk.examples import Example
+from tools_app.sdk.signatures import Says
+from tools_app.sdk.tool import Hints, Tool
 
 _INCLUDED: Final = {
     "notes": "journals",

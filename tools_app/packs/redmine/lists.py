@@ -6,12 +6,12 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from tools_app.context import Context
-from tools_app.examples import Example
 from tools_app.packs.redmine import account, custom_fields, lookups, pack, shapes
 from tools_app.packs.redmine.arguments import Id, Name
-from tools_app.schemas import Schema
-from tools_app.tool import Hints
+from tools_app.sdk.context import Context
+from tools_app.sdk.examples import Example
+from tools_app.sdk.schemas import Schema
+from tools_app.sdk.tool import Hints
 
 _TAGS: Final = ("redmine", "lists")
 _READS: Final = Hints(read_only=True)

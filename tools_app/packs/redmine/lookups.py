@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tools_app.context import Context
-from tools_app.errors import InvalidArgumentsError, Problem, ToolError, shortened
 from tools_app.packs.redmine import account, identity
 from tools_app.packs.redmine.arguments import is_id
 from tools_app.packs.redmine.memory import remembered
 from tools_app.packs.redmine.shapes import part_of
+from tools_app.sdk.context import Context
+from tools_app.sdk.errors import InvalidArgumentsError, Problem, ToolError, shortened
 
 _SECONDS: Final = 60.0
 _MOST_TOLD: Final = 20

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from tools_app.context import Context
+from tools_app.sdk.context import Context
 
 _MOST_KEPT: Final = 500
 

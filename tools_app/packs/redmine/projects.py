@@ -6,13 +6,13 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from tools_app.context import Context
-from tools_app.errors import InvalidArgumentsError, Problem
-from tools_app.examples import Example
 from tools_app.packs.redmine import account, identity, lookups, memory, pack, reasons, shapes, writing
 from tools_app.packs.redmine.arguments import Limit, Name, Offset, ProjectInclude, given, is_id
-from tools_app.signatures import OrNumber, Says
-from tools_app.tool import Hints
+from tools_app.sdk.context import Context
+from tools_app.sdk.errors import InvalidArgumentsError, Problem
+from tools_app.sdk.examples import Example
+from tools_app.sdk.signatures import OrNumber, Says
+from tools_app.sdk.tool import Hints
 
 _STATUSES: Final = {1: "active", 5: "closed", 9: "archived", 10: "scheduled for deletion"}
 _TAGS: Final = ("redmine", "projects")

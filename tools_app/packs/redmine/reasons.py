@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypedDict, Unpack
 
-from tools_app.context import Context
-from tools_app.errors import ApiError, NotFoundError, ToolError, UpstreamValidationError, shortened
 from tools_app.packs.redmine import identity
 from tools_app.packs.redmine.refusals import ROLES
 from tools_app.packs.redmine.shapes import part_of, parts_of
+from tools_app.sdk.context import Context
+from tools_app.sdk.errors import ApiError, NotFoundError, ToolError, UpstreamValidationError, shortened
 
 CLOSED: Final = 5
 ARCHIVED: Final = 9

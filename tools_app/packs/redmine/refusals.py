@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tools_app.errors import ApiError, NotFoundError, ToolError, UpstreamValidationError, shortened
+from tools_app.sdk.errors import ApiError, NotFoundError, ToolError, UpstreamValidationError, shortened
 
 if TYPE_CHECKING:
     from tools_app.http import Refused

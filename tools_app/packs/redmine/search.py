@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from tools_app.context import Context
-from tools_app.errors import shortened
-from tools_app.examples import Example
 from tools_app.packs.redmine import account, lookups, pack, shapes
 from tools_app.packs.redmine.arguments import Limit, Name, Offset, given
-from tools_app.tool import Hints
+from tools_app.sdk.context import Context
+from tools_app.sdk.errors import shortened
+from tools_app.sdk.examples import Example
+from tools_app.sdk.tool import Hints
 
 # As Redmine takes a query apart: words, and several words within quotes, of which it looks for the first five.
 _WORD: Final = re.compile(r'"([^"]+)"|(\S+)')

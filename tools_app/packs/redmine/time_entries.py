@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from tools_app.context import Context
-from tools_app.errors import InvalidArgumentsError, Problem
-from tools_app.examples import Example
 from tools_app.packs.redmine import account, custom_fields, lookups, pack, shapes, writing
 from tools_app.packs.redmine.arguments import CustomValue, CustomValues, Day, Id, Limit, Name, Offset, given, is_id
-from tools_app.tool import Hints
+from tools_app.sdk.context import Context
+from tools_app.sdk.errors import InvalidArgumentsError, Problem
+from tools_app.sdk.examples import Example
+from tools_app.sdk.tool import Hints
 
 TIME_ENTRY: Final = writing.Noun("time_entry", "time_entries", "Time entry", shapes.TIME_ENTRY)
 _TAGS: Final = ("redmine", "time")

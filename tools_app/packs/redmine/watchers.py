@@ -6,12 +6,12 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from tools_app.context import Context
-from tools_app.errors import ToolError, UpstreamValidationError
-from tools_app.examples import Example
 from tools_app.packs.redmine import account, identity, lookups, pack, reasons, shapes, writing
 from tools_app.packs.redmine.arguments import Id, Name, is_id
-from tools_app.tool import Hints
+from tools_app.sdk.context import Context
+from tools_app.sdk.errors import ToolError, UpstreamValidationError
+from tools_app.sdk.examples import Example
+from tools_app.sdk.tool import Hints
 
 _TAGS: Final = ("redmine", "issues", "write")
 _Issue = Annotated[Id, Field(description="The number of the issue.")]

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from tools_app.context import Context
-from tools_app.errors import ToolError, UpstreamValidationError, shortened
 from tools_app.packs.redmine import account, identity, reasons
 from tools_app.packs.redmine.shapes import parts_of, shown
-from tools_app.schemas import Schema
+from tools_app.sdk.context import Context
+from tools_app.sdk.errors import ToolError, UpstreamValidationError, shortened
+from tools_app.sdk.schemas import Schema
 
 # What Redmine never shows again.
 _UNSEEN: Final = frozenset(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from tools_app.errors import (
+from tools_app.packs.websearch import settings
+from tools_app.sdk.errors import (
     ApiError,
     ToolError,
     ToolTimeoutError,
@@ -15,7 +16,6 @@ from tools_app.errors import (
     UpstreamUnavailableError,
     UpstreamValidationError,
 )
-from tools_app.packs.websearch import settings
 
 log: Final = logging.getLogger("tools_app.packs.websearch")
 

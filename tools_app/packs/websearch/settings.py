@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tools_app import conf
+from tools_app.base import conf
 
 _PREFIX: Final = "WEBSEARCH_"
 # The longest deadline that a call may have.

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
-from tools_app.errors import InvalidArgumentsError, Problem, ToolError
 from tools_app.packs.websearch import failures
 from tools_app.packs.websearch._work import text
 from tools_app.packs.websearch._work.engines import Hit, Instant, Remaining, Topic, distinct, request_seconds
 from tools_app.packs.websearch._work.pace import Pace
 from tools_app.packs.websearch.settings import Wishes
+from tools_app.sdk.errors import InvalidArgumentsError, Problem, ToolError
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from tools_app.errors import ToolError
-from tools_app.levels import TRACE
+from tools_app.sdk.errors import ToolError
+from tools_app.sdk.levels import TRACE
 
 log: Final = logging.getLogger("tools_app.packs.websearch")
 

@@ -6,9 +6,9 @@ import asyncio
 import re
 from typing import Final
 
-from tools_app.errors import ApiError, InvalidArgumentsError, ToolError
 from tools_app.http import Page, WebClient, charsets
 from tools_app.packs.websearch._work import feeds, markdown, text
+from tools_app.sdk.errors import ApiError, InvalidArgumentsError, ToolError
 
 OPERATION: Final = "read the page"
 # Turning so much into Markdown takes long enough for others to notice.

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from tools_app.errors import InvalidArgumentsError, Problem
 from tools_app.http import ApiClient, WebClient
 from tools_app.packs.websearch import failures, settings
 from tools_app.packs.websearch._work import engines, pages, text
@@ -16,6 +15,7 @@ from tools_app.packs.websearch._work.engines import Engine, Found, Instant, Rema
 from tools_app.packs.websearch._work.pace import Pace
 from tools_app.packs.websearch._work.searxng import SearXNG
 from tools_app.packs.websearch.settings import Settings
+from tools_app.sdk.errors import InvalidArgumentsError, Problem
 
 MOST_QUERY: Final = 500
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tools_app.errors import ToolError
 from tools_app.packs.websearch import failures
 from tools_app.packs.websearch._work import text
 from tools_app.packs.websearch._work.engines import Hit, Instant, Remaining, distinct, request_seconds
 from tools_app.packs.websearch._work.pace import Pace
 from tools_app.packs.websearch.settings import Wishes
+from tools_app.sdk.errors import ToolError
 
 if TYPE_CHECKING:
     from tools_app.http import ApiClient

@@ -6,8 +6,8 @@ import re
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-from tools_app import hygiene
-from tools_app.errors import shortened
+from tools_app.sdk.errors import shortened
+from tools_app.text import hygiene
 
 MOST_URL: Final = 2_000
 _BUILDING: Final = re.compile(r"[\\`*\[\]<>|#]")

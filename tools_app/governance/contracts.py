@@ -1,0 +1,109 @@
+"""Examples as contracts: whether tools answer as their authors wrote, asked through the engine like any caller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.utils import timezone
+
+from tools_app import engine
+from tools_app.catalog.entry import Entry
+from tools_app.models import ToolCheck, ToolRecord
+from tools_app.sdk.context import Caller
+from tools_app.sdk.errors import ContractBrokenError, ToolError
+from tools_app.sdk.examples import Example
+from tools_app.sdk.tool import Tool
+
+DOOR: Final = "command"
+MOST_FAULTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one example."""
+
+    example: str
+    call_id: str
+    faults: Sequence[str] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "example": self.example,
+            "passed": not self.faults,
+            "faults": list(self.faults),
+            "callId": self.call_id,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of the examples of one tool; `skipped` says why none of them was run."""
+
+    tool: str
+    outcomes: Sequence[Outcome] = field(default=())
+    skipped: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return not self.skipped and not self.faults
+
+    @property
+    def faults(self) -> list[str]:
+        return [f"{outcome.example}: {fault}" for outcome in self.outcomes for fault in outcome.faults]
+
+    def as_dict(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"tool": self.tool, "passed": self.passed}
+        if self.skipped:
+            return told | {"skipped": self.skipped}
+        return told | {"examples": [outcome.as_dict() for outcome in self.outcomes]}
+
+
+def check(entry: Entry, caller: Caller, *, writes: bool = False) -> Report:
+    """Run the examples of a tool and remember what came of them. What writes is left alone unless `writes`."""
+    tool = entry.tool
+    if entry.refusal is not None or tool is None:
+        return Report(entry.name, skipped=entry.refusal.reason if entry.refusal else "not loaded")
+    examples = [example for example in tool.examples if not example.shown_only]
+    if not examples:
+        return Report(entry.name, skipped="it has no examples that can be run")
+    if tool.hints.writes and not writes:
+        return Report(entry.name, skipped="it writes")
+    report = Report(entry.name, [_outcome(tool, example, caller) for example in examples])
+    _remember(report, tool)
+    return report
+
+
+def check_all(entries: Iterable[Entry], caller: Caller, *, writes: bool = False) -> list[Report]:
+    return [check(entry, caller, writes=writes) for entry in entries]
+
+
+def _outcome(tool: Tool, example: Example, caller: Caller) -> Outcome:
+    try:
+        result = engine.call_sync(tool.name, example.parameters, caller, door=DOOR)
+    except ToolError as error:
+        # It is in the error log already, where it belongs there.
+        return Outcome(example.description, error.call_id or "", [f"{error.code}: {error.message}"])
+    answer = result.answer.value
+    if tool.done and isinstance(answer, dict):
+        answer = answer.get("data")
+    faults = example.mismatches(answer)
+    if faults:
+        engine.file_sync(ContractBrokenError.of(tool.name, example.description, faults), tool=tool.name, door=DOOR)
+    return Outcome(example.description, result.call_id, faults)
+
+
+def _remember(report: Report, tool: Tool) -> None:
+    record = ToolRecord.objects.filter(folded_name=tool.folded_name).first()
+    if record is not None:
+        ToolCheck.objects.update_or_create(
+            tool=record,
+            defaults={
+                "passed": report.passed,
+                "examples": len(report.outcomes),
+                "faults": report.faults[:MOST_FAULTS],
+                "definition_hash": tool.fingerprint,
+                "checked_at": timezone.now(),
+            },
+        )

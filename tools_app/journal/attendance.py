@@ -1,0 +1,148 @@
+"""Which agents are connected to this process: noted where they are, and written down by the journal's thread.
+
+Whoever comes or goes is on record within about a second, and what they call within a few. Nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from tools_app.journal.failures import storable
+from tools_app.models import Agent
+from tools_app.sdk.context import Caller
+
+# Between two times that comings and goings are written, and that figures alone are.
+ARRIVALS_SECONDS: Final = 1.0
+FIGURES_SECONDS: Final = 10.0
+MOST_TOOLSETS: Final = 200
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True, eq=False)
+class Presence:
+    """One agent, as long as it is connected.
+
+    `idle_seconds` is for those that come and go without a word: unseen for so long, they have left.
+    """
+
+    door: str
+    caller: Caller
+    client: str = ""
+    version: str = ""
+    protocol: str = ""
+    era: str = Agent.Era.HANDSHAKE
+    idle_seconds: float | None = None
+    id: str = field(default_factory=lambda: secrets.token_hex(16))
+    since: datetime = field(default_factory=_now)
+    seen_at: datetime = field(default_factory=_now)
+    called_at: datetime | None = None
+    calls: int = 0
+    # Requests of its that are under way.
+    busy: int = 0
+    left: bool = False
+    _written: tuple[datetime, int] | None = field(default=None, init=False)
+
+    def seen(self, *, calls: bool) -> None:
+        """It asks for something; `calls`: to run a tool."""
+        self.seen_at = _now()
+        if calls:
+            self.calls += 1
+            self.called_at = self.seen_at
+
+    @property
+    def arrived(self) -> bool:
+        """Whether others know that it is here."""
+        return self._written is not None
+
+    @property
+    def changed(self) -> bool:
+        return self._written != (self.seen_at, self.calls)
+
+    def row(self, process_id: str) -> Agent:
+        return Agent(
+            id=self.id,
+            process_id=process_id,
+            door=self.door,
+            client=storable(self.client, 100),
+            version=storable(self.version, 64),
+            protocol=storable(self.protocol, 32),
+            era=self.era,
+            toolset=_listed(self.caller.reach.toolsets or ()),
+            caller_kind=self.caller.kind,
+            caller_id=self.caller.id,
+            caller_name=storable(self.caller.name, 150),
+            since=self.since,
+            seen_at=self.seen_at,
+            called_at=self.called_at,
+            calls=self.calls,
+        )
+
+    def written(self, row: Agent) -> None:
+        self._written = (row.seen_at, row.calls)
+
+
+class Attendance:
+    """Agents come and go on event loops; the journal's thread asks what is new."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._present: dict[str, Presence] = {}
+        self._gone: list[Presence] = []
+        self._lock = threading.Lock()
+        self._next_figures = 0.0
+
+    def arrived(self, presence: Presence) -> Presence:
+        with self._lock:
+            self._present[presence.id] = presence
+        return presence
+
+    def left(self, presence: Presence) -> None:
+        with self._lock:
+            self._leave(presence)
+
+    def news(self) -> list[Presence]:
+        """Whoever is not on record as it is; those that have `left` among them."""
+        now = self._clock()
+        with self._lock:
+            for presence in [one for one in self._present.values() if _lost(one)]:
+                self._leave(presence)
+            coming = [one for one in self._present.values() if not one.arrived]
+            if now < self._next_figures:
+                return [*self._gone, *coming]
+            self._next_figures = now + FIGURES_SECONDS
+            return [*self._gone, *(one for one in self._present.values() if one.changed)]
+
+    def told(self, rows: Iterable[tuple[Presence, Agent]], gone: Collection[Presence]) -> None:
+        """What of it is on record now."""
+        with self._lock:
+            self._gone = [one for one in self._gone if one not in gone]
+            for presence, row in rows:
+                presence.written(row)
+                if presence.left and presence not in self._gone:
+                    # It went while it was being written down.
+                    self._gone.append(presence)
+
+    def _leave(self, presence: Presence) -> None:
+        presence.left = True
+        if self._present.pop(presence.id, None) is not None and presence.arrived:
+            self._gone.append(presence)
+
+
+def _lost(presence: Presence) -> bool:
+    seconds = presence.idle_seconds
+    return seconds is not None and not presence.busy and (_now() - presence.seen_at).total_seconds() > seconds
+
+
+def _listed(toolsets: Collection[str]) -> str:
+    """Their names, as many as there is room for; none is cut in two."""
+    text = ", ".join(sorted(toolsets))
+    return text if len(text) <= MOST_TOOLSETS else text[: MOST_TOOLSETS + 1].rpartition(", ")[0]

@@ -1,0 +1,92 @@
+"""A failure, for the error log: with everything that may not leave the hub, and among others of its kind."""
+
+from __future__ import annotations
+
+import hashlib
+import traceback
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from tools_app.journal.rows import Failure
+from tools_app.models import Call, ErrorGroup, ErrorLog
+from tools_app.sdk.errors import ToolError
+from tools_app.sdk.places import shown_path
+from tools_app.text import redaction
+
+MOST_DETAIL: Final = 64 * 1024
+_OURS: Final = (str(Path(__file__).parent), str(Path(__file__).parent.parent / "tool.py"))
+_TELLING: Final = ("operation", "resourceType", "statusCode", "upstream", "reason", "field")
+
+
+def failure(error: ToolError, error_id: str, call: Call) -> Failure:
+    """The rows of a failure. The error learns its id."""
+    error.error_id = error_id
+    now = datetime.now(UTC)
+    message = storable(redaction.redacted_text(error.message), 1000)
+    place = storable(_place(error), 300)
+    fingerprint = hashlib.sha256(f"{call.tool_name}\n{error.code}\n{place}".encode()).hexdigest()[:32]
+    group = ErrorGroup(
+        fingerprint=fingerprint,
+        tool_name=call.tool_name,
+        code=error.code,
+        place=place,
+        message=message,
+        count=1,
+        first_seen_at=now,
+        last_seen_at=now,
+        last_call_id=call.id,
+    )
+    row = ErrorLog(
+        id=error_id,
+        group_id=fingerprint,
+        call_id=call.id,
+        tool_name=call.tool_name,
+        door=call.door,
+        caller_name=call.caller_name,
+        code=error.code,
+        message=message,
+        detail=_detail(error),
+        created_at=now,
+    )
+    return Failure(row, group)
+
+
+def storable(text: str, limit: int) -> str:
+    """Text that every database takes: no NUL, no half of a surrogate pair."""
+    return text[:limit].encode(errors="replace").decode().replace("\x00", "\N{REPLACEMENT CHARACTER}")
+
+
+def _place(error: ToolError) -> str:
+    """Where it happened, in words that stay the same when lines are added above: no line numbers, no values."""
+    cause = error.detail if isinstance(error.detail, BaseException) else None
+    if cause is not None:
+        return f"{type(cause).__name__} in {_function(cause.__traceback__)}"
+    return " ".join(str(error.context[key]) for key in _TELLING if key in error.context)
+
+
+def _function(stack: TracebackType | None) -> str:
+    """The innermost function of the tool's own package: what a library does below it differs from day to day."""
+    found, package = "?", None
+    while stack is not None:
+        code = stack.tb_frame.f_code
+        module = str(stack.tb_frame.f_globals.get("__name__", ""))
+        if not code.co_filename.startswith(_OURS):
+            if package is None:
+                package = module.partition(".")[0]
+            if module.partition(".")[0] == package:
+                found = f"{shown_path(code.co_filename, module)} {code.co_qualname}"
+        stack = stack.tb_next
+    return found
+
+
+def _detail(error: ToolError) -> str:
+    parts: list[str] = []
+    if isinstance(error.detail, BaseException):
+        parts.extend(traceback.format_exception(error.detail))
+    elif error.detail is not None:
+        parts.append(str(error.detail))
+    if error.__cause__ is not None and error.__cause__ is not error.detail:
+        parts.extend(traceback.format_exception(error.__cause__))
+    return storable(redaction.redacted_beginning("".join(parts), MOST_DETAIL), MOST_DETAIL)

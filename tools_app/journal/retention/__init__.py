@@ -1,0 +1,25 @@
+"""What the hub lets go of: what is older than the settings say, and callers who are to be forgotten."""
+
+from __future__ import annotations
+
+from tools_app.journal.retention.clock import CURE, Leap, believe, leap
+from tools_app.journal.retention.folding import fold
+from tools_app.journal.retention.forgetting import Forgotten, forget, identified, remembered
+from tools_app.journal.retention.keeper import Keeper
+from tools_app.journal.retention.pruning import Pruned, prunable, prune
+
+__all__ = [
+    "CURE",
+    "Forgotten",
+    "Keeper",
+    "Leap",
+    "Pruned",
+    "believe",
+    "fold",
+    "forget",
+    "identified",
+    "leap",
+    "prunable",
+    "prune",
+    "remembered",
+]

@@ -1,0 +1,215 @@
+"""What a running tool can ask of the client that called it, and of the person behind that.
+
+    reply = await ctx.elicit("Delete 12 workflows?", Confirmation)
+    if not reply.accepted: …
+
+Some clients are asked while the call waits. With others the call ends with the question, and begins anew when they
+have an answer: then the tool runs from its start, and what it asks a second time is answered at once. So a tool asks
+before it changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Protocol
+
+from tools_app.sdk.checker import Checker
+from tools_app.sdk.errors import InputRequiredError, InvalidArgumentsError
+from tools_app.sdk.schemas import Schema
+from tools_app.sdk.signatures import from_model
+
+_SIMPLE: Final = frozenset({"string", "number", "integer", "boolean"})
+LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+class Question:
+    """Something that a client can be asked, if it has said that it has the capability."""
+
+    method: ClassVar[str]
+    capability: ClassVar[str]
+
+    def params(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def read(self, result: object) -> Any:
+        """Raises: Unfit."""
+        raise NotImplementedError
+
+
+class Unfit(ValueError):
+    """What came back is no answer to what was asked."""
+
+
+class Asked(BaseException):
+    """A call ends here, with questions; with the answers it begins anew. No error: tools must not catch it."""
+
+    def __init__(self, questions: Mapping[str, Question]) -> None:
+        super().__init__(*questions)
+        self.questions = questions
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """How a person answered. `data` is there only if they did, as the form said."""
+
+    action: str
+    data: Any = None
+
+    @property
+    def accepted(self) -> bool:
+        return self.action == "accept"
+
+
+class Elicit(Question):
+    """A question to the person behind the agent.
+
+    The form is a pydantic model, a dataclass, a TypedDict or a schema: an object of texts, numbers, switches and
+    choices, since that is what clients can show.
+    """
+
+    method = "elicitation/create"
+    capability = "elicitation"
+
+    def __init__(self, message: str, form: Any) -> None:
+        convert: Callable[[dict[str, Any]], Any]
+        schema: Schema
+        if isinstance(form, Mapping):
+            schema, convert = dict(form), _unchanged
+        else:
+            schema, convert = from_model(form)
+        self.message = message
+        self._schema = _checked_form(schema)
+        self._convert = convert
+
+    def params(self) -> dict[str, Any]:
+        shown = {key: self._schema[key] for key in ("type", "properties", "required") if key in self._schema}
+        return {"mode": "form", "message": self.message, "requestedSchema": shown}
+
+    def read(self, result: object) -> Reply:
+        action = result.get("action") if isinstance(result, Mapping) else None
+        if not isinstance(result, Mapping) or action not in ("accept", "decline", "cancel"):
+            raise Unfit("it says neither accept, decline nor cancel")
+        if action != "accept":
+            return Reply(str(action))
+        content = result.get("content") or {}
+        if not isinstance(content, Mapping):
+            raise Unfit("its content is no object")
+        known = {name: content[name] for name in self._schema["properties"] if content.get(name) is not None}
+        if problems := Checker(self._schema).problems(known):
+            raise Unfit(problems[0].message)
+        try:
+            return Reply("accept", self._convert(known))
+        except InvalidArgumentsError as error:
+            raise Unfit(error.message) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What a client's model wrote."""
+
+    text: str
+    model: str
+    stop_reason: str = ""
+
+
+class Sample(Question):
+    """A prompt for the model of the client."""
+
+    method = "sampling/createMessage"
+    capability = "sampling"
+
+    def __init__(self, prompt: str, *, max_tokens: int = 1000, system: str = "") -> None:
+        self.prompt = prompt
+        self.max_tokens = max_tokens
+        self.system = system
+
+    def params(self) -> dict[str, Any]:
+        message = {"role": "user", "content": {"type": "text", "text": self.prompt}}
+        params: dict[str, Any] = {"messages": [message], "maxTokens": self.max_tokens}
+        if self.system:
+            params["systemPrompt"] = self.system
+        return params
+
+    def read(self, result: object) -> Sampled:
+        if not isinstance(result, Mapping):
+            raise Unfit("it is no object")
+        content = result.get("content")
+        pieces = content if isinstance(content, Sequence) and not isinstance(content, str) else [content]
+        texts = [piece.get("text") for piece in pieces if isinstance(piece, Mapping) and piece.get("type") == "text"]
+        if not texts or not all(isinstance(text, str) for text in texts):
+            raise Unfit("it has no text")
+        return Sampled("\n".join(map(str, texts)), str(result.get("model", "")), str(result.get("stopReason") or ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A place that the client works in."""
+
+    uri: str
+    name: str = ""
+
+
+class Roots(Question):
+    """Which places the client works in."""
+
+    method = "roots/list"
+    capability = "roots"
+
+    def params(self) -> dict[str, Any]:
+        return {}
+
+    def read(self, result: object) -> list[Root]:
+        roots = result.get("roots") if isinstance(result, Mapping) else None
+        if not isinstance(roots, Sequence) or not all(isinstance(root, Mapping) and root.get("uri") for root in roots):
+            raise Unfit("it is no list of roots")
+        return [Root(str(root["uri"]), str(root.get("name") or "")) for root in roots]
+
+
+class Client(Protocol):
+    """Whoever called, as far as one can speak to it while the call runs."""
+
+    def can(self, capability: str) -> bool: ...
+    def progress(self, done: float, total: float | None, message: str) -> None: ...
+    def tell(self, level: str, message: str, data: Mapping[str, Any]) -> None: ...
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
+        """Raises: InputRequiredError, Asked."""
+        ...
+
+
+class _Nobody:
+    """Where nobody listens: REST, commands, the admin."""
+
+    def can(self, capability: str) -> bool:
+        return False
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        pass
+
+    def tell(self, level: str, message: str, data: Mapping[str, Any]) -> None:
+        pass
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
+        raise InputRequiredError.nobody_can(next(iter(questions.values())).capability)
+
+
+NOBODY: Final[Client] = _Nobody()
+
+
+def _checked_form(schema: Schema) -> Schema:
+    properties = schema.get("properties")
+    if schema.get("type") != "object" or not isinstance(properties, Mapping) or not properties:
+        raise ValueError("a form is an object with properties")
+    for name, part in properties.items():
+        if not isinstance(part, Mapping) or not (part.get("type") in _SIMPLE or _is_choice(part)):
+            raise ValueError(f"{name!r} is neither text, number, switch nor choice, and clients show only those")
+    return schema
+
+
+def _is_choice(part: Mapping[str, Any]) -> bool:
+    items = part.get("items")
+    return part.get("type") == "array" and isinstance(items, Mapping) and not items.keys().isdisjoint(("enum", "anyOf"))
+
+
+def _unchanged(content: dict[str, Any]) -> dict[str, Any]:
+    return content
