@@ -16,7 +16,8 @@ step "format" ruff format --quiet --check
 step "ruff" ruff check --quiet
 step "templates" find templates tools_app -name '*.html' -exec djade --target-version 5.2 --check {} +
 step "house rules" python scripts/house_rules.py
-step "layers" lint-imports --no-logo
+step "rooms" lint-imports --no-logo
+step "budgets" python scripts/budgets.py
 step "types" mypy --no-error-summary
 step "migrations" python manage.py makemigrations --check --dry-run
 step "system checks" python manage.py check --fail-level WARNING

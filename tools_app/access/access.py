@@ -8,7 +8,7 @@ from __future__ import annotations
 import getpass
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -16,11 +16,10 @@ from typing import Any, Final
 from django.db import DatabaseError
 from django.utils import timezone
 
-from tools_app import engine
 from tools_app.access import issuer
 from tools_app.base import database, secrets
 from tools_app.catalog import catalog
-from tools_app.engine import Presented
+from tools_app.journal.refusals import Presented
 from tools_app.models import ApiKey, Stop
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import (
@@ -60,6 +59,12 @@ class _Known:
 
 _revision = -1
 _known: dict[str, _Known] = {}
+_notes_of_use: list[Callable[[int], None]] = []
+
+
+def on_key_use(note: Callable[[int], None]) -> None:
+    """Call `note` with the number of every key that is used: the journal, above this room, records it."""
+    _notes_of_use.append(note)
 
 
 def presented(own: str | None, authorization: str | None) -> str | None:
@@ -115,7 +120,8 @@ async def caller_of_key(presented: str | None, at: str = "") -> Caller:
         stopped = StoppedError.because(stop.words)
         stopped.detail = Presented(prefix, known.caller.id, known.caller.name)
         raise stopped
-    engine.note_use(known.key_id)
+    for note in _notes_of_use:
+        note(known.key_id)
     return known.caller
 
 

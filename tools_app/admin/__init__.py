@@ -1,4 +1,8 @@
-"""The admin: the door for operators. Importing it registers every page."""
+"""The admin, for operators. Importing it registers every page.
+
+Belongs here: pages, forms, lists and their words; each page calls `governance`, `engine` or `journal.insights` once.
+Does not belong here: rules. What REST or a command must also obey is in a room below.
+"""
 
 from tools_app.admin import (
     agents,

@@ -1,6 +1,7 @@
-"""Answers that do not fit an agent's context: what is shown of them at once, and how the rest is read, page by page.
+"""Answers above an agent's token budget: their outline, and how the rest is read by pages, pointers and filters.
 
-Pure: what is kept of answers, where and for whom, is the engine's business.
+Belongs here: pure functions over documents.
+Does not belong here: storing answers (engine/shelf.py), or knowing whose they are.
 """
 
 from __future__ import annotations

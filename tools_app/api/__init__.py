@@ -1,4 +1,8 @@
-"""The REST door: translate in, make one call, translate out."""
+"""The REST API: translate in, make one call, translate out.
+
+Belongs here: endpoints, one file for each resource; request bodies, response models, limits of requests.
+Does not belong here: rules that the admin, MCP or commands share. The API knows neither of them.
+"""
 
 from __future__ import annotations
 

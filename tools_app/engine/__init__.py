@@ -1,9 +1,11 @@
-"""The one path of every call: resolve, authorise, check, journal, run, shape, record.
+"""The one path of every call: resolve, authorise, validate, journal, run, shape, record.
 
     result = await engine.call("echo", {"message": "hi"}, caller, door="rest")     # on an event loop
     result = engine.call_sync("echo", {"message": "hi"}, caller, door="command")   # anywhere else
 
-Both raise a `ToolError` for whatever goes wrong, and nothing else.
+Both raise a `ToolError` for everything that goes wrong, and nothing else.
+Belongs here: what happens between a request and its answer, whichever channel it came through.
+Does not belong here: protocols, pages, and changes that people decide.
 """
 
 from __future__ import annotations

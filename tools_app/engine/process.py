@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from django.db import transaction
 
+from tools_app.access import access
 from tools_app.catalog.entry import Entry
 from tools_app.engine.calls import Calls, Options, Result
 from tools_app.journal.attendance import Presence
@@ -116,6 +117,9 @@ def report_sync(bug: BaseException, *, door: str, caller: Caller | None = None, 
 def note_use(key_id: int) -> None:
     """A key was used: its `last_used_at` follows within a minute."""
     _started()[1].journal.note_use(key_id)
+
+
+access.on_key_use(note_use)
 
 
 def note_refusal(

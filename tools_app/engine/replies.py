@@ -7,22 +7,19 @@ it ended: whatever happens in between, the tool does not run twice. Answers have
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import logging
 import zlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from django.db import DatabaseError, InterfaceError
-from django.db.models import QuerySet
-from django.db.models.functions import Length
 
-from tools_app.base import conf, database, secrets
+from tools_app.base import secrets
 from tools_app.engine.answers import Answer, text_of
-from tools_app.engine.shelf import oldest_beyond
+from tools_app.journal.quotas import GONE
 from tools_app.journal.rows import Reply
 from tools_app.models import Call, IdempotencyKey
 from tools_app.models.idempotency import REPLAYED_FOR
@@ -41,14 +38,6 @@ from tools_app.sdk.errors import (
 log = logging.getLogger("tools_app.journal")
 
 MOST_CHARACTERS: Final = 255
-# In the place of an answer that was deleted. Its key stays: the call is not run again.
-GONE: Final = b""
-# The share of a quota that a process may write before it measures again.
-_SHARE: Final = 16
-_MOST_CALLERS: Final = 10_000
-_AT_ONCE: Final = 500
-# So long a call waits for room.
-PATIENCE: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,58 +155,6 @@ def _derived(value: Any) -> dict[str, Any]:
     # Under `data`: what a tool answers that says that it is done.
     data = value.get("data") if isinstance(value, dict) and value.keys() == {"success", "message", "data"} else value
     return {"text": text_of(value), "structured": data, "content": value}
-
-
-class Quota:
-    """How much is kept of answers, in all and of each caller; the oldest go first.
-
-    The database is asked now and then, not for every call: a process may exceed a quota by the share that the other
-    processes were granted in the meantime, a sixteenth each.
-    """
-
-    def __init__(self) -> None:
-        # By caller, and under the empty name for all: the bytes that may be written before the next measurement.
-        self._granted: dict[str, int] = {}
-
-    async def applied(self, reply: Reply) -> Reply:
-        """The reply, or what takes its place where it is too large to be kept."""
-        if reply.text is None:
-            return reply
-        size = len(reply.text)
-        quotas = {
-            reply.caller_id: conf.value("TOOLHUB_REPLIES_CALLER_BYTES"),
-            "": conf.value("TOOLHUB_REPLIES_BYTES"),
-        }
-        if any(size > most - most // _SHARE for most in quotas.values()):
-            return replace(reply, text=GONE)
-        for caller_id, most in quotas.items():
-            if self._granted.get(caller_id, 0) < size:
-                await self._measure(caller_id, size, most)
-            self._granted[caller_id] = self._granted.get(caller_id, 0) - size
-        return reply
-
-    async def _measure(self, caller_id: str, size: int, most: int) -> None:
-        if len(self._granted) >= _MOST_CALLERS:
-            self._granted.clear()
-        share = most // _SHARE
-        try:
-            async with asyncio.timeout(PATIENCE):
-                await database.run(_make_room, caller_id, size, most - share)
-        except (DatabaseError, InterfaceError, TimeoutError) as error:
-            # The call has run: its answer is worth more than the quota, which is applied with the next one.
-            log.warning("cannot delete old replies: %r", error)
-        else:
-            self._granted[caller_id] = size + share
-
-
-def _make_room(caller_id: str, size: int, most: int) -> None:
-    with_answer = IdempotencyKey.objects.filter(reply__gt=GONE)
-    rows: QuerySet[IdempotencyKey] = with_answer.filter(caller_id=caller_id) if caller_id else with_answer
-    gone = oldest_beyond(rows.annotate(size=Length("reply")), size, most)
-    for start in range(0, len(gone), _AT_ONCE):
-        with_answer.filter(pk__in=gone[start : start + _AT_ONCE]).update(reply=GONE)
-    if gone:
-        log.info("%d replies for idempotency keys were deleted to make room", len(gone))
 
 
 def _hash(text: str) -> str:

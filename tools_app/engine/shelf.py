@@ -10,12 +10,13 @@ import hashlib
 import secrets as random
 import zlib
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from django.db import DatabaseError, InterfaceError, transaction
-from django.db.models import QuerySet, Sum
+from django.db.models import QuerySet
 
 from tools_app.base import conf, secrets
+from tools_app.journal.quotas import oldest_beyond
 from tools_app.models import Chore, StoredAnswer
 from tools_app.sdk.context import Caller, NotKeptError
 from tools_app.sdk.errors import AnswerNotFoundError, StorageBusyError
@@ -98,17 +99,3 @@ def _make_room(answers: QuerySet[StoredAnswer], size: int, most: int) -> None:
     """Delete the oldest until one of this size has room."""
     if gone := oldest_beyond(answers, size, most):
         answers.filter(pk__in=gone).delete()
-
-
-def oldest_beyond(rows: QuerySet[Any], size: int, most: int) -> list[Any]:
-    """The keys of the oldest rows that have to go, so that one of this size has room among them."""
-    held = rows.aggregate(held=Sum("size"))["held"] or 0
-    if held + size <= most:
-        return []
-    gone = []
-    for pk, freed in rows.order_by("created_at").values_list("pk", "size").iterator(chunk_size=100):
-        gone.append(pk)
-        held -= freed
-        if held + size <= most:
-            break
-    return gone

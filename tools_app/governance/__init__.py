@@ -1,6 +1,7 @@
-"""Every change that somebody decides: switch a tool, set its policy, make a toolset, a connection or a key, and so on.
+"""Every change that a person or a key decides: switch a tool, set its limits, create a toolset, a connection or a key.
 
-Each is one transaction with its audit entry. Doors and commands change state here and nowhere else.
+Belongs here: functions that change state, each in one transaction with its audit entry; who is permitted to call them.
+Does not belong here: forms, bodies and prints. The admin, the API and commands change state through this room only.
 """
 
 from __future__ import annotations

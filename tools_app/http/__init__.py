@@ -15,11 +15,17 @@ whatever goes wrong into a `ToolError`.
     exchange    one request and its answer, the same for both
     failures    from exceptions and status codes to errors
     network     where a connection may go, and TLS
-    pool        the connections: lent to requests, and taken back
-    sockets     until when a client has them
+    names       DNS, in threads of its own
+    pool        the connections, kept by httpcore2
+    transport   httpx's interface over that pool; sdk_transport, the same for the mcp SDK's client
+    sockets     how long a client keeps its transport
+    events      what is logged of a request
     public      which addresses belong to the open web
 
 httpx is imported with the first request: an agent waits for the start of its process, and most calls need no upstream.
+
+Belongs here: sending, reading within limits, and turning failures into errors.
+Does not belong here: which account a call uses (sdk, catalog), and what an upstream's data means (packs).
 """
 
 from __future__ import annotations

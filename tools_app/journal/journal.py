@@ -12,9 +12,9 @@ import threading
 import time
 from typing import Final
 
-from tools_app.engine.replies import Quota
 from tools_app.journal import rows
 from tools_app.journal.attendance import Attendance
+from tools_app.journal.quotas import ReplyQuota
 from tools_app.journal.refusals import Refusals
 from tools_app.journal.writer import PATIENCE, Entry, Writer
 from tools_app.models import Call
@@ -27,7 +27,7 @@ HUNG: Final = PATIENCE + 0.7
 
 class Journal:
     def __init__(self) -> None:
-        self.replies = Quota()
+        self.replies = ReplyQuota()
         self._refusals = Refusals()
         self._entries: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
         self._writer = Writer(self._entries, self._refusals)

@@ -1,1 +1,5 @@
-"""The door for agents: the Model Context Protocol, in both of its eras."""
+"""The Model Context Protocol, in both of its eras: with sessions, and stateless; over stdio and HTTP.
+
+Belongs here: messages, sessions, notifications, subscriptions, and what the hub says of itself to agents.
+Does not belong here: rules that REST, the admin or commands share. This room knows neither of them.
+"""

@@ -1,4 +1,8 @@
-"""What ToolHub remembers."""
+"""The tables, and the triggers that count changes to them.
+
+Belongs here: fields, constraints, querysets, and what a row says about itself.
+Does not belong here: decisions about rows (governance), calls, and anything that knows the code of a tool.
+"""
 
 from tools_app.models.answers import StoredAnswer
 from tools_app.models.approvals import Approval

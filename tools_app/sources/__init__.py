@@ -1,6 +1,8 @@
-"""Where tools come from. `loaded()` is what this process has loaded; it loads once, at first use.
+"""Where tools come from. `loaded()` is what this process has loaded, at first use.
 
-A process that has been told to `spare` itself leaves packs that need an account resting, until there is one.
+A process that was told to `spare` itself does not load packs that need an account until there is one.
+Belongs here: finding, loading and reloading tools, and recording which there are.
+Does not belong here: who may call a tool, and whether it can be called (catalog).
 """
 
 from __future__ import annotations
