@@ -1,8 +1,8 @@
 """Keeps every room of tools_app, and all that one call needs, within [tool.toolhub.budgets] of pyproject.toml.
 
 A line of code holds more than a comment or a docstring. What a call needs is the import closure of the room `engine`:
-every module of tools_app that it imports, directly or not, and also inside functions; imports for the type checker alone
-do not count. `--show` prints all figures.
+every module of tools_app that it imports, directly or not, and also inside functions; imports for type
+checking alone do not count. `--show` prints all figures.
 """
 
 from __future__ import annotations
