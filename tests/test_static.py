@@ -11,6 +11,7 @@ from typing import Any, cast
 import httpx
 import pytest
 from django.contrib.staticfiles import finders
+from django.test import Client
 
 from toolhub.static import StaticFiles
 from tools_app.base.asgi import Receive, Scope, Send
@@ -96,3 +97,10 @@ def test_takes_no_thread(ask: Ask) -> None:
         assert ask("GET", PATH).status_code == 200
 
     assert threading.active_count() == before
+
+
+def test_other_servers_get_them_through_django(client: Client, content: bytes) -> None:
+    """`manage.py runserver`, or a WSGI server, without DEBUG."""
+    response = client.get(PATH)
+    assert response.status_code == 200
+    assert b"".join(response) == content

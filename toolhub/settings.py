@@ -257,6 +257,7 @@ ASGI_APPLICATION = "toolhub.asgi.application"
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "toolhub.origins.on_record",
+    "servestatic.middleware.ServeStaticMiddleware",  # not for `serve`: toolhub/static.py
     "django.contrib.sessions.middleware.SessionMiddleware",
     "toolhub.languages.PagesInTheirLanguage",
     "django.middleware.common.CommonMiddleware",
