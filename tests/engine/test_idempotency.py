@@ -83,7 +83,7 @@ def test_keys_belong_to_their_callers(writing: Programmable, alice: Caller) -> N
 
 
 def test_an_error_is_given_again_as_it_was(writing: Programmable, alice: Caller) -> None:
-    writing.outcomes = [ApiError("Failed to update", context={"operation": "update", "statusCode": 503})]
+    writing.outcomes = [ApiError("Failed to update", context={"operation": "update", "statusCode": 409})]
     with pytest.raises(ApiError) as first:
         call("writing", alice)
     with pytest.raises(ApiError) as second:
@@ -118,6 +118,34 @@ def test_what_may_pass_can_be_tried_again_where_that_does_no_harm(programmable: 
         call("programmable", alice)
     assert call("programmable", alice).answered_by == ""
     assert len(programmable.calls) == 2
+
+
+@pytest.mark.parametrize("failure", [lambda: busy(503), lambda: busy(429), lambda: RateLimitError("slower")])
+def test_a_change_that_was_not_made_and_may_be_tried_again_gives_the_key_back(
+    writing: Programmable, alice: Caller, failure: Any
+) -> None:
+    writing.outcomes = [failure()]
+    with pytest.raises(ToolError) as told:
+        call("writing", alice)
+    assert told.value.retryable
+    assert not told.value.outcome_unknown
+    assert call("writing", alice).answered_by == ""
+    assert call("writing", alice).answered_by == "replay"
+    assert len(writing.calls) == 2
+
+
+@pytest.mark.parametrize("status", [408, 500, 502, 504])
+def test_a_change_that_may_have_been_made_keeps_the_key(writing: Programmable, alice: Caller, status: int) -> None:
+    writing.outcomes = [busy(status)]
+    for _ in range(2):
+        with pytest.raises(ApiError) as told:
+            call("writing", alice)
+        assert not told.value.retryable
+    assert len(writing.calls) == 1
+
+
+def busy(status: int) -> ApiError:
+    return ApiError("Failed to update", context={"operation": "update", "statusCode": status})
 
 
 def test_what_was_refused_does_not_use_up_the_key(writing: Programmable, alice: Caller) -> None:

@@ -366,7 +366,7 @@ class Record:
         await self._journal.write(entry)
 
     async def _reply(self, answer: Answer | None, error: ToolError | None) -> Reply | None:
-        """What the next call with the same key will be told. What may be repeated and may pass, it may try again."""
+        """What the next call with the same key will be told. An error that may be retried gives the key back."""
         if self._claim is None:
             return None
         if self.call.status == Call.Status.ASKED:
@@ -374,7 +374,8 @@ class Record:
         if answer is None and error is None:
             # Cancelled while it ran: only a tool that may be repeated gives the key back.
             return replies.reply(self._claim, self.call, None, None) if self._repeatable else None
-        if error is not None and error.retryable and self._repeatable:
+        # Only errors of calls that changed nothing, or that may run twice, are still retryable here.
+        if error is not None and error.retryable:
             return replies.reply(self._claim, self.call, None, None)
         reply = await asyncio.to_thread(replies.reply, self._claim, self.call, answer, error)
         return await self._journal.replies.applied(reply)
