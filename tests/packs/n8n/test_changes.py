@@ -13,7 +13,9 @@ from django.conf import LazySettings
 from tests.packs.n8n.conftest import Ask
 from tests.packs.n8n.fake import KEY, N8n, recorded
 from tests.packs.n8n.script import MANUAL, code, to, webhook
-from tools_app import engine
+from tools_app import engine, governance
+from tools_app.governance import disclosure
+from tools_app.models import Approval
 
 BOTH = [{"name": "Webhook"}, {"name": "Add"}]
 KEPT = ("name", "nodes", "connections", "active")
@@ -398,6 +400,19 @@ class TestTheStateBefore:
         # What was put away by that is kept as well.
         ask("update_workflow", id=one, restore=again["previousState"]["handle"])
         assert n8n.workflows[one]["name"] == "wiped"
+
+    def test_is_shown_to_whoever_approves_that_it_is_put_back(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        handle = ask("update_workflow", id=one, name="renamed")["previousState"]["handle"]
+        governance.set_ask("update_workflow", True, actor="test")
+        told = ask.error("update_workflow", id=one, restore=handle)
+        shown = disclosure.of_approval(Approval.objects.get(pk=told.context["approvalId"]))
+        assert shown is not None
+        assert shown.arguments["restore"] == handle
+        assert shown.kept[handle]["workflowBefore"]["nodes"] == n8n.workflows[one]["nodes"]
+        governance.approve_call(told.context["approvalId"], actor="user:olivia")
+        ask("update_workflow", id=one, restore=handle)
+        assert n8n.workflows[one]["name"] != "renamed"
 
     def test_of_another_workflow_is_refused(self, ask: Ask, n8n: N8n) -> None:
         one, other = made(n8n), made(n8n)
