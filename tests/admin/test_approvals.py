@@ -13,7 +13,9 @@ from tests.admin.conftest import agent, approval, days_ago
 from tests.admin.pages import Page, page, sent
 from tools_app import governance
 from tools_app.catalog import catalog
+from tools_app.engine import shelf
 from tools_app.models import ApiKey, Approval, AuditEntry, Definition, Stop, ToolRecord
+from tools_app.sdk.context import Caller
 
 pytestmark = pytest.mark.django_db
 
@@ -111,6 +113,18 @@ def test_an_approval_shows_all_that_would_run(tools: None, operator: Client, giv
     assert COMMAND in arguments
     assert "in full" in shown.text
     assert "masked" not in shown.text
+
+
+def test_an_approval_shows_the_kept_answers_that_its_arguments_name(tools: None, operator: Client) -> None:
+    caller = Caller("key", "key:1", "agent")
+    content = json.dumps({"command": COMMAND, "password": "hunter2"}).encode()
+    kept = shelf.keep(content, is_text=False, caller=caller, tool="echo", call_id="", seconds=60)
+    shown = page(operator, f"{APPROVALS}{approval(gives={'restore': kept.pk}).pk}/change/")
+    [arguments] = [element.text for element in shown.all("pre")]
+    assert f"{kept.pk}:" in arguments
+    assert COMMAND in arguments
+    assert "1 part is masked." in shown.text
+    assert "hunter2" not in shown.html
 
 
 def test_an_approval_says_how_much_of_it_is_masked(tools: None, operator: Client) -> None:

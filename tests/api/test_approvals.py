@@ -50,6 +50,7 @@ def test_from_the_question_to_the_one_call(rest: Rest, asking: Programmable, man
     approval_id = asked(rest, value=4)
     own = rest.get(f"/v1/approvals/{approval_id}").json()
     assert (own["state"], own["arguments"], own["decidedBy"]) == ("pending", {"value": 4, "text": ""}, None)
+    assert (own["keptAnswers"], own["maskedParts"]) == ({}, 0)
     done = decide(rest, manager, approval_id, "approve", "fine").json()
     ApprovalDetail.model_validate(done)
     assert (done["state"], done["decidedBy"], done["reason"]) == ("approved", "key:manager", "fine")

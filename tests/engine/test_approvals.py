@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,8 +17,9 @@ from django.utils import timezone
 from tests.support.tools import Hub, Programmable, eventually
 from tools_app import engine, governance, sources
 from tools_app.base import database
-from tools_app.engine import Options, Result
+from tools_app.engine import Options, Result, shelf
 from tools_app.engine import approvals as waiting
+from tools_app.governance import disclosure
 from tools_app.models import Approval, AuditEntry, Call
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import (
@@ -58,7 +60,32 @@ def asked(caller: Caller, **arguments: Any) -> str:
     return str(told.value.context["approvalId"])
 
 
+def keep(caller: Caller, value: Any) -> str:
+    """The handle of what is kept for a caller."""
+    content = json.dumps(value).encode()
+    kept = shelf.keep(content, is_text=False, caller=caller, tool="asking", call_id="", seconds=60)
+    return kept.pk
+
+
 # ---- asking
+
+
+def test_kept_answers_that_a_call_names_are_part_of_what_is_approved(asking: Programmable, alice: Caller) -> None:
+    handle, others = keep(alice, {"nodes": ["rm -rf /data"]}), keep(replace(alice, id="key:2"), "theirs")
+    approval = Approval.objects.get(pk=asked(alice, text=f" {handle}, {others} and {'0' * 32}"))
+    shown = disclosure.of_approval(approval)
+    assert shown is not None
+    assert shown.kept == {handle: {"nodes": ["rm -rf /data"]}}
+    assert "rm -rf /data" in shown.text
+    read_only = waiting.kept_values({"id": handle}, "read_result", alice.id)
+    assert read_only == {}, "a call that only reads it needs nobody to read it first"
+
+
+def test_a_call_that_names_more_than_anybody_reads_cannot_be_asked_for(asking: Programmable, alice: Caller) -> None:
+    handle = keep(alice, "x" * waiting.MOST_BYTES)
+    with pytest.raises(ValidationError, match="kept answers that the arguments name are too large"):
+        call(alice, text=handle)
+    assert not Approval.objects.exists()
 
 
 def test_a_call_that_is_not_approved_asks_and_does_nothing(asking: Programmable, alice: Caller) -> None:

@@ -68,7 +68,7 @@ async def test_a_name_is_resolved_once_and_the_checked_address_is_connected_to(
 async def test_a_redirect_is_judged_like_any_address(upstream: Faultd, canary: Faultd) -> None:
     names = Names(web_test=[["127.0.0.1"]], inside_test=[["127.0.0.2"]])
     inside = f"http://inside.test:{canary.port}/"
-    async with web_client(names, follow_redirects=True) as client:
+    async with web_client(names, follow_redirects=True) as client:  # house: allow redirects – the guard is tested
         with pytest.raises(NotPublicError):
             await client.get(f"http://web.test:{upstream.port}/redirect:307", params={"to": inside})
 

@@ -189,8 +189,7 @@ class ApprovalAdmin(JournalAdmin[Approval]):
         approval: Approval = kwargs["obj"]
         may = request.user.has_perm
         sees = self.sees_arguments(request)
-        arguments = approval.call_arguments() if sees else None
-        shown = disclosure.of(arguments) if arguments is not None else None
+        shown = disclosure.of_approval(approval) if sees else None
         decisions = AuditEntry.objects.filter(subject=f"approval:{approval.pk}")[:MOST_SHOWN]
         context.update(
             title=str(approval),

@@ -54,7 +54,11 @@ class ApprovalDetail(ApprovalItem):
         description="All that the call would be given; null if it cannot be read. A secret that is a single token is "
         "masked, and shown by its length and a hash: nothing else is left out"
     )
-    masked_parts: int = Field(description="How many parts of the arguments are masked")
+    kept_answers: dict[str, Any] = Field(
+        description="Kept answers of the caller that the arguments name by handle, such as a workflow to be put "
+        "back; masked like the arguments"
+    )
+    masked_parts: int = Field(description="How many parts of all this are masked")
 
 
 class ApprovalPage(Shown):
@@ -170,5 +174,6 @@ def _item(approval: Approval, *, operator: bool) -> dict[str, Any]:
 
 def _detail(visible: QuerySet[Approval], approval_id: str, *, operator: bool) -> dict[str, Any]:
     approval = _found(visible, approval_id)
-    shown = disclosure.of(approval.call_arguments())
-    return {**_item(approval, operator=operator), "arguments": shown.arguments, "maskedParts": shown.masked}
+    shown = disclosure.of_approval(approval) or disclosure.of(None)
+    given = {"arguments": shown.arguments, "keptAnswers": shown.kept, "maskedParts": shown.masked}
+    return {**_item(approval, operator=operator), **given}

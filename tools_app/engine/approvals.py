@@ -22,12 +22,14 @@ from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models import QuerySet
 
 from tools_app.base import conf, database, secrets
-from tools_app.catalog.entry import Entry
+from tools_app.catalog.entry import READER, Entry
+from tools_app.engine import shelf
 from tools_app.journal.writer import PATIENCE
-from tools_app.models import Approval, Call, Chore
+from tools_app.models import Approval, Call, Chore, StoredAnswer
 from tools_app.models.keys import Asks
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import (
+    AnswerNotFoundError,
     ApprovalInvalidError,
     ApprovalRefusedError,
     ApprovalRequiredError,
@@ -53,6 +55,7 @@ MOST_LAPSED: Final = 50
 MOST_BYTES: Final = 256 * 1024
 UNKNOWN: Final = "there is none of that id for this caller"
 _ID: Final = re.compile("[0-9a-f]{32}")
+_HANDLE: Final = re.compile("(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
 # Whoever holds this row asks; one at a time, so that the same call is asked for once.
 _CHORE: Final = "approvals"
 # What is on its way back; a task that nobody holds might not come to its end.
@@ -70,6 +73,29 @@ class Request:
     def hash(self) -> str:
         call = self.call
         return json_text.digest([call.tool_name, call.definition_hash, call.connection, self.arguments])
+
+
+def kept_values(arguments: Mapping[str, Any], tool: str, caller_id: str) -> dict[str, Any]:
+    """The kept answers of the caller that the arguments name, by handle: the call would be given them as well.
+
+    Such as a workflow that is to be put back. They cannot change. `read_result` only reads them: its calls are approved
+    without.
+
+    Raises:
+        ValidationError: they are too large to be shown.
+    """
+    handles = set() if tool == READER else set(_HANDLE.findall(json.dumps(arguments, default=str)))
+    found, size = {}, 0
+    rows = StoredAnswer.objects.filter(pk__in=handles, caller_id=caller_id, expires_at__gt=_now()) if handles else ()
+    for answer in rows:
+        try:
+            content = shelf.content_of(answer)
+        except AnswerNotFoundError:
+            continue
+        if (size := size + len(content)) > MOST_BYTES:
+            raise _too_large("The kept answers that the arguments name")
+        found[answer.pk] = content.decode() if answer.is_text else json.loads(content)
+    return found
 
 
 def needed(entry: Entry, caller: Caller) -> bool:
@@ -194,6 +220,7 @@ def _told(approval: Approval) -> ApprovalRequiredError | ApprovalRefusedError:
 def _asked(request: Request) -> Approval:
     """What was asked for this call before, or is asked for now."""
     sealed = _sealed(request.arguments)
+    kept_values(request.arguments, request.call.tool_name, request.call.caller_id)
     Chore.objects.get_or_create(name=_CHORE, defaults={"done_at": _now()})
     with transaction.atomic():
         Chore.objects.select_for_update().get(name=_CHORE)
@@ -257,9 +284,13 @@ def _sealed(arguments: Mapping[str, Any]) -> bytes:
     """Raises: ValidationError."""
     text = json.dumps(arguments, separators=(",", ":"), default=str).encode()
     if len(text) > MOST_BYTES:
-        message = f"The arguments are too large for an operator to approve: at most {MOST_BYTES // 1024} KiB"
-        raise ValidationError(problems=[Problem("", message)])
+        raise _too_large("The arguments")
     return secrets.encrypted(zlib.compress(text))
+
+
+def _too_large(what: str) -> ValidationError:
+    message = f"{what} are too large for an operator to approve: at most {MOST_BYTES // 1024} KiB"
+    return ValidationError(problems=[Problem("", message)])
 
 
 def _now() -> datetime:

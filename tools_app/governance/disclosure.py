@@ -10,10 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tools_app.base import secrets
+from tools_app.engine import approvals
+from tools_app.models import Approval
+from tools_app.sdk.errors import ValidationError
 from tools_app.text import redaction
 from tools_app.text.redaction import MASK, is_secret
 
@@ -34,18 +37,38 @@ class Disclosure:
     """Everything that the call would be given, its secrets masked."""
     masked: int
     """How many parts of it are masked."""
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    """What the arguments name of the caller's kept answers, by handle; its secrets masked."""
 
     @property
     def text(self) -> str:
-        """The arguments as people read them."""
-        text = json.dumps(self.arguments, indent=2, ensure_ascii=False)
-        return text if len(text) <= MOST_INDENTED else json.dumps(self.arguments, ensure_ascii=False)
+        """The arguments as people read them, and after them the kept answers."""
+        # JSON has no line breaks within texts: no argument can look like the heading of a kept answer.
+        parts = [_written(self.arguments), *(f"{handle}:\n{_written(value)}" for handle, value in self.kept.items())]
+        return "\n\n".join(parts)
 
 
-def of(arguments: Any) -> Disclosure:
+def of(arguments: Any, kept: Mapping[str, Any] | None = None) -> Disclosure:
     copy = _Copy()
     shown = copy.of(arguments)
-    return Disclosure(shown, copy.masked)
+    held = {handle: copy.of(value) for handle, value in (kept or {}).items()}
+    return Disclosure(shown, copy.masked, held)
+
+
+def of_approval(approval: Approval) -> Disclosure | None:
+    """What an approval is about; None where that cannot be read, or not all of it be shown."""
+    arguments = approval.call_arguments()
+    if arguments is None:
+        return None
+    try:
+        return of(arguments, approvals.kept_values(arguments, approval.tool_name, approval.caller_id))
+    except ValidationError:
+        return None
+
+
+def _written(value: Any) -> str:
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return text if len(text) <= MOST_INDENTED else json.dumps(value, ensure_ascii=False)
 
 
 class _Copy:

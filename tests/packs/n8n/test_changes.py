@@ -13,7 +13,10 @@ from django.conf import LazySettings
 from tests.packs.n8n.conftest import Ask
 from tests.packs.n8n.fake import KEY, N8n, recorded
 from tests.packs.n8n.script import MANUAL, code, to, webhook
-from tools_app import engine
+from tools_app import engine, governance
+from tools_app.engine import Options
+from tools_app.governance import disclosure
+from tools_app.models import Approval
 
 BOTH = [{"name": "Webhook"}, {"name": "Add"}]
 KEPT = ("name", "nodes", "connections", "active")
@@ -399,6 +402,19 @@ class TestTheStateBefore:
         ask("update_workflow", id=one, restore=again["previousState"]["handle"])
         assert n8n.workflows[one]["name"] == "wiped"
 
+    def test_is_shown_to_whoever_approves_that_it_is_put_back(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        handle = ask("update_workflow", id=one, name="renamed")["previousState"]["handle"]
+        governance.set_ask("update_workflow", True, actor="test")
+        told = ask.error("update_workflow", id=one, restore=handle)
+        shown = disclosure.of_approval(Approval.objects.get(pk=told.context["approvalId"]))
+        assert shown is not None
+        assert shown.arguments["restore"] == handle
+        assert shown.kept[handle]["workflowBefore"]["nodes"] == n8n.workflows[one]["nodes"]
+        governance.approve_call(told.context["approvalId"], actor="user:olivia")
+        ask("update_workflow", id=one, restore=handle)
+        assert n8n.workflows[one]["name"] != "renamed"
+
     def test_of_another_workflow_is_refused(self, ask: Ask, n8n: N8n) -> None:
         one, other = made(n8n), made(n8n)
         handle = ask("update_workflow", id=one, name="renamed")["previousState"]["handle"]
@@ -418,6 +434,34 @@ class TestTheStateBefore:
         n8n.between = lambda: n8n.fail(-1)
         error = ask.error("update_workflow", id=one, name="renamed")
         assert re.search(r"update_workflow\(id: '\w+', restore: .\w{32}.\) puts back", error.next_step)
+
+    def test_is_that_before_the_first_attempt(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        before = json.loads(json.dumps(n8n.workflows[one]))
+
+        n8n.lost_answers = 1
+        options = Options(retries=1, retry_delay_ms=100)
+        arguments = {"id": one, "name": "wiped", "nodes": [], "confirmRemoved": ["Webhook", "Add"]}
+        answer = engine.call_sync("update_workflow", arguments, ask.caller, door="code", options=options).answer
+        assert n8n.asked().count(f"PUT /workflows/{one}") == 2
+        assert n8n.workflows[one]["name"] == "wiped"
+        ask("update_workflow", id=one, restore=answer.value["data"]["previousState"]["handle"])
+        assert n8n.workflows[one]["nodes"] == before["nodes"]
+
+    def test_is_that_of_others_where_they_changed_it_between_two_attempts(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+
+        class Refused(list[int]):
+            def pop(self, *_: Any) -> int:
+                n8n.workflows[one]["name"] = "by others"
+                return super().pop()
+
+        n8n.failing_puts = Refused([503])
+        options = Options(retries=1, retry_delay_ms=100)
+        arguments = {"id": one, "nodes": BOTH[:1], "confirmRemoved": ["Add"]}
+        answer = engine.call_sync("update_workflow", arguments, ask.caller, door="code", options=options).answer
+        ask("update_workflow", id=one, restore=answer.value["data"]["previousState"]["handle"])
+        assert n8n.workflows[one]["name"] == "by others"
 
 
 class TestSwitching:

@@ -82,7 +82,7 @@ async def replace(
     ctx: Context, current: Mapping[str, Any], workflow_id: str, body: Mapping[str, Any], warnings: list[str]
 ) -> dict[str, Any]:
     """Send the workflow, which was `current` a moment ago, as it should be. What it was is kept, and told."""
-    before = await previous.keep(ctx, workflow_id, current)
+    before = await previous.keep(ctx, workflow_id, current, body)
     warnings = [*warnings, *before.warnings]
     try:
         response = await ctx.http.put(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from tools_app.packs.n8n import drafts
 from tools_app.packs.n8n.runs import mapped
@@ -21,11 +22,27 @@ from tools_app.sdk.errors import (
     UpstreamUnavailableError,
 )
 
+if TYPE_CHECKING:
+    from tools_app.http import ApiClient
+
 # With these n8n says that it could not make active what it has saved.
 _HALVES: Final = frozenset({400, 403, 409})
 _UNKNOWN_OUTCOME: Final = (UpstreamUnavailableError, ToolTimeoutError, UpstreamInvalidResponseError)
 _PARTS: Final = ("name", "nodes", "connections", "settings")
 _KEY: Final = "workflowBefore"
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """An update that was sent: from what state, to which, and what was told of keeping the former."""
+
+    state: Mapping[str, Any]
+    body: Mapping[str, Any]
+    told: tuple[str, str, str]
+
+
+# The last attempt of each call that runs: the client is the call's own.
+_attempts: Final[WeakKeyDictionary[ApiClient, _Attempt]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +132,22 @@ class Before:
             return None
 
 
-async def keep(ctx: Context, workflow_id: str, current: Mapping[str, Any]) -> Before:
-    """Keep the state of a workflow for its caller, who can put it back."""
+async def keep(ctx: Context, workflow_id: str, current: Mapping[str, Any], body: Mapping[str, Any]) -> Before:
+    """Keep the state of a workflow, which is about to become `body`, for its caller, who can put it back.
+
+    Where an earlier attempt of the same call has made its change, what counts is the state before that one.
+    """
+    first = _attempts.get(ctx.http)
+    if first is not None and _same(current, first.body):
+        return Before(ctx, workflow_id, first.state, *first.told)
     state = {part: current.get(part) for part in _PARTS}
     try:
         kept = await ctx.answers.keep({_KEY: {"id": workflow_id, **state}})
+        told = (kept.handle, kept.expires_at.isoformat(timespec="seconds"), "")
     except NotKeptError as error:
-        return Before(ctx, workflow_id, current, not_kept=str(error))
-    return Before(ctx, workflow_id, current, kept.handle, kept.expires_at.isoformat(timespec="seconds"))
+        told = ("", "", str(error))
+    _attempts[ctx.http] = _Attempt(current, body, told)
+    return Before(ctx, workflow_id, current, *told)
 
 
 async def kept(ctx: Context, workflow_id: str, handle: str) -> Mapping[str, Any]:
