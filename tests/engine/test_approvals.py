@@ -23,6 +23,7 @@ from tools_app.governance import disclosure
 from tools_app.models import Approval, AuditEntry, Call
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import (
+    ApiError,
     ApprovalInvalidError,
     ApprovalRefusedError,
     ApprovalRequiredError,
@@ -367,6 +368,23 @@ def test_one_that_came_back_counts_although_another_was_asked_for_meanwhile(
         call(alice)
         assert Approval.objects.get(pk=first).state == "used"
     assert len(asking.calls) == (0 if refused else 1)
+
+
+def test_a_call_that_was_told_to_call_again_as_nothing_was_sent_gives_it_back(
+    asking: Programmable, alice: Caller
+) -> None:
+    governance.approve_call(asked(alice), actor=OPERATOR)
+    asking.outcomes = [busy(503), busy(504)]
+    with pytest.raises(ApiError) as nothing_sent:
+        call(alice)
+    assert (nothing_sent.value.retryable, Approval.objects.get().state) == (True, "approved")
+    with pytest.raises(ApiError) as perhaps_sent:
+        call(alice)
+    assert (perhaps_sent.value.outcome_unknown, Approval.objects.get().state) == (True, "used")
+
+
+def busy(status: int) -> ApiError:
+    return ApiError("busy", context={"operation": "write", "statusCode": status})
 
 
 def test_one_that_failed_has_used_it_up(asking: Programmable, alice: Caller) -> None:

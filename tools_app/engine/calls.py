@@ -377,11 +377,16 @@ async def _approved(
         try:
             return await running
         except BaseException as error:
-            if one.attempts == 0 or isinstance(error, Asked):
+            if one.attempts == 0 or isinstance(error, Asked) or _may_be_repeated(error):
                 await asyncio.shield(approvals.give_back(approval))
             raise
     finally:
         running.close()
+
+
+def _may_be_repeated(error: BaseException) -> bool:
+    """Whether callers are told that nothing was sent, and to call again."""
+    return isinstance(error, ToolError) and error.retryable and error.nothing_done
 
 
 def _rate(entry: Entry, caller: Caller) -> Rate | None:

@@ -105,9 +105,7 @@ def forget(caller: str, *, actor: str, reason: str = "") -> Forgotten:
         found = list(calls_so_far.values_list("pk", flat=True)[:most])
         # Before the calls themselves: these lead to the errors when this is repeated.
         errors += _blank(ErrorLog.objects.filter(call_id__in=found))
-        return Call.objects.filter(pk__in=found).update(
-            caller_id=FORGOTTEN, caller_name=FORGOTTEN, arguments="", result="", error=""
-        )
+        return Call.objects.filter(pk__in=found).update(caller_id=FORGOTTEN, caller_name=FORGOTTEN, **_NOTHING)
 
     calls = pace.repeat(forget_calls)
     stray = list(_stray_errors(names).values_list("pk", flat=True))
@@ -191,6 +189,8 @@ def _forget_hours(keys: Sequence[int]) -> int:
 
 
 # The rows that bear the id of a caller.
+# What is said of a call in texts; the last three of one that was refused for its key.
+_NOTHING: Final = dict.fromkeys(("arguments", "result", "error", "address", "client", "key_prefix"), "")
 _KNOWING: Final = (Call.objects, IdempotencyKey.objects, StoredAnswer.objects, Approval.objects, CallHour.objects)
 # Of one caller, an hour is known by these.
 _HOUR: Final = ("hour", "tool_name", "status", "code")
