@@ -27,7 +27,7 @@ run: setup  ## start ToolHub; ARGS="…" goes to `toolhub serve`
 
 .PHONY: demo
 demo: dev  ## serve a hub that looks as if it had been at work for two weeks; ARGS="--port 3000"
-	@exec $(BIN)/python -m tests.demo $(ARGS)
+	@exec $(BIN)/python -m toolhub.demo $(ARGS)
 
 .PHONY: screenshots
 screenshots: setup-browser  ## take the pictures of docs/screenshots from the demo

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, StorageState, sync_playwright
 
 from tests.browser import desk as desks
 from tests.browser.desk import Desk
-from tests.demo import __main__ as demo
+from toolhub.demo import __main__ as demo
 from tests.packs.n8n.fake import N8n
 from tests.support.processes import Home, Server, key_in
 from tests.support.redmine import FakeRedmine

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.demo import __main__ as demo
+from toolhub.demo import __main__ as demo
 from tests.packs.n8n.fake import N8n
 from tests.support.processes import CHECKOUT, Home
 from tests.support.redmine import FakeRedmine
@@ -41,7 +41,7 @@ print(json.dumps({
 
 
 def test_fills_a_hub_that_is_worth_looking_at() -> None:
-    command = [sys.executable, "-m", "tests.demo", "--fill-only"]
+    command = [sys.executable, "-m", "toolhub.demo", "--fill-only"]
     filled = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False)
     assert filled.returncode == 0, filled.stderr
     numbers = [int(word.replace(",", "")) for word in filled.stdout.split() if word[0].isdigit()]

@@ -13,8 +13,8 @@ from typing import Any, Final
 from django.db import transaction
 from django.db.models import Max
 
-from tests.demo.asking import TEMPERS
-from tests.demo.people import ASKED_ABOUT, LONGER_REPORTS, VOUCHERS_OFF, Person
+from toolhub.demo.asking import TEMPERS
+from toolhub.demo.people import ASKED_ABOUT, LONGER_REPORTS, VOUCHERS_OFF, Person
 from tools_app.catalog import catalog
 from tools_app.catalog.entry import Entry
 from tools_app.journal import retention, rows

@@ -13,7 +13,7 @@ from typing import Final
 from django.contrib.auth.models import Group, User
 from django.db import transaction
 
-from tests.demo.clock import days_ago
+from toolhub.demo.clock import days_ago
 from tests.packs.n8n.fake import KEY
 from tools_app import governance
 from tools_app.base.secrets import encrypted

@@ -1,6 +1,6 @@
 """Fills a hub in a directory of its own, serves it, and throws it away at the end.
 
-python -m tests.demo [--port N] [--fill-only]
+python -m toolhub.demo [--port N] [--fill-only]
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tests.demo.upstreams import furnish
+from toolhub.demo.upstreams import furnish
 from tests.packs.n8n.fake import N8n
 from tests.support.processes import Home, Server, free_port
 from tests.support.redmine import FakeRedmine
@@ -45,7 +45,7 @@ def main() -> int:
 
 def fill(home: Home, n8n: str, redmine: str, password: str) -> str:
     """In a process of its own, as settings are read once."""
-    command = [sys.executable, "-m", "tests.demo.filling", n8n, redmine]
+    command = [sys.executable, "-m", "toolhub.demo.filling", n8n, redmine]
     filled = subprocess.run(command, env=home.environment, input=password, capture_output=True, text=True, check=False)
     if filled.returncode:
         raise SystemExit(filled.stderr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import cycle
 
-from tests.demo.asking import SUBJECTS, WORKFLOWS
+from toolhub.demo.asking import SUBJECTS, WORKFLOWS
 from tests.packs.n8n.fake import N8n, recorded_executions
 from tests.support.redmine import FakeRedmine
 
