@@ -1,1 +1,1 @@
-"""A hub that looks as if it had been at work for two weeks, to be judged in two minutes: `make demo`."""
+"""`toolhub demo` (`make demo`): a hub filled with two weeks of invented calls, to look at without setting one up."""

@@ -1,4 +1,4 @@
-"""Fills the hub that the environment names: `python -m toolhub.demo.filling N8N_URL REDMINE_URL`, a password on stdin."""
+"""Fills the hub that the environment names: `python -m toolhub.demo.filling N8N_URL REDMINE_URL`, password on stdin."""
 
 from __future__ import annotations
 
