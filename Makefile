@@ -26,8 +26,8 @@ run: setup  ## start ToolHub; ARGS="…" goes to `toolhub serve`
 	@exec $(BIN)/python -m toolhub serve $(ARGS)
 
 .PHONY: demo
-demo: dev  ## serve a hub that looks as if it had been at work for two weeks; ARGS="--port 3000"
-	@exec $(BIN)/python -m tests.demo $(ARGS)
+demo: setup  ## serve a hub with two weeks of invented calls; ARGS="--port 3000"
+	@exec $(BIN)/python -m toolhub demo $(ARGS)
 
 .PHONY: screenshots
 screenshots: setup-browser  ## take the pictures of docs/screenshots from the demo

@@ -46,7 +46,7 @@ LOOKS: Final[dict[str, dict[str, Any]]] = {
 
 
 def main() -> int:
-    command = [sys.executable, "-m", "tests.demo"]
+    command = [sys.executable, "-m", "toolhub", "demo"]
     demo = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
     assert demo.stdout is not None
     try:

@@ -36,5 +36,5 @@ if DATABASES["default"]["ENGINE"] == "toolhub.sqlite":
     DATABASES["default"]["TEST"] = {"NAME": str(_home / "test.sqlite3")}
 INSTALLED_APPS = ["tests.database", *INSTALLED_APPS]
 # Tests of the hub count its tools; those of the other packs bring theirs.
-TOOLHUB_PACKS = ("tools_app.packs.builtin",)
+TOOLHUB_PACKS = ("tests.support.packs.small",)
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

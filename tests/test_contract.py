@@ -30,34 +30,6 @@ def shipped() -> list[Tool]:
     return [loaded.tool for loaded in everything()]
 
 
-def test_ships_exactly_these_tools() -> None:
-    packs: dict[str, set[str]] = {}
-    for loaded in everything():
-        packs.setdefault(loaded.pack, set()).add(loaded.tool.name)
-    assert packs == {
-        "builtin": {"calculate", "echo", "read_result"},
-        "finding": {"search_tools", "describe_tool", "call_tool", "call_writing_tool"},
-        "n8n": {
-            *("list_workflows", "get_workflow", "get_workflow_connections", "get_workflow_node"),
-            *("create_workflow", "create_workflow_from_file", "update_workflow", "replace_workflow_from_file"),
-            *("delete_workflow", "activate_workflow", "deactivate_workflow"),
-            *("list_executions", "get_execution", "get_execution_by_node", "explain_execution"),
-            *("retry_execution", "stop_execution"),
-        },
-        "redmine": {
-            *("list_issues", "get_issue", "search_redmine", "list_projects", "show_project", "list_project_statuses"),
-            *("list_time_entries", "show_time_entry", "list_users", "show_user", "list_trackers", "list_priorities"),
-            *("list_issue_statuses", "list_activities", "list_versions", "list_custom_fields"),
-            *("create_issue", "update_issue", "delete_issue", "add_issue_watcher", "remove_issue_watcher"),
-            *("create_project", "update_project", "archive_project", "unarchive_project", "delete_project"),
-            *("create_time_entry", "update_time_entry", "delete_time_entry"),
-            *("create_user", "update_user", "delete_user"),
-        },
-        "websearch": {"web_search", "instant_answer", "read_page"},
-    }
-    assert everything().problems == []
-
-
 @pytest.mark.parametrize("tool", shipped(), ids=lambda tool: tool.name)
 class TestEveryTool:
     def test_reads_well_to_an_agent(self, tool: Tool) -> None:

@@ -37,7 +37,7 @@ BY_SEARCHING = ["call_tool", "call_writing_tool", "describe_tool", "read_result"
 @pytest.fixture
 def finding(settings: Any, transactional_db: None, request: pytest.FixtureRequest) -> Hub:
     """A hub that has the tools which find others, and some to be found."""
-    settings.TOOLHUB_PACKS = ("tools_app.packs.builtin", "tools_app.packs.finding")
+    settings.TOOLHUB_PACKS = ("tests.support.packs.small", "tools_app.packs.finding")
     hub: Hub = request.getfixturevalue("hub")
     hub.add(
         Programmable("find_page", category="pages/wiki", tags=("wiki",)).tool,

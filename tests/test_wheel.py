@@ -63,6 +63,23 @@ def test_authors_test_their_tools_with_it(wheel: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_serves_the_demo(wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    for name in ("time_machine", "pytest", "hypothesis", "tests"):
+        (tmp_path / "site" / f"{name}.py").write_text("raise ImportError('not installed for users')")
+    done = subprocess.run(
+        [sys.executable, "-m", "toolhub", "demo", "--fill-only"],
+        env={"PYTHONPATH": str(tmp_path / "site")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert " tools, " in done.stdout
+
+
 def test_holds_code_templates_and_static_files_and_nothing_of_the_operator(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())

@@ -12,6 +12,11 @@ REFUSED = 2
 
 def main(arguments: list[str] | None = None) -> None:
     argv = ["toolhub", *(sys.argv[1:] if arguments is None else arguments)]
+    if argv[1:2] == ["demo"]:
+        # Before the settings are read: it has a home of its own.
+        from toolhub.demo.__main__ import main as demo
+
+        raise SystemExit(demo(argv[2:]))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "toolhub.settings")
     if argv[1:2] == ["runmcp"]:
         _run_for_agent(argv)

@@ -141,7 +141,7 @@ def test_what_was_chosen_and_is_gone_stays_until_it_is_taken_out(chief: Client) 
 
 
 def test_the_tokens_are_those_that_agents_are_sent(chief: Client, settings: Any) -> None:
-    settings.TOOLHUB_PACKS = ("tools_app.packs.builtin", "tools_app.packs.finding")
+    settings.TOOLHUB_PACKS = ("tests.support.packs.small", "tools_app.packs.finding")
     sources.forget()
     sync.sync(sources.loaded())
     catalog.forget()

@@ -16,10 +16,10 @@ from playwright.sync_api import Browser, Page, StorageState, sync_playwright
 
 from tests.browser import desk as desks
 from tests.browser.desk import Desk
-from tests.demo import __main__ as demo
 from tests.packs.n8n.fake import N8n
 from tests.support.processes import Home, Server, key_in
 from tests.support.redmine import FakeRedmine
+from toolhub.demo import __main__ as demo
 
 PASSWORD = "browser-tests-1"
 TOOLS = Path(__file__).with_name("tools")
@@ -66,7 +66,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
         shutil.copy(file, tools)
     made = Home(tmp_path_factory.mktemp("hub"), {"TOOLHUB_TOOLS_DIR": str(tools)})
     with N8n() as n8n, FakeRedmine() as redmine:
-        demo.fill(made, n8n.url, redmine.url, PASSWORD)
+        demo.fill(made.environment, n8n.url, redmine.url, PASSWORD)
         done = made.run("shell", "-c", COLLEAGUES)
         assert done.returncode == 0, done.stderr
         yield made

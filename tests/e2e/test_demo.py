@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.demo import __main__ as demo
 from tests.packs.n8n.fake import N8n
 from tests.support.processes import CHECKOUT, Home
 from tests.support.redmine import FakeRedmine
+from toolhub.demo import __main__ as demo
 
 # What an operator would stumble over, asked of the hub itself.
 DOUBTS = """
@@ -41,7 +41,7 @@ print(json.dumps({
 
 
 def test_fills_a_hub_that_is_worth_looking_at() -> None:
-    command = [sys.executable, "-m", "tests.demo", "--fill-only"]
+    command = [sys.executable, "-m", "toolhub", "demo", "--fill-only"]
     filled = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False)
     assert filled.returncode == 0, filled.stderr
     numbers = [int(word.replace(",", "")) for word in filled.stdout.split() if word[0].isdigit()]
@@ -54,7 +54,7 @@ def test_fills_a_hub_that_is_worth_looking_at() -> None:
 def test_holds_nothing_that_contradicts_itself(tmp_path: Path) -> None:
     home = Home(tmp_path, {"TOOLHUB_TOOLS_DIR": str(demo.TOOLS)})
     with N8n() as n8n, FakeRedmine() as redmine:
-        demo.fill(home, n8n.url, redmine.url, "only-for-a-test-1")
+        demo.fill(home.environment, n8n.url, redmine.url, "only-for-a-test-1")
     asked = home.run("shell", "-v", "0", "-c", DOUBTS)
     assert asked.returncode == 0, asked.stderr
     found = json.loads(asked.stdout.splitlines()[-1])

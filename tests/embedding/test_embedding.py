@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -43,6 +44,23 @@ def test_works_in_a_project_with_its_own_users_transactions_and_admin(shop: Any)
     done = shop("tests.embedding.walk")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "all of it worked"
+
+
+SET_UP = """
+import django
+from django.core.management import call_command
+django.setup()
+call_command("migrate", run_syncdb=True, verbosity=0)
+call_command("synctools", verbosity=0)
+"""
+
+
+def test_the_documented_registry_works_as_shown(shop: Any, tmp_path: Path) -> None:
+    page = (CHECKOUT / "docs" / "embedding.md").read_text()
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (tmp_path / "documented.py").write_text(SET_UP + code)
+    done = shop("documented", PYTHONPATH=f"{tmp_path}{os.pathsep}{CHECKOUT}")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

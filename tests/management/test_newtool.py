@@ -71,7 +71,7 @@ def test_overwrites_nothing(directory: Path, capsys: pytest.CaptureFixture[str])
         ("max", "has a meaning in Python"),
         ("testing", "has a meaning in Python or in its test"),
         ("test_it", "taken for another module"),
-        ("echo", "there is a tool of that name already, at tools_app/packs/builtin"),
+        ("echo", "there is a tool of that name already, at tests/support/packs/small"),
     ],
 )
 def test_refuses_names_that_would_not_work(

@@ -9,13 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.packs.effects import HUB, OFTEN, READS, Effects
 from toolhub import testing
 from tools_app.packs.builtin import calculate, echo, pack
 from tools_app.sdk.errors import InvalidArgumentsError
 
+# What tests/packs/test_hints.py compares with the hints.
+EFFECTS: Effects = {
+    "echo": (READS, OFTEN, HUB, "gives back what it is given"),
+    "calculate": (READS, OFTEN, HUB, "computes"),
+    "read_result": (READS, OFTEN, HUB, "reads an answer that the hub keeps"),
+}
+
 
 def test_the_pack_holds_these_tools() -> None:
-    assert [tool.name for tool in pack.tools] == ["echo", "calculate", "read_result"]
+    assert [tool.name for tool in pack.tools] == list(EFFECTS)
     assert pack.broken == []
 
 

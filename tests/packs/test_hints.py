@@ -11,104 +11,113 @@ from collections.abc import Iterator
 import pytest
 
 from tests.api.rest import Rest, failure
+from tests.packs import test_builtin
+from tests.packs.effects import ADDS, DESTROYS, HUB, OFTEN, ONCE, READS, WORLD, Effects
 from tests.packs.n8n.fake import KEY, N8n, recorded
 from tests.support.tools import Hub
-from tests.test_contract import shipped
+from tests.test_contract import everything, shipped
 from tools_app import engine, governance
 from tools_app.packs.n8n import changes
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import AuthorizationError
 from tools_app.sdk.reach import Reach
 
-READS = "reads"
-ADDS = "adds"
-DESTROYS = "destroys"
-ONCE = "once"  # each call does it again
-OFTEN = "often"  # twice is as once
-WORLD = "world"
-HUB = "hub"
-
-TABLE: dict[str, tuple[str, str, str, str]] = {
-    # builtin
-    "calculate": (READS, OFTEN, HUB, "computes"),
-    "echo": (READS, OFTEN, HUB, "gives back what it is given"),
-    "read_result": (READS, OFTEN, HUB, "reads an answer that the hub keeps"),
-    # finding
-    "search_tools": (READS, OFTEN, HUB, "reads the list of tools"),
-    "describe_tool": (READS, OFTEN, HUB, "reads the definition of a tool"),
-    "call_tool": (READS, OFTEN, WORLD, "forwards only to tools that read; theirs may reach other systems"),
-    "call_writing_tool": (
-        DESTROYS,
-        ONCE,
-        WORLD,
-        "forwards to any tool; the hub checks the one it names",
-    ),
-    # websearch
-    "web_search": (READS, OFTEN, WORLD, "asks search engines"),
-    "instant_answer": (READS, OFTEN, WORLD, "asks a search engine"),
-    "read_page": (READS, OFTEN, WORLD, "GET of a public page, without cookies or keys"),
-    # n8n
-    "list_workflows": (READS, OFTEN, WORLD, "GET"),
-    "get_workflow": (READS, OFTEN, WORLD, "GET"),
-    "get_workflow_connections": (READS, OFTEN, WORLD, "GET"),
-    "get_workflow_node": (READS, OFTEN, WORLD, "GET"),
-    "list_executions": (READS, OFTEN, WORLD, "GET"),
-    "get_execution": (READS, OFTEN, WORLD, "GET"),
-    "get_execution_by_node": (READS, OFTEN, WORLD, "GET"),
-    "explain_execution": (READS, OFTEN, WORLD, "GET"),
-    "create_workflow": (ADDS, ONCE, WORLD, "adds a workflow that is not active; a second call adds a second one"),
-    "create_workflow_from_file": (ADDS, ONCE, WORLD, "as create_workflow"),
-    "update_workflow": (DESTROYS, OFTEN, WORLD, "replaces nodes, connections and settings; nodes left out are deleted"),
-    "replace_workflow_from_file": (DESTROYS, OFTEN, WORLD, "replaces all of a workflow"),
-    "delete_workflow": (DESTROYS, OFTEN, WORLD, "deletes for good; ids are not used again"),
-    "activate_workflow": (
-        DESTROYS,
-        OFTEN,
-        WORLD,
-        "starts nodes that may delete, also of a new workflow",
-    ),
-    "deactivate_workflow": (DESTROYS, OFTEN, WORLD, "stops what works; events that arrive meanwhile are lost"),
-    "retry_execution": (DESTROYS, ONCE, WORLD, "runs nodes that may delete; what has happened may happen twice"),
-    "stop_execution": (DESTROYS, OFTEN, WORLD, "ends a run in the middle; what it held is lost"),
-    # redmine
-    "list_issues": (READS, OFTEN, WORLD, "GET"),
-    "get_issue": (READS, OFTEN, WORLD, "GET"),
-    "search_redmine": (READS, OFTEN, WORLD, "GET"),
-    "list_projects": (READS, OFTEN, WORLD, "GET"),
-    "show_project": (READS, OFTEN, WORLD, "GET"),
-    "list_project_statuses": (READS, OFTEN, WORLD, "GET"),
-    "list_time_entries": (READS, OFTEN, WORLD, "GET"),
-    "show_time_entry": (READS, OFTEN, WORLD, "GET"),
-    "list_users": (READS, OFTEN, WORLD, "GET"),
-    "show_user": (READS, OFTEN, WORLD, "GET"),
-    "list_trackers": (READS, OFTEN, WORLD, "GET"),
-    "list_priorities": (READS, OFTEN, WORLD, "GET"),
-    "list_issue_statuses": (READS, OFTEN, WORLD, "GET"),
-    "list_activities": (READS, OFTEN, WORLD, "GET"),
-    "list_versions": (READS, OFTEN, WORLD, "GET"),
-    "list_custom_fields": (READS, OFTEN, WORLD, "GET"),
-    "create_issue": (ADDS, ONCE, WORLD, "adds an issue; a second call adds a second one"),
-    "update_issue": (DESTROYS, ONCE, WORLD, "replaces values; moving drops some; each call adds its comment"),
-    "delete_issue": (DESTROYS, OFTEN, WORLD, "deletes for good; ids are not used again"),
-    "add_issue_watcher": (ADDS, OFTEN, WORLD, "adds a watcher, who can be there only once"),
-    "remove_issue_watcher": (DESTROYS, OFTEN, WORLD, "removes a watcher"),
-    "create_project": (ADDS, ONCE, WORLD, "adds a project"),
-    "update_project": (
-        DESTROYS,
-        ONCE,
-        WORLD,
-        "replaces values; its old name may then mean another one",
-    ),
-    "archive_project": (DESTROYS, ONCE, WORLD, "hides all of a project; its name may then mean another one"),
-    "unarchive_project": (ADDS, OFTEN, WORLD, "brings a project back, and changes nothing in it"),
-    "delete_project": (DESTROYS, ONCE, WORLD, "deletes all of a project; its name may then mean another one"),
-    "create_time_entry": (ADDS, ONCE, WORLD, "adds spent time; a second call counts it twice"),
-    "update_time_entry": (DESTROYS, OFTEN, WORLD, "replaces values, and Redmine keeps no history of them"),
-    "delete_time_entry": (DESTROYS, OFTEN, WORLD, "deletes for good; ids are not used again"),
-    "create_user": (ADDS, ONCE, WORLD, "adds a user"),
-    "update_user": (DESTROYS, ONCE, WORLD, "replaces values; each call may make a new password and send a mail"),
-    "delete_user": (DESTROYS, OFTEN, WORLD, "deletes for good; ids are not used again"),
+PACKS: dict[str, Effects] = {
+    "builtin": test_builtin.EFFECTS,
+    "finding": {
+        "search_tools": (READS, OFTEN, HUB, "reads the list of tools"),
+        "describe_tool": (READS, OFTEN, HUB, "reads the definition of a tool"),
+        "call_tool": (READS, OFTEN, WORLD, "forwards only to tools that read; theirs may reach other systems"),
+        "call_writing_tool": (
+            DESTROYS,
+            ONCE,
+            WORLD,
+            "forwards to any tool; the hub checks the one it names",
+        ),
+    },
+    "websearch": {
+        "web_search": (READS, OFTEN, WORLD, "asks search engines"),
+        "instant_answer": (READS, OFTEN, WORLD, "asks a search engine"),
+        "read_page": (READS, OFTEN, WORLD, "GET of a public page, without cookies or keys"),
+    },
+    "n8n": {
+        "list_workflows": (READS, OFTEN, WORLD, "GET"),
+        "get_workflow": (READS, OFTEN, WORLD, "GET"),
+        "get_workflow_connections": (READS, OFTEN, WORLD, "GET"),
+        "get_workflow_node": (READS, OFTEN, WORLD, "GET"),
+        "list_executions": (READS, OFTEN, WORLD, "GET"),
+        "get_execution": (READS, OFTEN, WORLD, "GET"),
+        "get_execution_by_node": (READS, OFTEN, WORLD, "GET"),
+        "explain_execution": (READS, OFTEN, WORLD, "GET"),
+        "create_workflow": (ADDS, ONCE, WORLD, "adds a workflow that is not active; a second call adds a second one"),
+        "create_workflow_from_file": (ADDS, ONCE, WORLD, "as create_workflow"),
+        "update_workflow": (
+            DESTROYS,
+            OFTEN,
+            WORLD,
+            "replaces nodes, connections, settings; nodes left out are deleted",
+        ),
+        "replace_workflow_from_file": (DESTROYS, OFTEN, WORLD, "replaces all of a workflow"),
+        "delete_workflow": (DESTROYS, OFTEN, WORLD, "deletes for good; ids are not used again"),
+        "activate_workflow": (
+            DESTROYS,
+            OFTEN,
+            WORLD,
+            "starts nodes that may delete, also of a new workflow",
+        ),
+        "deactivate_workflow": (DESTROYS, OFTEN, WORLD, "stops what works; events that arrive meanwhile are lost"),
+        "retry_execution": (DESTROYS, ONCE, WORLD, "runs nodes that may delete; what has happened may happen twice"),
+        "stop_execution": (DESTROYS, OFTEN, WORLD, "ends a run in the middle; what it held is lost"),
+    },
+    "redmine": {
+        "list_issues": (READS, OFTEN, WORLD, "GET"),
+        "get_issue": (READS, OFTEN, WORLD, "GET"),
+        "search_redmine": (READS, OFTEN, WORLD, "GET"),
+        "list_projects": (READS, OFTEN, WORLD, "GET"),
+        "show_project": (READS, OFTEN, WORLD, "GET"),
+        "list_project_statuses": (READS, OFTEN, WORLD, "GET"),
+        "list_time_entries": (READS, OFTEN, WORLD, "GET"),
+        "show_time_entry": (READS, OFTEN, WORLD, "GET"),
+        "list_users": (READS, OFTEN, WORLD, "GET"),
+        "show_user": (READS, OFTEN, WORLD, "GET"),
+        "list_trackers": (READS, OFTEN, WORLD, "GET"),
+        "list_priorities": (READS, OFTEN, WORLD, "GET"),
+        "list_issue_statuses": (READS, OFTEN, WORLD, "GET"),
+        "list_activities": (READS, OFTEN, WORLD, "GET"),
+        "list_versions": (READS, OFTEN, WORLD, "GET"),
+        "list_custom_fields": (READS, OFTEN, WORLD, "GET"),
+        "create_issue": (ADDS, ONCE, WORLD, "adds an issue; a second call adds a second one"),
+        "update_issue": (DESTROYS, ONCE, WORLD, "replaces values; moving drops some; each call adds its comment"),
+        "delete_issue": (DESTROYS, OFTEN, WORLD, "deletes for good; ids are not used again"),
+        "add_issue_watcher": (ADDS, OFTEN, WORLD, "adds a watcher, who can be there only once"),
+        "remove_issue_watcher": (DESTROYS, OFTEN, WORLD, "removes a watcher"),
+        "create_project": (ADDS, ONCE, WORLD, "adds a project"),
+        "update_project": (
+            DESTROYS,
+            ONCE,
+            WORLD,
+            "replaces values; its old name may then mean another one",
+        ),
+        "archive_project": (DESTROYS, ONCE, WORLD, "hides all of a project; its name may then mean another one"),
+        "unarchive_project": (ADDS, OFTEN, WORLD, "brings a project back, and changes nothing in it"),
+        "delete_project": (DESTROYS, ONCE, WORLD, "deletes all of a project; its name may then mean another one"),
+        "create_time_entry": (ADDS, ONCE, WORLD, "adds spent time; a second call counts it twice"),
+        "update_time_entry": (DESTROYS, OFTEN, WORLD, "replaces values, and Redmine keeps no history of them"),
+        "delete_time_entry": (DESTROYS, OFTEN, WORLD, "deletes for good; ids are not used again"),
+        "create_user": (ADDS, ONCE, WORLD, "adds a user"),
+        "update_user": (DESTROYS, ONCE, WORLD, "replaces values; each call may make a new password and send a mail"),
+        "delete_user": (DESTROYS, OFTEN, WORLD, "deletes for good; ids are not used again"),
+    },
 }
+EFFECTS: Effects = {name: effect for effects in PACKS.values() for name, effect in effects.items()}
+
+
+def test_ships_exactly_these_tools() -> None:
+    shipped_packs: dict[str, set[str]] = {}
+    for loaded in everything():
+        shipped_packs.setdefault(loaded.pack, set()).add(loaded.tool.name)
+    assert shipped_packs == {pack: set(effects) for pack, effects in PACKS.items()}
+    assert everything().problems == []
 
 
 def test_every_shipped_tool_says_what_it_does_to_data() -> None:
@@ -128,11 +137,11 @@ def test_every_shipped_tool_says_what_it_does_to_data() -> None:
             "idempotentHint": repeated == OFTEN,
             "openWorldHint": place == WORLD,
         }
-        for name, (effect, repeated, place, _) in TABLE.items()
+        for name, (effect, repeated, place, _) in EFFECTS.items()
     }
     assert said == meant
     assert {tool.name: tool.hints.as_dict() for tool in shipped()} == meant, "agents are told the same"
-    assert all(reason for *_, reason in TABLE.values())
+    assert all(reason for *_, reason in EFFECTS.values())
 
 
 @pytest.fixture

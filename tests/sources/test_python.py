@@ -501,5 +501,5 @@ class TestTheRegistryOfTheProcess:
         settings.TOOLHUB_PACKS = 5
         with pytest.raises(TypeError):
             sources.loaded()
-        settings.TOOLHUB_PACKS = ("tools_app.packs.builtin",)
+        settings.TOOLHUB_PACKS = ("tests.support.packs.small",)
         assert "echo" in sources.loaded()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -34,12 +35,11 @@ from tools_app.mcp_server.conversation import Conversation, set_level
 from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listings
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import ToolError
-from tools_app.sdk.icons import icon
 from tools_app.sdk.questions import Asked
 
 RequestContext = ServerRequestContext[Any, Any]
 
-PICTURES: Final = Path(__file__).resolve().parent.parent / "static" / "tools_app"
+FAVICON: Final = Path(__file__).resolve().parent.parent / "static" / "tools_app" / "favicon.svg"
 DISCOVER_TTL_MS: Final = 60_000
 INSTRUCTIONS: Final = (
     "Tools can be switched on and off while you work: when the list of tools changes, list them again. "
@@ -66,7 +66,7 @@ def build(
         conf.value("TOOLHUB_NAME"),
         version=conf.value("TOOLHUB_VERSION"),
         title="ToolHub",
-        icons=[Icon.model_validate(icon("favicon.svg", PICTURES).as_dict())],
+        icons=[_own_icon()],
         instructions=INSTRUCTIONS,
         on_list_tools=agents.list_tools,
         on_call_tool=agents.call_tool,
@@ -83,6 +83,11 @@ def build(
     # In place of the SDK's tracing, which costs something even where nobody collects it.
     server.middleware[:] = [_contained, agents.short_cut, server.introduce]
     return server
+
+
+def _own_icon() -> Icon:
+    src = f"data:image/svg+xml;base64,{base64.b64encode(FAVICON.read_bytes()).decode()}"
+    return Icon(src=src, mime_type="image/svg+xml", sizes=["any"])
 
 
 class _AgentServer(Server[Any]):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from tools_app.sdk.accounts import ConnectionKind
@@ -68,7 +67,7 @@ class Pack:
     rate: Rate | None = None
     text_form: TextForm | None = None
     untrusted: bool | None = None
-    icon: str | Path = ""
+    icon: str = ""
     tools: list[Tool] = field(default_factory=list)
     offers: list[Offer] = field(default_factory=list)
     broken: list[DefinitionError] = field(default_factory=list)

@@ -15,10 +15,8 @@ import hashlib
 import inspect
 import json
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, overload
 
 from tools_app.sdk import signatures, wording
@@ -128,7 +126,7 @@ class Tool:
     untrusted: bool | None = None
     escapes: bool = False
     logged: Sequence[str] = ()
-    icon: str | Path = ""
+    icon: str = ""
     pack: Pack | None = None
     place: str = ""
 
@@ -197,7 +195,7 @@ class Tool:
         if self.connection_kind is not None and CONNECTION_PARAMETER in self.input_schema.get("properties", {}):
             # Callers choose their account by that name.
             raise self._wrong(f"a tool whose pack has connection= may not have a parameter `{CONNECTION_PARAMETER}`")
-        self.picture = self._picture(function)
+        self.picture = self._picture()
         self.checker = Checker(self.input_schema, messages, numbers, digits)
         self.output_checker = Checker(self.output_schema) if self.output_schema is not None else None
         self._check_examples()
@@ -255,13 +253,12 @@ class Tool:
             raise self._wrong(f"{key} must be a list of names")
         return names
 
-    def _picture(self, function: Callable[..., Any]) -> Icon | None:
+    def _picture(self) -> Icon | None:
         declared = self.icon or (self.pack.icon if self.pack is not None else "")
         if not declared:
             return None
-        file = getattr(sys.modules.get(function.__module__), "__file__", None) or ""
         try:
-            return icon(declared, Path(file).parent)
+            return icon(declared)
         except IconError as error:
             raise self._wrong(f"icon: {error}") from error
 
@@ -447,7 +444,7 @@ def tool(
     untrusted: bool | None = ...,
     escapes: bool = ...,
     logged: Sequence[str] = ...,
-    icon: str | Path = ...,
+    icon: str = ...,
     output_schema: Schema | None = ...,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
@@ -469,8 +466,7 @@ def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
     pack has a connection, a text that the tool returns is put between marks; `escapes` spares it them, and promises
     that nothing that such people wrote can look like something else in it.
     `logged` names the parameters that the log shows at INFO, with secrets masked; it shows no others.
-    `icon` is an `https:` or `data:` address, or a small PNG
-    or SVG file, as seen from the file of the tool.
+    `icon` is an `https:` address, or a small PNG or SVG as a `data:` address.
 
     Raises:
         DefinitionError: at import, with file and line, when the function cannot become a tool.

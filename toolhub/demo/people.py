@@ -13,8 +13,7 @@ from typing import Final
 from django.contrib.auth.models import Group, User
 from django.db import transaction
 
-from tests.demo.clock import days_ago
-from tests.packs.n8n.fake import KEY
+from toolhub.demo.clock import days_ago
 from tools_app import governance
 from tools_app.base.secrets import encrypted
 from tools_app.catalog.entry import Entry
@@ -22,13 +21,15 @@ from tools_app.models import Agent, Approval, Definition, ErrorGroup, Process, T
 from tools_app.models.audit import note
 
 CLARA, OMAR = "user:clara", "user:omar"
-# What the fake Redmine takes.
+# The demo's upstreams take any key; the fakes of the tests take these.
+N8N_KEY: Final = "key-of-the-fake-n8n"
 REDMINE_KEY: Final = "key-of-manager"
 # Since when, in days before now, things are as they are.
 ASKED_ABOUT: Final = 2.2
 VOUCHERS_OFF: Final = 1.1
 LONGER_REPORTS: Final = 7.3
 SEARCH_RESOLVED: Final = 3.0
+EXPIRY: Final = timedelta(minutes=15)
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def appear(now: datetime, n8n: str, redmine: str) -> list[Person]:
         users = {name: _user(name, role) for name, role in (("clara", "admin"), ("omar", "operator"))}
         _user("vera", "viewer")
     with days_ago(now, 13.9):
-        for name, pack, url, secret in (("n8n", "n8n", n8n, KEY), ("redmine", "redmine", redmine, REDMINE_KEY)):
+        for name, pack, url, secret in (("n8n", "n8n", n8n, N8N_KEY), ("redmine", "redmine", redmine, REDMINE_KEY)):
             governance.create_connection(name, pack, secret=secret, url=url, actor=CLARA, reason="Setting up")
         governance.create_toolset("support", tags=["shop"], names=["list_issues", "create_issue"], actor=CLARA)
         governance.create_toolset("automation", packs=["n8n"], actor=CLARA)
@@ -144,16 +145,16 @@ def come_in(now: datetime, people: list[Person]) -> None:
         )  # fmt: skip
     for days, number, reason in ((1.2, "O-2003", "changed his mind"), (0, "O-2041", "ordered twice"),
                                  (0, "O-2055", "wrong address")):  # fmt: skip
-        with days_ago(now, days) as asked:
-            waiting = Approval.objects.create(
-                id=secrets.token_hex(16), tool_name="cancel_order", definition_hash="d" * 64,
-                request_hash=secrets.token_hex(32), door="mcp", caller_kind="key", caller_id=ids["support assistant"],
-                caller_name="support assistant", asked_at=asked, expires_at=asked + timedelta(minutes=15),
-                arguments=encrypted(zlib.compress(json.dumps({"number": number, "reason": reason}).encode())),
-            )  # fmt: skip
+        waiting = Approval.objects.create(
+            id=secrets.token_hex(16), tool_name="cancel_order", definition_hash="d" * 64,
+            request_hash=secrets.token_hex(32), door="mcp", caller_kind="key", caller_id=ids["support assistant"],
+            caller_name="support assistant", asked_at=now - timedelta(days=days), expires_at=now + EXPIRY,
+            arguments=encrypted(zlib.compress(json.dumps({"number": number, "reason": reason}).encode())),
+        )  # fmt: skip
         if days:
             with days_ago(now, days - 0.002):
                 governance.refuse_call(waiting.pk, actor=OMAR, reason="It has left the house already")
+            Approval.objects.filter(pk=waiting.pk).update(expires_at=waiting.asked_at + EXPIRY)
 
 
 def _user(name: str, role: str) -> User:
@@ -167,7 +168,7 @@ def _used_to_be(now: datetime) -> None:
     """What `stock_level` was until six days ago: without a warehouse, and with fewer words."""
     record = ToolRecord.objects.get(name="stock_level")
     current = record.definition
-    assert current is not None
+    assert current is not None  # noqa: S101 – it was registered when the hub was set up
     body = json.loads(json.dumps(current.body))
     body["inputSchema"]["properties"].pop("warehouse")
     body |= {"version": "1.3.0", "description": "Tell the stock of an article."}

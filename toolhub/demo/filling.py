@@ -1,4 +1,4 @@
-"""Fills the hub that the environment names: `python -m tests.demo.filling N8N_URL REDMINE_URL`, a password on stdin."""
+"""Fills the hub that the environment names: `python -m toolhub.demo.filling N8N_URL REDMINE_URL`, password on stdin."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def fill(n8n: str, redmine: str, password: str) -> str:
     django.setup()
     from django.utils import timezone
 
-    from tests.demo import history, people
-    from tests.demo.clock import days_ago
+    from toolhub.demo import history, people
+    from toolhub.demo.clock import days_ago
     from tools_app import governance
     from tools_app.models import ErrorGroup, ToolRecord
     from tools_app.setup import installation

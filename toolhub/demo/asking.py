@@ -12,6 +12,7 @@ SUBJECTS: Final = (
     "Invoice shows the wrong VAT", "Parcel came back twice", "Voucher does not apply at the checkout",
     "Address cannot be changed after ordering", "Price of TS-1042 differs from the catalogue",
 )  # fmt: skip
+ISSUES: Final = (142, 141, 4, 1)
 _QUESTIONS: Final = ("customs declaration switzerland 2026", "dhl strike", "gs1 check digit", "reverse charge vat eu")
 _PAGES: Final = ("https://www.example.org/returns", "https://docs.example.org/carriers/limits")
 _ZONES: Final = ("Europe/Berlin", "Asia/Tokyo", "UTC")
@@ -39,7 +40,7 @@ TEMPERS: Final[dict[str, tuple[int, int, Ask]]] = {
     "web_search": (900, 9, lambda chance: {"query": chance.choice(_QUESTIONS)}),
     "read_page": (1_300, 5, lambda chance: {"url": chance.choice(_PAGES)}),
     "list_issues": (140, 20, lambda chance: {"status_id": "open", "limit": chance.choice((10, 25))}),
-    "get_issue": (90, 14, lambda chance: {"id": chance.choice((1, 4, 141, 142))}),
+    "get_issue": (90, 14, lambda chance: {"id": chance.choice(sorted(ISSUES))}),
     "create_issue": (260, 5, lambda chance: {"project_id": "shop", "subject": chance.choice(SUBJECTS)}),
     "update_issue": (240, 4, lambda chance: {"id": chance.choice((141, 142)), "status_id": "Resolved"}),
     "list_workflows": (110, 8, lambda chance: {"active": True}),

@@ -1,0 +1,66 @@
+"""The frozen tools of the tests' small hub: a new tool in the shipped pack `builtin` breaks only tests about it.
+
+`read_result`, which the engine needs, and the prompt `diagnose_failures` are the shipped ones.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Final, Literal
+
+from toolhub import Example, Hints, InvalidArgumentsError, Number, Pack, Problem
+from tools_app.packs.builtin import prompts, reading
+
+pack = Pack(
+    "builtin", version="1.0.0", title="Built in", description="Tools to try the hub with, and to read large answers."
+)
+
+_HARMLESS: Final = Hints(read_only=True, open_world=False)
+
+
+@pack.tool(
+    title="Echo",
+    category="utility",
+    tags=("builtin", "test"),
+    keywords=("ping, connection, reachable, health check, say back", "接続確認 疎通 動作確認 応答"),
+    hints=_HARMLESS,
+    examples=[Example("Say hello", {"message": "Hello"}, {"message": "Hello"})],
+)
+async def echo(message: Annotated[str, "The text to send back"]) -> dict[str, str]:
+    """Echo back the message that was sent. Useful to see whether the hub answers."""
+    return {"message": message}
+
+
+@pack.tool(
+    title="Calculate",
+    category="utility",
+    tags=("builtin", "math"),
+    keywords=(
+        "how much, percent, percentage, total, sum, plus, minus, times, product, convert, math",
+        "計算 合計 足し算 引き算 掛け算 割り算 割合 パーセント 消費税 いくら 平均",
+    ),
+    hints=_HARMLESS,
+    examples=[Example("Add two numbers", {"operation": "add", "a": 2, "b": 3}, {"result": 5})],
+)
+async def calculate(
+    operation: Annotated[Literal["add", "subtract", "multiply", "divide"], "What to do with the two numbers"],
+    a: Annotated[Number, "The first number"],
+    b: Annotated[Number, "The second number"],
+) -> dict[str, int | float]:
+    """Add, subtract, multiply or divide two numbers."""
+    if operation == "divide":
+        if b == 0:
+            raise _refusal("/b", "Division by zero is not allowed", "a number other than 0")
+        return {"result": a // b if isinstance(a, int) and isinstance(b, int) and a % b == 0 else a / b}
+    result = {"add": a + b, "subtract": a - b, "multiply": a * b}[operation]
+    if not math.isfinite(result):
+        raise _refusal("", "The result is too large", "smaller numbers")
+    return {"result": result}
+
+
+def _refusal(path: str, message: str, expected: str) -> InvalidArgumentsError:
+    return InvalidArgumentsError(problems=[Problem(path, message, expected)])
+
+
+reading.add_to(pack)
+pack.offers.append(prompts.diagnose_failures)
