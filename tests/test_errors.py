@@ -17,18 +17,11 @@ from tools_app.sdk.errors import (
     ApiError,
     AuthenticationError,
     AuthorizationError,
-    CircuitOpenError,
-    IdempotencyInProgressError,
-    IdempotencyMismatchError,
     InternalError,
     InvalidArgumentsError,
     NotFoundError,
-    OutcomeUnknownError,
-    OverloadedError,
     Problem,
     RateLimitError,
-    ShuttingDownError,
-    StorageBusyError,
     ToolDisabledError,
     ToolError,
     ToolExecutionError,
@@ -36,9 +29,18 @@ from tools_app.sdk.errors import (
     ToolTimeoutError,
     UpstreamValidationError,
     ValidationError,
-    all_errors,
     restored,
     shortened,
+)
+from tools_app.sdk.hub_errors import (
+    CircuitOpenError,
+    IdempotencyInProgressError,
+    IdempotencyMismatchError,
+    OutcomeUnknownError,
+    OverloadedError,
+    ShuttingDownError,
+    StorageBusyError,
+    all_errors,
 )
 
 # code, class, REST status, retryable, level of the log
@@ -83,7 +85,7 @@ TABLE = [
 def test_every_code_has_its_class_status_and_level(
     code: str, name: str, status: int, retryable: bool, level: str
 ) -> None:
-    error = getattr(errors, name)
+    error = {kind.__name__: kind for kind in all_errors()}[name]
     found = (error.code, error.status, error.retryable, logging.getLevelName(error.log_level))
     assert found == (code, status, retryable, level)
 

@@ -18,8 +18,6 @@ from tools_app.models import Call
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import (
     ApiError,
-    CircuitOpenError,
-    OverloadedError,
     RateLimitError,
     ToolError,
     ToolExecutionError,
@@ -27,6 +25,7 @@ from tools_app.sdk.errors import (
     UpstreamUnavailableError,
     ValidationError,
 )
+from tools_app.sdk.hub_errors import CircuitOpenError, OverloadedError
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.policies import Rate
 from tools_app.sdk.tool import Hints

@@ -24,7 +24,6 @@ from tools_app.sdk.errors import (
     InternalError,
     InvalidArgumentsError,
     NotFoundError,
-    ShuttingDownError,
     ToolDisabledError,
     ToolError,
     ToolExecutionError,
@@ -32,6 +31,7 @@ from tools_app.sdk.errors import (
     ToolTimeoutError,
     ValidationError,
 )
+from tools_app.sdk.hub_errors import ShuttingDownError
 from tools_app.sdk.questions import NOBODY
 from tools_app.sdk.tool import Hints, Tool, tool
 

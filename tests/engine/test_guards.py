@@ -10,14 +10,8 @@ import pytest
 
 from tools_app.engine import guards
 from tools_app.engine.guards import Guards, Place, Upstream
-from tools_app.sdk.errors import (
-    ApiError,
-    CircuitOpenError,
-    NotFoundError,
-    OverloadedError,
-    RateLimitError,
-    UpstreamUnavailableError,
-)
+from tools_app.sdk.errors import ApiError, NotFoundError, RateLimitError, UpstreamUnavailableError
+from tools_app.sdk.hub_errors import CircuitOpenError, OverloadedError
 from tools_app.sdk.policies import Circuit, Rate
 
 

@@ -20,7 +20,8 @@ from tools_app.journal.journal import Journal
 from tools_app.journal.writer import Entry
 from tools_app.models import Call, CallHour, ErrorLog, Process
 from tools_app.sdk.context import Caller
-from tools_app.sdk.errors import ShuttingDownError, StorageBusyError, ToolError
+from tools_app.sdk.errors import ToolError
+from tools_app.sdk.hub_errors import ShuttingDownError, StorageBusyError
 from tools_app.sdk.tool import Hints
 
 pytestmark = pytest.mark.django_db(transaction=True)

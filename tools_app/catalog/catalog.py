@@ -25,7 +25,7 @@ from tools_app.catalog.snapshot import NOTHING, Snapshot
 from tools_app.models import Definition, Stop, ToolRecord, Toolset, ToolTag, revision
 from tools_app.sdk import accounts, dependencies
 from tools_app.sdk.accounts import Account
-from tools_app.sdk.errors import Refusal, StorageBusyError
+from tools_app.sdk.hub_errors import Refusal, StorageBusyError
 from tools_app.sdk.tool import folded
 from tools_app.sources.registry import Loaded, Origin, Registry
 

@@ -15,7 +15,8 @@ from tools_app.sdk import accounts
 from tools_app.sdk.accounts import Account
 from tools_app.sdk.context import Caller
 from tools_app.sdk.dependencies import Dependency
-from tools_app.sdk.errors import AuthorizationError, Refusal
+from tools_app.sdk.errors import AuthorizationError
+from tools_app.sdk.hub_errors import Refusal
 from tools_app.sdk.reach import EVERYWHERE, Choice, Mode, Reach
 from tools_app.sdk.tool import folded
 

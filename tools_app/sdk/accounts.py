@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 from tools_app.sdk import variables
-from tools_app.sdk.errors import AuthorizationError, Problem, Refusal, ToolError, shortened
+from tools_app.sdk.errors import AuthorizationError, Problem, ToolError, shortened
+from tools_app.sdk.hub_errors import Refusal
 from tools_app.sdk.reach import ENVIRONMENT
 from tools_app.sdk.schemas import Schema
 

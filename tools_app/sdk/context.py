@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tools_app.sdk.accounts import OptionValue
 from tools_app.sdk.deadline import Deadline
-from tools_app.sdk.errors import AnswerNotFoundError, ConfigurationError, ToolNotFoundError
+from tools_app.sdk.errors import ConfigurationError, ToolNotFoundError
+from tools_app.sdk.hub_errors import AnswerNotFoundError
 from tools_app.sdk.policies import Rate
 from tools_app.sdk.questions import LEVELS, NOBODY, Client, Elicit, Question, Reply, Sample, Sampled
 from tools_app.sdk.reach import EVERYWHERE, Reach
