@@ -1,40 +1,4 @@
-"""How a call can fail: one hierarchy, one wire form.
-
-    ToolError
-    ├── ToolNotFoundError             TOOL_NOT_FOUND             404  the caller named a tool that is not there
-    ├── AnswerNotFoundError           ANSWER_NOT_FOUND           404  the answer is not kept, or somebody else's
-    ├── ToolDisabledError             TOOL_DISABLED              403  it is there, and may not be called now
-    │   └── StoppedError              STOPPED                    403  an operator has stopped what it needs
-    ├── ApprovalRequiredError         APPROVAL_REQUIRED          403  an operator has to approve the call first
-    ├── ApprovalRefusedError          APPROVAL_REFUSED           403  … and has said no
-    ├── ApprovalInvalidError          APPROVAL_INVALID           409  … for another call, or not any more
-    ├── ValidationError               VALIDATION_ERROR           400  something sent is not what was asked for
-    │   └── InvalidArgumentsError                                     … the arguments of a tool
-    ├── AuthenticationError           AUTHENTICATION_ERROR       401  nobody we know
-    ├── AuthorizationError            AUTHORIZATION_ERROR        403  known, but not allowed
-    ├── RateLimitError                RATE_LIMIT_EXCEEDED        429  too many calls
-    ├── CircuitOpenError              CIRCUIT_OPEN               503  an upstream failed too often and gets a rest
-    ├── OverloadedError               OVERLOADED                 503  too many calls of one upstream at once
-    ├── ShuttingDownError             SHUTTING_DOWN              503  this process is about to end
-    ├── StorageBusyError              STORAGE_BUSY               503  the journal cannot be written
-    ├── IdempotencyInProgressError    IDEMPOTENCY_IN_PROGRESS    409  a call with the same key is under way
-    ├── IdempotencyMismatchError      IDEMPOTENCY_MISMATCH       422  the key was used for another request
-    ├── OutcomeUnknownError           OUTCOME_UNKNOWN            409  the call with that key was broken off
-    ├── ReplyGoneError                REPLY_GONE                 409  … has ended, and its answer is not kept
-    ├── InputRequiredError            INPUT_REQUIRED             409  the tool has a question, and nobody to ask
-    ├── ToolTimeoutError              TIMEOUT                    408  the deadline passed
-    ├── ToolExecutionError            TOOL_EXECUTION_ERROR       500  a tool broke in a way nobody foresaw
-    ├── ContractBrokenError           CONTRACT_BROKEN            500  a tool does not answer its own example
-    ├── NotFoundError                 NOT_FOUND                  404  the upstream has no such thing
-    ├── UpstreamValidationError       UPSTREAM_VALIDATION        422  the upstream did not like the values
-    ├── UpstreamError
-    │   ├── ApiError                  API_ERROR                  502  the upstream refused
-    │   ├── UpstreamUnavailableError  UPSTREAM_UNAVAILABLE       502  … could not be reached
-    │   ├── UpstreamTlsError          UPSTREAM_TLS               502  … not securely
-    │   ├── MCPServerError            MCP_SERVER_ERROR           502  an MCP server behind a tool failed
-    │   └── UpstreamInvalidResponseError  UPSTREAM_INVALID_RESPONSE  502  … answered nonsense
-    ├── ConfigurationError            CONFIGURATION_ERROR        500  a setting is missing or wrong
-    └── InternalError                 INTERNAL_ERROR             500  a bug of ours
+"""How a call can fail: one hierarchy, one wire form. docs/errors.md lists every code.
 
 `message` is written by us, safe and actionable: it always reaches the caller. `detail` (an exception, an upstream's
 body) goes to the error log under `error_id` and never leaves. This module imports nothing of ToolHub.
