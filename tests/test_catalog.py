@@ -15,9 +15,10 @@ from tools_app.base import database
 from tools_app.catalog import catalog, listed
 from tools_app.catalog.snapshot import NOTHING, Snapshot
 from tools_app.models import Tag, ToolRecord, ToolTag
+from tools_app.sdk.decorator import tool
 from tools_app.sdk.hub_errors import StorageBusyError
 from tools_app.sdk.pack import Pack
-from tools_app.sdk.tool import Hints, tool
+from tools_app.sdk.tool import Hints
 from tools_app.sources import sync
 from tools_app.sources.registry import LoadProblem
 

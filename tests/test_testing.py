@@ -33,9 +33,10 @@ from toolhub import (
     testing,
     tool,
 )
+from tools_app.sdk.decorator import SchemaTool
 from tools_app.sdk.errors import ConfigurationError, ToolError, ToolExecutionError, ToolTimeoutError
+from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.schemas import Schema
-from tools_app.sdk.tool import DefinitionError, SchemaTool
 
 ROOT = Path(__file__).parent.parent
 

@@ -16,23 +16,16 @@ from pydantic import BaseModel, Field
 from tools_app.engine.answers import shaped
 from tools_app.sdk.context import Caller, Context
 from tools_app.sdk.deadline import Deadline
+from tools_app.sdk.decorator import FunctionTool, SchemaTool, tool
 from tools_app.sdk.errors import InvalidArgumentsError
 from tools_app.sdk.examples import Example
+from tools_app.sdk.names import DefinitionError, check_name, folded
 from tools_app.sdk.pack import Pack, TextForm
 from tools_app.sdk.parameters import ToolParameter
 from tools_app.sdk.places import shown_path
 from tools_app.sdk.schemas import Schema
 from tools_app.sdk.signatures import OrDigits, OrNumber, Says
-from tools_app.sdk.tool import (
-    DefinitionError,
-    FunctionTool,
-    Hints,
-    SchemaTool,
-    Tool,
-    check_name,
-    folded,
-    tool,
-)
+from tools_app.sdk.tool import Hints, Tool
 
 HERE = "tests/test_tool.py"
 

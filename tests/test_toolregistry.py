@@ -12,7 +12,8 @@ from tests.support.tools import Hub
 from tools_app import sources
 from tools_app.models import AuditEntry, Call, ToolRecord
 from tools_app.sdk.errors import ToolDisabledError, ToolExecutionError, ToolNotFoundError, ValidationError
-from tools_app.sdk.tool import DefinitionError, Hints
+from tools_app.sdk.names import DefinitionError
+from tools_app.sdk.tool import Hints
 from tools_app.setup.toolregistry import ToolRegistry
 
 METADATA = {"name": "test", "description": "Test tool", "parameters": []}

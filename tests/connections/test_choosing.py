@@ -27,9 +27,10 @@ from tools_app.sdk.errors import (
     ToolDisabledError,
     ToolError,
 )
+from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.parameters import ToolParameter
-from tools_app.sdk.tool import DefinitionError, Hints
+from tools_app.sdk.tool import Hints
 from tools_app.setup import toolregistry
 
 LATEST = "2026-07-28"

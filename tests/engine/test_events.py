@@ -14,8 +14,10 @@ from tools_app import engine
 from tools_app.base.logs import MOST_BYTES, ConsoleFormatter, JsonFormatter
 from tools_app.models import Call, ErrorLog
 from tools_app.sdk.context import Caller, Context
+from tools_app.sdk.decorator import tool
 from tools_app.sdk.errors import ApiError, NotFoundError, ToolError, UpstreamUnavailableError
-from tools_app.sdk.tool import DefinitionError, Hints, tool
+from tools_app.sdk.names import DefinitionError
+from tools_app.sdk.tool import Hints
 
 Line = dict[str, Any]
 

@@ -17,11 +17,11 @@ from tools_app import governance
 from tools_app.base import database
 from tools_app.models import Call, ErrorLog
 from tools_app.sdk.context import Caller, Context
+from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.offer import Completes
 from tools_app.sdk.prompt import prompt
 from tools_app.sdk.reach import Reach
 from tools_app.sdk.resource import resource
-from tools_app.sdk.tool import DefinitionError
 
 pytestmark = pytest.mark.anyio
 __all__ = ["era"]  # a fixture

@@ -14,7 +14,8 @@ from tools_app.catalog import listed, search
 from tools_app.catalog.search import words
 from tools_app.catalog.search.index import Index
 from tools_app.catalog.snapshot import Snapshot
-from tools_app.sdk.tool import DefinitionError, tool
+from tools_app.sdk.decorator import tool
+from tools_app.sdk.names import DefinitionError
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 

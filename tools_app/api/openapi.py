@@ -22,9 +22,9 @@ from tools_app.api.errors import (
 from tools_app.api.routing import StrictRouter
 from tools_app.sdk import errors, hub_errors
 from tools_app.sdk.errors import Problem, ToolError
+from tools_app.sdk.names import NAME
 from tools_app.sdk.reach import ENVIRONMENT
 from tools_app.sdk.schemas import Schema
-from tools_app.sdk.tool import NAME
 
 router = StrictRouter(tags=["hub"])
 

@@ -12,9 +12,11 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from tools_app.sdk.decorator import FunctionTool
+from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.schemas import Schema
-from tools_app.sdk.tool import DefinitionError, FunctionTool, Hints
+from tools_app.sdk.tool import Hints
 
 READS: Final = Hints(read_only=True)
 READS_WITHIN: Final = Hints(read_only=True, open_world=False)

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from tools_app.sdk.accounts import ConnectionKind
+from tools_app.sdk.decorator import FunctionTool, known
+from tools_app.sdk.names import NAME, DefinitionError
 from tools_app.sdk.policies import Rate
 from tools_app.sdk.schemas import Schema
-from tools_app.sdk.tool import NAME, DefinitionError, FunctionTool, Tool, known
+from tools_app.sdk.tool import Tool
 
 if TYPE_CHECKING:
     from tools_app.sdk.offer import Offer

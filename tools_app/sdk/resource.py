@@ -17,10 +17,11 @@ from pydantic_core import to_json
 from tools_app.sdk import content
 from tools_app.sdk.content import EmbeddedResource
 from tools_app.sdk.errors import NotFoundError
+from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.offer import READS, Offer
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.policies import Rate
-from tools_app.sdk.tool import DefinitionError, Hints
+from tools_app.sdk.tool import Hints
 from tools_app.sdk.uris import UriTemplate
 
 OWN_SCHEME: Final = "toolhub:"
