@@ -96,7 +96,7 @@ def test_the_error_says_whose_limit_it_was(hub: Hub, programmable: Programmable,
     assert limited.value.next_step == "Call again with less to do: an operator allows at most 200 ms."
     with pytest.raises(ToolTimeoutError, match="^Execution timeout after 100ms$") as hurried:
         call("programmable", alice, timeout_ms=100)
-    assert hurried.value.next_step == "Call again, or with a longer timeout."
+    assert hurried.value.next_step == "Call again, if needed with a longer timeout."
 
 
 def test_callers_in_a_hurry_do_not_make_an_upstream_look_broken(
