@@ -170,7 +170,7 @@ class TestFunctions:
             yield 1
 
         for function in (one, other):
-            with pytest.raises(DefinitionError, match="it must return its answer, and may not yield it"):
+            with pytest.raises(DefinitionError, match="it must return its answer, not yield it"):
                 tool(function)
 
     def test_whose_annotations_cannot_be_expressed_are_refused_with_their_place(self) -> None:
@@ -189,7 +189,7 @@ class TestFunctions:
             tool(bad)
 
     def test_take_only_declarations_there_are(self) -> None:
-        with pytest.raises(TypeError, match=r"tool\(\) does not know nmae"):
+        with pytest.raises(TypeError, match=r"tool\(\) has no option nmae"):
             tool(nmae="x")  # type: ignore[call-overload]
 
     def test_may_declare_tags_as_anything_that_can_be_read_once(self) -> None:

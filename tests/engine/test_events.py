@@ -191,7 +191,7 @@ def test_an_empty_argument_that_it_would_name_is_a_warning(
 
 
 def test_refuses_to_log_a_parameter_that_is_not_there() -> None:
-    with pytest.raises(DefinitionError, match="logged names 'word', which is none of its parameters"):
+    with pytest.raises(DefinitionError, match="logged names 'word', which is not one of its parameters"):
 
         @tool(logged=["word"])
         def seek(query: str) -> str:

@@ -220,7 +220,7 @@ class TestMessages:
         @tool(hints=READ)
         async def shout(ctx: Context) -> None:
             """Shout."""
-            with pytest.raises(ValueError, match="'loud' is none of debug"):
+            with pytest.raises(ValueError, match="'loud' must be one of debug"):
                 ctx.tell("hey", "loud")
 
         await database.run(hub.add, shout)

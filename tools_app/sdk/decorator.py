@@ -1,4 +1,4 @@
-"""Tools made of functions: by `@tool` from a signature, or from a schema."""
+"""Tools from functions: `@tool` reads the signature; `SchemaTool` takes a schema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools_app.sdk.tool import Formatter, Guidance, Hints, Tool
 
 
 class FunctionTool(Tool):
-    """A tool made of a function by `@tool` or `@pack.tool`. Calling it calls the function, as if undecorated."""
+    """A function decorated with `@tool` or `@pack.tool`. Calling it calls the function, as if undecorated."""
 
     def __init__(self, function: Callable[..., Any], **declared: Any) -> None:
         self.function = function
@@ -98,24 +98,21 @@ def tool(
 def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
     """Make a function a tool.
 
-    `cache_seconds` lets the hub give an answer again for the same arguments, to whoever may call the tool; only for
-    tools that read, and whose answer does not depend on who asks.
-    `answer_tokens` makes the hub outline answers sooner than it would: larger ones are kept, and read in pages.
-    `keywords` are what people say who look for it, in their languages: they are searched, and take nothing of an
-    agent's context.
-    `dependencies` names the tools that it needs, with a range of versions (`"get_issue ^1.2"`), or with a `?` where it
-    can do without. `deprecated` says what to use instead, to agents as well.
-    `starts_off` is for a tool that nobody may call until an operator has switched it on.
-    `minimal` turns the full answer into a short one; the hub adds the parameter `raw` with which the caller asks
-    for the full one. `done` is the message of a `{success, message, data}` answer. `guidance` (text, or a
-    function of the answer) tells the agent what to do next.
-    `untrusted` says whether its answers may hold what people outside the hub wrote, which callers are then told;
-    without it, they do where the hints say `open_world`, which is where they say nothing. Where it is said, or the
-    pack has a connection, a text that the tool returns is put between marks; `escapes` spares it them, and promises
-    that nothing that such people wrote can look like something else in it.
-    `logged` names the parameters that the log shows at INFO, with secrets masked; it shows no others.
-    `icon` is an `https:` or `data:` address, or a small PNG
-    or SVG file, as seen from the file of the tool.
+    `cache_seconds`: answers are cached for this time, for the same arguments and all callers; only for tools that
+    read and whose answer does not depend on the caller.
+    `answer_tokens`: a lower token budget than the hub's; larger answers are stored, outlined and read in pages.
+    `keywords`: search terms in any language; they take nothing of an agent's context.
+    `dependencies`: the tools that it needs, with a version range (`"get_issue ^1.2"`), or with a `?` if optional.
+    `deprecated`: what to use instead, also shown to agents.
+    `starts_off`: the tool is disabled until an operator enables it.
+    `minimal`: turns the full answer into a short one; the hub adds a parameter `raw` to request the full one.
+    `done`: the message of a `{success, message, data}` answer.
+    `guidance`: text, or a function of the answer, that tells the agent what to do next.
+    `untrusted`: whether answers can contain text by people outside the hub, which callers are then told. The default
+    is `hints.open_world`. If it is set, or the pack has a connection, text that the tool returns is put between
+    marks; `escapes` omits them, and promises that no such text can be mistaken for something else.
+    `logged`: the parameters that the log shows at INFO, with secrets masked; it shows no others.
+    `icon`: an `https:` or `data:` URL, or a small PNG or SVG file, relative to the file of the tool.
 
     Raises:
         DefinitionError: at import, with file and line, when the function cannot become a tool.
@@ -137,8 +134,9 @@ _DECLARABLE: Final = frozenset(
 
 
 def known(declared: dict[str, Any]) -> dict[str, Any]:
+    """Raises: TypeError, for an option that `tool` does not have."""
     if unknown := declared.keys() - _DECLARABLE:
-        raise TypeError(f"tool() does not know {', '.join(sorted(unknown))}")
+        raise TypeError(f"tool() has no option {', '.join(sorted(unknown))}")
     return declared
 
 

@@ -1,6 +1,6 @@
-"""Pictures of tools, for lists that people look at: small, checked, and carried along.
+"""Icons of tools: small, validated, and inlined.
 
-A picture that stands beside a tool's file becomes a `data:` address: whoever shows it fetches nothing from anywhere.
+An icon file beside the tool becomes a `data:` URL, so that clients do not fetch it from anywhere.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-# It is in the list of tools that every agent gets, once for each tool that has it.
+# An icon is sent to every agent with the list of tools, once for each tool that has it.
 MOST_BYTES: Final = 8 * 1024
 MOST_PIXELS: Final = 1024
 
@@ -23,7 +23,7 @@ _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _SVG: Final = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE[^\[>]*>\s*)?(?:<!--.*?-->\s*)*<svg[\s/>]", re.DOTALL
 )
-# What makes a document of a picture: scripts, entities, and what is fetched from elsewhere.
+# Active content in SVG: scripts, entities, and external references.
 _ACTIVE: Final = re.compile(
     rb"""<script | <foreignobject | <!entity | javascript: | @import | \son\w+\s*=
        | (?: (?:href|src)\s*=\s*['"]? | url\( ) \s* ['"]? (?:https?:)? //""",
@@ -32,7 +32,7 @@ _ACTIVE: Final = re.compile(
 
 
 class IconError(ValueError):
-    """This is no picture that can be shown; the message says why."""
+    """The icon is not valid; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class Icon:
     size: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """As MCP lists it."""
-        shown: dict[str, Any] = {"src": self.src}
+        """As in MCP lists."""
+        fields: dict[str, Any] = {"src": self.src}
         if self.mime_type:
-            shown |= {"mimeType": self.mime_type, "sizes": [self.size]}
-        return shown
+            fields |= {"mimeType": self.mime_type, "sizes": [self.size]}
+        return fields
 
     @property
     def inline(self) -> bool:
@@ -54,32 +54,32 @@ class Icon:
 
     @property
     def identity(self) -> str:
-        """The same for the same picture, and short enough to be compared by people."""
+        """Equal for equal icons, and short enough for people to compare."""
         return f"{self.mime_type} {hashlib.sha256(self.src.encode()).hexdigest()}" if self.inline else self.src
 
 
 def icon(declared: str | Path, folder: Path) -> Icon:
-    """What an author declared: an `https:` or `data:` address, or a file as seen from the folder.
+    """The icon from an `https:` or `data:` URL, or from a file relative to the folder.
 
     Raises:
-        IconError
+        IconError: it is not a valid icon, or the file cannot be read.
     """
     text = str(declared)
     if text.startswith("data:"):
-        found = _DATA.fullmatch(text)
-        if found is None:
-            raise IconError("a data: address must be image/png or image/svg+xml, in base64")
+        match = _DATA.fullmatch(text)
+        if match is None:
+            raise IconError("a data: URL must be image/png or image/svg+xml, in base64")
         try:
-            content = base64.b64decode(found[2], validate=True)
+            content = base64.b64decode(match[2], validate=True)
         except binascii.Error as error:
             raise IconError(f"it is not base64 ({error})") from error
-        made = _of(content)
-        if made.mime_type != found[1]:
-            raise IconError(f"it says that it is {found[1]}, and is {made.mime_type}")
-        return made
+        inline_icon = _of(content)
+        if inline_icon.mime_type != match[1]:
+            raise IconError(f"its declared type is {match[1]}, but its content is {inline_icon.mime_type}")
+        return inline_icon
     if "://" in text:
         if not _HTTPS.fullmatch(text):
-            raise IconError("an address must begin with https:// and name a host")
+            raise IconError("a URL must begin with https:// and name a host")
         return Icon(text)
     try:
         with (folder / declared).open("rb") as file:
@@ -97,8 +97,8 @@ def _of(content: bytes) -> Icon:
             raise IconError(f"it is {width} by {height} pixels; at most {MOST_PIXELS} each way")
         return _inlined(content, "image/png", f"{width}x{height}")
     if _SVG.match(content):
-        if found := _ACTIVE.search(content):
-            raise IconError(f"it is more than a picture: {found[0].decode(errors='replace').strip()!r}")
+        if active := _ACTIVE.search(content):
+            raise IconError(f"it has active content: {active[0].decode(errors='replace').strip()!r}")
         return _inlined(content, "image/svg+xml", "any")
     raise IconError("it is neither PNG nor SVG")
 

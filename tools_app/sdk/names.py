@@ -9,7 +9,7 @@ NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 
 class DefinitionError(ValueError):
-    """A tool cannot be used as it is written. `place` says where it stands."""
+    """The definition of a tool is not valid. `place` is its file and line."""
 
     def __init__(self, message: str, place: str = "") -> None:
         super().__init__(message)
@@ -17,7 +17,7 @@ class DefinitionError(ValueError):
 
 
 def check_name(name: str, place: str = "") -> None:
-    """Raises: DefinitionError, in the documents' words."""
+    """Raises: DefinitionError, with the exact texts of the specification."""
     if not name or not name.strip():
         raise DefinitionError("Tool name is required", place)
     if not NAME.fullmatch(name):
@@ -29,5 +29,5 @@ def check_name(name: str, place: str = "") -> None:
 
 
 def folded(name: str) -> str:
-    """`a-b` and `a_b` are the same name: an agent must not be able to mistake one tool for another."""
+    """The name with `_` for `-`: `a-b` and `a_b` count as the same name, so that agents cannot confuse two tools."""
     return name.replace("-", "_")

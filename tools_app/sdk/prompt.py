@@ -133,5 +133,5 @@ def prompt(
 
 def made(function: Callable[..., Any], pack: Pack | None, declared: dict[str, Any]) -> Prompt:
     if unknown := declared.keys() - _DECLARABLE:
-        raise TypeError(f"prompt() does not know {', '.join(sorted(unknown))}")
+        raise TypeError(f"prompt() has no option {', '.join(sorted(unknown))}")
     return Prompt(function, pack=pack, **declared)

@@ -157,7 +157,7 @@ def resource(
 
 def made(uri: str, function: Callable[..., Any], pack: Pack | None, declared: dict[str, Any]) -> Resource:
     if unknown := declared.keys() - _DECLARABLE:
-        raise TypeError(f"resource() does not know {', '.join(sorted(unknown))}")
+        raise TypeError(f"resource() has no option {', '.join(sorted(unknown))}")
     return Resource(uri, function, pack=pack, **declared)
 
 

@@ -184,7 +184,7 @@ def _of_size(text: str) -> Iterator[str]:
 @lru_cache(4096)
 def _of_words(text: str) -> tuple[str, ...]:
     shown = hygiene.cleaned(text)
-    found = ["has characters that people do not see"] if shown != text else []
+    found = ["has invisible characters"] if shown != text else []
     # Look-alikes of letters and runs of blanks would get round every rule.
     plain = " ".join(unicodedata.normalize("NFKC", shown).casefold().replace("’", "'").split())
     for words, pattern in _patterns():
