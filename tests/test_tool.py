@@ -185,7 +185,7 @@ class TestFunctions:
         def bad(n: Annotated[int, Field(ge=1)] = 0) -> None:
             """Bad."""
 
-        with pytest.raises(DefinitionError, match=r"^bad: input schema: n: the default does not fit$"):
+        with pytest.raises(DefinitionError, match=r"^bad: input schema: n: the default is not valid$"):
             tool(bad)
 
     def test_take_only_declarations_there_are(self) -> None:
@@ -432,7 +432,7 @@ class TestPacks:
 
     @pytest.mark.parametrize("name", ["", "A", "a b", "a\n"], ids=ascii)
     def test_are_named_like_tools(self, name: str) -> None:
-        with pytest.raises(DefinitionError, match="must look like a tool's name"):
+        with pytest.raises(DefinitionError, match="must have the form of a tool name"):
             Pack(name)
 
 

@@ -152,7 +152,7 @@ async def test_one_that_breaks_is_in_the_error_log_and_nowhere_else(hub: Hub, al
 
 
 def test_what_completes_takes_what_was_typed() -> None:
-    with pytest.raises(DefinitionError, match="what completes x must take `value`"):
+    with pytest.raises(DefinitionError, match="the completion of x must take `value`"):
 
         @prompt()
         def one(x: Annotated[str, Completes(wrong)]) -> str:

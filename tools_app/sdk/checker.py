@@ -156,8 +156,7 @@ def _omitted_names(error: jsonschema_rs.ValidationError) -> int:
 
 
 def _missing(path: Sequence[Any], message: str | None) -> _RankedProblem:
-    message = message or f"Required parameter missing: {named(path)}"
-    return _RankedProblem(0, Problem(address(path), message, "a value"))
+    return _RankedProblem(0, Problem(address(path), message or f"Required parameter missing: {named(path)}", "a value"))
 
 
 def _mistyped(path: Sequence[Any], types: Sequence[str], value: Any, message: str | None = None) -> _RankedProblem:
