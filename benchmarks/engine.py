@@ -78,7 +78,8 @@ def prepared() -> None:
     from django.core.management import call_command
 
     from tools_app import sources
-    from tools_app.sdk.tool import Hints, tool
+    from tools_app.sdk.decorator import tool
+    from tools_app.sdk.tool import Hints
     from tools_app.sources import sync
     from tools_app.sources.registry import Origin
 

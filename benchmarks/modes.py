@@ -51,7 +51,8 @@ BUDGET = 1_000
 
 def own_tools() -> Iterator[Any]:
     """The tools of the tasks, with answers of the usual sizes: most are short, a log is long."""
-    from tools_app.sdk.tool import Hints, tool
+    from tools_app.sdk.decorator import tool
+    from tools_app.sdk.tool import Hints
 
     reads = {"category": "work", "hints": Hints(read_only=True, open_world=False)}
 

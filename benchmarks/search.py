@@ -81,7 +81,8 @@ def shipped() -> list[Any]:
 
 def others(number: int) -> Iterator[Any]:
     """So many tools that do something else."""
-    from tools_app.sdk.tool import Hints, tool
+    from tools_app.sdk.decorator import tool
+    from tools_app.sdk.tool import Hints
 
     async def run(id: str, limit: int = 20, status: str = "", user: str = "") -> None: ...
 

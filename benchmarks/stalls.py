@@ -31,8 +31,9 @@ from tests.support.faultd import Faultd, Wire  # noqa: E402
 from tools_app.engine import answers  # noqa: E402
 from tools_app.http import ApiClient  # noqa: E402
 from tools_app.sdk import heavy  # noqa: E402
+from tools_app.sdk.decorator import tool  # noqa: E402
 from tools_app.sdk.errors import ToolError  # noqa: E402
-from tools_app.sdk.tool import Hints, tool  # noqa: E402
+from tools_app.sdk.tool import Hints  # noqa: E402
 
 
 @tool(hints=Hints(read_only=True))

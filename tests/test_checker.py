@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tools_app.sdk.checker import MAX_CHOICES_TOLD, MAX_PROBLEMS, SMALL, Checker
+from tools_app.sdk.checker import MAX_CHOICES_LISTED, MAX_PROBLEMS, SMALL, Checker
 from tools_app.sdk.errors import Problem
 from tools_app.sdk.parameters import ToolParameter
 from tools_app.sdk.schemas import Schema
@@ -162,10 +162,10 @@ def test_what_was_sent_is_not_repeated(schema: Any, value: Any) -> None:
 
 
 def test_a_long_list_of_choices_is_cut() -> None:
-    (problem,) = checker(p={"enum": list(range(MAX_CHOICES_TOLD))}).problems({"p": -1})
-    assert problem.message.endswith(f", {MAX_CHOICES_TOLD - 1}")
+    (problem,) = checker(p={"enum": list(range(MAX_CHOICES_LISTED))}).problems({"p": -1})
+    assert problem.message.endswith(f", {MAX_CHOICES_LISTED - 1}")
     (problem,) = checker(p={"enum": list(range(10_000))}).problems({"p": -1})
-    assert problem.message.endswith(f"{MAX_CHOICES_TOLD - 1}, … (10000 in all)")
+    assert problem.message.endswith(f"{MAX_CHOICES_LISTED - 1}, … (10000 in total)")
 
 
 class TestAlternatives:
@@ -271,8 +271,8 @@ class TestWhatIsNotJson:
     @pytest.mark.parametrize(
         ("value", "path", "expected"),
         [
-            ("\ud800", "/p", "text without halves of surrogate pairs"),
-            ({"a": ["b", "\udfff"]}, "/p/a/1", "text without halves of surrogate pairs"),
+            ("\ud800", "/p", "text without lone surrogates"),
+            ({"a": ["b", "\udfff"]}, "/p/a/1", "text without lone surrogates"),
             ({"\ud800": 1}, "/p", "names that are text"),
             ({"a": object()}, "/p/a", "a JSON value"),
             ([b"x"], "/p/0", "a JSON value"),

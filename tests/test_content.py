@@ -12,8 +12,9 @@ from tests.support.tools import Hub, Programmable
 from tools_app import engine
 from tools_app.sdk.content import Audio, EmbeddedResource, Image, ResourceLink
 from tools_app.sdk.context import Caller
+from tools_app.sdk.decorator import tool
 from tools_app.sdk.errors import ToolExecutionError
-from tools_app.sdk.tool import Hints, tool
+from tools_app.sdk.tool import Hints
 
 DOT = b"\x89PNG dot"
 ENCODED = base64.b64encode(DOT).decode()

@@ -11,9 +11,10 @@ from django.test import override_settings
 import toolhub.settings
 from toolhub import testing
 from tools_app import sources
+from tools_app.sdk.names import NAME
 from tools_app.sdk.offer import Offer
 from tools_app.sdk.schemas import faults
-from tools_app.sdk.tool import NAME, Tool
+from tools_app.sdk.tool import Tool
 from tools_app.sources.registry import Registry
 
 

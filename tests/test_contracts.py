@@ -15,9 +15,10 @@ from toolhub import ConnectionKind, Context, Pack, testing
 from toolhub.testing.upstream import SECRET
 from tools_app import governance, sources
 from tools_app.models import Call, ErrorLog, ToolCheck
+from tools_app.sdk.decorator import FunctionTool, tool
 from tools_app.sdk.errors import NotFoundError
 from tools_app.sdk.examples import Example
-from tools_app.sdk.tool import FunctionTool, Hints, tool
+from tools_app.sdk.tool import Hints
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

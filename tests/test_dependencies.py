@@ -9,8 +9,10 @@ import pytest
 from tests.support.tools import Hub
 from tools_app import governance
 from tools_app.catalog import catalog
+from tools_app.sdk.decorator import FunctionTool, tool
 from tools_app.sdk.dependencies import Dependency, cycles
-from tools_app.sdk.tool import DefinitionError, FunctionTool, Hints, tool
+from tools_app.sdk.names import DefinitionError
+from tools_app.sdk.tool import Hints
 from tools_app.sources import python
 from tools_app.sources.registry import Registry
 

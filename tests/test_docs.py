@@ -14,7 +14,8 @@ import pytest
 
 import toolhub
 from tools_app.api import errors as api_errors
-from tools_app.sdk.errors import ToolError, all_errors
+from tools_app.sdk.errors import ToolError
+from tools_app.sdk.hub_errors import all_errors
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -17,18 +17,11 @@ from tools_app.sdk.errors import (
     ApiError,
     AuthenticationError,
     AuthorizationError,
-    CircuitOpenError,
-    IdempotencyInProgressError,
-    IdempotencyMismatchError,
     InternalError,
     InvalidArgumentsError,
     NotFoundError,
-    OutcomeUnknownError,
-    OverloadedError,
     Problem,
     RateLimitError,
-    ShuttingDownError,
-    StorageBusyError,
     ToolDisabledError,
     ToolError,
     ToolExecutionError,
@@ -36,9 +29,18 @@ from tools_app.sdk.errors import (
     ToolTimeoutError,
     UpstreamValidationError,
     ValidationError,
-    all_errors,
     restored,
     shortened,
+)
+from tools_app.sdk.hub_errors import (
+    CircuitOpenError,
+    IdempotencyInProgressError,
+    IdempotencyMismatchError,
+    OutcomeUnknownError,
+    OverloadedError,
+    ShuttingDownError,
+    StorageBusyError,
+    all_errors,
 )
 
 # code, class, REST status, retryable, level of the log
@@ -83,7 +85,7 @@ TABLE = [
 def test_every_code_has_its_class_status_and_level(
     code: str, name: str, status: int, retryable: bool, level: str
 ) -> None:
-    error = getattr(errors, name)
+    error = {kind.__name__: kind for kind in all_errors()}[name]
     found = (error.code, error.status, error.retryable, logging.getLevelName(error.log_level))
     assert found == (code, status, retryable, level)
 
@@ -126,24 +128,24 @@ MADE: list[tuple[Callable[[], ToolError], dict[str, Any]]] = [
     (
         lambda: CircuitOpenError.of("n8n", 12.6, 47.44),
         {
-            "error": "n8n keeps failing; calls are held back",
+            "error": "n8n keeps failing; calls to it are suspended (circuit open)",
             "context": {"upstream": "n8n", "sinceSeconds": 13},
-            "nextStep": "Try again after that time; an operator can see in the error log what fails.",
+            "nextStep": "Try again after `retryAfter` seconds; the error log shows operators what fails.",
             "retryAfter": 47.4,
         },
     ),
     (
         lambda: OverloadedError.of("n8n", 8, 16),
         {
-            "error": "Too many calls of n8n at once",
+            "error": "Too many concurrent calls to n8n",
             "context": {"upstream": "n8n", "running": 8, "waiting": 16},
-            "nextStep": "Call again in a moment, with fewer calls at once.",
+            "nextStep": "Call again in a moment, with fewer concurrent calls.",
             "retryAfter": 1,
         },
     ),
     (
         lambda: ToolTimeoutError.after(30_000, writes=False),
-        {"error": "Execution timeout after 30000ms", "nextStep": "Call again, or with a longer timeout."},
+        {"error": "Execution timeout after 30000ms", "nextStep": "Call again, if needed with a longer timeout."},
     ),
     (
         lambda: ToolTimeoutError.after(100, writes=True),
@@ -182,20 +184,20 @@ MADE: list[tuple[Callable[[], ToolError], dict[str, Any]]] = [
         StorageBusyError,
         {
             "error": "The hub's database cannot be used right now",
-            "nextStep": "Call again in a moment; if it stays so, an operator should run `toolhub doctor`.",
+            "nextStep": "Call again in a moment; if this continues, an operator should run `toolhub doctor`.",
         },
     ),
     (
         lambda: ShuttingDownError.amid(writes=False),
         {
-            "error": "The hub is shutting down; the call was broken off",
+            "error": "The hub is shutting down; the call was interrupted",
             "nextStep": "Call again in a moment.",
         },
     ),
     (
         lambda: ShuttingDownError.amid(writes=True),
         {
-            "error": "The hub is shutting down; the call was broken off",
+            "error": "The hub is shutting down; the call was interrupted",
             "outcomeUnknown": True,
             "nextStep": "The outcome is unknown: check whether the change was made before calling again.",
         },
@@ -203,8 +205,8 @@ MADE: list[tuple[Callable[[], ToolError], dict[str, Any]]] = [
     (
         OverloadedError.by_bodies,
         {
-            "error": "The hub is taking in as much as it can",
-            "nextStep": "Send again in a moment, less at once.",
+            "error": "The hub is receiving as much data as it can hold",
+            "nextStep": "Retry in a moment, with fewer or smaller requests at once.",
             "retryAfter": 1,
         },
     ),
@@ -220,8 +222,8 @@ MADE: list[tuple[Callable[[], ToolError], dict[str, Any]]] = [
     (
         IdempotencyInProgressError,
         {
-            "error": "A call with this Idempotency-Key is still under way",
-            "nextStep": "Wait, then send the same request again: it will get the answer of the first.",
+            "error": "A call with this Idempotency-Key is still running",
+            "nextStep": "Wait, then send the same request again to get the answer of the first.",
             "retryAfter": 1,
         },
     ),
@@ -235,7 +237,7 @@ MADE: list[tuple[Callable[[], ToolError], dict[str, Any]]] = [
     (
         lambda: OutcomeUnknownError.of("c1"),
         {
-            "error": "The call with this Idempotency-Key was broken off, and its outcome is unknown",
+            "error": "The call with this Idempotency-Key was interrupted, and its outcome is unknown",
             "context": {"callId": "c1"},
             "nextStep": "Check whether the change was made; if it was not, call again with a new key.",
         },
@@ -332,7 +334,7 @@ def test_what_they_are_given_by_position_is_where_the_hub_looks_for_it() -> None
 
 @pytest.mark.parametrize("arguments", [("m", "out of tea"), ("m", "A" * 41), ("m", "TEA", 200), ("m", "TEA", 600)])
 def test_a_code_or_status_that_is_none_is_refused(arguments: tuple[Any, ...]) -> None:
-    with pytest.raises(ValueError, match=r"must (look like MY_CODE|be one of HTTP)"):
+    with pytest.raises(ValueError, match=r"must (look like MY_CODE|be an HTTP error status)"):
         ToolError(*arguments)
 
 
@@ -429,7 +431,7 @@ def test_a_context_without_its_required_keys_cannot_be_made(
 def test_a_context_cannot_carry_what_is_not_meant_to_leave(
     error: type[ToolError], context: dict[str, Any], unknown: str
 ) -> None:
-    with pytest.raises(TypeError, match=f"^{error.__name__} context does not know {unknown}$"):
+    with pytest.raises(TypeError, match=f"^{error.__name__} context has unknown keys: {unknown}$"):
         error("x", context=context)
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from tools_app.sdk.decorator import tool
 from tools_app.sdk.icons import MAX_BYTES, Icon, IconError, icon
+from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.pack import Pack
-from tools_app.sdk.tool import DefinitionError, tool
 
 SVG = b'<?xml version="1.0"?>\n<!-- a dot --><svg xmlns="http://www.w3.org/2000/svg"><circle r="4"/></svg>'
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (48).to_bytes(4) + (32).to_bytes(4) + b"\x08\x06\0\0\0"

@@ -15,7 +15,8 @@ from tests.support.faultd import Faultd
 from tests.support.issuers import Issuer, forged
 from tools_app.access import access, issuer
 from tools_app.sdk.context import Caller
-from tools_app.sdk.errors import AuthenticationError, AuthorizationError, CircuitOpenError
+from tools_app.sdk.errors import AuthenticationError, AuthorizationError
+from tools_app.sdk.hub_errors import CircuitOpenError
 
 pytestmark = pytest.mark.anyio
 AT = "https://hub.example/mcp"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tools_app.sdk.decorator import SchemaTool
 from tools_app.sdk.pack import Pack
-from tools_app.sdk.tool import SchemaTool
 from tools_app.sources import registry as registry_module
 from tools_app.sources.registry import LoadProblem, Origin, RegistrationError, Registry
 

@@ -121,24 +121,24 @@ BAD: dict[str, tuple[Any, str]] = {
     "unknown type": (an_object(a={"type": "text"}), "a: unknown type 'text'"),
     "type that is no text": (an_object(a={"type": ["string", {"x": 1}]}), "a: unknown type ['string', {'x': 1}]"),
     "type nested": (an_object(a={"type": "array", "items": an_object(b={"type": 5})}), "a[].b: unknown type 5"),
-    "min above max": (an_object(a={"minimum": 5, "maximum": 4}), "a: minimum 5 is above maximum 4"),
-    "minLength above": (an_object(a={"minLength": 2, "maxLength": 1}), "a: minLength 2 is above maxLength 1"),
-    "minItems above": (an_object(a={"minItems": 2, "maxItems": 1}), "a: minItems 2 is above maxItems 1"),
+    "min above max": (an_object(a={"minimum": 5, "maximum": 4}), "a: minimum 5 is greater than maximum 4"),
+    "minLength above": (an_object(a={"minLength": 2, "maxLength": 1}), "a: minLength 2 is greater than maxLength 1"),
+    "minItems above": (an_object(a={"minItems": 2, "maxItems": 1}), "a: minItems 2 is greater than maxItems 1"),
     "minimum that is text": (an_object(a={"minimum": "1"}), '"1" is not of type "number"'),
     "required that is text": ({"type": "object", "required": "a"}, '"a" is not of type "array"'),
     "properties that is a list": ({"type": "object", "properties": [1]}, '[1] is not of type "object"'),
     "old items": (an_object(a={"items": [{}]}), '[{}] is not of types "boolean", "object"'),
-    "default of another type": (an_object(a={"type": "integer", "default": "x"}), "a: the default does not fit"),
-    "default true for a number": (an_object(a={"type": "number", "default": True}), "a: the default does not fit"),
-    "default not a number": (an_object(a={"type": "number", "default": float("nan")}), "a: the default does not fit"),
-    "default outside the enum": (an_object(a={"enum": ["x"], "default": "y"}), "a: the default does not fit"),
+    "default of another type": (an_object(a={"type": "integer", "default": "x"}), "a: the default is not valid"),
+    "default true for a number": (an_object(a={"type": "number", "default": True}), "a: the default is not valid"),
+    "default not a number": (an_object(a={"type": "number", "default": float("nan")}), "a: the default is not valid"),
+    "default outside the enum": (an_object(a={"enum": ["x"], "default": "y"}), "a: the default is not valid"),
     "default nested": (
         an_object(a={"type": "array", "items": {"type": "string", "default": 1}}),
-        "a[]: the default does not fit",
+        "a[]: the default is not valid",
     ),
     "default behind a reference": (
         {**an_object(a={"$ref": "#/$defs/n", "default": "x"}), "$defs": {"n": {"type": "integer"}}},
-        "a: the default does not fit",
+        "a: the default is not valid",
     ),
     "reference to nothing": (an_object(a={"$ref": "#/$defs/b"}), "Pointer '/$defs/b' does not exist"),
     "deep": (nested(MAX_DEPTH + 1), f"nested deeper than {MAX_DEPTH} levels"),
@@ -158,7 +158,7 @@ BAD: dict[str, tuple[Any, str]] = {
     ),
     "header twice": (
         an_object(a={"type": "string", "x-mcp-header": "A"}, b={"type": "string", "x-mcp-header": "a"}),
-        "b: x-mcp-header a is given twice",
+        "b: x-mcp-header a is used twice",
     ),
 }
 
@@ -172,7 +172,7 @@ def test_every_fault_is_told_not_only_the_first() -> None:
     schema = an_object(a={"type": "text"}, b={"minimum": 2, "maximum": 1}, c={"$ref": "other.json"})
     assert faults(schema) == [
         "a: unknown type 'text'",
-        "b: minimum 2 is above maximum 1",
+        "b: minimum 2 is greater than maximum 1",
         "c: refers to another document: other.json",
     ]
 
@@ -204,7 +204,7 @@ def test_a_reference_hidden_where_no_schema_belongs_is_refused_without_a_connect
 def test_another_dialect_is_refused_without_a_connection(dialect: Any, canary: Canary) -> None:
     dialect = canary.address if dialect == "CANARY" else dialect
     for schema in ({"$schema": dialect, "type": "object"}, an_object(a={"$id": "http://x.test/", "$schema": dialect})):
-        assert "written in another dialect" in faults(schema)[0]
+        assert "uses another dialect" in faults(schema)[0]
 
 
 def test_compiling_by_itself_opens_no_connection_either(canary: Canary) -> None:
@@ -235,7 +235,7 @@ ENDLESS = {
 
 @pytest.mark.parametrize("schema", ENDLESS.values(), ids=ENDLESS)
 def test_a_schema_that_leads_back_to_itself_is_refused(schema: Schema) -> None:
-    assert [fault for fault in faults(schema) if "refers to itself without end" in fault]
+    assert [fault for fault in faults(schema) if "has an infinite reference to itself" in fault]
 
 
 @pytest.mark.parametrize("pattern", ["(", "[z-a]", "(?=a)b", "(?!a)b", "(?<=a)b", "(?<!a)b", r"(a)\1", "a{1001}{1001}"])
@@ -246,7 +246,7 @@ def test_a_broken_or_backtracking_pattern_is_refused(pattern: str) -> None:
         {"type": "object", "propertyNames": {"pattern": pattern}},
     ):
         (fault,) = faults(schema)
-        assert "lookaround or backreferences, which are refused because they can be made to hang" in fault
+        assert "or backreferences, which are refused because matching them can take exponential time" in fault
 
 
 def test_a_pattern_nobody_can_read_is_refused() -> None:

@@ -277,9 +277,9 @@ def lookaround(a: Annotated[str, Field(pattern="(?=a)b")]) -> None: ...
 
 REFUSED = [
     (unannotated, "parameter 'a' has no annotation"),
-    (positional, "parameter 'a' must be an ordinary one: arguments are passed by name"),
-    (starred, "parameter 'a' must be an ordinary one"),
-    (double_starred, "parameter 'a' must be an ordinary one"),
+    (positional, "parameter 'a' must accept its argument by name"),
+    (starred, "parameter 'a' must accept its argument by name"),
+    (double_starred, "parameter 'a' must accept its argument by name"),
     (unknown_name, "cannot read the annotations: name 'Nowhere' is not defined"),
     (arbitrary_class, "cannot be expressed as JSON Schema: Unable to generate pydantic-core schema"),
     (two_contexts, "both 'a' and 'b' are a Ctx"),
@@ -299,7 +299,7 @@ def test_what_cannot_be_expressed_is_refused_on_one_line(function: Any, reason: 
 def test_a_default_that_does_not_fit_is_found_when_the_schema_is_judged() -> None:
     def tool(a: Literal["x"] = "y", b: float = float("nan")) -> None: ...  # type: ignore[assignment]
 
-    assert faults(from_signature(tool, Ctx).schema) == ["a: the default does not fit", "b: the default does not fit"]
+    assert faults(from_signature(tool, Ctx).schema) == ["a: the default is not valid", "b: the default is not valid"]
 
 
 class TestConversion:

@@ -12,7 +12,8 @@ from tests.support.tools import Hub, Programmable
 from tools_app import governance, sources
 from tools_app.catalog.obstacles import Obstacles
 from tools_app.models import AuditEntry, Definition, Tag, ToolRecord, ToolTag, revision
-from tools_app.sdk.tool import FunctionTool, Hints, tool
+from tools_app.sdk.decorator import FunctionTool, tool
+from tools_app.sdk.tool import Hints
 from tools_app.sources import sync
 from tools_app.sources.registry import LoadProblem, Origin, Registry
 

@@ -33,9 +33,10 @@ from toolhub import (
     testing,
     tool,
 )
+from tools_app.sdk.decorator import SchemaTool
 from tools_app.sdk.errors import ConfigurationError, ToolError, ToolExecutionError, ToolTimeoutError
+from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.schemas import Schema
-from tools_app.sdk.tool import DefinitionError, SchemaTool
 
 ROOT = Path(__file__).parent.parent
 
@@ -258,7 +259,7 @@ class TestFindings:
 
         for title, description, what in ((f"T{hidden}", "x", "x"), ("x", f"D{hidden}", "x"), ("x", "x", f"W{hidden}")):
             one.__annotations__["a"] = Annotated[str, what]
-            with pytest.raises(DefinitionError, match="has characters that people do not see"):
+            with pytest.raises(DefinitionError, match="has invisible characters"):
                 tool(title=title, description=description)(one)
 
     def test_text_in_any_language_is_fine(self) -> None:

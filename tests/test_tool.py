@@ -16,23 +16,16 @@ from pydantic import BaseModel, Field
 from tools_app.engine.answers import shaped
 from tools_app.sdk.context import Caller, Context
 from tools_app.sdk.deadline import Deadline
+from tools_app.sdk.decorator import FunctionTool, SchemaTool, tool
 from tools_app.sdk.errors import InvalidArgumentsError
 from tools_app.sdk.examples import Example
+from tools_app.sdk.names import DefinitionError, check_name, folded
 from tools_app.sdk.pack import Pack, TextForm
 from tools_app.sdk.parameters import ToolParameter
 from tools_app.sdk.places import shown_path
 from tools_app.sdk.schemas import Schema
 from tools_app.sdk.signatures import OrDigits, OrNumber, Says
-from tools_app.sdk.tool import (
-    DefinitionError,
-    FunctionTool,
-    Hints,
-    SchemaTool,
-    Tool,
-    check_name,
-    folded,
-    tool,
-)
+from tools_app.sdk.tool import Hints, Tool
 
 HERE = "tests/test_tool.py"
 
@@ -177,7 +170,7 @@ class TestFunctions:
             yield 1
 
         for function in (one, other):
-            with pytest.raises(DefinitionError, match="it must return its answer, and may not yield it"):
+            with pytest.raises(DefinitionError, match="it must return its answer, not yield it"):
                 tool(function)
 
     def test_whose_annotations_cannot_be_expressed_are_refused_with_their_place(self) -> None:
@@ -192,11 +185,11 @@ class TestFunctions:
         def bad(n: Annotated[int, Field(ge=1)] = 0) -> None:
             """Bad."""
 
-        with pytest.raises(DefinitionError, match=r"^bad: input schema: n: the default does not fit$"):
+        with pytest.raises(DefinitionError, match=r"^bad: input schema: n: the default is not valid$"):
             tool(bad)
 
     def test_take_only_declarations_there_are(self) -> None:
-        with pytest.raises(TypeError, match=r"tool\(\) does not know nmae"):
+        with pytest.raises(TypeError, match=r"tool\(\) has no option nmae"):
             tool(nmae="x")  # type: ignore[call-overload]
 
     def test_may_declare_tags_as_anything_that_can_be_read_once(self) -> None:
@@ -439,7 +432,7 @@ class TestPacks:
 
     @pytest.mark.parametrize("name", ["", "A", "a b", "a\n"], ids=ascii)
     def test_are_named_like_tools(self, name: str) -> None:
-        with pytest.raises(DefinitionError, match="must look like a tool's name"):
+        with pytest.raises(DefinitionError, match="must have the form of a tool name"):
             Pack(name)
 
 

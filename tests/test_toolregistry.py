@@ -12,7 +12,8 @@ from tests.support.tools import Hub
 from tools_app import sources
 from tools_app.models import AuditEntry, Call, ToolRecord
 from tools_app.sdk.errors import ToolDisabledError, ToolExecutionError, ToolNotFoundError, ValidationError
-from tools_app.sdk.tool import DefinitionError, Hints
+from tools_app.sdk.names import DefinitionError
+from tools_app.sdk.tool import Hints
 from tools_app.setup.toolregistry import ToolRegistry
 
 METADATA = {"name": "test", "description": "Test tool", "parameters": []}
@@ -56,10 +57,13 @@ def test_should_throw_error_for_duplicate_tool_names(registry: ToolRegistry) -> 
         ({"description": ""}, "Tool description is required"),
         ({"description": " "}, "Tool description is required"),
         ({"parameters": [{"name": "a", "type": "text"}]}, "unknown type"),
-        ({"parameters": [{"name": "a", "type": "number", "minimum": 3, "maximum": 1}]}, "minimum 3 is above maximum 1"),
-        ({"parameters": [{"name": "a", "type": "string", "pattern": "("}]}, "is not a pattern"),
+        (
+            {"parameters": [{"name": "a", "type": "number", "minimum": 3, "maximum": 1}]},
+            "minimum 3 is greater than maximum 1",
+        ),
+        ({"parameters": [{"name": "a", "type": "string", "pattern": "("}]}, "is not a regular expression"),
         ({"parameters": [{"name": "a", "type": "string", "pattern": "(?=a)"}]}, "lookaround"),
-        ({"parameters": [{"name": "a", "type": "number", "default": "x"}]}, "default does not fit"),
+        ({"parameters": [{"name": "a", "type": "number", "default": "x"}]}, "default is not valid"),
         ({"parameters": [{"name": "a", "type": "string"}] * 2}, "given twice"),
         ({"parameters": [{"name": "a"}]}, "type"),
         ({"examples": [{"description": "wrong", "parameters": {"b": 1}}]}, "Unknown parameter: b"),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tools_app.sdk.accounts import ConnectionKind, ConnectionOption
     from tools_app.sdk.content import Audio, EmbeddedResource, Image, ResourceLink
     from tools_app.sdk.context import Caller, Context
+    from tools_app.sdk.decorator import tool
     from tools_app.sdk.errors import (
         ApiError,
         AuthenticationError,
@@ -45,14 +46,15 @@ if TYPE_CHECKING:
     from tools_app.sdk.questions import Elicit, Reply, Roots, Sample
     from tools_app.sdk.resource import resource
     from tools_app.sdk.signatures import Number, OrDigits, OrNumber, Says
-    from tools_app.sdk.tool import Hints, Tool, tool
+    from tools_app.sdk.tool import Hints, Tool
 
 _HOMES = {
     "tools_app.sdk.context": ("Caller", "Context"),
     "tools_app.sdk.examples": ("Example",),
     "tools_app.sdk.pack": ("Pack", "TextForm"),
     "tools_app.sdk.parameters": ("ToolParameter",),
-    "tools_app.sdk.tool": ("Hints", "Tool", "tool"),
+    "tools_app.sdk.decorator": ("tool",),
+    "tools_app.sdk.tool": ("Hints", "Tool"),
     "tools_app.sdk.accounts": ("ConnectionKind", "ConnectionOption"),
     "tools_app.sdk.content": ("Audio", "EmbeddedResource", "Image", "ResourceLink"),
     "tools_app.sdk.offer": ("Completes",),

@@ -22,9 +22,10 @@ from tools_app.admin.console import copies
 from tools_app.catalog import catalog
 from tools_app.models import Approval, AuditEntry, Call, ToolRecord
 from tools_app.sdk.content import Image, ResourceLink
+from tools_app.sdk.decorator import tool
 from tools_app.sdk.errors import NotFoundError
 from tools_app.sdk.examples import Example
-from tools_app.sdk.tool import Hints, tool
+from tools_app.sdk.tool import Hints
 from tools_app.text import redaction
 
 ADDING = Hints(read_only=False, destructive=False)

@@ -24,9 +24,10 @@ from tools_app import engine
 from tools_app.base import database
 from tools_app.models import Call
 from tools_app.sdk.content import EmbeddedResource, ResourceLink
+from tools_app.sdk.decorator import tool
 from tools_app.sdk.errors import NotFoundError, Problem, ValidationError
 from tools_app.sdk.examples import Example
-from tools_app.sdk.tool import Hints, tool
+from tools_app.sdk.tool import Hints
 from tools_app.text import hygiene
 
 STAFF = ("view_toolrecord", "change_toolrecord", "view_call", "view_payload", "view_errorlog")

@@ -12,7 +12,8 @@ from tests.admin.pages import page
 from tests.support.tools import Hub
 from tools_app import governance, sources
 from tools_app.models import ToolCheck, ToolRecord
-from tools_app.sdk.tool import Tool, tool
+from tools_app.sdk.decorator import tool
+from tools_app.sdk.tool import Tool
 from tools_app.sources.registry import LoadProblem
 
 LIST = "/admin/tools_app/toolrecord/"

@@ -17,8 +17,9 @@ from tools_app.api.approvals import ApprovalDetail, ApprovalPage
 from tools_app.api.definitions import DefinitionDetail, Definitions
 from tools_app.api.stops import Stops
 from tools_app.models import ApiKey, Approval, Definition, Stop
+from tools_app.sdk.decorator import tool
 from tools_app.sdk.errors import AuthorizationError
-from tools_app.sdk.tool import Hints, tool
+from tools_app.sdk.tool import Hints
 from tools_app.sources.registry import Origin
 
 

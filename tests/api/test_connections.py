@@ -15,7 +15,8 @@ from tests.api.rest import failure
 from tests.api.test_server import CALL, head_of, raw
 from tests.support.tools import Hub, eventually
 from tools_app.management import connections
-from tools_app.sdk.tool import Hints, tool
+from tools_app.sdk.decorator import tool
+from tools_app.sdk.tool import Hints
 
 
 def answered(head: bytes, body: bytes) -> httpx.Response:

@@ -11,7 +11,8 @@ from tests.api.conftest import MakeKey
 from tests.api.rest import Rest
 from tests.support.tools import Hub
 from tools_app import governance
-from tools_app.sdk.tool import Hints, tool
+from tools_app.sdk.decorator import tool
+from tools_app.sdk.tool import Hints
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -17,7 +17,7 @@ from tools_app.api import fallbacks
 from tools_app.api.door import behind_door
 from tools_app.base.logs import JsonFormatter
 from tools_app.models import ErrorLog
-from tools_app.sdk.errors import StorageBusyError
+from tools_app.sdk.hub_errors import StorageBusyError
 
 ROUTES = (
     ("/", "GET"),

@@ -17,7 +17,8 @@ from django.test import Client
 from tests.api.rest import failure
 from tests.support.tools import Hub
 from tools_app.api.handler import RestHandler
-from tools_app.sdk.tool import Hints, tool
+from tools_app.sdk.decorator import tool
+from tools_app.sdk.tool import Hints
 
 Ask = Callable[..., httpx.Response]
 CALL = {"name": "echo", "parameters": {"message": "hi"}}

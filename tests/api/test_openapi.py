@@ -17,7 +17,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tests.api.rest import Rest, failure
 from tools_app.api import openapi
-from tools_app.sdk.errors import ToolError, all_errors
+from tools_app.sdk.errors import ToolError
+from tools_app.sdk.hub_errors import all_errors
 
 KEPT = Path(__file__).resolve().parent.parent.parent / "docs" / "openapi.json"
 OPEN = {"show_sign", "show_health"}

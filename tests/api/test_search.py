@@ -11,7 +11,7 @@ from tests.api.rest import Rest, failure
 from tests.support.tools import Hub
 from tools_app import governance
 from tools_app.api.search import SearchAnswer
-from tools_app.sdk.tool import tool
+from tools_app.sdk.decorator import tool
 
 WRONG = [
     ({"query": "x", "limit": 0}, "/limit"),

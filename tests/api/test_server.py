@@ -16,7 +16,8 @@ from tests.api.rest import failure
 from tests.support.tools import Hub, Programmable, blocking_tool
 from tools_app import governance
 from tools_app.models import Call
-from tools_app.sdk.tool import Hints, tool
+from tools_app.sdk.decorator import tool
+from tools_app.sdk.tool import Hints
 
 MEGABYTE = 1024 * 1024
 CALL = {"name": "echo", "parameters": {"message": "hi"}}

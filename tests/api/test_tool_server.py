@@ -14,8 +14,9 @@ from tests.api.conftest import MakeKey
 from tests.api.rest import Rest, failure
 from tests.support.tools import Hub, Programmable
 from tools_app import governance
+from tools_app.sdk.decorator import tool
 from tools_app.sdk.examples import Example
-from tools_app.sdk.tool import Hints, tool
+from tools_app.sdk.tool import Hints
 
 
 @dataclass

@@ -12,9 +12,10 @@ from tests.support.tools import Hub, Programmable
 from tools_app import governance, sources
 from tools_app.api.tools import ToolDetail, ToolPage
 from tools_app.catalog import catalog, listed
+from tools_app.sdk.decorator import tool
 from tools_app.sdk.examples import Example
 from tools_app.sdk.pack import Pack
-from tools_app.sdk.tool import Hints, tool
+from tools_app.sdk.tool import Hints
 
 WRONG_QUERIES = [
     *((f"limit={value}", "/limit") for value in ("0", "101", "-1", "abc", "1.5", "", "1e1", "%2B1", "%201", "1_0")),

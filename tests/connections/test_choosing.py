@@ -27,9 +27,10 @@ from tools_app.sdk.errors import (
     ToolDisabledError,
     ToolError,
 )
+from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.parameters import ToolParameter
-from tools_app.sdk.tool import DefinitionError, Hints
+from tools_app.sdk.tool import Hints
 from tools_app.setup import toolregistry
 
 LATEST = "2026-07-28"
@@ -152,7 +153,7 @@ class TestSeveral:
         before = {one.name: one.definition_hash for one in catalog.current().all}
         governance.create_connection("carol", "desk", url=desk.url, secret="key-of-carol-1", actor="test")
         assert {one.name: one.definition_hash for one in catalog.current().all} == before
-        assert refusal("list_notes") == "you may use no connection to Desk"
+        assert refusal("list_notes") == "you may not use any connection to Desk"
         assert called("list_notes", by=caller("ann")) == {"notes": []}
         assert entry("list_notes", "ann").input_schema["properties"] == {}
         assert desk.keys == ["key-of-ann-1"]
@@ -188,14 +189,14 @@ class TestSeveral:
         with pytest.raises(AuthorizationError) as refused:
             called("list_notes", {"connection": named}, by=caller(*mine))
         assert refused.value.message.startswith("Permission denied: you may not use a connection '")
-        assert refused.value.next_step == "Yours are: ann."
+        assert refused.value.next_step == "Your connections are: ann."
         assert desk.requests == []
         row = Call.objects.get()
         assert (row.status, row.connection, row.tool_name) == ("refused", "", "list_notes")
 
     def test_one_that_is_switched_off_is_replaced_by_no_other(self, notes: Hub, desk: Desk) -> None:
         governance.change_connection("ann", enabled=False, actor="test")
-        assert refusal("list_notes", "ann") == "the connection ann is switched off"
+        assert refusal("list_notes", "ann") == "the connection ann is disabled"
         # The choice stays: what was meant for one never goes to the other.
         schema = entry("list_notes", "ann", "bob").input_schema
         assert schema["required"] == ["connection"]
@@ -204,7 +205,7 @@ class TestSeveral:
             called("list_notes", by=caller("ann", "bob"))
         with pytest.raises(ToolDisabledError) as refused:
             called("list_notes", {"connection": "ann"}, by=caller("ann", "bob"))
-        assert refused.value.context == {"reason": "the connection ann is switched off"}
+        assert refused.value.context == {"reason": "the connection ann is disabled"}
         assert desk.requests == []
 
     @pytest.mark.usefixtures("from_environment")
@@ -226,8 +227,8 @@ class TestSeveral:
     def test_the_reasons_of_others_are_not_told(self, notes: Hub) -> None:
         for name in ("ann", "bob"):
             governance.change_connection(name, enabled=False, actor="test")
-        assert entry("list_notes", "ann").refusal.reason == "the connection ann is switched off"
-        assert entry("list_notes").refusal.reason == "you may use no connection to Desk"
+        assert entry("list_notes", "ann").refusal.reason == "the connection ann is disabled"
+        assert entry("list_notes").refusal.reason == "you may not use any connection to Desk"
 
     def test_a_change_counts_for_the_very_next_call(self, notes: Hub, desk: Desk) -> None:
         called("add_note", {"text": "1"}, by=caller("ann"))

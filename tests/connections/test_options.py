@@ -57,9 +57,9 @@ def test_a_change_is_on_record_and_counts_for_the_next_call(notes: Hub) -> None:
         ({"colour": "red"}, "'colour' is no option of this connection; known are: archived, greeting, pages, patience"),
         ({"archived": 1}, "expected true or false"),
         ({"archived": "yes"}, "expected true or false"),
-        ({"greeting": 5}, "expected a line of text, of at most 500 characters"),
-        ({"greeting": "a\nb"}, "expected a line of text"),
-        ({"greeting": "x" * 501}, "expected a line of text"),
+        ({"greeting": 5}, "expected one line of text, at most 500 characters"),
+        ({"greeting": "a\nb"}, "expected one line of text"),
+        ({"greeting": "x" * 501}, "expected one line of text"),
         ({"pages": 1.5}, "expected a whole number"),
         ({"pages": True}, "expected a whole number"),
         ({"pages": float("inf")}, "expected a whole number"),
@@ -161,7 +161,7 @@ class TestInTheAdmin:
         told = sent(chief, self.address(), url=desk.url, option_greeting="a\u2028b", option_pages="x")
         assert "Enter a whole number." in told.text
         told = sent(chief, self.address(), url=desk.url, option_greeting="a\u2028b", option_pages="1")
-        assert "expected a line of text" in told.text
+        assert "expected one line of text" in told.text
         assert options() == DEFAULTS
 
     def test_whoever_may_only_look_sees_them(self, chief: Client, desk: Desk) -> None:

@@ -269,4 +269,4 @@ def test_calltool_takes_an_approval(home: Home) -> None:
     assert refused.returncode == 0, "where nothing asks, an id is of no use and does no harm"
     wrong = home.run("calltool", "echo", '{"message": "x"}', "--approval", "nonsense")
     assert wrong.returncode == 1
-    assert "The approval does not hold" in wrong.stderr
+    assert "The approval is not valid" in wrong.stderr

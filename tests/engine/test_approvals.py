@@ -24,17 +24,19 @@ from tools_app.models import Approval, AuditEntry, Call
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import (
     ApiError,
-    ApprovalInvalidError,
-    ApprovalRefusedError,
-    ApprovalRequiredError,
     AuthorizationError,
     ConflictError,
     InvalidArgumentsError,
-    OverloadedError,
     RateLimitError,
-    StorageBusyError,
     ToolError,
     ValidationError,
+)
+from tools_app.sdk.hub_errors import (
+    ApprovalInvalidError,
+    ApprovalRefusedError,
+    ApprovalRequiredError,
+    OverloadedError,
+    StorageBusyError,
 )
 from tools_app.sdk.tool import Hints
 

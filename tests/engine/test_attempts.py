@@ -18,8 +18,6 @@ from tools_app.models import Call
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import (
     ApiError,
-    CircuitOpenError,
-    OverloadedError,
     RateLimitError,
     ToolError,
     ToolExecutionError,
@@ -27,6 +25,7 @@ from tools_app.sdk.errors import (
     UpstreamUnavailableError,
     ValidationError,
 )
+from tools_app.sdk.hub_errors import CircuitOpenError, OverloadedError
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.policies import Rate
 from tools_app.sdk.tool import Hints
@@ -97,7 +96,7 @@ def test_the_error_says_whose_limit_it_was(hub: Hub, programmable: Programmable,
     assert limited.value.next_step == "Call again with less to do: an operator allows at most 200 ms."
     with pytest.raises(ToolTimeoutError, match="^Execution timeout after 100ms$") as hurried:
         call("programmable", alice, timeout_ms=100)
-    assert hurried.value.next_step == "Call again, or with a longer timeout."
+    assert hurried.value.next_step == "Call again, if needed with a longer timeout."
 
 
 def test_callers_in_a_hurry_do_not_make_an_upstream_look_broken(

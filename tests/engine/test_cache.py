@@ -15,6 +15,7 @@ from tools_app.engine.cache import OVERHEAD, TIMES, Cache
 from tools_app.models import Call, ErrorLog
 from tools_app.packs import finding
 from tools_app.sdk.context import Caller
+from tools_app.sdk.decorator import tool
 from tools_app.sdk.errors import (
     ApiError,
     ToolError,
@@ -22,8 +23,9 @@ from tools_app.sdk.errors import (
     UpstreamUnavailableError,
     ValidationError,
 )
+from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.reach import Reach
-from tools_app.sdk.tool import DefinitionError, Hints, tool
+from tools_app.sdk.tool import Hints
 
 
 def answer(text: str) -> Answer:

@@ -18,13 +18,13 @@ from tests.support.tools import Hub, Programmable, blocking_tool, eventually
 from tools_app import engine, governance
 from tools_app.models import Call, ErrorGroup, ErrorLog
 from tools_app.sdk.context import Caller
+from tools_app.sdk.decorator import tool
 from tools_app.sdk.errors import (
     ApiError,
     AuthorizationError,
     InternalError,
     InvalidArgumentsError,
     NotFoundError,
-    ShuttingDownError,
     ToolDisabledError,
     ToolError,
     ToolExecutionError,
@@ -32,8 +32,9 @@ from tools_app.sdk.errors import (
     ToolTimeoutError,
     ValidationError,
 )
+from tools_app.sdk.hub_errors import ShuttingDownError
 from tools_app.sdk.questions import NOBODY
-from tools_app.sdk.tool import Hints, Tool, tool
+from tools_app.sdk.tool import Hints, Tool
 
 
 def call(name: str, arguments: Any, caller: Caller, **options: Any) -> engine.Result:

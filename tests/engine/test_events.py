@@ -14,8 +14,10 @@ from tools_app import engine
 from tools_app.base.logs import MOST_BYTES, ConsoleFormatter, JsonFormatter
 from tools_app.models import Call, ErrorLog
 from tools_app.sdk.context import Caller, Context
+from tools_app.sdk.decorator import tool
 from tools_app.sdk.errors import ApiError, NotFoundError, ToolError, UpstreamUnavailableError
-from tools_app.sdk.tool import DefinitionError, Hints, tool
+from tools_app.sdk.names import DefinitionError
+from tools_app.sdk.tool import Hints
 
 Line = dict[str, Any]
 
@@ -189,7 +191,7 @@ def test_an_empty_argument_that_it_would_name_is_a_warning(
 
 
 def test_refuses_to_log_a_parameter_that_is_not_there() -> None:
-    with pytest.raises(DefinitionError, match="logged names 'word', which is none of its parameters"):
+    with pytest.raises(DefinitionError, match="logged names 'word', which is not one of its parameters"):
 
         @tool(logged=["word"])
         def seek(query: str) -> str:

@@ -24,14 +24,11 @@ from tools_app.engine import Options, Result, shelf
 from tools_app.models import Call, ErrorLog, StoredAnswer, Toolset
 from tools_app.sdk.content import EmbeddedResource, Image
 from tools_app.sdk.context import Caller
-from tools_app.sdk.errors import (
-    AnswerNotFoundError,
-    InvalidArgumentsError,
-    ToolNotFoundError,
-    ValidationError,
-)
+from tools_app.sdk.decorator import tool
+from tools_app.sdk.errors import InvalidArgumentsError, ToolNotFoundError, ValidationError
+from tools_app.sdk.hub_errors import AnswerNotFoundError
+from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.reach import Reach
-from tools_app.sdk.tool import DefinitionError, tool
 
 LARGE = {"total": 4_000, "items": [{"id": number, "name": f"canary {number}"} for number in range(4_000)]}
 

@@ -10,14 +10,8 @@ import pytest
 
 from tools_app.engine import guards
 from tools_app.engine.guards import Guards, Place, Upstream
-from tools_app.sdk.errors import (
-    ApiError,
-    CircuitOpenError,
-    NotFoundError,
-    OverloadedError,
-    RateLimitError,
-    UpstreamUnavailableError,
-)
+from tools_app.sdk.errors import ApiError, NotFoundError, RateLimitError, UpstreamUnavailableError
+from tools_app.sdk.hub_errors import CircuitOpenError, OverloadedError
 from tools_app.sdk.policies import Circuit, Rate
 
 
@@ -161,7 +155,7 @@ def test_five_failures_open_the_circuit_and_nothing_is_sent_until_a_probe_succee
         clock.now += 12
         with pytest.raises(CircuitOpenError) as caught:
             await one.enter()
-        assert caught.value.message == "redmine keeps failing; calls are held back"
+        assert caught.value.message == "redmine keeps failing; calls to it are suspended (circuit open)"
         assert caught.value.retry_after == 48
         assert caught.value.context == {"upstream": "redmine", "sinceSeconds": 12}
         clock.now += 48

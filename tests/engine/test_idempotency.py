@@ -19,18 +19,20 @@ from tools_app.models import Call, IdempotencyKey
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import (
     ApiError,
-    IdempotencyInProgressError,
-    IdempotencyMismatchError,
     InvalidArgumentsError,
-    OutcomeUnknownError,
     Problem,
     RateLimitError,
-    ReplyGoneError,
     ToolError,
     ToolExecutionError,
     ToolTimeoutError,
     ValidationError,
     restored,
+)
+from tools_app.sdk.hub_errors import (
+    IdempotencyInProgressError,
+    IdempotencyMismatchError,
+    OutcomeUnknownError,
+    ReplyGoneError,
 )
 from tools_app.sdk.tool import Hints
 

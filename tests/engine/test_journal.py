@@ -13,7 +13,8 @@ from tools_app.journal.failures import failure
 from tools_app.journal.journal import Journal
 from tools_app.journal.writer import MOST_AT_ONCE, Entry
 from tools_app.models import Call, ErrorLog
-from tools_app.sdk.errors import StorageBusyError, ToolExecutionError
+from tools_app.sdk.errors import ToolExecutionError
+from tools_app.sdk.hub_errors import StorageBusyError
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

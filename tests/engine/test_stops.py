@@ -17,7 +17,8 @@ from tools_app.base import database
 from tools_app.catalog import catalog, listed, offers
 from tools_app.models import AuditEntry, Call, Connection, Stop
 from tools_app.sdk.context import Caller
-from tools_app.sdk.errors import NotFoundError, StoppedError, ToolError, ValidationError
+from tools_app.sdk.errors import NotFoundError, ToolError, ValidationError
+from tools_app.sdk.hub_errors import StoppedError
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.reach import Reach
 

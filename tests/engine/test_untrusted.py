@@ -17,9 +17,10 @@ from tools_app.models import Call, IdempotencyKey
 from tools_app.sdk.accounts import ConnectionKind
 from tools_app.sdk.content import Image
 from tools_app.sdk.context import Caller
+from tools_app.sdk.decorator import FunctionTool
 from tools_app.sdk.errors import ApiError, InvalidArgumentsError, NotFoundError, ToolError
 from tools_app.sdk.pack import Pack, TextForm
-from tools_app.sdk.tool import FunctionTool, Hints, Tool
+from tools_app.sdk.tool import Hints, Tool
 from tools_app.text import hygiene
 
 READS = Hints(read_only=True)

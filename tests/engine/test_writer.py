@@ -20,7 +20,8 @@ from tools_app.journal.journal import Journal
 from tools_app.journal.writer import Entry
 from tools_app.models import Call, CallHour, ErrorLog, Process
 from tools_app.sdk.context import Caller
-from tools_app.sdk.errors import ShuttingDownError, StorageBusyError, ToolError
+from tools_app.sdk.errors import ToolError
+from tools_app.sdk.hub_errors import ShuttingDownError, StorageBusyError
 from tools_app.sdk.tool import Hints
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -211,7 +212,7 @@ def test_a_call_that_the_end_of_the_process_breaks_off_gets_its_answer(writing: 
         running = asyncio.create_task(engine.call("writing", {}, alice, door="code"))
         await asyncio.to_thread(eventually, lambda: bool(writing.calls))
         engine.end_within(0.05)
-        with pytest.raises(ShuttingDownError, match="broken off") as told:
+        with pytest.raises(ShuttingDownError, match="interrupted") as told:
             await running
         with pytest.raises(ShuttingDownError, match="is shutting down"):
             await engine.call("writing", {}, alice, door="code")

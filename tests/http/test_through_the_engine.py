@@ -19,14 +19,8 @@ from tools_app import engine
 from tools_app.http import ApiClient
 from tools_app.models import Call, ErrorLog
 from tools_app.sdk.context import Caller, Context
-from tools_app.sdk.errors import (
-    ApiError,
-    CircuitOpenError,
-    InvalidArgumentsError,
-    ToolError,
-    ToolTimeoutError,
-    UpstreamUnavailableError,
-)
+from tools_app.sdk.errors import ApiError, InvalidArgumentsError, ToolError, ToolTimeoutError, UpstreamUnavailableError
+from tools_app.sdk.hub_errors import CircuitOpenError
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.tool import Hints
 

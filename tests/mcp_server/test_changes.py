@@ -23,7 +23,8 @@ from tools_app.catalog.snapshot import Snapshot
 from tools_app.mcp_server.changes import Changes, always
 from tools_app.models import ToolRecord
 from tools_app.sdk.context import Caller
-from tools_app.sdk.errors import AuthenticationError, OverloadedError, RateLimitError, StorageBusyError
+from tools_app.sdk.errors import AuthenticationError, RateLimitError
+from tools_app.sdk.hub_errors import OverloadedError, StorageBusyError
 from tools_app.sdk.reach import Reach
 
 pytestmark = pytest.mark.anyio

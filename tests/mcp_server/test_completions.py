@@ -17,11 +17,11 @@ from tools_app import governance
 from tools_app.base import database
 from tools_app.models import Call, ErrorLog
 from tools_app.sdk.context import Caller, Context
+from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.offer import Completes
 from tools_app.sdk.prompt import prompt
 from tools_app.sdk.reach import Reach
 from tools_app.sdk.resource import resource
-from tools_app.sdk.tool import DefinitionError
 
 pytestmark = pytest.mark.anyio
 __all__ = ["era"]  # a fixture
@@ -152,7 +152,7 @@ async def test_one_that_breaks_is_in_the_error_log_and_nowhere_else(hub: Hub, al
 
 
 def test_what_completes_takes_what_was_typed() -> None:
-    with pytest.raises(DefinitionError, match="what completes x must take `value`"):
+    with pytest.raises(DefinitionError, match="the completion of x must take `value`"):
 
         @prompt()
         def one(x: Annotated[str, Completes(wrong)]) -> str:

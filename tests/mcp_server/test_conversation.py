@@ -27,10 +27,11 @@ from tools_app.base import database, secrets
 from tools_app.mcp_server import conversation
 from tools_app.models import Call
 from tools_app.sdk.context import Caller, Context
+from tools_app.sdk.decorator import tool
 from tools_app.sdk.errors import InputRequiredError
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.questions import Elicit, Roots, Sample
-from tools_app.sdk.tool import Hints, Tool, tool
+from tools_app.sdk.tool import Hints, Tool
 
 pytestmark = pytest.mark.anyio
 READ = Hints(read_only=True)
@@ -219,7 +220,7 @@ class TestMessages:
         @tool(hints=READ)
         async def shout(ctx: Context) -> None:
             """Shout."""
-            with pytest.raises(ValueError, match="'loud' is none of debug"):
+            with pytest.raises(ValueError, match="'loud' must be one of debug"):
                 ctx.tell("hey", "loud")
 
         await database.run(hub.add, shout)

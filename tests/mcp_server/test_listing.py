@@ -15,7 +15,8 @@ from tools_app import governance
 from tools_app.answers import with_outline
 from tools_app.catalog import catalog
 from tools_app.mcp_server.listing import Listing, Listings
-from tools_app.sdk.tool import Hints, tool
+from tools_app.sdk.decorator import tool
+from tools_app.sdk.tool import Hints
 
 ERAS = pytest.mark.parametrize("version", [LEGACY, MODERN, "2024-11-05"])
 

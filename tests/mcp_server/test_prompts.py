@@ -366,5 +366,5 @@ def test_a_broken_one_takes_only_itself_away() -> None:
         "prompt oddly_described",
     ]
     assert all(error.place.startswith("tests/mcp_server/test_prompts.py:") for error in pack.broken)
-    with pytest.raises(TypeError, match="does not know hints"):
+    with pytest.raises(TypeError, match="has no option hints"):
         pack.prompt(hints=1)(good.function)

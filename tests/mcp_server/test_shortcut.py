@@ -22,8 +22,9 @@ from tools_app.mcp_server.shortcut import ShortCut
 from tools_app.models import Call
 from tools_app.sdk.content import Image, ResourceLink
 from tools_app.sdk.context import Caller, Context
-from tools_app.sdk.errors import StorageBusyError
-from tools_app.sdk.tool import Hints, SchemaTool, tool
+from tools_app.sdk.decorator import SchemaTool, tool
+from tools_app.sdk.hub_errors import StorageBusyError
+from tools_app.sdk.tool import Hints
 
 pytestmark = pytest.mark.anyio
 READ = Hints(read_only=True)

@@ -14,7 +14,8 @@ from tools_app.catalog import listed, search
 from tools_app.catalog.search import words
 from tools_app.catalog.search.index import Index
 from tools_app.catalog.snapshot import Snapshot
-from tools_app.sdk.tool import DefinitionError, tool
+from tools_app.sdk.decorator import tool
+from tools_app.sdk.names import DefinitionError
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -136,9 +137,9 @@ def test_keywords_are_searched_and_take_nothing_of_a_list(benchmark: Any) -> Non
     wires = [listed.as_listed(benchmark.snapshot([one]).all[0], one) for one in (plain, sought)]
     assert wires[0] == wires[1]
     assert sought.fingerprint != plain.fingerprint, "who changes what a tool is found by changes the tool"
-    with pytest.raises(DefinitionError, match="keywords may have 500 characters"):
+    with pytest.raises(DefinitionError, match="keywords may have at most 500 characters"):
         made("find_page", keywords=("everything " * 50,))
-    with pytest.raises(DefinitionError, match="characters that people do not see"):
+    with pytest.raises(DefinitionError, match="invisible characters"):
         made("find_page", keywords=("hand\u200bbook",))
     with pytest.raises(DefinitionError, match="keywords must be a list"):
         made("find_page", keywords="handbook")

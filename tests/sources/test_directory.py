@@ -13,7 +13,8 @@ from types import FunctionType, ModuleType
 
 import pytest
 
-from tools_app.sdk.tool import Tool, tool
+from tools_app.sdk.decorator import tool
+from tools_app.sdk.tool import Tool
 from tools_app.sources import directory, shared
 from tools_app.sources.directory import Directory
 from tools_app.sources.registry import Origin, Registry

@@ -11,7 +11,8 @@ from tools_app import sources
 from tools_app.catalog import catalog
 from tools_app.catalog.entry import Entry
 from tools_app.sdk.context import Context
-from tools_app.sdk.tool import FunctionTool, Hints, Tool, tool
+from tools_app.sdk.decorator import FunctionTool, tool
+from tools_app.sdk.tool import Hints, Tool
 from tools_app.sources import sync
 from tools_app.sources.registry import Loaded, Origin
 

@@ -88,14 +88,14 @@ def test_finds_three_quarters_of_what_it_has_never_seen() -> None:
 )
 def test_takes_little_time_whatever_it_is_given(word: str) -> None:
     begun = time.process_time()
-    wording.faults(word * (wording.MOST_LOOKED_AT // len(word)))
+    wording.faults(word * (wording.MOST_CHECKED // len(word)))
     assert time.process_time() - begun < 1
 
 
 def test_a_pack_may_speak_of_its_own_tools_and_not_of_others() -> None:
     others = wording.Others("mail", {"send_email": "mail", "list_issues": "tracker"})
     assert wording.faults("Sends what send_email would, like send-later.", others) == []
-    assert wording.faults("Use it after list-issues.", others) == ["names tools of others (list_issues)"]
+    assert wording.faults("Use it after list-issues.", others) == ["names tools of other packs (list_issues)"]
 
 
 def test_takes_no_longer_where_there_are_many_tools() -> None:

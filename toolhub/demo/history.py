@@ -156,7 +156,7 @@ def _refused(call: Call, chance: random.Random, tool: Entry, days: float) -> boo
         call.code, call.error = "TOOL_DISABLED", "Tool is disabled: send_voucher"
     elif tool.name == "cancel_order" and days < ASKED_ABOUT:
         call.code = "APPROVAL_REQUIRED"
-        call.error = "Approval required: an operator has to approve this call of cancel_order"
+        call.error = "Approval required: an operator must approve this call of cancel_order"
     elif required and chance.random() < MISSPELT:
         missing = chance.choice(required)
         given = json.loads(call.arguments)

@@ -22,13 +22,8 @@ from tools_app.catalog import catalog
 from tools_app.journal.refusals import Presented
 from tools_app.models import ApiKey, Stop
 from tools_app.sdk.context import Caller
-from tools_app.sdk.errors import (
-    AuthenticationError,
-    AuthorizationError,
-    StoppedError,
-    StorageBusyError,
-    shortened,
-)
+from tools_app.sdk.errors import AuthenticationError, AuthorizationError, shortened
+from tools_app.sdk.hub_errors import StoppedError, StorageBusyError
 from tools_app.sdk.reach import EVERYWHERE, Reach
 from tools_app.text import hygiene
 

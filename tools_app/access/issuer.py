@@ -14,13 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from tools_app.base import conf
-from tools_app.sdk.errors import (
-    AuthenticationError,
-    AuthorizationError,
-    CircuitOpenError,
-    ToolError,
-    UpstreamUnavailableError,
-)
+from tools_app.sdk.errors import AuthenticationError, AuthorizationError, ToolError, UpstreamUnavailableError
+from tools_app.sdk.hub_errors import CircuitOpenError
 from tools_app.sdk.reach import Reach
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from tools_app.catalog.entry import Entry
 from tools_app.catalog.snapshot import Snapshot
-from tools_app.sdk.tool import folded
+from tools_app.sdk.names import folded
 
 
 def needed_by(entry: Entry, snapshot: Snapshot) -> list[Entry]:

@@ -29,7 +29,7 @@ from tools_app.admin.governed import FailuresTold, actor
 from tools_app.admin.journal import IDENTIFIER, JournalAdmin, tool_names
 from tools_app.admin.narrowing import between
 from tools_app.models import AuditEntry, Call, ErrorGroup, ErrorHour, ErrorLog, ErrorNote
-from tools_app.sdk.errors import all_errors
+from tools_app.sdk.hub_errors import all_errors
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrPromise

@@ -17,7 +17,7 @@ from tools_app.admin.filters import CodeFilter, CreatedFilter, GroupFilter, Tool
 from tools_app.admin.journal import IDENTIFIER, JournalAdmin, tool_names
 from tools_app.admin.narrowing import between
 from tools_app.models import Call, ErrorGroup, ErrorLog
-from tools_app.sdk import errors
+from tools_app.sdk import hub_errors
 
 FromFilter, UntilFilter = between("created_at")
 
@@ -111,7 +111,7 @@ class ErrorAdmin(JournalAdmin[ErrorLog]):
     @admin.display(description=gettext_lazy("What callers are told to do"))
     def next_step(self, error: ErrorLog) -> str:
         """What the kind of error says; its caller may have been told something closer."""
-        steps = {kind.code: kind.default_next_step for kind in errors.all_errors()}
+        steps = {kind.code: kind.default_next_step for kind in hub_errors.all_errors()}
         return steps.get(error.code) or links.NOTHING
 
     @admin.display(description=gettext_lazy("Caller"))

@@ -19,7 +19,7 @@ from tools_app.catalog import catalog
 from tools_app.journal import insights
 from tools_app.journal.lease import INTERRUPTED
 from tools_app.models import AuditEntry, Call, ErrorGroup
-from tools_app.sdk import errors
+from tools_app.sdk import hub_errors
 
 SPANS: Final = {
     "1h": _lazy("Last hour"),
@@ -167,7 +167,7 @@ class CodeFilter(SimpleListFilter):
     parameter_name = "code"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
-        return [(code, code) for code in sorted({INTERRUPTED, *(error.code for error in errors.all_errors())})]
+        return [(code, code) for code in sorted({INTERRUPTED, *(error.code for error in hub_errors.all_errors())})]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         chosen = self.value()

@@ -25,7 +25,7 @@ from tools_app.catalog.snapshot import Snapshot
 from tools_app.journal import insights
 from tools_app.journal.insights import Bucket, Figures, Period
 from tools_app.models import Agent, Call, Connection, ErrorGroup, ErrorLog, ToolRecord
-from tools_app.sdk.errors import StorageBusyError
+from tools_app.sdk.hub_errors import StorageBusyError
 
 MOST_SHOWN: Final = 6
 MOST_CONNECTIONS: Final = 20

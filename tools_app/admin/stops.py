@@ -25,7 +25,7 @@ from tools_app.catalog import catalog, connections
 from tools_app.catalog.entry import Entry
 from tools_app.governance.stops import packs
 from tools_app.models import Agent, ApiKey, AuditEntry, Connection, Stop
-from tools_app.sdk.errors import StorageBusyError
+from tools_app.sdk.hub_errors import StorageBusyError
 
 MOST_SHOWN: Final = 10
 STOP, RESUME = "stop", "resume"

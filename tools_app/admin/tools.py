@@ -35,7 +35,7 @@ from tools_app.catalog.snapshot import Snapshot
 from tools_app.journal import insights
 from tools_app.models import Tag, ToolRecord
 from tools_app.models.figures import DURATIONS
-from tools_app.sdk.tool import folded
+from tools_app.sdk.names import folded
 
 MOST_PROBLEMS: Final = 20
 

@@ -15,8 +15,8 @@ from tools_app.admin.many_tools import count_of_tools
 from tools_app.catalog import catalog
 from tools_app.catalog.entry import Entry
 from tools_app.models import Toolset
+from tools_app.sdk.names import folded
 from tools_app.sdk.reach import Mode
-from tools_app.sdk.tool import folded
 
 # Sent by the button that shows what the form would choose, and saves nothing.
 PREVIEW: Final = "_preview"

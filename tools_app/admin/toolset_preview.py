@@ -12,8 +12,8 @@ from tools_app.catalog import listed
 from tools_app.catalog.entry import READER, Entry
 from tools_app.catalog.snapshot import Snapshot
 from tools_app.models import Toolset
+from tools_app.sdk.names import folded
 from tools_app.sdk.reach import Choice
-from tools_app.sdk.tool import folded
 
 MOST_SHOWN: Final = 100
 

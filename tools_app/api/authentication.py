@@ -17,15 +17,8 @@ from tools_app.api import limits
 from tools_app.api.arrival import take_body
 from tools_app.base import database, secrets
 from tools_app.sdk.context import Caller
-from tools_app.sdk.errors import (
-    AuthenticationError,
-    AuthorizationError,
-    Problem,
-    StoppedError,
-    StorageBusyError,
-    ValidationError,
-    shortened,
-)
+from tools_app.sdk.errors import AuthenticationError, AuthorizationError, Problem, ValidationError, shortened
+from tools_app.sdk.hub_errors import StoppedError, StorageBusyError
 from tools_app.sdk.schemas import pointer
 
 # Under these names people put keys into addresses, whatever the spelling.

@@ -34,8 +34,8 @@ from tools_app.sdk.accounts import (
 )
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import ConflictError, NotFoundError
+from tools_app.sdk.names import NAME
 from tools_app.sdk.reach import ENVIRONMENT
-from tools_app.sdk.tool import NAME
 
 router = StrictRouter(tags=["connections"])
 

@@ -24,15 +24,8 @@ from tools_app.access import issuer
 from tools_app.api import faults
 from tools_app.api.answers import answer, timestamp
 from tools_app.sdk.context import Caller
-from tools_app.sdk.errors import (
-    AuthenticationError,
-    RateLimitError,
-    StoppedError,
-    StorageBusyError,
-    ToolError,
-    ValidationError,
-    shortened,
-)
+from tools_app.sdk.errors import AuthenticationError, RateLimitError, ToolError, ValidationError, shortened
+from tools_app.sdk.hub_errors import StoppedError, StorageBusyError
 
 log = logging.getLogger("tools_app.api")
 

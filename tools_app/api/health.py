@@ -14,7 +14,7 @@ from tools_app.api.answers import answer, timestamp
 from tools_app.api.errors import OPEN_FAILURES, Failure
 from tools_app.catalog import catalog
 from tools_app.models import Stop
-from tools_app.sdk.errors import StorageBusyError
+from tools_app.sdk.hub_errors import StorageBusyError
 
 router = Router(auth=None, tags=["hub"])
 

@@ -16,7 +16,8 @@ from tools_app.access import limits
 from tools_app.api import errors
 from tools_app.api.errors import AddressTooLongError, BodyTimeoutError, BodyTooLargeError, HeadersTooLargeError
 from tools_app.base.asgi import SENDER, Application, Message, Receive, Scope, Send
-from tools_app.sdk.errors import OverloadedError, RateLimitError, ToolError, ValidationError
+from tools_app.sdk.errors import RateLimitError, ToolError, ValidationError
+from tools_app.sdk.hub_errors import OverloadedError
 
 MOST_ADDRESS_BYTES: Final = 8 * 1024
 MOST_HEADERS: Final = 100

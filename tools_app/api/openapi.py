@@ -20,11 +20,11 @@ from tools_app.api.errors import (
     failures,
 )
 from tools_app.api.routing import StrictRouter
-from tools_app.sdk import errors
+from tools_app.sdk import errors, hub_errors
 from tools_app.sdk.errors import Problem, ToolError
+from tools_app.sdk.names import NAME
 from tools_app.sdk.reach import ENVIRONMENT
 from tools_app.sdk.schemas import Schema
-from tools_app.sdk.tool import NAME
 
 router = StrictRouter(tags=["hub"])
 
@@ -84,16 +84,16 @@ _FAILURES: Final[dict[int, ToolError]] = {
     403: errors.AuthorizationError.lacking("tools:manage"),
     404: errors.ToolNotFoundError.named("ehco"),
     408: errors.ToolTimeoutError.after(30_000, writes=False),
-    409: errors.IdempotencyInProgressError(),
+    409: hub_errors.IdempotencyInProgressError(),
     413: BodyTooLargeError.over(1_048_576),
     414: AddressTooLongError(),
     415: UnsupportedMediaTypeError("The body must be sent as application/json"),
-    422: errors.IdempotencyMismatchError(),
+    422: hub_errors.IdempotencyMismatchError(),
     429: errors.RateLimitError(retry_after=1.5),
     431: HeadersTooLargeError(),
     500: errors.InternalError(),
     502: errors.UpstreamUnavailableError("The tracker cannot be reached"),
-    503: errors.StorageBusyError(),
+    503: hub_errors.StorageBusyError(),
 }
 _HEADERS: Final = {
     401: {"WWW-Authenticate": "`Bearer`, and where tokens come from, if the hub takes any but its own keys"},

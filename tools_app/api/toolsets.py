@@ -22,7 +22,7 @@ from tools_app.catalog import catalog, listed
 from tools_app.models import Toolset
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import NotFoundError
-from tools_app.sdk.tool import NAME
+from tools_app.sdk.names import NAME
 
 router = StrictRouter(tags=["toolsets"])
 

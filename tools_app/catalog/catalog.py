@@ -25,8 +25,8 @@ from tools_app.catalog.snapshot import NOTHING, Snapshot
 from tools_app.models import Definition, Stop, ToolRecord, Toolset, ToolTag, revision
 from tools_app.sdk import accounts, dependencies
 from tools_app.sdk.accounts import Account
-from tools_app.sdk.errors import Refusal, StorageBusyError
-from tools_app.sdk.tool import folded
+from tools_app.sdk.hub_errors import Refusal, StorageBusyError
+from tools_app.sdk.names import folded
 from tools_app.sources.registry import Loaded, Origin, Registry
 
 # A server that neither answers nor refuses would be waited for to the end of the call.

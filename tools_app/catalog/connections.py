@@ -14,8 +14,8 @@ from tools_app.models.tools import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS
 from tools_app.sdk import variables
 from tools_app.sdk.accounts import Account, ConnectionKind, is_sendable
 from tools_app.sdk.errors import ConfigurationError, NotFoundError, shortened
+from tools_app.sdk.names import NAME
 from tools_app.sdk.reach import ENVIRONMENT
-from tools_app.sdk.tool import NAME
 from tools_app.sdk.variables import UnreadableError
 from tools_app.sources.registry import Registry
 

@@ -13,12 +13,13 @@ from tools_app.models.tools import MAX_TIMEOUT_MS
 from tools_app.sdk import accounts
 from tools_app.sdk.accounts import Account, ConnectionKind
 from tools_app.sdk.dependencies import Dependency
-from tools_app.sdk.errors import Refusal
+from tools_app.sdk.hub_errors import Refusal
+from tools_app.sdk.names import folded
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.policies import Rate
 from tools_app.sdk.reach import Reach
 from tools_app.sdk.schemas import Schema
-from tools_app.sdk.tool import Hints, Tool, folded
+from tools_app.sdk.tool import Hints, Tool
 
 READER: Final = "read_result"
 # With these, agents find and call tools that their list does not show.

@@ -9,7 +9,7 @@ from tools_app.base import conf
 from tools_app.catalog import connections
 from tools_app.models import Definition, Stop, ToolRecord
 from tools_app.sdk import accounts
-from tools_app.sdk.errors import Refusal, StoppedError
+from tools_app.sdk.hub_errors import Refusal, StoppedError
 from tools_app.sources.registry import Loaded, Registry
 
 Stops = Mapping[tuple[str, str], Stop]

@@ -17,11 +17,13 @@ from tools_app.base import conf
 from tools_app.catalog.entry import Entry, effective_policy
 from tools_app.catalog.snapshot import Snapshot
 from tools_app.models import ToolRecord
+from tools_app.sdk.decorator import FunctionTool
+from tools_app.sdk.names import folded
 from tools_app.sdk.offer import Offer
 from tools_app.sdk.prompt import Prompt
 from tools_app.sdk.reach import Reach
 from tools_app.sdk.resource import Resource
-from tools_app.sdk.tool import FunctionTool, Hints, folded
+from tools_app.sdk.tool import Hints
 from tools_app.sources.registry import Origin
 
 OfferT = TypeVar("OfferT", bound=Offer)

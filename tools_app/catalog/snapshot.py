@@ -15,9 +15,10 @@ from tools_app.sdk import accounts
 from tools_app.sdk.accounts import Account
 from tools_app.sdk.context import Caller
 from tools_app.sdk.dependencies import Dependency
-from tools_app.sdk.errors import AuthorizationError, Refusal
+from tools_app.sdk.errors import AuthorizationError
+from tools_app.sdk.hub_errors import Refusal
+from tools_app.sdk.names import folded
 from tools_app.sdk.reach import EVERYWHERE, Choice, Mode, Reach
-from tools_app.sdk.tool import folded
 
 # Toolsets are few, and so are the ways in which keys combine them.
 MOST_VIEWS: Final = 256

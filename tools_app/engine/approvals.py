@@ -28,15 +28,13 @@ from tools_app.journal.writer import PATIENCE
 from tools_app.models import Approval, Call, Chore, StoredAnswer
 from tools_app.models.keys import Asks
 from tools_app.sdk.context import Caller
-from tools_app.sdk.errors import (
+from tools_app.sdk.errors import Problem, RateLimitError, ValidationError
+from tools_app.sdk.hub_errors import (
     AnswerNotFoundError,
     ApprovalInvalidError,
     ApprovalRefusedError,
     ApprovalRequiredError,
-    Problem,
-    RateLimitError,
     StorageBusyError,
-    ValidationError,
 )
 from tools_app.text import json_text
 

@@ -35,12 +35,11 @@ from tools_app.sdk.errors import (
     InternalError,
     InvalidArgumentsError,
     Problem,
-    ShuttingDownError,
-    StorageBusyError,
     ToolError,
     ToolNotFoundError,
     ValidationError,
 )
+from tools_app.sdk.hub_errors import ShuttingDownError, StorageBusyError
 from tools_app.sdk.policies import Rate
 from tools_app.sdk.questions import NOBODY, Asked, Client
 from tools_app.sdk.tool import Tool

@@ -14,8 +14,8 @@ from tools_app.catalog.search import words
 from tools_app.catalog.snapshot import Snapshot
 from tools_app.sdk.context import Caller, Wanted
 from tools_app.sdk.errors import AuthorizationError, ToolNotFoundError
+from tools_app.sdk.names import folded
 from tools_app.sdk.schemas import Schema
-from tools_app.sdk.tool import folded
 
 LIST: Final = "tools:list"
 MOST_SIMILAR: Final = 3

@@ -19,7 +19,8 @@ from tools_app.journal.writer import PATIENCE
 from tools_app.models import StoredAnswer
 from tools_app.sdk import heavy
 from tools_app.sdk.context import Caller, Kept, NotKeptError
-from tools_app.sdk.errors import AnswerNotFoundError, InvalidArgumentsError, Problem, StorageBusyError
+from tools_app.sdk.errors import InvalidArgumentsError, Problem
+from tools_app.sdk.hub_errors import AnswerNotFoundError, StorageBusyError
 from tools_app.sdk.tool import Tool
 from tools_app.text.budget import written
 

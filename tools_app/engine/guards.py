@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tools_app.base import conf
-from tools_app.sdk.errors import CircuitOpenError, OverloadedError, RateLimitError, ToolError
+from tools_app.sdk.errors import RateLimitError, ToolError
+from tools_app.sdk.hub_errors import CircuitOpenError, OverloadedError
 from tools_app.sdk.policies import Breaker, Buckets, Circuit, Rate
 
 MOST_BUCKETS: Final = 10_000

@@ -31,18 +31,15 @@ from tools_app.sdk.accounts import PARAMETER, Account
 from tools_app.sdk.context import Answers, Caller, Context
 from tools_app.sdk.deadline import Deadline
 from tools_app.sdk.errors import (
-    IdempotencyInProgressError,
     InternalError,
     InvalidArgumentsError,
     Problem,
-    ShuttingDownError,
-    StoppedError,
-    StorageBusyError,
     ToolDisabledError,
     ToolError,
     ToolNotFoundError,
     ToolTimeoutError,
 )
+from tools_app.sdk.hub_errors import IdempotencyInProgressError, ShuttingDownError, StoppedError, StorageBusyError
 from tools_app.sdk.policies import Backoff
 from tools_app.sdk.questions import Client
 from tools_app.sdk.tool import Tool

@@ -23,16 +23,13 @@ from tools_app.journal.quotas import GONE
 from tools_app.journal.rows import Reply
 from tools_app.models import Call, IdempotencyKey
 from tools_app.models.idempotency import REPLAYED_FOR
-from tools_app.sdk.errors import (
+from tools_app.sdk.errors import Problem, ToolError, ValidationError, restored
+from tools_app.sdk.hub_errors import (
     IdempotencyInProgressError,
     IdempotencyMismatchError,
     OutcomeUnknownError,
-    Problem,
     ReplyGoneError,
     StorageBusyError,
-    ToolError,
-    ValidationError,
-    restored,
 )
 
 log = logging.getLogger("tools_app.journal")

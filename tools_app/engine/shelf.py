@@ -19,7 +19,7 @@ from tools_app.base import conf, secrets
 from tools_app.journal.quotas import oldest_beyond
 from tools_app.models import Chore, StoredAnswer
 from tools_app.sdk.context import Caller, NotKeptError
-from tools_app.sdk.errors import AnswerNotFoundError, StorageBusyError
+from tools_app.sdk.hub_errors import AnswerNotFoundError, StorageBusyError
 
 # Larger answers compress well enough at once; the caller waits for this.
 _QUICKLY: Final = 1

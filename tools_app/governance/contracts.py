@@ -12,8 +12,9 @@ from tools_app import engine
 from tools_app.catalog.entry import Entry
 from tools_app.models import ToolCheck, ToolRecord
 from tools_app.sdk.context import Caller
-from tools_app.sdk.errors import ContractBrokenError, ToolError
+from tools_app.sdk.errors import ToolError
 from tools_app.sdk.examples import Example
+from tools_app.sdk.hub_errors import ContractBrokenError
 from tools_app.sdk.tool import Tool
 
 DOOR: Final = "command"

@@ -12,7 +12,7 @@ from django.utils import timezone
 from tools_app.models import Tag, ToolRecord, ToolTag
 from tools_app.models.audit import note_all
 from tools_app.sdk.errors import ConflictError, ToolNotFoundError, ValidationError, shortened
-from tools_app.sdk.tool import folded
+from tools_app.sdk.names import folded
 from tools_app.text import hygiene
 
 MOST_CHARACTERS: Final = 64

@@ -12,7 +12,7 @@ from tools_app.models import ToolRecord
 from tools_app.models.audit import note, note_all
 from tools_app.models.tools import POLICY
 from tools_app.sdk.errors import ToolNotFoundError, ValidationError
-from tools_app.sdk.tool import folded
+from tools_app.sdk.names import folded
 
 
 def set_enabled(names: Iterable[str], enabled: bool, *, actor: str, reason: str = "") -> list[str]:

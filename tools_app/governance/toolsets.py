@@ -14,7 +14,7 @@ from tools_app.models import Toolset
 from tools_app.models.audit import note
 from tools_app.models.toolsets import LIKE_A_TOOL
 from tools_app.sdk.errors import ConflictError, NotFoundError, Problem, ValidationError, shortened
-from tools_app.sdk.tool import NAME, folded
+from tools_app.sdk.names import NAME, folded
 from tools_app.text import hygiene
 
 SELECTORS: Final = ("packs", "categories", "tags", "names")

@@ -18,7 +18,7 @@ from tools_app.journal.quotas import ReplyQuota
 from tools_app.journal.refusals import Refusals
 from tools_app.journal.writer import PATIENCE, Entry, Writer
 from tools_app.models import Call
-from tools_app.sdk.errors import StorageBusyError
+from tools_app.sdk.hub_errors import StorageBusyError
 
 MOST_NOTED: Final = 10_000
 # So long a caller waits for a thread that does not come back, as the database neither answers nor refuses.

@@ -25,7 +25,7 @@ from tools_app.journal.lease import Lease, forget_the_dead, interrupt_orphans
 from tools_app.journal.refusals import Refusals
 from tools_app.journal.rows import Failure, Reply
 from tools_app.models import Call, IdempotencyKey
-from tools_app.sdk.errors import StorageBusyError
+from tools_app.sdk.hub_errors import StorageBusyError
 
 log = logging.getLogger("tools_app.journal")
 

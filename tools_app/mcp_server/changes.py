@@ -38,7 +38,8 @@ from tools_app.catalog.snapshot import Snapshot
 from tools_app.mcp_server.connections import connection_of
 from tools_app.sdk import resource
 from tools_app.sdk.context import Caller
-from tools_app.sdk.errors import OverloadedError, RateLimitError, StorageBusyError, ToolError
+from tools_app.sdk.errors import RateLimitError, ToolError
+from tools_app.sdk.hub_errors import OverloadedError, StorageBusyError
 
 log = logging.getLogger("tools_app.mcp")
 

@@ -20,7 +20,8 @@ from tools_app.access.limits import Standing
 from tools_app.catalog import catalog
 from tools_app.mcp_server.refusals import Refused
 from tools_app.sdk.context import Caller
-from tools_app.sdk.errors import AuthenticationError, NotFoundError, StoppedError, shortened
+from tools_app.sdk.errors import AuthenticationError, NotFoundError, shortened
+from tools_app.sdk.hub_errors import StoppedError
 
 log = logging.getLogger("tools_app.mcp")
 

@@ -27,7 +27,8 @@ from tools_app.mcp_server.gate import Visitor
 from tools_app.mcp_server.refusals import Refused
 from tools_app.mcp_server.transport import Transport, is_modern
 from tools_app.sdk import heavy
-from tools_app.sdk.errors import AuthenticationError, StoppedError, StorageBusyError, ToolError, shortened
+from tools_app.sdk.errors import AuthenticationError, ToolError, shortened
+from tools_app.sdk.hub_errors import StoppedError, StorageBusyError
 
 log = logging.getLogger("tools_app.mcp")
 

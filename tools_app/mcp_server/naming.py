@@ -9,7 +9,7 @@ from typing import Any, Final
 from tools_app.catalog import listed
 from tools_app.catalog.entry import Entry
 from tools_app.catalog.snapshot import Snapshot
-from tools_app.sdk.tool import folded
+from tools_app.sdk.names import folded
 
 _NAMED: Final = re.compile(r"`([a-z][a-z0-9_-]{0,63})`")
 

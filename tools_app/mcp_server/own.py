@@ -15,7 +15,7 @@ from tools_app.catalog.snapshot import Snapshot
 from tools_app.mcp_server import handbook
 from tools_app.models import Call
 from tools_app.sdk.context import Caller
-from tools_app.sdk.errors import StorageBusyError
+from tools_app.sdk.hub_errors import StorageBusyError
 from tools_app.sdk.resource import OWN_SCHEME
 from tools_app.sdk.uris import UriTemplate
 

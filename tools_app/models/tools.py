@@ -8,7 +8,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.functions import Now
 
-from tools_app.sdk.tool import folded
+from tools_app.sdk.names import folded
 from tools_app.text.budget import FEWEST_TOKENS, MOST_TOKENS
 
 MIN_TIMEOUT_MS = 100

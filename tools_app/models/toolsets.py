@@ -8,8 +8,8 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models.functions import Now
 
+from tools_app.sdk.names import NAME, folded
 from tools_app.sdk.reach import Choice, Mode, Override
-from tools_app.sdk.tool import NAME, folded
 
 LIKE_A_TOOL: Final = RegexValidator(
     rf"\A{NAME.pattern}\Z", "Lowercase letters, numbers, hyphens and underscores, the first a letter; at most 64."

@@ -1,4 +1,4 @@
-"""What is wrong with a value, in words for an agent: the schema is compiled once, checking takes microseconds."""
+"""Validation with messages for agents: the schema is compiled once, a check takes microseconds."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tools_app.sdk.errors import Problem, shortened
 from tools_app.sdk.schemas import EACH, MAX_NESTING, Place, Schema, address, compiled, named, shown_type
 
 MAX_PROBLEMS: Final = 20
-MAX_CHOICES_TOLD: Final = 30
-# All faults are looked for in values of up to this many parts; in larger ones the first is told, since the
-# validator has no way to stop at the twentieth.
+MAX_CHOICES_LISTED: Final = 30
+# Values of up to this many parts are checked for all problems, larger ones for the first only: the validator cannot
+# stop at the twentieth.
 SMALL: Final = 1_000
 
 _DIGITS: Final = re.compile("0|[1-9][0-9]{0,14}")
@@ -27,7 +27,7 @@ _encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 class Checker:
-    """A compiled schema: says everything that is wrong with a value, in words for an agent."""
+    """A compiled schema that lists all problems of a value, in words for an agent."""
 
     __slots__ = ("_defaults", "_digits", "_messages", "_numbers", "_validator", "schema")
 
@@ -53,25 +53,25 @@ class Checker:
         return not self.problems(value)
 
     def problems(self, value: Any) -> list[Problem]:
-        """What is wrong, missing parameters first: MAX_PROBLEMS at most, and how many more there are.
+        """The problems of a value, missing parameters first: at most MAX_PROBLEMS, and the number of the others.
 
-        Empty when the value fits.
+        Empty if the value is valid.
         """
         try:
             if self._validator.is_valid(value):
-                _encode(value).encode()  # where the schema takes anything, the validator does not look
+                _encode(value).encode()  # parts for which the schema allows anything are not checked by the validator
                 return []
             errors = self._errors(value)
-            found = [told for error in errors for told in self._told(error)]
-        except (ValueError, TypeError, RecursionError):  # it holds what JSON does not know
+            ranked = [entry for error in errors for entry in self._describe(error)]
+        except (ValueError, TypeError, RecursionError):  # the value contains something that is not JSON
             return [_not_json(value)]
-        found.sort(key=lambda told: told.rank)
-        told = [one.problem for one in found[:MAX_PROBLEMS]]
-        more = len(found) - len(told) + sum(map(_untold, errors))
-        return [*told, Problem.more(more)] if more else told
+        ranked.sort(key=lambda entry: entry.rank)
+        problems = [entry.problem for entry in ranked[:MAX_PROBLEMS]]
+        more = len(ranked) - len(problems) + sum(map(_omitted_names, errors))
+        return [*problems, Problem.more(more)] if more else problems
 
     def with_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments, completed by the schema's top-level defaults, and ids of the type that the schema names."""
+        """The arguments with the schema's top-level defaults, and with ids converted to the type in the schema."""
         for place in self._numbers:
             arguments = _changed(arguments, place, _as_text)
         for place in self._digits:
@@ -90,43 +90,43 @@ class Checker:
             return [error]
         return []
 
-    def _told(self, error: jsonschema_rs.ValidationError) -> list[_Told]:
-        where = list(error.instance_path)
+    def _describe(self, error: jsonschema_rs.ValidationError) -> list[_RankedProblem]:
+        path = list(error.instance_path)
         steps = tuple(str(step) for step in error.schema_path)
-        own = self._messages.get(steps[:-1])
+        message = self._messages.get(steps[:-1])
         match error.kind:
             case Kind.Required(property=name):
-                own = self._messages.get((*steps[:-1], "properties", name))
-                return [_missing([*where, name], own)]
+                message = self._messages.get((*steps[:-1], "properties", name))
+                return [_missing([*path, name], message)]
             case Kind.AdditionalProperties(unexpected=names) | Kind.UnevaluatedProperties(unexpected=names):
-                known = ", ".join(sorted(self._properties(steps[:-1]))) or "none"
-                return [_unknown([*where, name], known) for name in names[:MAX_PROBLEMS]]
+                allowed_names = ", ".join(sorted(self._properties(steps[:-1]))) or "none"
+                return [_unknown([*path, name], allowed_names) for name in names[:MAX_PROBLEMS]]
             case Kind.Type(types=types):
-                # null says that there is no value: the words for a missing one fit.
-                return [_mistyped(where, types, error.instance, own if error.instance is None else None)]
+                # null means that there is no value: the message for a missing value applies.
+                return [_mistyped(path, types, error.instance, message if error.instance is None else None)]
             case Kind.AnyOf(context=branches) | Kind.OneOfNotValid(context=branches):
-                return self._alternatives(where, branches, own)
+                return self._alternatives(path, branches, message)
             case kind:
-                return [_unfit(where, _expectation(kind), own)]
+                return [_invalid(path, _expectation(kind), message)]
 
     def _alternatives(
-        self, where: list[str | int], branches: list[list[jsonschema_rs.ValidationError]], own: str | None
-    ) -> list[_Told]:
-        """Why none of several schemas fits: what is wrong with the one that was meant, where that is clear."""
+        self, path: list[str | int], branches: list[list[jsonschema_rs.ValidationError]], message: str | None
+    ) -> list[_RankedProblem]:
+        """Why none of several schemas matches. If only one has the right type, its problems are described."""
         firsts = [branch[0] for branch in branches if branch]
         types = [error.kind for error in firsts if isinstance(error.kind, Kind.Type)]
-        here = [error for error in firsts if list(error.instance_path) == where]
-        if len(types) == len(here) == len(branches):
-            return [_mistyped(where, [name for kind in types for name in kind.types], firsts[0].instance)]
-        meant = [
+        at_path = [error for error in firsts if list(error.instance_path) == path]
+        if len(types) == len(at_path) == len(branches):
+            return [_mistyped(path, [name for kind in types for name in kind.types], firsts[0].instance)]
+        right_type = [
             branch
             for branch in branches
-            if not any(isinstance(e.kind, Kind.Type) and list(e.instance_path) == where for e in branch)
+            if not any(isinstance(e.kind, Kind.Type) and list(e.instance_path) == path for e in branch)
         ]
-        if len(meant) == 1 and own is None:
-            return [told for error in meant[0] for told in self._told(error)]
-        expected = [told.problem.expected for error in firsts for told in self._told(error)[:1]]
-        return [_unfit(where, ", or ".join(dict.fromkeys(expected)), own)]
+        if len(right_type) == 1 and message is None:
+            return [entry for error in right_type[0] for entry in self._describe(error)]
+        expected = [entry.problem.expected for error in firsts for entry in self._describe(error)[:1]]
+        return [_invalid(path, ", or ".join(dict.fromkeys(expected)), message)]
 
     def _properties(self, steps: Sequence[str]) -> Mapping[str, Any]:
         node: Any = self.schema
@@ -135,64 +135,64 @@ class Checker:
                 node = node[int(step)] if step.isdecimal() and int(step) < len(node) else None
             else:
                 node = node.get(step) if isinstance(node, dict) else None
-        found = node.get("properties") if isinstance(node, dict) else None
-        return found if isinstance(found, dict) else {}
+        properties = node.get("properties") if isinstance(node, dict) else None
+        return properties if isinstance(properties, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """A problem, and how early it is told."""
+class _RankedProblem:
+    """A problem, and its rank in the list."""
 
     rank: int
     problem: Problem
 
 
-def _untold(error: jsonschema_rs.ValidationError) -> int:
-    """How many of the names that nobody asked for `_told` leaves out."""
+def _omitted_names(error: jsonschema_rs.ValidationError) -> int:
+    """The number of unknown parameters that `_describe` leaves out."""
     match error.kind:
         case Kind.AdditionalProperties(unexpected=names) | Kind.UnevaluatedProperties(unexpected=names):
             return max(0, len(names) - MAX_PROBLEMS)
     return 0
 
 
-def _missing(path: Sequence[Any], own: str | None) -> _Told:
-    message = own or f"Required parameter missing: {named(path)}"
-    return _Told(0, Problem(address(path), message, "a value"))
+def _missing(path: Sequence[Any], message: str | None) -> _RankedProblem:
+    return _RankedProblem(0, Problem(address(path), message or f"Required parameter missing: {named(path)}", "a value"))
 
 
-def _mistyped(path: Sequence[Any], types: Sequence[str], value: Any, own: str | None = None) -> _Told:
+def _mistyped(path: Sequence[Any], types: Sequence[str], value: Any, message: str | None = None) -> _RankedProblem:
     if "integer" in types and isinstance(value, int | float) and not isinstance(value, bool):
-        # It is a number, and told to be one a caller would send it again.
+        # The value is a number already: with "expected number", a caller would send it again.
         whole = ["a whole number" if name == "integer" else name for name in types]
-        return _unfit(path, _either(whole))
+        return _invalid(path, _either(whole))
     expected = _either(map(shown_type, types))
     subject = f"parameter {named(path)}" if path else "the arguments"
-    return _Told(1, Problem(address(path), own or f"Invalid type for {subject}: expected {expected}", expected))
+    message = message or f"Invalid type for {subject}: expected {expected}"
+    return _RankedProblem(1, Problem(address(path), message, expected))
 
 
 def _either(names: Iterable[str]) -> str:
     return " or ".join(sorted(dict.fromkeys(names), key="null".__eq__))
 
 
-def _unfit(path: Sequence[Any], expected: str, own: str | None = None) -> _Told:
+def _invalid(path: Sequence[Any], expected: str, message: str | None = None) -> _RankedProblem:
     subject = f"parameter {named(path)}" if path else "the arguments"
-    message = own or f"Invalid value for {subject}: expected {expected}"
-    return _Told(2, Problem(address(path), message, expected))
+    message = message or f"Invalid value for {subject}: expected {expected}"
+    return _RankedProblem(2, Problem(address(path), message, expected))
 
 
-def _unknown(path: Sequence[Any], known: str) -> _Told:
-    return _Told(3, Problem(address(path), f"Unknown parameter: {named(path)}", f"one of: {known}"))
+def _unknown(path: Sequence[Any], allowed_names: str) -> _RankedProblem:
+    return _RankedProblem(3, Problem(address(path), f"Unknown parameter: {named(path)}", f"one of: {allowed_names}"))
 
 
 def _expectation(kind: Kind) -> str:
-    """What would have been accepted; never what was sent, which may be a secret."""
+    """The accepted value in words; never the value that was sent, which can be a secret."""
     match kind:
         case Kind.Enum(options=[only]) | Kind.Constant(expected_value=only):
             return _value(only)
         case Kind.Enum(options=options):
-            told = ", ".join(map(_value, options[:MAX_CHOICES_TOLD]))
-            more = f", … ({len(options)} in all)" if len(options) > MAX_CHOICES_TOLD else ""
-            return f"one of {told}{more}"
+            choices = ", ".join(map(_value, options[:MAX_CHOICES_LISTED]))
+            more = f", … ({len(options)} in total)" if len(options) > MAX_CHOICES_LISTED else ""
+            return f"one of {choices}{more}"
         case Kind.Pattern(pattern=pattern):
             return f"text that matches {pattern}"
         case Kind.MinLength(limit=1) | Kind.MinItems(limit=1) | Kind.MinProperties(limit=1):
@@ -203,7 +203,7 @@ def _expectation(kind: Kind) -> str:
     return template.format(kind.value) if template else "what the schema describes"
 
 
-# Keyword → what it asks for, in words.
+# Schema keyword → the accepted value, in words.
 EXPECTATIONS: Final = {
     "minimum": "{} or more",
     "maximum": "{} or less",
@@ -225,15 +225,15 @@ def _value(value: Any) -> str:
 
 
 def _changed(value: Any, place: Place, change: Callable[[Any], Any]) -> Any:
-    """The value with something else at a place; the same object where there is nothing to change."""
+    """The value with `change` applied at a place; the same object if nothing changes."""
     if not place:
         return change(value)
     step, rest = place[0], place[1:]
     if step == EACH:
         if not isinstance(value, list) or len(value) > SMALL:
             return value
-        changed = [_changed(item, rest, change) for item in value]
-        return changed if any(new is not old for new, old in zip(changed, value, strict=True)) else value
+        items = [_changed(item, rest, change) for item in value]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
     if not isinstance(value, dict) or step not in value:
         return value
     part = _changed(value[step], rest, change)
@@ -250,40 +250,40 @@ def _as_number(value: Any) -> Any:
 
 def is_small(value: Any) -> bool:
     """Whether it has no more than SMALL parts."""
-    waiting, seen = [value], 0
-    while waiting:
-        current = waiting.pop()
-        seen += 1
+    pending, count = [value], 0
+    while pending:
+        current = pending.pop()
+        count += 1
         if isinstance(current, dict | list | tuple):
-            if seen + len(waiting) + len(current) > SMALL:
+            if count + len(pending) + len(current) > SMALL:
                 return False
-            waiting.extend(current.values() if isinstance(current, dict) else current)
+            pending.extend(current.values() if isinstance(current, dict) else current)
     return True
 
 
 def _not_json(value: Any) -> Problem:
-    """Where a value that cannot be sent as JSON is not JSON."""
-    waiting: list[tuple[tuple[Any, ...], Any]] = [((), value)]
-    while waiting:
-        path, current = waiting.pop()
+    """The first place at which a value is not JSON."""
+    pending: list[tuple[tuple[Any, ...], Any]] = [((), value)]
+    while pending:
+        path, current = pending.pop()
         if len(path) > MAX_NESTING:
-            return _unfit(path[:3], f"at most {MAX_NESTING} levels").problem
+            return _invalid(path[:3], f"at most {MAX_NESTING} levels").problem
         match current:
             case dict():
                 if any(not isinstance(key, str) or not _encodable(key) for key in current):
-                    return _unfit(path, "names that are text").problem
-                waiting.extend(((*path, key), item) for key, item in reversed(current.items()))
+                    return _invalid(path, "names that are text").problem
+                pending.extend(((*path, key), item) for key, item in reversed(current.items()))
             case list() | tuple():
-                waiting.extend(((*path, index), item) for index, item in reversed(list(enumerate(current))))
+                pending.extend(((*path, index), item) for index, item in reversed(list(enumerate(current))))
             case str() if not _encodable(current):
-                return _unfit(path, "text without halves of surrogate pairs").problem
+                return _invalid(path, "text without lone surrogates").problem
             case float() if not math.isfinite(current):
-                return _unfit(path, "a finite number").problem
+                return _invalid(path, "a finite number").problem
             case None | bool() | int() | float() | str():
                 pass
             case _:
-                return _unfit(path, "a JSON value").problem
-    return _unfit((), "JSON").problem
+                return _invalid(path, "a JSON value").problem
+    return _invalid((), "JSON").problem
 
 
 def _encodable(text: str) -> bool:

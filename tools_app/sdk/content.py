@@ -1,7 +1,7 @@
-"""What a tool can answer beside data: pictures, sound, files, and where to find them.
+"""Content that a tool can return beside data: images, audio, files and links.
 
-A tool returns one of these, or a list of them and of texts. Agents get them as they are; whoever reads only text is
-told what there was.
+A tool returns one of these, or a list of them and of texts. MCP clients get them unchanged; where only text can be
+shown, a short description takes their place.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}:[!-~]{1,2000}")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of an answer that is more than text."""
+    """A part of an answer that is not plain text."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: object) -> NoReturn:
-        # A return annotation that names one promises no structured answer, and so no output schema.
-        raise TypeError(f"{cls.__name__} is content, and has no schema")
+        # With a return annotation that names content, the tool has no output schema.
+        raise TypeError(f"{cls.__name__} is content and has no schema")
 
     def wire(self) -> dict[str, Any]:
-        """As it leaves, over MCP and REST alike."""
+        """The wire form, the same for MCP and REST."""
         raise NotImplementedError
 
     def in_words(self) -> str:
@@ -43,7 +43,7 @@ class _Media(Part):
         if not self.data:
             raise ValueError(f"an {kind} without data")
         if not MEDIA_TYPE.fullmatch(self.mime_type) or not self.mime_type.startswith(f"{kind}/"):
-            raise ValueError(f"{self.mime_type!r} is no media type of an {kind}")
+            raise ValueError(f"{self.mime_type!r} is not a media type for an {kind}")
 
     def wire(self) -> dict[str, Any]:
         kind = type(self).__name__.lower()
@@ -65,7 +65,7 @@ class Audio(_Media):
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedResource(Part):
-    """A file in the answer itself: text, or bytes of any kind."""
+    """A file inside the answer: text or bytes."""
 
     uri: str
     content: str | bytes
@@ -86,7 +86,7 @@ class EmbeddedResource(Part):
 
 @dataclass(frozen=True, slots=True)
 class ResourceLink(Part):
-    """Where something can be read."""
+    """A link to a resource."""
 
     uri: str
     name: str
@@ -102,9 +102,9 @@ class ResourceLink(Part):
             raise ValueError("a link without a name")
 
     def wire(self) -> dict[str, Any]:
-        told = {"title": self.title, "description": self.description, "mimeType": self.mime_type}
+        optional = {"title": self.title, "description": self.description, "mimeType": self.mime_type}
         wire: dict[str, Any] = {"type": "resource_link", "uri": self.uri, "name": self.name}
-        wire.update((key, value) for key, value in told.items() if value)
+        wire.update((key, value) for key, value in optional.items() if value)
         if self.size is not None:
             wire["size"] = self.size
         return wire
@@ -114,16 +114,16 @@ class ResourceLink(Part):
 
 
 def contents(uri: str, content: str | bytes, mime_type: str = "") -> dict[str, Any]:
-    """A resource as it is read."""
-    told: dict[str, Any] = {"uri": uri, "mimeType": mime_type} if mime_type else {"uri": uri}
-    return told | ({"text": content} if isinstance(content, str) else {"blob": _base64(content)})
+    """The contents of a resource in wire form."""
+    wire: dict[str, Any] = {"uri": uri, "mimeType": mime_type} if mime_type else {"uri": uri}
+    return wire | ({"text": content} if isinstance(content, str) else {"blob": _base64(content)})
 
 
 def parts_in(returned: object) -> Sequence[str | Part] | None:
-    """What a tool returned, piece by piece; None when it is plain data.
+    """The parts of what a tool returned; None if it is plain data.
 
     Raises:
-        TypeError: there is data among the pieces, which has no place there.
+        TypeError: a list mixes content and data.
     """
     if isinstance(returned, Part):
         return (returned,)
@@ -131,7 +131,7 @@ def parts_in(returned: object) -> Sequence[str | Part] | None:
         return None
     for piece in returned:
         if not isinstance(piece, str | Part):
-            raise TypeError(f"{type(piece).__name__} among texts and content")
+            raise TypeError(f"{type(piece).__name__} in a list of texts and content")
     return returned
 
 
@@ -141,12 +141,12 @@ def wire_of(piece: str | Part) -> dict[str, Any]:
 
 def check_uri(uri: str) -> None:
     if not URI.fullmatch(uri):
-        raise ValueError(f"{uri[:100]!r} is no URI")
+        raise ValueError(f"{uri[:100]!r} is not a URI")
 
 
 def check_media_type(mime_type: str) -> None:
     if mime_type and not MEDIA_TYPE.fullmatch(mime_type):
-        raise ValueError(f"{mime_type[:100]!r} is no media type")
+        raise ValueError(f"{mime_type[:100]!r} is not a media type")
 
 
 def _base64(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Who calls a tool, and what the tool may know and use of the call that it serves."""
+"""The caller of a tool, and the context: what a running tool can read and use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tools_app.sdk.accounts import OptionValue
 from tools_app.sdk.deadline import Deadline
-from tools_app.sdk.errors import AnswerNotFoundError, ConfigurationError, ToolNotFoundError
+from tools_app.sdk.errors import ConfigurationError, ToolNotFoundError
+from tools_app.sdk.hub_errors import AnswerNotFoundError
 from tools_app.sdk.policies import Rate
 from tools_app.sdk.questions import LEVELS, NOBODY, Client, Elicit, Question, Reply, Sample, Sampled
 from tools_app.sdk.reach import EVERYWHERE, Reach
@@ -23,16 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: a key, a person in the admin, or the local process. Made by `access`, never by a tool."""
+    """The authenticated principal of a call: a key, a user in the admin, or the local process. Made by `access`."""
 
     kind: str
     id: str
     name: str
     scopes: frozenset[str] = frozenset()
     reach: Reach = EVERYWHERE
-    # Over all tools together; what a tool's own limit allows comes on top.
+    # The limit for all tools together; a tool's own limit applies in addition.
     rate: Rate | None = None
-    # Whose calls an operator has to approve, beside those of tools that always ask: of those that `writes`, `destroys`.
+    # Which calls need an approval, in addition to those of tools that always do: `writes`, `destroys` or none.
     asks: str = ""
 
     def may(self, scope: str) -> bool:
@@ -43,56 +44,56 @@ class Caller:
 
 
 class NotKeptError(Exception):
-    """The hub did not keep a value; the message says why, to the caller."""
+    """The hub did not store a value; the message gives callers the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Where the hub keeps a value for its caller, and until when."""
+    """The handle of a stored value, and when it expires."""
 
     handle: str
     expires_at: datetime
 
 
 class Answers(Protocol):
-    """What the hub keeps for the caller for a while: answers that were too large to be sent, and what tools keep."""
+    """Values stored for the caller for a limited time: answers over the token budget, and what tools store."""
 
-    # Whether what was read of them may hold what outsiders wrote.
+    # Whether a page that was read contains untrusted content.
     untrusted: bool
 
     async def keep(self, value: Any) -> Kept:
-        """Keep a JSON value under this tool's name, where `value` and `read_result` find it.
+        """Store a JSON value under this tool's name, for `value` and the tool `read_result`.
 
         Raises:
-            NotKeptError: this hub keeps nothing, or cannot now.
+            NotKeptError: storing answers is disabled, or not possible now.
         """
         ...
 
     async def value(self, handle: str) -> Any:
-        """All of what is kept under that handle.
+        """The whole stored value.
 
         Raises:
-            AnswerNotFoundError: nothing is kept under that handle for this caller.
+            AnswerNotFoundError: this caller has no stored value with that handle.
         """
         ...
 
     async def page(self, handle: str, asked: Asked) -> dict[str, Any]:
-        """Part of one, within the budget of this call.
+        """A part of a stored value, within the token budget of this call.
 
         Raises:
-            AnswerNotFoundError: nothing is kept under that handle for this caller.
+            AnswerNotFoundError: this caller has no stored value with that handle.
             InvalidArgumentsError: there is no such part.
         """
         ...
 
 
 class _NothingKept:
-    """Where nothing is kept: outside a hub."""
+    """For tools that run outside a hub: nothing is stored."""
 
     untrusted = False
 
     async def keep(self, value: Any) -> Kept:
-        raise NotKeptError("there is no hub to keep it")
+        raise NotKeptError("there is no hub to store it")
 
     async def value(self, handle: str) -> Any:
         raise AnswerNotFoundError.of(handle)
@@ -106,7 +107,7 @@ NOTHING_KEPT: Final[Answers] = _NothingKept()
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What kind of tool somebody looks for."""
+    """A search for tools."""
 
     query: str
     category: str = ""
@@ -119,20 +120,20 @@ class Tools(Protocol):
     """The tools that exist for the caller."""
 
     async def found(self, wanted: Wanted) -> dict[str, Any]:
-        """Those that have to do with what is wanted, the best first."""
+        """The matching tools, the best match first."""
         ...
 
     async def described(self, name: str) -> dict[str, Any]:
-        """All about one.
+        """The details of one tool.
 
         Raises:
-            ToolNotFoundError: there is none of that name.
+            ToolNotFoundError: no tool has that name.
         """
         ...
 
 
 class _NoTools:
-    """Where there are no others: outside a hub."""
+    """For tools that run outside a hub: there are no other tools."""
 
     async def found(self, wanted: Wanted) -> dict[str, Any]:
         return {"tools": [], "total": 0, "hasMore": False}
@@ -146,7 +147,7 @@ NO_TOOLS: Final[Tools] = _NoTools()
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a running tool may know and use of the call it serves."""
+    """What a running tool can read and use."""
 
     call_id: str
     tool: str
@@ -156,23 +157,23 @@ class Context:
     client: Client = NOBODY
     answers: Answers = NOTHING_KEPT
     tools: Tools = NO_TOOLS
-    # The name of the account at the upstream that this call uses, and what speaks to it.
+    # The name of the upstream account that this call uses, and its client.
     connection: str = ""
     upstream: ApiClient | None = None
-    # What was decided for that connection, by the names of the options that its kind declares; all of them.
+    # All options that the connection kind declares, with their values for this connection.
     options: Mapping[str, OptionValue] = field(default_factory=dict)
-    # The directory below which files may be read for this caller. None: no file may be.
+    # The directory that contains the files this caller may read. None: it may not read files.
     files: Path | None = None
-    # What `note` has noted.
+    # The facts from `note`.
     noted: dict[str, bool | float | str] = field(default_factory=dict)
 
     @property
     def http(self) -> ApiClient:
-        """The way to the upstream, for tools of a pack that says which connection it needs."""
+        """The client for the upstream, for tools of a pack with `connection`."""
         if self.upstream is None:
             raise ConfigurationError(
                 f"{self.tool} has no connection that it could use",
-                next_step="Its pack must declare one; what is no tool needs a caller who may use exactly one.",
+                next_step="Its pack must declare one; prompts and resources need a caller with exactly one connection.",
             )
         return self.upstream
 
@@ -181,40 +182,40 @@ class Context:
         return self.deadline.remaining()
 
     def note(self, **facts: bool | float | str) -> None:
-        """Add facts to the line `Tool completed` of the log: `ctx.note(results=5)`. No arguments."""
+        """Add facts to the log line `Tool completed`: `ctx.note(results=5)`. Do not pass arguments of the call."""
         self.noted.update(facts)
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Tell the client how far this is, if it wants to know. Also from a tool that blocks."""
+        """Send progress to the client, if it asked for progress. Works in blocking tools, too."""
         self.client.progress(done, total, message)
 
     def tell(self, message: str, level: str = "info", **data: Any) -> None:
-        """Tell the client something on the way; `log` is for operators. Also from a tool that blocks."""
+        """Send a log message to the client; `log` is for operators. Works in blocking tools, too."""
         if level not in LEVELS:
-            raise ValueError(f"{level!r} is none of {', '.join(LEVELS)}")
+            raise ValueError(f"the level {level!r} must be one of {', '.join(LEVELS)}")
         self.client.tell(level, message, data)
 
     def can_ask(self, kind: type[Question]) -> bool:
-        """Whether the client answers questions of this kind: `Elicit`, `Sample`, `Roots`."""
+        """Whether the client supports questions of this kind: `Elicit`, `Sample`, `Roots`."""
         return self.client.can(kind.capability)
 
     async def ask(self, **questions: Question) -> Mapping[str, Any]:
-        """Ask the client several things at once. The deadline stands still until it has answered.
+        """Ask the client several questions at once. The deadline is paused until it answers.
 
-        Where clients answer by calling again, the tool begins anew: ask before anything is changed.
+        Some clients answer by repeating the call, which restarts the tool: ask before you change anything.
 
         Raises:
-            InputRequiredError: the client cannot be asked, or gives no answer.
+            InputRequiredError: the client does not support this, or did not answer.
         """
         with self.deadline.standing_still():
             return await self.client.ask(questions)
 
     async def elicit(self, message: str, form: Any) -> Reply:
-        """Ask the person behind the agent. `form` is a flat pydantic model or schema; more about it at `Elicit`."""
+        """Ask the user of the agent. `form` is a flat pydantic model or schema; see `Elicit`."""
         reply: Reply = (await self.ask(answer=Elicit(message, form)))["answer"]
         return reply
 
     async def sample(self, prompt: str, *, max_tokens: int = 1000, system: str = "") -> Sampled:
-        """Ask the model of the client."""
+        """Ask the client's model."""
         sampled: Sampled = (await self.ask(sample=Sample(prompt, max_tokens=max_tokens, system=system)))["sample"]
         return sampled

@@ -1,4 +1,4 @@
-"""When a call must have ended."""
+"""The deadline of a call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 
 class Deadline:
-    """So many seconds from now. It stands still while a person is asked, who must not be hurried by a machine."""
+    """A time limit that can be paused, for example while a user answers a question."""
 
     def __init__(self, seconds: float) -> None:
         self._at = time.monotonic() + seconds
@@ -18,11 +18,11 @@ class Deadline:
         self._enforced: asyncio.Timeout | None = None
 
     def remaining(self) -> float:
-        """Seconds until then."""
+        """Seconds until the deadline."""
         return self._left if self._left is not None else max(0.0, self._at - time.monotonic())
 
     def enforced(self) -> asyncio.Timeout:
-        """A context manager that ends what is in it when the time has come."""
+        """A context manager that raises TimeoutError in its block when the deadline passes."""
         self._enforced = asyncio.timeout(self.remaining())
         return self._enforced
 
@@ -43,6 +43,6 @@ class Deadline:
 
     def _reschedule(self, when: float | None) -> None:
         if self._enforced is not None:
-            # Somebody who still asks after the end of the call moves nothing any more.
+            # A question that is still open after the end of the call changes nothing: the timeout has ended.
             with suppress(RuntimeError):
                 self._enforced.reschedule(when)

@@ -1,67 +1,31 @@
-"""How a call can fail: one hierarchy, one wire form.
+"""How a call can fail: one class hierarchy, one wire form. docs/errors.md lists every code.
 
-    ToolError
-    ├── ToolNotFoundError             TOOL_NOT_FOUND             404  the caller named a tool that is not there
-    ├── AnswerNotFoundError           ANSWER_NOT_FOUND           404  the answer is not kept, or somebody else's
-    ├── ToolDisabledError             TOOL_DISABLED              403  it is there, and may not be called now
-    │   └── StoppedError              STOPPED                    403  an operator has stopped what it needs
-    ├── ApprovalRequiredError         APPROVAL_REQUIRED          403  an operator has to approve the call first
-    ├── ApprovalRefusedError          APPROVAL_REFUSED           403  … and has said no
-    ├── ApprovalInvalidError          APPROVAL_INVALID           409  … for another call, or not any more
-    ├── ValidationError               VALIDATION_ERROR           400  something sent is not what was asked for
-    │   └── InvalidArgumentsError                                     … the arguments of a tool
-    ├── AuthenticationError           AUTHENTICATION_ERROR       401  nobody we know
-    ├── AuthorizationError            AUTHORIZATION_ERROR        403  known, but not allowed
-    ├── RateLimitError                RATE_LIMIT_EXCEEDED        429  too many calls
-    ├── CircuitOpenError              CIRCUIT_OPEN               503  an upstream failed too often and gets a rest
-    ├── OverloadedError               OVERLOADED                 503  too many calls of one upstream at once
-    ├── ShuttingDownError             SHUTTING_DOWN              503  this process is about to end
-    ├── StorageBusyError              STORAGE_BUSY               503  the journal cannot be written
-    ├── IdempotencyInProgressError    IDEMPOTENCY_IN_PROGRESS    409  a call with the same key is under way
-    ├── IdempotencyMismatchError      IDEMPOTENCY_MISMATCH       422  the key was used for another request
-    ├── OutcomeUnknownError           OUTCOME_UNKNOWN            409  the call with that key was broken off
-    ├── ReplyGoneError                REPLY_GONE                 409  … has ended, and its answer is not kept
-    ├── InputRequiredError            INPUT_REQUIRED             409  the tool has a question, and nobody to ask
-    ├── ToolTimeoutError              TIMEOUT                    408  the deadline passed
-    ├── ToolExecutionError            TOOL_EXECUTION_ERROR       500  a tool broke in a way nobody foresaw
-    ├── ContractBrokenError           CONTRACT_BROKEN            500  a tool does not answer its own example
-    ├── NotFoundError                 NOT_FOUND                  404  the upstream has no such thing
-    ├── UpstreamValidationError       UPSTREAM_VALIDATION        422  the upstream did not like the values
-    ├── UpstreamError
-    │   ├── ApiError                  API_ERROR                  502  the upstream refused
-    │   ├── UpstreamUnavailableError  UPSTREAM_UNAVAILABLE       502  … could not be reached
-    │   ├── UpstreamTlsError          UPSTREAM_TLS               502  … not securely
-    │   ├── MCPServerError            MCP_SERVER_ERROR           502  an MCP server behind a tool failed
-    │   └── UpstreamInvalidResponseError  UPSTREAM_INVALID_RESPONSE  502  … answered nonsense
-    ├── ConfigurationError            CONFIGURATION_ERROR        500  a setting is missing or wrong
-    └── InternalError                 INTERNAL_ERROR             500  a bug of ours
+`message` is written by the hub or a tool and always reaches the caller. `detail` (an exception, a response body) is
+written to the error log under `error_id` and never leaves the hub. This module imports nothing of ToolHub.
 
-`message` is written by us, safe and actionable: it always reaches the caller. `detail` (an exception, an upstream's
-body) goes to the error log under `error_id` and never leaves. This module imports nothing of ToolHub.
-
-Arguments by position are those of the documents: `MCPError(message, code, statusCode)`, which is `ToolError` here,
-`ApiError(message, statusCode, context)`, `NotFoundError(message, context)`. All others go by their names.
+Positional arguments are those of the specification: `MCPError(message, code, statusCode)`, which is `ToolError` here,
+`ApiError(message, statusCode, context)`, `NotFoundError(message, context)`. All others are keyword arguments.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
-# What an upstream answers when it cannot now, but may be able to in a moment.
+# Status codes of an upstream that is temporarily unavailable: a retry can help.
 BUSY_STATUSES: Final = frozenset({408, 429, 502, 503, 504})
 _CODE: Final = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
-# What an upstream, or a gateway before it, may also answer after it has made a change.
+# Status codes that an upstream, or a gateway before it, can also send after it has made a change.
 UNSURE_STATUSES: Final = frozenset({408, 500, 502, 504})
 CHECK_FIRST: Final = "The outcome is unknown: check whether the change was made before calling again."
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong with what was sent: where, what, and what was expected."""
+    """One fault in a request: its path (a JSON Pointer), a message, and the expected value."""
 
     path: str
     message: str
@@ -69,19 +33,19 @@ class Problem:
 
     @classmethod
     def more(cls, number: int) -> Problem:
-        """Stands for those that are not named: a caller reads a few of them, and an answer has a size."""
+        """The last entry of a list that was cut: it says how many problems are not listed."""
         return cls("", f"and {number:,} more")
 
     def as_dict(self) -> dict[str, str]:
-        shown = {"path": self.path, "message": self.message}
-        return shown | {"expected": self.expected} if self.expected else shown
+        fields = {"path": self.path, "message": self.message}
+        return fields | {"expected": self.expected} if self.expected else fields
 
 
 class ToolError(Exception):
-    """A call failed in a way that the caller can be told about.
+    """A failure that is reported to the caller.
 
-    Subclasses say how: `code` and `status` on the wire, whether trying again can help, how loud the log is,
-    what the caller can do next, and which keys their `context` must have.
+    Subclasses define `code` and `status` on the wire, whether a retry can help, the log level, the default next
+    step, and the required and allowed keys of `context`.
     """
 
     code: str = "TOOL_ERROR"
@@ -92,11 +56,11 @@ class ToolError(Exception):
     default_next_step: ClassVar[str] = ""
     required_context: ClassVar[frozenset[str]] = frozenset()
     allowed_context: ClassVar[frozenset[str] | None] = None
-    # Whether an upstream is to blame; all other errors say that it answered, or nothing about it.
+    # Whether the upstream failed: such errors count for its circuit breaker.
     blames_upstream: bool = False
-    # Whether it is certain that nothing was changed: the call was refused, or nothing that could change was sent.
+    # Whether it is certain that nothing was changed: the call was refused, or no request that can change was sent.
     nothing_done: bool = False
-    # Whether a change may have been made all the same.
+    # Whether a change may have been made although the call failed.
     outcome_unknown: bool = False
 
     def __init__(
@@ -116,105 +80,105 @@ class ToolError(Exception):
             self.code = code
         if status is not None:
             if not 400 <= status <= 599:
-                raise ValueError(f"the status {status!r} must be one of HTTP for errors, 400 to 599")
+                raise ValueError(f"the status {status!r} must be an HTTP error status, 400 to 599")
             self.status = status
         self.message = self.default_message if message is None else str(message)
         self.detail = detail
-        self.context = self._checked(context)
+        self.context = self._checked_context(context)
         self.next_step = self.default_next_step if next_step is None else next_step
         self.retry_after = retry_after
         self.error_id: str | None = None
         self.call_id: str | None = None
         self.duration_ms: int | None = None
-        # Whether this is what an earlier call with the same idempotency key was told.
+        # Whether this is the stored outcome of an earlier call with the same idempotency key.
         self.replayed = False
-        # Whether it may repeat what was said outside the hub; the engine knows.
+        # Whether the message may contain text from outside the hub; set by the engine.
         self.untrusted = False
-        # Whether another try could help, where it might do harm as well.
-        self._may_pass = False
+        # Whether a retry could help, although it may repeat a change.
+        self._was_retryable = False
         super().__init__(self.message)
 
     @property
     def details(self) -> Sequence[Problem]:
-        """Everything that is wrong, where more than one thing can be."""
+        """All problems, for errors that can have more than one."""
         return ()
 
     def leave_outcome_open(self) -> None:
-        """A change may have been made: a client that repeats the call could make it twice."""
+        """Mark the outcome as unknown: the change may have been made, and a retry could make it twice."""
         if self.outcome_unknown:
-            return  # and a tool may have added to its next step
-        self.outcome_unknown, self._may_pass = True, self.retryable
+            return  # a tool may have added to its next step
+        self.outcome_unknown, self._was_retryable = True, self.retryable
         self.retryable, self.retry_after, self.next_step = False, None, CHECK_FIRST
 
     def allow_repeat(self) -> None:
-        """The tool may run twice: whether the change was made does not matter."""
-        if self.outcome_unknown and self._may_pass:
+        """The tool is idempotent: a retry is safe although the outcome is unknown."""
+        if self.outcome_unknown and self._was_retryable:
             self.outcome_unknown, self.retryable = False, True
             self.next_step = self.next_step.replace(CHECK_FIRST, "Call again: this tool may be repeated.")
 
     def as_dict(self) -> dict[str, Any]:
-        """The one form in which an error travels, the same at every door."""
-        shown: dict[str, Any] = {"error": self.message, "code": self.code, "retryable": self.retryable}
+        """The wire form, the same on every channel."""
+        fields: dict[str, Any] = {"error": self.message, "code": self.code, "retryable": self.retryable}
         if self.outcome_unknown:
-            shown["outcomeUnknown"] = True
+            fields["outcomeUnknown"] = True
         if self.details:
-            shown["details"] = [problem.as_dict() for problem in self.details]
+            fields["details"] = [problem.as_dict() for problem in self.details]
         if self.context:
-            shown["context"] = self.context
+            fields["context"] = self.context
         if self.next_step:
-            shown["nextStep"] = self.next_step
+            fields["nextStep"] = self.next_step
         if self.retry_after is not None:
-            shown["retryAfter"] = self.retry_after
+            fields["retryAfter"] = self.retry_after
         if self.error_id is not None:
-            shown["errorId"] = self.error_id
+            fields["errorId"] = self.error_id
         if self.untrusted:
-            shown["untrusted"] = True
-        return shown
+            fields["untrusted"] = True
+        return fields
 
     def again(self) -> ToolError:
-        """The same error for another call that met it: with its errorId, without the call it happened in."""
+        """A copy for another call with the same outcome: it keeps errorId, but not the id and duration of the call."""
         return restored({**self.kept(), "call_id": None, "duration_ms": None})
 
     def kept(self) -> dict[str, Any]:
-        """Everything but what may not leave the hub, as JSON, for `restored`."""
+        """The error as JSON for `restored`, without `detail`."""
         problems = [problem.as_dict() for problem in self.details]
-        own = {"status": self.status} if vars(self).keys() & {"code", "status"} else {}
-        return {name: getattr(self, name) for name in ("code", *_KEPT)} | {"problems": problems} | own
+        status = {"status": self.status} if vars(self).keys() & {"code", "status"} else {}
+        return {name: getattr(self, name) for name in ("code", *_STORED_FIELDS)} | {"problems": problems} | status
 
-    def _checked(self, context: Mapping[str, Any] | None) -> dict[str, Any]:
-        given = {key: value for key, value in (context or {}).items() if value is not None}
-        if context is not None and (missing := self.required_context - given.keys()):
+    def _checked_context(self, context: Mapping[str, Any] | None) -> dict[str, Any]:
+        values = {key: value for key, value in (context or {}).items() if value is not None}
+        if context is not None and (missing := self.required_context - values.keys()):
             raise TypeError(f"{type(self).__name__} context lacks {', '.join(sorted(missing))}")
-        if self.allowed_context is not None and (unknown := given.keys() - self.allowed_context):
-            raise TypeError(f"{type(self).__name__} context does not know {', '.join(sorted(unknown))}")
-        return given
+        if self.allowed_context is not None and (unknown := values.keys() - self.allowed_context):
+            raise TypeError(f"{type(self).__name__} context has unknown keys: {', '.join(sorted(unknown))}")
+        return values
 
 
-_KEPT: Final = (
+_STORED_FIELDS: Final = (
     *("message", "context", "next_step", "retry_after", "retryable", "blames_upstream"),
     *("error_id", "call_id", "duration_ms", "untrusted", "outcome_unknown"),
 )
-# What earlier versions did not keep: they do not say whose words an error repeats.
-_NOT_KEPT_BEFORE: Final = {"untrusted": True, "outcome_unknown": False}
+# Defaults for fields that earlier versions did not store. Without `untrusted`, the message has to count as untrusted.
+_MISSING_FIELDS: Final = {"untrusted": True, "outcome_unknown": False}
 
 
 def restored(kept: Mapping[str, Any]) -> ToolError:
-    """An error as it was. A code that nobody knows any more becomes a `ToolExecutionError`."""
-    own = (kept["code"], kept["status"]) if "status" in kept else ()
-    unknown = ToolError if own else ToolExecutionError
-    kind = next((known for known in _all_kinds() if known.code == kept["code"]), unknown)
+    """The error that `ToolError.kept` stored. A code without a class becomes a `ToolExecutionError`."""
+    code_and_status = (kept["code"], kept["status"]) if "status" in kept else ()
+    fallback = ToolError if code_and_status else ToolExecutionError
+    kind = next((kind for kind in error_classes() if kind.code == kept["code"]), fallback)
     error = kind.__new__(kind)
-    # Not by its own constructor, which may ask for what it was made of.
-    ToolError.__init__(error, kept["message"], *own)
-    for name in _KEPT:
-        setattr(error, name, kept[name] if name not in _NOT_KEPT_BEFORE else kept.get(name, _NOT_KEPT_BEFORE[name]))
+    # Constructors of subclasses may require arguments that are not stored.
+    ToolError.__init__(error, kept["message"], *code_and_status)
+    for name in _STORED_FIELDS:
+        setattr(error, name, kept[name] if name not in _MISSING_FIELDS else kept.get(name, _MISSING_FIELDS[name]))
     if isinstance(error, ValidationError):
         error.problems = tuple(Problem(**problem) for problem in kept["problems"])
     return error
 
 
 class ToolNotFoundError(ToolError):
-    """No tool of that name exists for this caller: never registered, gone, or outside its toolset."""
+    """No tool of that name exists for this caller: never registered, removed, or outside its toolsets."""
 
     code = "TOOL_NOT_FOUND"
     status = 404
@@ -226,32 +190,15 @@ class ToolNotFoundError(ToolError):
 
     @classmethod
     def through(cls, tool: str, name: str, similar: Sequence[str]) -> ToolNotFoundError:
-        """For whoever named it in the arguments of another tool."""
-        meant = f"Did you mean {' or '.join(similar)}? " if similar else ""
+        """The name was an argument of another tool."""
+        suggestion = f"Did you mean {' or '.join(similar)}? " if similar else ""
         context = {"through": tool, "similar": list(similar)}
-        next_step = f"{meant}Find tools with search_tools."
+        next_step = f"{suggestion}Find tools with search_tools."
         return cls(f"Tool not found: {shortened(name)}", context=context, next_step=next_step)
 
 
-class AnswerNotFoundError(ToolError):
-    """No answer is kept under that handle for this caller: there never was one, it has gone, or it is another's."""
-
-    code = "ANSWER_NOT_FOUND"
-    status = 404
-    default_next_step = "Call the tool again that gave the answer: its new outline has a new id."
-
-    @classmethod
-    def of(cls, handle: str) -> AnswerNotFoundError:
-        return cls(f"Answer not found: {shortened(handle)}")
-
-    @classmethod
-    def expired(cls, handle: str) -> AnswerNotFoundError:
-        """For its own caller only."""
-        return cls(f"Answer expired: {shortened(handle)}")
-
-
 class ToolDisabledError(ToolError):
-    """The tool exists, but an operator, a missing setting or a broken file keeps it from being called."""
+    """The tool exists, but cannot be called: an operator disabled it, a setting is missing, or its file is broken."""
 
     code = "TOOL_DISABLED"
     status = 403
@@ -261,65 +208,11 @@ class ToolDisabledError(ToolError):
         return cls(f"Tool is disabled: {name}", context={"reason": why}, next_step=next_step)
 
 
-class StoppedError(ToolDisabledError):
-    """An operator has stopped the hub, a pack, a connection or a key; the message says since when and why."""
-
-    code = "STOPPED"
-    default_next_step = "Do not repeat the call: ask an operator of this hub, who can resume what is stopped."
-
-    @classmethod
-    def because(cls, words: str) -> StoppedError:
-        return cls(words[:1].upper() + words[1:])
-
-
-class ApprovalRequiredError(ToolError):
-    """The call waits for an operator. Nothing is held open for it: once it is approved, the caller repeats it."""
-
-    code = "APPROVAL_REQUIRED"
-    status = 403
-    required_context = frozenset({"approvalId", "expiresAt"})
-    allowed_context = required_context
-
-    @classmethod
-    def of(cls, tool: str, approval_id: str, expires_at: str) -> ApprovalRequiredError:
-        return cls(
-            f"Approval required: an operator has to approve this call of {tool}",
-            context={"approvalId": approval_id, "expiresAt": expires_at},
-            next_step=f"Ask an operator of this hub to approve {approval_id} (Approvals in the admin) before "
-            f"{expires_at}. Then repeat exactly this call, with approval id {approval_id} if you can send it.",
-        )
-
-
-class ApprovalRefusedError(ToolError):
-    """An operator has refused the call, and said why."""
-
-    code = "APPROVAL_REFUSED"
-    status = 403
-    default_next_step = "Do not repeat this call: do without it, or ask the operators of this hub."
-
-    @classmethod
-    def of(cls, tool: str, approval_id: str, reason: str) -> ApprovalRefusedError:
-        context = {"approvalId": approval_id, "reason": reason or "no reason was given"}
-        return cls(f"Refused by an operator: this call of {tool}", context=context)
-
-
-class ApprovalInvalidError(ToolError):
-    """The approval that the call came with is not for it, or not any more."""
-
-    code = "APPROVAL_INVALID"
-    status = 409
-    default_next_step = "Make the call without an approval id: it will ask for a new approval."
-
-    @classmethod
-    def because(cls, why: str) -> ApprovalInvalidError:
-        return cls(f"The approval does not hold: {why}")
-
-
 class ValidationError(ToolError):
-    """Something that was sent is not what was asked for.
+    """The request is not valid.
 
-    `problems` holds every fault found; without it, the message is the only one. The context of the documents
-    (`field`, `expectedType`, `receivedType`, `constraint`) describes a single fault.
+    `problems` lists every fault; without it, the message is the only one. `context` (`field`, `expectedType`,
+    `receivedType`, `constraint`) describes a single fault.
     """
 
     code = "VALIDATION_ERROR"
@@ -336,7 +229,7 @@ class ValidationError(ToolError):
         detail: object = None,
         next_step: str | None = None,
     ) -> None:
-        """`context` may be the name of the field alone."""
+        """`context` can be the name of the field alone."""
         if message is None and problems:
             message = problems[0].message
         self.problems = tuple(problems)
@@ -350,20 +243,20 @@ class ValidationError(ToolError):
 
 
 class ConflictError(ValidationError):
-    """What is there already stands against it: a name is taken, or somebody uses what should go."""
+    """The change conflicts with the current state: a name is taken, or the object to delete is in use."""
 
     code = "CONFLICT"
     status = 409
 
 
 class InvalidArgumentsError(ValidationError):
-    """The arguments do not fit the tool's schema; the message is the first fault, `details` are all of them."""
+    """The arguments do not match the tool's input schema. The message is the first problem, `details` has all."""
 
     default_next_step = "Correct the arguments and call again; the tool's input schema says what it takes."
 
 
 class AuthenticationError(ToolError):
-    """No key or session, or one that is unknown, revoked or expired."""
+    """The request has no key or session, or an unknown, revoked or expired one."""
 
     code = "AUTHENTICATION_ERROR"
     status = 401
@@ -372,7 +265,7 @@ class AuthenticationError(ToolError):
 
 
 class AuthorizationError(ToolError):
-    """The caller is known, but lacks what this needs."""
+    """The caller is authenticated, but lacks the permission."""
 
     code = "AUTHORIZATION_ERROR"
     status = 403
@@ -387,7 +280,7 @@ class AuthorizationError(ToolError):
 
     @classmethod
     def beyond(cls, tool: str, kind: str) -> AuthorizationError:
-        """The caller may not use tools of this kind: `write` or `destroy`."""
+        """The caller may not use tools with this access level: `write` or `destroy`."""
         return cls(
             f"Permission denied: {tool} can {kind}, and you may not use tools that do",
             context={"tool": tool, "requires": kind},
@@ -396,7 +289,7 @@ class AuthorizationError(ToolError):
 
 
 class RateLimitError(ToolError):
-    """The caller sent more than it may; `retry_after` says in how many seconds it may go on."""
+    """The caller exceeded its rate limit; `retry_after` is the number of seconds to wait."""
 
     code = "RATE_LIMIT_EXCEEDED"
     status = 429
@@ -409,73 +302,28 @@ class RateLimitError(ToolError):
 
     @classmethod
     def by_bodies(cls, most: int) -> RateLimitError:
-        """One caller, or one address of strangers, sends more at once than its share."""
+        """The request bodies of one caller, or of one anonymous address, exceed its share of memory."""
         return cls(
-            f"Too much is being sent at once: at most {most:,} bytes of one caller are taken in at a time",
+            f"Too many bytes at once: the request bodies of one caller are limited to {most:,} bytes at a time",
             context={"limit": most},
             retry_after=1,
-            next_step="Send again in a moment, less at once.",
-        )
-
-
-class CircuitOpenError(ToolError):
-    """The upstream failed too often in a row: nothing is sent until it has had a rest."""
-
-    code = "CIRCUIT_OPEN"
-    status = 503
-    retryable = True
-    nothing_done = True
-
-    @classmethod
-    def of(cls, upstream: str, since_seconds: float, retry_after: float) -> CircuitOpenError:
-        return cls(
-            f"{upstream} keeps failing; calls are held back",
-            context={"upstream": upstream, "sinceSeconds": round(since_seconds)},
-            retry_after=round(retry_after, 1),
-            next_step="Try again after that time; an operator can see in the error log what fails.",
-        )
-
-
-class OverloadedError(ToolError):
-    """As many calls of this upstream are running and waiting as it may have."""
-
-    code = "OVERLOADED"
-    status = 503
-    retryable = True
-    nothing_done = True
-
-    @classmethod
-    def of(cls, upstream: str, running: int, waiting: int) -> OverloadedError:
-        return cls(
-            f"Too many calls of {upstream} at once",
-            context={"upstream": upstream, "running": running, "waiting": waiting},
-            retry_after=1,
-            next_step="Call again in a moment, with fewer calls at once.",
-        )
-
-    @classmethod
-    def by_bodies(cls) -> OverloadedError:
-        """More is being sent to the hub at once than it can hold."""
-        return cls(
-            "The hub is taking in as much as it can",
-            retry_after=1,
-            next_step="Send again in a moment, less at once.",
+            next_step="Retry in a moment, with fewer or smaller requests at once.",
         )
 
 
 class InputRequiredError(ToolError):
-    """A tool cannot go on without an answer that it cannot get."""
+    """The tool needs input from the client or its user and cannot get it."""
 
     code = "INPUT_REQUIRED"
     status = 409
-    default_message = "The tool needs an answer from you, and cannot ask for it here"
-    default_next_step = "Call it from an MCP client that can be asked."
+    default_message = "The tool needs input from you, and cannot ask for it on this channel"
+    default_next_step = "Call it from an MCP client that supports this."
 
     @classmethod
     def nobody_can(cls, capability: str) -> InputRequiredError:
-        """This client never said that it can do that."""
-        what = {"elicitation": "ask its user", "sampling": "ask its model", "roots": "name its roots"}[capability]
-        message = f"The tool needs a client that can {what} ({capability}), and this one cannot"
+        """The client did not declare this capability."""
+        ability = {"elicitation": "ask its user", "sampling": "ask its model", "roots": "list its roots"}[capability]
+        message = f"The tool needs a client that can {ability} ({capability}), and this one cannot"
         return cls(message, context={"capability": capability})
 
     @classmethod
@@ -483,86 +331,8 @@ class InputRequiredError(ToolError):
         return cls(f"The tool asked a question and got no answer: {why}", detail=detail, next_step="Call again.")
 
 
-class ShuttingDownError(ToolError):
-    """This process is ending and takes no new calls."""
-
-    code = "SHUTTING_DOWN"
-    status = 503
-    retryable = True
-    default_message = "The hub is shutting down"
-    default_next_step = "Call again in a moment."
-
-    @classmethod
-    def amid(cls, *, writes: bool) -> ShuttingDownError:
-        """The call was running and has been broken off."""
-        error = cls("The hub is shutting down; the call was broken off")
-        if writes:
-            error.leave_outcome_open()
-        return error
-
-
-class StorageBusyError(ToolError):
-    """The database cannot be read or written now, so the call cannot be recorded."""
-
-    code = "STORAGE_BUSY"
-    status = 503
-    retryable = True
-    log_level = logging.ERROR
-    default_message = "The hub's database cannot be used right now"
-    default_next_step = "Call again in a moment; if it stays so, an operator should run `toolhub doctor`."
-
-
-class IdempotencyInProgressError(ToolError):
-    """The first call with this idempotency key has not ended yet."""
-
-    code = "IDEMPOTENCY_IN_PROGRESS"
-    status = 409
-    retryable = True
-    default_message = "A call with this Idempotency-Key is still under way"
-    default_next_step = "Wait, then send the same request again: it will get the answer of the first."
-
-    def __init__(self, message: object = None, **others: Any) -> None:
-        super().__init__(message, **{"retry_after": 1, **others})
-
-
-class IdempotencyMismatchError(ToolError):
-    """The idempotency key belongs to a request for something else."""
-
-    code = "IDEMPOTENCY_MISMATCH"
-    status = 422
-    default_message = "This Idempotency-Key was used for a different request"
-    default_next_step = "Use a new key for every new request."
-
-
-class OutcomeUnknownError(ToolError):
-    """The first call with this idempotency key was broken off while a tool that writes ran."""
-
-    code = "OUTCOME_UNKNOWN"
-    status = 409
-    default_next_step = "Check whether the change was made; if it was not, call again with a new key."
-
-    @classmethod
-    def of(cls, call_id: str) -> OutcomeUnknownError:
-        message = "The call with this Idempotency-Key was broken off, and its outcome is unknown"
-        return cls(message, context={"callId": call_id or None})
-
-
-class ReplyGoneError(ToolError):
-    """The call with this idempotency key has ended, but what it answered has been deleted to make room."""
-
-    code = "REPLY_GONE"
-    status = 409
-    default_next_step = "It is not run again under this key. To run it again, send a new key."
-
-    @classmethod
-    def of(cls, call_id: str, status: str) -> ReplyGoneError:
-        ended = f" ({status})" if status else ""
-        message = f"The call with this Idempotency-Key has ended{ended}, and its answer is no longer kept"
-        return cls(message, context={"callId": call_id, "status": status or None})
-
-
 class ToolTimeoutError(ToolError):
-    """The deadline of the call passed."""
+    """The call exceeded its time limit."""
 
     blames_upstream = True
     code = "TIMEOUT"
@@ -571,12 +341,12 @@ class ToolTimeoutError(ToolError):
 
     @classmethod
     def after(cls, milliseconds: int, *, writes: bool, limited_by: str = "") -> ToolTimeoutError:
-        """`writes`: whether it may have changed something that must not be changed twice. `limited_by`: who set a limit
-        that the caller cannot raise."""
+        """`writes`: whether a retry could make a change twice. `limited_by`: who set a limit that the caller cannot
+        raise."""
         if limited_by:
             next_step = f"Call again with less to do: {limited_by} allows at most {milliseconds} ms."
         else:
-            next_step = "Call again, or with a longer timeout."
+            next_step = "Call again, if needed with a longer timeout."
         error = cls(f"Execution timeout after {milliseconds}ms", next_step=next_step)
         if writes:
             error.leave_outcome_open()
@@ -584,7 +354,7 @@ class ToolTimeoutError(ToolError):
 
 
 class ToolExecutionError(ToolError):
-    """A tool raised something nobody foresaw; the exception itself is only in the error log."""
+    """A tool raised an unexpected exception, which is written to the error log only."""
 
     code = "TOOL_EXECUTION_ERROR"
     log_level = logging.ERROR
@@ -599,31 +369,14 @@ class ToolExecutionError(ToolError):
         return cls(f"Tool execution failed: {name}{cause}", detail=detail)
 
     def by_network(self) -> Self:
-        """It is not the tool that is broken: what it asks could not be reached. Another try can help."""
+        """The cause is a network failure, not a bug of the tool: a retry can help."""
         self.retryable = self.blames_upstream = True
-        self.next_step = f"Try again later: a connection of the tool failed. {self.default_next_step}"
+        self.next_step = f"Try again later: a network connection of the tool failed. {self.default_next_step}"
         return self
 
 
-class ContractBrokenError(ToolError):
-    """A tool does not answer one of its examples as its author wrote. Nobody called it: `checktools` looked."""
-
-    code = "CONTRACT_BROKEN"
-    status = 500
-    log_level = logging.ERROR
-
-    @classmethod
-    def of(cls, tool: str, example: str, faults: Iterable[str]) -> ContractBrokenError:
-        return cls(
-            f"{tool} no longer answers its example {shortened(example, 80)!r}",
-            detail="\n".join(faults),
-            context={"operation": shortened(example, 80)},
-            next_step="Mend the tool, or the example where the upstream has changed for good.",
-        )
-
-
 class UpstreamError(ToolError):
-    """What an upstream did to a call."""
+    """The upstream failed."""
 
     status = 502
     blames_upstream = True
@@ -631,7 +384,7 @@ class UpstreamError(ToolError):
 
 
 class ApiError(UpstreamError):
-    """The upstream answered with an error. Trying again can help where its status says that it is busy."""
+    """The upstream answered with an error. A retry can help if its status says that it is temporarily unavailable."""
 
     code = "API_ERROR"
     required_context = frozenset({"operation"})
@@ -652,13 +405,13 @@ class ApiError(UpstreamError):
             self.context.setdefault("statusCode", upstream_status)
         status = self.context.get("statusCode")
         self.retryable = status in BUSY_STATUSES
-        # With a status of its own below 500 the upstream is well, and does not like the request.
+        # Below 500 the upstream works and rejected the request.
         self.blames_upstream = not (isinstance(status, int) and status < 500)
         self.nothing_done = isinstance(status, int) and status not in UNSURE_STATUSES
 
 
 class NotFoundError(ToolError):
-    """The upstream has no such thing."""
+    """The upstream has no such object."""
 
     code = "NOT_FOUND"
     status = 404
@@ -670,7 +423,7 @@ class NotFoundError(ToolError):
 
 
 class UpstreamValidationError(ToolError):
-    """The upstream did not accept the values; the message is in its own words."""
+    """The upstream rejected the values; the message is the upstream's own."""
 
     code = "UPSTREAM_VALIDATION"
     status = 422
@@ -679,39 +432,39 @@ class UpstreamValidationError(ToolError):
 
 
 class UpstreamUnavailableError(UpstreamError):
-    """The upstream could not be reached, or broke off."""
+    """The upstream could not be reached, or closed the connection."""
 
     code = "UPSTREAM_UNAVAILABLE"
     retryable = True
 
 
 class UpstreamTlsError(UpstreamError):
-    """The upstream could not prove who it is."""
+    """The TLS connection to the upstream failed, for example because its certificate is not valid."""
 
     code = "UPSTREAM_TLS"
 
 
 class MCPServerError(UpstreamError):
-    """An MCP server to which a tool passes its calls on has failed."""
+    """The MCP server behind a tool failed."""
 
     code = "MCP_SERVER_ERROR"
 
 
 class UpstreamInvalidResponseError(UpstreamError):
-    """The upstream answered, but not with what its interface promises."""
+    """The upstream sent a response that its API does not allow."""
 
     code = "UPSTREAM_INVALID_RESPONSE"
 
 
 class ConfigurationError(ToolError):
-    """A setting is missing or wrong; the message names it."""
+    """A setting is missing or not valid; the message names it."""
 
     code = "CONFIGURATION_ERROR"
     log_level = logging.ERROR
 
 
 class InternalError(ToolError):
-    """A bug of the hub itself; what happened is only in the error log."""
+    """A bug of the hub; the exception is written to the error log only."""
 
     code = "INTERNAL_ERROR"
     log_level = logging.ERROR
@@ -719,48 +472,17 @@ class InternalError(ToolError):
     default_next_step = "Tell an operator the errorId: the error log has the cause."
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """Why a tool cannot be called although it exists, in words for whoever asked."""
-
-    reason: str
-    next_step: str = ""
-    # Whether nothing is wrong: nobody has begun to set it up.
-    unused: bool = False
-    # Whether an operator has stopped what it needs.
-    stopped: bool = False
-    # The tools that the reason names.
-    names: tuple[str, ...] = ()
-    # What an operator can do about it; the next step is for callers.
-    cure: str = ""
-
-    @property
-    def advice(self) -> str:
-        """The next step of an operator."""
-        return self.cure or self.next_step
-
-    def error(self, tool: str) -> ToolDisabledError:
-        """What a call of the tool is told."""
-        if self.stopped:
-            return StoppedError.because(self.reason)
-        return ToolDisabledError.named(tool, self.reason, self.next_step)
-
-
-def all_errors() -> list[type[ToolError]]:
-    """Every class with a code of its own, for the documentation and the tests."""
-    return sorted((kind for kind in _all_kinds() if kind.__module__ == __name__), key=lambda error: error.code)
-
-
-def _all_kinds() -> Iterator[type[ToolError]]:
-    waiting: list[type[ToolError]] = [ToolError]
-    while waiting:
-        for child in waiting.pop().__subclasses__():
-            waiting.append(child)
+def error_classes() -> Iterator[type[ToolError]]:
+    """Every imported subclass of `ToolError` with a code of its own."""
+    pending: list[type[ToolError]] = [ToolError]
+    while pending:
+        for child in pending.pop().__subclasses__():
+            pending.append(child)
             if "code" in vars(child):
                 yield child
 
 
 def shortened(text: str, limit: int = 100) -> str:
-    """Text from outside, fit to be quoted in a message: one line, printable, not long."""
+    """Text from outside, safe to quote in a message: one line, printable, of limited length."""
     clean = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"

@@ -1,8 +1,7 @@
-"""Calls worth showing, which tool authors declare with their tools, and what has to come back of them.
+"""Example calls that authors declare with their tools, and the expected results.
 
-What is expected is a part of the answer: an object may hold more than that, and in the place of a value may stand
-what kind of value it is (`"<string>"`). A list has exactly the items that are expected, unless its last one is
-`"<more>"`.
+The expected result is a partial match: objects in the answer can have more keys, and `"<string>"` and the like match
+every value of that type. A list must have exactly the expected items, unless the last one is `"<more>"`.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ KINDS: Final[Mapping[str, Callable[[Any], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One call worth showing: checked against the schema when the tool is registered.
+    """An example call: checked against the schema when the tool is registered.
 
-    One that is `shown_only` cannot be run as it stands, because what it asks for is not always there.
+    `shown_only`: `checktools` does not run it, because its data does not always exist.
     """
 
     description: str
@@ -47,50 +46,50 @@ class Example:
     shown_only: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        shown: dict[str, Any] = {"description": self.description, "parameters": dict(self.parameters)}
+        fields: dict[str, Any] = {"description": self.description, "parameters": dict(self.parameters)}
         if self.expected_result is not None:
-            shown["expectedResult"] = self.expected_result
-        return shown
+            fields["expectedResult"] = self.expected_result
+        return fields
 
     def mismatches(self, answer: Any) -> list[str]:
-        """Where an answer is not what is expected: the first few places, in words."""
+        """The first differences between an answer and the expected result, in words."""
         if self.expected_result is None:
             return []
         return list(islice(_mismatches(self.expected_result, answer, "result"), MOST_MISMATCHES))
 
 
-def _mismatches(expected: Any, found: Any, place: str) -> Iterator[str]:
+def _mismatches(expected: Any, actual: Any, place: str) -> Iterator[str]:
     if isinstance(expected, str) and expected in KINDS:
-        if not KINDS[expected](found):
-            yield f"{place}: expected {expected}, got {_shown(found)}"
+        if not KINDS[expected](actual):
+            yield f"{place}: expected {expected}, got {_json(actual)}"
     elif isinstance(expected, Mapping):
-        if not isinstance(found, Mapping):
-            yield f"{place}: expected an object, got {_shown(found)}"
+        if not isinstance(actual, Mapping):
+            yield f"{place}: expected an object, got {_json(actual)}"
             return
         for key, part in expected.items():
-            if key in found:
-                yield from _mismatches(part, found[key], f"{place}.{key}")
+            if key in actual:
+                yield from _mismatches(part, actual[key], f"{place}.{key}")
             else:
                 yield f"{place}.{key}: is missing"
     elif isinstance(expected, list | tuple):
-        yield from _in_list(list(expected), found, place)
-    elif isinstance(expected, bool) is not isinstance(found, bool) or expected != found:
-        yield f"{place}: expected {_shown(expected)}, got {_shown(found)}"
+        yield from _in_list(list(expected), actual, place)
+    elif isinstance(expected, bool) is not isinstance(actual, bool) or expected != actual:
+        yield f"{place}: expected {_json(expected)}, got {_json(actual)}"
 
 
-def _in_list(expected: list[Any], found: Any, place: str) -> Iterator[str]:
-    if not isinstance(found, list):
-        yield f"{place}: expected a list, got {_shown(found)}"
+def _in_list(expected: list[Any], actual: Any, place: str) -> Iterator[str]:
+    if not isinstance(actual, list):
+        yield f"{place}: expected a list, got {_json(actual)}"
         return
     open_ended = bool(expected) and expected[-1] == MORE
-    wanted = expected[:-1] if open_ended else expected
-    if len(found) < len(wanted) or (len(found) > len(wanted) and not open_ended):
+    items = expected[:-1] if open_ended else expected
+    if len(actual) < len(items) or (len(actual) > len(items) and not open_ended):
         more = " or more" if open_ended else ""
-        yield f"{place}: expected {len(wanted)}{more} items, got {len(found)}"
+        yield f"{place}: expected {len(items)}{more} items, got {len(actual)}"
         return
-    for number, part in enumerate(wanted):
-        yield from _mismatches(part, found[number], f"{place}[{number}]")
+    for number, part in enumerate(items):
+        yield from _mismatches(part, actual[number], f"{place}[{number}]")
 
 
-def _shown(value: Any) -> str:
+def _json(value: Any) -> str:
     return shortened(json.dumps(value, ensure_ascii=False, default=str), 120)

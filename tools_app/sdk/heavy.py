@@ -1,6 +1,6 @@
-"""Work on large values, kept off the event loop: reading what callers and upstreams send, and forming answers.
+"""Runs work on large values off the event loop: parsing requests and responses, and building answers.
 
-Everything here is about time: a deadline can only end what lets the event loop have its turn, and so can other calls.
+A deadline, and every other call, can only proceed while the event loop is not blocked.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from weakref import WeakValueDictionary
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# More would only take turns with each other: all of it is work for one processor.
+# More threads would not help: the work needs the interpreter lock.
 THREADS: Final = 2
-# What is smaller takes about a millisecond.
+# Smaller values take about a millisecond.
 LARGE_BYTES: Final = 64 * 1024
 VALUES: Final = 2_000
 _PLAIN: Final = (int, float, bool, type(None))
@@ -33,21 +33,21 @@ _collects = True
 
 
 async def aside(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """What `work` returns, done in a thread of this module. A caller that stops waiting leaves it to its end."""
+    """Run `work` in a thread of this module. If the caller is cancelled, the work still runs to its end."""
     context = contextvars.copy_context()
 
     def job() -> R:
         with _no_collections():
             try:
                 return context.run(work, *args, **kwargs)
-            except StopIteration as error:  # a future refuses it
+            except StopIteration as error:  # cannot be set on a future
                 raise RuntimeError("StopIteration") from error
 
     return await asyncio.get_running_loop().run_in_executor(_threads, job)
 
 
 async def in_turn(caller_id: str, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """The same, one piece of a caller at a time: others wait for one of its hundred requests, and not for all."""
+    """The same, for one piece of work per caller at a time, so that many requests of one do not delay the others."""
     turn = _turns.get(caller_id)
     if turn is None:
         turn = _turns[caller_id] = asyncio.Lock()
@@ -56,40 +56,40 @@ async def in_turn(caller_id: str, work: Callable[P, R], *args: P.args, **kwargs:
 
 
 async def by_size(value: Any, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """What `work`, which goes through all of `value`, returns: done here, or aside where that takes long."""
+    """Run `work`, which reads all of `value`: here, or in a thread if the value is large."""
     return await aside(work, *args, **kwargs) if is_large(value) else work(*args, **kwargs)
 
 
 def is_large(value: Any) -> bool:
-    """Whether work on all of it takes long. What cannot be looked into is taken for large."""
-    left, letters = VALUES, LARGE_BYTES
-    waiting = [value]
-    while waiting:
-        part = waiting.pop()
+    """Whether work on the whole value takes long. Objects whose size is unknown count as large."""
+    values_left, characters_left = VALUES, LARGE_BYTES
+    pending = [value]
+    while pending:
+        part = pending.pop()
         if isinstance(part, str | bytes):
-            letters -= len(part)
+            characters_left -= len(part)
         elif isinstance(part, dict):
-            left -= len(part)
-            waiting += (*part.keys(), *part.values()) if left >= 0 else ()
+            values_left -= len(part)
+            pending += (*part.keys(), *part.values()) if values_left >= 0 else ()
         elif isinstance(part, list | tuple | set | frozenset):
-            left -= len(part)
-            waiting += part if left >= 0 else ()
+            values_left -= len(part)
+            pending += part if values_left >= 0 else ()
         elif not isinstance(part, _PLAIN):
-            inside = getattr(part, "__dict__", None)
-            if inside is None:
+            attributes = getattr(part, "__dict__", None)
+            if attributes is None:
                 return True
-            left -= 1
-            waiting.append(inside)
-        if left < 0 or letters < 0:
+            values_left -= 1
+            pending.append(attributes)
+        if values_left < 0 or characters_left < 0:
             return True
     return False
 
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """Without the garbage collector, which would look at all new values again and again, and stop every thread for it.
+    """Without the garbage collector, which would scan all new values repeatedly and stop every thread meanwhile.
 
-    What is made here has no cycles. It is off for the whole process, and for as long as such work takes.
+    The values have no cycles. The collector is off for the whole process while such work runs.
     """
     global _working, _collects
     with _lock:

@@ -1,4 +1,4 @@
-"""How loud a line of the log is: the names that LOG_LEVEL takes, and what Python's logging calls them."""
+"""Log levels: the names that LOG_LEVEL accepts, and the levels of Python's logging."""
 
 from __future__ import annotations
 

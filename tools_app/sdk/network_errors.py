@@ -1,6 +1,6 @@
-"""Whether an exception means that the network failed, however deep that is inside of it, and whoever raised it.
+"""Whether an exception, or one of its causes, is a network failure.
 
-HTTP libraries are known by the names of their classes: none is imported for that, and tools may use any.
+Exceptions of HTTP libraries are recognised by class name, so that no library has to be imported: tools may use any.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NUMBERS: Final = frozenset(
     )
     if hasattr(errno, name)
 )
-# As Node and libraries made after it say it.
+# Error codes in the style of Node.
 _CODES: Final = frozenset({errno.errorcode[number] for number in _NUMBERS} | {"EAI_AGAIN"})
 _LIBRARIES: Final = frozenset({"httpx", "httpx2", "httpcore", "httpcore2"})
 _CLASSES: Final = frozenset(
@@ -30,23 +30,23 @@ _CLASSES: Final = frozenset(
 
 
 def is_network_error(error: BaseException) -> bool:
-    """Whether it, or what led to it, is a connection or a host that could not be reached or did not answer in time."""
+    """Whether the exception, or one of its causes, is a failed connection or a network timeout."""
     return any(_is_one(cause) for cause in causes(error))
 
 
 def causes(error: BaseException, *, hidden: bool = False) -> Iterator[BaseException]:
-    """An exception and all that led to it; what its author left out (`from None`) only where that is asked for."""
-    waiting: list[BaseException | None] = [error]
-    seen: set[int] = set()
-    while waiting:
-        found = waiting.pop()
-        if found is None or id(found) in seen:
+    """An exception and all its causes; suppressed ones (`from None`) only if `hidden`."""
+    pending: list[BaseException | None] = [error]
+    visited: set[int] = set()
+    while pending:
+        cause = pending.pop()
+        if cause is None or id(cause) in visited:
             continue
-        seen.add(id(found))
-        yield found
-        waiting += (found.__cause__, found.__context__ if hidden or not found.__suppress_context__ else None)
-        if isinstance(found, BaseExceptionGroup):
-            waiting += found.exceptions
+        visited.add(id(cause))
+        yield cause
+        pending += (cause.__cause__, cause.__context__ if hidden or not cause.__suppress_context__ else None)
+        if isinstance(cause, BaseExceptionGroup):
+            pending += cause.exceptions
 
 
 def _is_one(error: BaseException) -> bool:

@@ -1,7 +1,7 @@
-"""What a pack offers beside its tools: conversations to begin with (prompts) and things to read (resources).
+"""Prompts and resources: what a pack offers beside tools.
 
-Both are functions, and are run as tools are that change nothing: the same signatures, checks, limits, deadline and
-journal. Only the words differ in which agents ask for them.
+Both are functions and run like read-only tools, with the same signatures, validation, limits, deadline and journal.
+Only the protocol messages differ.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from tools_app.sdk.decorator import FunctionTool
+from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.schemas import Schema
-from tools_app.sdk.tool import DefinitionError, FunctionTool, Hints
+from tools_app.sdk.tool import Hints
 
 READS: Final = Hints(read_only=True)
 READS_WITHIN: Final = Hints(read_only=True, open_world=False)
 
 
 class Completes:
-    """Says what an argument can be, while somebody types it: `Annotated[str, Completes(projects)]`.
+    """Completion of an argument: `Annotated[str, Completes(projects)]`.
 
-    `projects` takes what was typed so far as `value: str`, and, if it likes, `arguments: dict[str, str]`, the other
-    arguments as far as they are known, and a `Context`. What it returns is narrowed to what fits. A URI template
-    in its place stands for the values of that template's variable of the same name, or of its only one.
+    The function `projects` takes the input so far as `value: str`, and optionally the other known arguments as
+    `arguments: dict[str, str]`, and a `Context`. The hub filters what it returns by the input. A URI template instead
+    of a function takes the values of that template's variable of the same name, or of its only one.
     """
 
     def __init__(self, source: Callable[..., Any] | str) -> None:
@@ -51,14 +53,14 @@ class Offer:
                 raise DefinitionError("tools must be a list of names", self.runner.place)
             if not all(isinstance(words, str) for words in (self.title, self.category)):
                 raise DefinitionError("title and category must be text", self.runner.place)
-            self._sources = self._completing()
+            self._sources = self._completion_sources()
         except DefinitionError as error:
             raise DefinitionError(f"{self.kind} {name}: {error}", error.place) from error
         self.name: str = name
 
     @property
     def key(self) -> str:
-        """What tells it from others of its kind."""
+        """Its identifier among the offers of its kind."""
         return self.name
 
     @property
@@ -88,33 +90,33 @@ class Offer:
         return properties
 
     def read(self, given: Mapping[str, str]) -> dict[str, Any]:
-        """The arguments, which are text on the wire, as the schema has them. What cannot be read stays text, and is
-        refused."""
+        """The arguments, which are text on the wire, with the types of the schema. Text that cannot be parsed stays
+        text, and fails validation."""
         required = self.runner.input_schema.get("required", ())
         return {
-            # People leave fields of a form empty, and clients send them.
+            # Clients also send the empty fields of a form.
             name: _read(value, self.properties.get(name, {}))
             for name, value in given.items()
             if value or name in required or name not in self.properties
         }
 
     def shaped(self, returned: Any) -> Any:
-        """What the function returned, as content."""
+        """The return value of the function, as content."""
         raise NotImplementedError
 
     def wire(self) -> dict[str, Any]:
-        """As it stands in a list."""
+        """Its entry in a list."""
         raise NotImplementedError
 
     def check_listed(self) -> None:
-        """Raises: DefinitionError, when it would take the list that it stands in with it."""
+        """Raises: DefinitionError, if it cannot be written as JSON: that would break the whole list."""
         try:
             json.dumps(self.wire(), ensure_ascii=False, allow_nan=False).encode()
         except (TypeError, ValueError) as error:
             raise DefinitionError(f"{self.kind} {self.name}: it cannot be listed: {error}", self.place) from error
 
     def choices(self, argument: str) -> list[str]:
-        """All that an argument can be, where its type says so."""
+        """The values of an argument with an enumerated type."""
         part = self.properties[argument]
         if part.get("type") == "boolean":
             return ["true", "false"]
@@ -122,7 +124,7 @@ class Offer:
         return [value if isinstance(value, str) else json.dumps(value) for value in choices]
 
     def completion(self, argument: str) -> FunctionTool | str | None:
-        """What knows the values of an argument: a function, or a URI template."""
+        """The source of an argument's values: a function, or a URI template."""
         return self._sources.get(argument)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -131,13 +133,13 @@ class Offer:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.key} at {self.place}>"
 
-    def _completing(self) -> dict[str, FunctionTool | str]:
+    def _completion_sources(self) -> dict[str, FunctionTool | str]:
         hints = typing.get_type_hints(self.function, include_extras=True)
-        found: dict[str, FunctionTool | str] = {}
+        sources: dict[str, FunctionTool | str] = {}
         for argument in self.properties.keys() & hints.keys():
             for source in _sources_in(hints[argument]):
-                found[argument] = source if isinstance(source, str) else self._completer(argument, source)
-        return found
+                sources[argument] = source if isinstance(source, str) else self._completer(argument, source)
+        return sources
 
     def _completer(self, argument: str, function: Callable[..., Any]) -> FunctionTool:
         completer = FunctionTool(
@@ -148,32 +150,32 @@ class Offer:
             hints=self.hints,
         )
         if not {"value"} <= completer.input_schema["properties"].keys() <= {"value", "arguments"}:
-            raise DefinitionError(f"what completes {argument} must take `value` and may take `arguments`", self.place)
+            raise DefinitionError(f"the completion of {argument} must take `value` (and `arguments`)", self.place)
         completer.name = f"{self.runner.name}:{argument}"
         completer.output_schema = completer.output_checker = None
         return completer
 
 
 class Runner(FunctionTool):
-    """An offer, as the engine runs it."""
+    """The tool as which the engine runs an offer."""
 
     def __init__(self, kind: str, shaped: Callable[[Any], Any], function: Callable[..., Any], **declared: Any) -> None:
         self._shaped = shaped
         super().__init__(function, **declared)
-        # In the journal it stands beside tools, and may have the name of one.
+        # The prefix keeps it apart from tools of the same name in the journal.
         self.name = f"{kind}:{self.name}"
         self.output_schema = self.output_checker = None
 
     @property
     def text_form(self) -> None:
-        """Its words are its own."""
+        """Offers have a format of their own."""
         return
 
     def run(self, ctx: Any, arguments: dict[str, Any]) -> Any:
         returned = super().run(ctx, arguments)
-        return self._later(returned) if inspect.isawaitable(returned) else self._shaped(returned)
+        return self._await_and_shape(returned) if inspect.isawaitable(returned) else self._shaped(returned)
 
-    async def _later(self, returned: Any) -> Any:
+    async def _await_and_shape(self, returned: Any) -> Any:
         return self._shaped(await returned)
 
 
@@ -188,5 +190,5 @@ def _read(value: str, part: Schema) -> Any:
 
 
 def _sources_in(annotation: Any) -> Sequence[Callable[..., Any] | str]:
-    own = [extra.source for extra in getattr(annotation, "__metadata__", ()) if isinstance(extra, Completes)]
-    return own or [source for part in typing.get_args(annotation) for source in _sources_in(part)]
+    sources = [extra.source for extra in getattr(annotation, "__metadata__", ()) if isinstance(extra, Completes)]
+    return sources or [source for part in typing.get_args(annotation) for source in _sources_in(part)]

@@ -1,4 +1,4 @@
-"""Packs: tools that are shipped together, with the account that they need and the form of their answers.
+"""Packs: tools that are shipped together, with their connection kind and text format.
 
 pack = Pack("weather", version="1.0.0")
 
@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
 from tools_app.sdk.accounts import ConnectionKind
+from tools_app.sdk.decorator import FunctionTool, known
+from tools_app.sdk.names import NAME, DefinitionError
 from tools_app.sdk.policies import Rate
 from tools_app.sdk.schemas import Schema
-from tools_app.sdk.tool import NAME, DefinitionError, FunctionTool, Tool, known
+from tools_app.sdk.tool import Tool
 
 if TYPE_CHECKING:
     from tools_app.sdk.offer import Offer
@@ -25,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TextForm:
-    """How agents read the answers of a pack, where that is not JSON. Callers may ask for JSON as well (`format`).
+    """The text format of a pack's answers, if not JSON. Callers can request JSON with `format`.
 
-    `write` is given an answer as it leaves the hub, which beside its text is always there as data. `escapes` promises
-    that no value can leave its place in the text, as none can in XML: what outsiders wrote needs no marks around it.
+    `write` turns the final answer into text; structured content has the data in addition. `escapes` promises that no
+    value can break out of its place in the text, as in XML: text by outsiders then needs no marks.
     """
 
     name: str
@@ -48,12 +50,11 @@ class TextForm:
 class Pack:
     """Tools that are shipped together.
 
-    `connection` is the kind of account at an upstream that they need; each call gets a client of the one it uses, as
-    `ctx.http`. `requires` names the environment variables without which none of them can work. Until that is there,
-    the tools are listed for operators as unavailable, with what is missing.
-    `text_form` is how agents read the answers, where that is not JSON. `untrusted` says for all tools that do not say
-    it themselves whether their answers may hold what people outside the hub wrote. `icon` stands for all tools that
-    have none.
+    `connection` is the kind of upstream account that they need; a call gets a client for its account as `ctx.http`.
+    `requires` names the environment variables that all of them need. While any of that is missing, operators see the
+    tools as unavailable, with the reason.
+    `text_form` is the text format of the answers, if not JSON. `untrusted`, the default for the tools, says whether
+    answers can contain text by people outside the hub. `icon` is the default icon of the tools.
     """
 
     name: str
@@ -74,29 +75,29 @@ class Pack:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The environment variables that the hub reads for it."""
+        """The environment variables that the hub reads for this pack."""
         return (*self.requires, *(self.connection.variables if self.connection is not None else ()))
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
-            raise DefinitionError(f"Pack name {self.name!r} must look like a tool's name")
+            raise DefinitionError(f"Pack name {self.name!r} must have the form of a tool name")
 
     @overload
     def tool(self, function: Callable[..., Any], /) -> FunctionTool: ...
     @overload
     def tool(self, /, **declared: Any) -> Callable[[Callable[..., Any]], FunctionTool]: ...
     def tool(self, function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
-        """Make a function a tool of this pack. Takes what `tool` takes."""
+        """Make a function a tool of this pack, with the options of `tool`."""
 
         def decorate(function: Callable[..., Any]) -> Any:
             try:
-                made = FunctionTool(function, pack=self, **known(declared))
+                function_tool = FunctionTool(function, pack=self, **known(declared))
             except DefinitionError as error:
-                # One tool that cannot be used must not take the others of its file with it.
+                # One invalid tool must not disable the others of its file.
                 self.broken.append(error)
                 return function
-            self.tools.append(made)
-            return made
+            self.tools.append(function_tool)
+            return function_tool
 
         return decorate if function is None else decorate(function)
 
@@ -110,25 +111,25 @@ class Pack:
         return kind
 
     def prompt(self, **declared: Any) -> Callable[[Callable[..., Any]], Prompt]:
-        """Make a function a prompt of this pack. Takes what `prompt.prompt` takes."""
-        from tools_app.sdk import prompt  # At first use: most packs have none, and an agent waits for the start.
+        """Make a function a prompt of this pack, with the options of `prompt.prompt`."""
+        from tools_app.sdk import prompt  # At first use: few packs need it, and it would slow down every start.
 
-        return self._offering(lambda function: prompt.made(function, self, declared))
+        return self._offer_decorator(lambda function: prompt.made(function, self, declared))
 
     def resource(self, uri: str, /, **declared: Any) -> Callable[[Callable[..., Any]], Resource]:
-        """Make a function a resource of this pack. Takes what `resource.resource` takes."""
+        """Make a function a resource of this pack, with the options of `resource.resource`."""
         from tools_app.sdk import resource
 
-        return self._offering(lambda function: resource.made(uri, function, self, declared))
+        return self._offer_decorator(lambda function: resource.made(uri, function, self, declared))
 
-    def _offering(self, make: Callable[[Callable[..., Any]], Any]) -> Callable[[Callable[..., Any]], Any]:
+    def _offer_decorator(self, make: Callable[[Callable[..., Any]], Any]) -> Callable[[Callable[..., Any]], Any]:
         def decorate(function: Callable[..., Any]) -> Any:
             try:
-                made = make(function)
+                offer = make(function)
             except DefinitionError as error:
                 self.broken.append(error)
                 return function
-            self.offers.append(made)
-            return made
+            self.offers.append(offer)
+            return offer
 
         return decorate

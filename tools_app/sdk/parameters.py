@@ -1,4 +1,4 @@
-"""The parameters of a tool as people read them: a list instead of a schema."""
+"""The parameters of a tool as a flat list, for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools_app.sdk.schemas import Schema, shown_type
 
 @dataclass(frozen=True, slots=True)
 class ToolParameter:
-    """One parameter, flat, as people read it; a view of the schema."""
+    """A simplified view of one parameter of the schema."""
 
     name: str
     type: str
@@ -45,15 +45,15 @@ class ToolParameter:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        shown: dict[str, Any] = {"name": self.name, "type": self.type, "description": self.description}
-        shown["required"] = self.required
+        fields: dict[str, Any] = {"name": self.name, "type": self.type, "description": self.description}
+        fields["required"] = self.required
         for key in ("default", "enum", "pattern", "minimum", "maximum"):
             if (value := getattr(self, key)) is not None:
-                shown[key] = value
-        return shown
+                fields[key] = value
+        return fields
 
     def as_schema(self) -> Schema:
-        """The way back, for tools registered with a parameter list."""
+        """The parameter as JSON Schema, for tools that are registered with a parameter list."""
         part: Schema = {"type": self.type}
         if self.description:
             part["description"] = self.description

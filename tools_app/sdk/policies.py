@@ -1,4 +1,4 @@
-"""When to wait, when to try again, when to leave an upstream alone. Pure: the time is passed in, nothing is done here.
+"""Backoff, rate limits (token buckets) and circuit breakers. Pure: callers pass the time in.
 
 Times are seconds of a monotonic clock.
 """
@@ -13,21 +13,21 @@ from typing import Final, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-# A server may ask for any wait; nobody waits a day inside a call.
+# Longer values of Retry-After are ignored: a call cannot wait that long.
 LONGEST_RETRY_AFTER: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long to wait before the next attempt: doubling, capped, with some chance so that callers spread out."""
+    """Exponential backoff with a cap and jitter."""
 
     base: float = 1.0
     cap: float = 30.0
     jitter: float = 0.25
 
     def wait(self, attempt: int, chance: float, asked_for: float | None = None) -> float:
-        """Seconds before attempt number `attempt` + 1; `chance` is from 0 to 1, `asked_for` what the server said."""
-        # The exponent is bounded so that a large attempt number cannot overflow.
+        """Seconds before attempt number `attempt` + 1; `chance` is from 0 to 1, `asked_for` is Retry-After."""
+        # The exponent is bounded, since a large attempt number would overflow.
         seconds = min(self.cap, self.base * 2.0 ** min(attempt, 32))
         spread = seconds * (1 + self.jitter * (2 * chance - 1))
         if asked_for is not None and 0 < asked_for <= LONGEST_RETRY_AFTER:
@@ -43,13 +43,13 @@ class Rate:
     seconds: float
 
     def within(self, other: Rate) -> bool:
-        """Whether it never allows more than another, neither at once nor in the long run."""
+        """Whether it never allows more than another, neither in a burst nor on average."""
         return self.most <= other.most and self.most * other.seconds <= other.most * self.seconds
 
 
 @dataclass(slots=True)
 class Bucket:
-    """A token bucket: full at first, refilled evenly, one token a call."""
+    """A token bucket: full at first, refilled evenly, one token per call."""
 
     rate: Rate
     tokens: float = field(init=False)
@@ -60,7 +60,7 @@ class Bucket:
         self.filled_at = float("-inf")
 
     def take(self, now: float) -> float:
-        """Take a token and return 0, or take none and return the seconds until there is one."""
+        """Take a token and return 0, or take none and return the seconds until one is available."""
         per_second = self.rate.most / self.rate.seconds
         passed = now - self.filled_at
         self.tokens = min(float(self.rate.most), self.tokens + max(0.0, passed) * per_second)
@@ -71,22 +71,22 @@ class Bucket:
         return (1.0 - self.tokens) / per_second
 
     def owe(self, tokens: float) -> None:
-        """Take tokens that are not there yet either: the next one waits for them, at most as long as filling takes."""
+        """Take tokens in advance: the next call waits for them, at most as long as it takes to fill the bucket."""
         self.tokens = max(self.tokens - tokens, -float(self.rate.most))
 
     @property
     def left(self) -> int:
-        """How many could be taken at once, as of the last time."""
+        """The number of available tokens, as of the last `take`."""
         return max(0, int(self.tokens))
 
     @property
     def full_in(self) -> float:
-        """Seconds until it is full again, as of the last time."""
+        """Seconds until the bucket is full, as of the last `take`."""
         return (self.rate.most - self.tokens) * self.rate.seconds / self.rate.most
 
 
 class Buckets(Generic[K]):
-    """A bucket for each of many. However many they are, they do not fill the memory: the longest silent go first."""
+    """One bucket per key, at most `most` (LRU): the bucket unused longest is evicted."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -113,10 +113,10 @@ class Circuit(StrEnum):
 
 @dataclass(slots=True)
 class Breaker:
-    """Stops asking an upstream that fails, and lets exactly one call try whether it is back.
+    """Circuit breaker: stops calls to a failing upstream, then lets a single call probe whether it has recovered.
 
     It opens after `consecutive` failures in a row, or when `share` of at least `enough` outcomes within `window`
-    were failures; it stays open for `rest`, then lets one probe through.
+    were failures. It stays open for `rest`, then admits one probe.
     """
 
     consecutive: int = 5
@@ -135,13 +135,13 @@ class Breaker:
         return Circuit.HALF_OPEN if now - self.opened_at >= self.rest else Circuit.OPEN
 
     def admit(self, now: float) -> float | None:
-        """None: go ahead, and tell the outcome. Otherwise the seconds until asking again makes sense."""
+        """None: the call may run and must report its outcome. Otherwise the seconds until the next try."""
         if self.opened_at is None:
             return None
         left = self.opened_at + self.rest - now
         if left > 0:
             return left
-        # A probe that never told its outcome must not close the door for good.
+        # A probe that never reported its outcome must not block all others forever.
         if self.probing_since is not None and now - self.probing_since < self.rest:
             return self.probing_since + self.rest - now
         self.probing_since = now
@@ -151,7 +151,7 @@ class Breaker:
         self.in_a_row = 0
         if self.opened_at is not None:
             if self.probing_since is None:
-                return  # It began before the circuit opened and says nothing about now.
+                return  # The call began before the circuit opened: its outcome is outdated.
             self.opened_at = self.probing_since = None
             self.outcomes.clear()
         self._remember(now, failed=False)
@@ -169,7 +169,7 @@ class Breaker:
             self.opened_at, self.probing_since, self.in_a_row = now, None, 0
 
     def abandoned(self) -> None:
-        """A call ended without saying anything about the upstream: if it was the probe, the next may be it."""
+        """A call ended without an outcome. If it was the probe, the next call becomes the probe."""
         self.probing_since = None
 
     def _remember(self, now: float, *, failed: bool) -> None:

@@ -1,4 +1,4 @@
-"""Prompts: conversations that a pack has ready to begin.
+"""Prompts: prepared conversations that a pack offers.
 
 @pack.prompt(title="Plan a day", tools=["forecast"])
 def plan_day(city: str, mood: Literal["lazy", "busy"] = "lazy") -> str:
@@ -27,7 +27,7 @@ _DECLARABLE: Final = frozenset({"name", "title", "description", "category", "tag
 
 @dataclass(frozen=True, slots=True)
 class Included:
-    """A resource of this hub, to be read for whoever asks for the prompt, and put in its place."""
+    """A resource of this hub, read for the caller of the prompt and embedded in its place."""
 
     uri: str
 
@@ -37,16 +37,16 @@ class Included:
 
 @dataclass(frozen=True, slots=True)
 class Message(Part):
-    """Something that was said, and by whom."""
+    """One message of a conversation, with its role."""
 
     content: str | Part | Included
     role: Role = "user"
 
     def __post_init__(self) -> None:
         if self.role not in ("user", "assistant"):
-            raise ValueError(f"{self.role!r} says nothing in a prompt: user or assistant does")
+            raise ValueError(f"the role {self.role!r} must be user or assistant")
         if isinstance(self.content, Message) or not isinstance(self.content, str | Part | Included):
-            raise TypeError(f"{type(self.content).__name__} is no content of a message")
+            raise TypeError(f"{type(self.content).__name__} cannot be the content of a message")
 
     def wire(self) -> dict[str, Any]:
         if isinstance(self.content, Included):
@@ -54,13 +54,13 @@ class Message(Part):
         return {"role": self.role, "content": content.wire_of(self.content)}
 
     def in_words(self) -> str:
-        said = self.content
-        words = said if isinstance(said, str) else said.in_words() if isinstance(said, Part) else f"[{said.uri}]"
-        return f"{self.role}: {words}"
+        part = self.content
+        text = part if isinstance(part, str) else part.in_words() if isinstance(part, Part) else f"[{part.uri}]"
+        return f"{self.role}: {text}"
 
 
 class Prompt(Offer):
-    """One prompt. Its arguments are text on the wire, whatever they are in the function."""
+    """A prompt. Its arguments are text on the wire, whatever their types in the function."""
 
     kind: ClassVar[str] = "prompt"
 
@@ -80,7 +80,7 @@ class Prompt(Offer):
             "name": self.name,
             "description": self.description,
             "arguments": [
-                {"name": name, "description": self._explained(name, part), "required": name in required}
+                {"name": name, "description": self._describe(name, part), "required": name in required}
                 for name, part in self.properties.items()
             ],
             "_meta": {
@@ -91,15 +91,15 @@ class Prompt(Offer):
         }
         return wire | {"title": self.title} if self.title else wire
 
-    def _explained(self, name: str, part: Schema) -> str:
-        """A prompt's arguments have no schema on the wire: what people need of it is said."""
-        said = [part.get("description", "")]
+    def _describe(self, name: str, part: Schema) -> str:
+        """The description with choices and default: arguments of prompts have no schema on the wire."""
+        sentences = [part.get("description", "")]
         if choices := self.choices(name):
-            said.append(f"One of {', '.join(choices)}.")
+            sentences.append(f"One of {', '.join(choices)}.")
         if "default" in part:
             default = part["default"]
-            said.append(f"Default: {default if isinstance(default, str) else json.dumps(default)}.")
-        return " ".join(filter(None, said))
+            sentences.append(f"Default: {default if isinstance(default, str) else json.dumps(default)}.")
+        return " ".join(filter(None, sentences))
 
 
 def prompt(
@@ -113,7 +113,7 @@ def prompt(
     timeout: float | None = None,
     rate: Rate | None = None,
 ) -> Callable[[Callable[..., Any]], Prompt]:
-    """Make a function a prompt. It is offered to those who may use all of the `tools` it works with.
+    """Make a function a prompt. Only callers who may use all of its `tools` see it.
 
     Raises:
         DefinitionError: at import, with file and line, when the function cannot become a prompt.
@@ -133,5 +133,5 @@ def prompt(
 
 def made(function: Callable[..., Any], pack: Pack | None, declared: dict[str, Any]) -> Prompt:
     if unknown := declared.keys() - _DECLARABLE:
-        raise TypeError(f"prompt() does not know {', '.join(sorted(unknown))}")
+        raise TypeError(f"prompt() has no option {', '.join(sorted(unknown))}")
     return Prompt(function, pack=pack, **declared)

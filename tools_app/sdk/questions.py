@@ -1,10 +1,10 @@
-"""What a running tool can ask of the client that called it, and of the person behind that.
+"""Questions of a running tool to its client (sampling, roots) and to the client's user (elicitation).
 
     reply = await ctx.elicit("Delete 12 workflows?", Confirmation)
     if not reply.accepted: …
 
-Some clients are asked while the call waits. With others the call ends with the question, and begins anew when they
-have an answer: then the tool runs from its start, and what it asks a second time is answered at once. So a tool asks
+Some clients answer while the call waits. With others the call ends with the question, and the client repeats it with
+the answer: the tool then runs from its start, and gets the answer to the repeated question at once. So a tool must ask
 before it changes anything.
 """
 
@@ -24,7 +24,7 @@ LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "ale
 
 
 class Question:
-    """Something that a client can be asked, if it has said that it has the capability."""
+    """A question for clients that have declared the capability."""
 
     method: ClassVar[str]
     capability: ClassVar[str]
@@ -38,11 +38,11 @@ class Question:
 
 
 class Unfit(ValueError):
-    """What came back is no answer to what was asked."""
+    """The client's answer is not valid for the question."""
 
 
 class Asked(BaseException):
-    """A call ends here, with questions; with the answers it begins anew. No error: tools must not catch it."""
+    """Ends a call with questions; with the answers the client repeats it. Not an error: tools must not catch it."""
 
     def __init__(self, questions: Mapping[str, Question]) -> None:
         super().__init__(*questions)
@@ -51,7 +51,7 @@ class Asked(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """How a person answered. `data` is there only if they did, as the form said."""
+    """A user's answer. `data` has the form's content, if the action is `accept`."""
 
     action: str
     data: Any = None
@@ -62,10 +62,10 @@ class Reply:
 
 
 class Elicit(Question):
-    """A question to the person behind the agent.
+    """A question to the user of the agent.
 
-    The form is a pydantic model, a dataclass, a TypedDict or a schema: an object of texts, numbers, switches and
-    choices, since that is what clients can show.
+    The form is a pydantic model, a dataclass, a TypedDict or a schema: an object of texts, numbers, booleans and
+    choices, since clients can show nothing else.
     """
 
     method = "elicitation/create"
@@ -83,30 +83,30 @@ class Elicit(Question):
         self._convert = convert
 
     def params(self) -> dict[str, Any]:
-        shown = {key: self._schema[key] for key in ("type", "properties", "required") if key in self._schema}
-        return {"mode": "form", "message": self.message, "requestedSchema": shown}
+        schema = {key: self._schema[key] for key in ("type", "properties", "required") if key in self._schema}
+        return {"mode": "form", "message": self.message, "requestedSchema": schema}
 
     def read(self, result: object) -> Reply:
         action = result.get("action") if isinstance(result, Mapping) else None
         if not isinstance(result, Mapping) or action not in ("accept", "decline", "cancel"):
-            raise Unfit("it says neither accept, decline nor cancel")
+            raise Unfit("its action is not accept, decline or cancel")
         if action != "accept":
             return Reply(str(action))
         content = result.get("content") or {}
         if not isinstance(content, Mapping):
-            raise Unfit("its content is no object")
-        known = {name: content[name] for name in self._schema["properties"] if content.get(name) is not None}
-        if problems := Checker(self._schema).problems(known):
+            raise Unfit("its content is not an object")
+        values = {name: content[name] for name in self._schema["properties"] if content.get(name) is not None}
+        if problems := Checker(self._schema).problems(values):
             raise Unfit(problems[0].message)
         try:
-            return Reply("accept", self._convert(known))
+            return Reply("accept", self._convert(values))
         except InvalidArgumentsError as error:
             raise Unfit(error.message) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What a client's model wrote."""
+    """The answer of the client's model."""
 
     text: str
     model: str
@@ -114,7 +114,7 @@ class Sampled:
 
 
 class Sample(Question):
-    """A prompt for the model of the client."""
+    """A prompt for the client's model."""
 
     method = "sampling/createMessage"
     capability = "sampling"
@@ -133,7 +133,7 @@ class Sample(Question):
 
     def read(self, result: object) -> Sampled:
         if not isinstance(result, Mapping):
-            raise Unfit("it is no object")
+            raise Unfit("it is not an object")
         content = result.get("content")
         pieces = content if isinstance(content, Sequence) and not isinstance(content, str) else [content]
         texts = [piece.get("text") for piece in pieces if isinstance(piece, Mapping) and piece.get("type") == "text"]
@@ -144,14 +144,14 @@ class Sample(Question):
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A place that the client works in."""
+    """A directory or other root that the client works in."""
 
     uri: str
     name: str = ""
 
 
 class Roots(Question):
-    """Which places the client works in."""
+    """The roots that the client works in."""
 
     method = "roots/list"
     capability = "roots"
@@ -162,12 +162,12 @@ class Roots(Question):
     def read(self, result: object) -> list[Root]:
         roots = result.get("roots") if isinstance(result, Mapping) else None
         if not isinstance(roots, Sequence) or not all(isinstance(root, Mapping) and root.get("uri") for root in roots):
-            raise Unfit("it is no list of roots")
+            raise Unfit("it is not a list of roots")
         return [Root(str(root["uri"]), str(root.get("name") or "")) for root in roots]
 
 
 class Client(Protocol):
-    """Whoever called, as far as one can speak to it while the call runs."""
+    """The client of a call, for messages and questions while the call runs."""
 
     def can(self, capability: str) -> bool: ...
     def progress(self, done: float, total: float | None, message: str) -> None: ...
@@ -178,7 +178,7 @@ class Client(Protocol):
 
 
 class _Nobody:
-    """Where nobody listens: REST, commands, the admin."""
+    """For channels without a client that can answer: REST, commands, the admin."""
 
     def can(self, capability: str) -> bool:
         return False
@@ -199,10 +199,10 @@ NOBODY: Final[Client] = _Nobody()
 def _checked_form(schema: Schema) -> Schema:
     properties = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(properties, Mapping) or not properties:
-        raise ValueError("a form is an object with properties")
+        raise ValueError("a form must be an object with properties")
     for name, part in properties.items():
         if not isinstance(part, Mapping) or not (part.get("type") in _SIMPLE or _is_choice(part)):
-            raise ValueError(f"{name!r} is neither text, number, switch nor choice, and clients show only those")
+            raise ValueError(f"{name!r} must be text, a number, a boolean or a choice: clients show nothing else")
     return schema
 
 

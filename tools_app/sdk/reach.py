@@ -1,4 +1,4 @@
-"""Which tools a caller may use. Pure: what is known of a tool is passed in."""
+"""Which tools a caller may use. Pure: callers pass in what describes a tool."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 
 class Mode(StrEnum):
-    """How agents are shown tools: in a list, by searching, or in whichever of these ways takes less."""
+    """How agents see tools: in a list, by searching, or by searching only if the list is long."""
 
     DIRECT = "direct"
     SEARCH = "search"
@@ -18,7 +18,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """What a tool is called within a toolset, and what is said of it there. What is empty is the tool's own."""
+    """Name and description of a tool within a toolset. Empty: the tool's own."""
 
     name: str = ""
     description: str = ""
@@ -32,7 +32,7 @@ class Effects(Protocol):
 
 
 class Described(Protocol):
-    """What choices are made by."""
+    """The properties of a tool by which a `Choice` selects it."""
 
     @property
     def folded_name(self) -> str: ...
@@ -48,16 +48,16 @@ class Described(Protocol):
 
 @dataclass(frozen=True)
 class Choice:
-    """The tools that any of the selectors fits, or all where there is none. `names` are folded."""
+    """The tools that match any of the selectors, or all tools if there is none. `names` are folded."""
 
     packs: frozenset[str] = frozenset()
     categories: frozenset[str] = frozenset()
     tags: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
     read_only: bool = False
-    # Empty: as the hub does it.
+    # Empty: the hub's setting.
     mode: str = ""
-    # By folded names.
+    # By folded name.
     overrides: Mapping[str, Override] = field(default_factory=dict, hash=False)
 
     def holds(self, tool: Described) -> bool:
@@ -72,36 +72,35 @@ class Choice:
         )
 
 
-# The connection of each pack that the hub was started with. Everybody has it, to whom nobody gave another.
+# The connection of each pack that the environment configures. The default for callers without other connections.
 ENVIRONMENT: Final = "environment"
 
 
 @dataclass(frozen=True)
 class Reach:
-    """What a caller may use: the tools of any of the toolsets (None: all tools), as far as they are of these kinds,
-    through these connections (None: all).
+    """The scope of a caller: the tools of its toolsets (None: all tools), limited by access level, and its
+    connections (None: all).
 
-    Toolsets and connections go by name. What they are is looked up when it is needed, so that a change is true at
-    once.
+    Toolsets and connections are names, resolved at each use, so that changes take effect immediately.
     """
 
     toolsets: frozenset[str] | None = None
     writes: bool = True
     destroys: bool = True
     connections: frozenset[str] | None = frozenset({ENVIRONMENT})
-    # How the tools are shown, whatever toolsets and settings say; empty: as these say.
+    # Overrides the mode of toolsets and settings; empty: theirs.
     mode: str = ""
 
     @property
     def everything(self) -> bool:
-        """All tools, of all kinds."""
+        """Whether it has all tools, with all access levels."""
         return self.toolsets is None and self.writes and self.destroys
 
     def through(self, connection: str) -> bool:
         return self.connections is None or connection in self.connections
 
     def lacks(self, effects: Effects) -> str:
-        """What is missing to use a tool that does this to the world: `write`, `destroy` or nothing."""
+        """The missing access level for a tool with these effects: `write`, `destroy` or empty."""
         if not self.writes and not effects.read_only:
             return "write"
         return "destroy" if not self.destroys and effects.destroys else ""

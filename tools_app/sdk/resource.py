@@ -1,10 +1,10 @@
-"""Resources: what a pack has to read, each at a URI of its own.
+"""Resources: data that a pack offers for reading, each at its own URI.
 
 @pack.resource("weather://cities/{city}/today", mime_type="text/markdown")
 async def today(city: Annotated[str, Completes(cities)]) -> str:
     \"\"\"The weather of a city today.\"\"\"
 
-today.changed(city="Kyoto")      # whoever has subscribed to it is told
+today.changed(city="Kyoto")      # notifies the subscribers
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from pydantic_core import to_json
 from tools_app.sdk import content
 from tools_app.sdk.content import EmbeddedResource
 from tools_app.sdk.errors import NotFoundError
+from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.offer import READS, Offer
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.policies import Rate
-from tools_app.sdk.tool import DefinitionError, Hints
+from tools_app.sdk.tool import Hints
 from tools_app.sdk.uris import UriTemplate
 
 OWN_SCHEME: Final = "toolhub:"
@@ -29,12 +30,12 @@ _DECLARABLE: Final = frozenset(
     {*("name", "title", "description", "category", "tags", "tools", "timeout", "rate"), "mime_type", "size", "max_age"}
 )
 
-# Told of every URI that a pack says has changed, in whichever thread it does.
-_watching: list[Callable[[str], None]] = []
+# Called with every URI that a pack reports as changed, in the thread of the report.
+_watchers: list[Callable[[str], None]] = []
 
 
 class Resource(Offer):
-    """Something to read: text, bytes, or data, which is read as JSON. None says that there is no such thing."""
+    """A resource. Its function returns text, bytes, or data that is sent as JSON; None means "not found"."""
 
     kind: ClassVar[str] = "resource"
     hints: ClassVar[Hints] = READS
@@ -52,7 +53,7 @@ class Resource(Offer):
         self.uri = uri
         self.mime_type = mime_type
         self.size = size
-        # Seconds for which a client may keep what it has read.
+        # Seconds for which a client may cache it.
         self.max_age = max_age
         super().__init__(function, **declared)
         try:
@@ -63,11 +64,11 @@ class Resource(Offer):
             if not isinstance(max_age, int | float) or not 0 <= max_age < _YEAR:
                 raise ValueError("max_age must be a number of seconds, less than a year")
             if uri.startswith(OWN_SCHEME):
-                raise ValueError(f"{OWN_SCHEME}// is the hub's own")
+                raise ValueError(f"{OWN_SCHEME}// is reserved for the hub")
             if set(self.template.variables) != set(self.runner.input_schema.get("required", ())) or len(
                 self.template.variables
             ) != len(self.properties):
-                raise ValueError(f"the function must take what stands in braces in {uri}, and nothing else")
+                raise ValueError(f"the parameters of the function must be the variables of {uri}")
         except ValueError as error:
             raise DefinitionError(f"resource {self.name}: {error}", self.place) from error
         self.check_listed()
@@ -81,21 +82,21 @@ class Resource(Offer):
         return not self.template.variables
 
     def at(self, **blanks: Any) -> str:
-        """Its URI, with the blanks filled."""
+        """Its URI, with values for the variables."""
         return self.template.filled(blanks)
 
     def changed(self, uri: str = "", /, **blanks: Any) -> None:
-        """Tell whoever has subscribed to it, in this process, that it is worth reading again. In any thread."""
+        """Notify the subscribers in this process that it has changed. Thread-safe."""
         uri = uri or self.at(**blanks)
-        for told in tuple(_watching):
-            told(uri)
+        for notify in tuple(_watchers):
+            notify(uri)
 
     def shaped(self, returned: Any) -> list[EmbeddedResource]:
-        # The URI that was asked for is put in its place by whoever answers.
+        # The caller of this replaces the URI template with the requested URI.
         match returned:
             case None:
-                about = {"operation": "read", "resourceType": "resource", "resourceId": self.uri}
-                raise NotFoundError("Resource not found", context=about)
+                context = {"operation": "read", "resourceType": "resource", "resourceId": self.uri}
+                raise NotFoundError("Resource not found", context=context)
             case str():
                 return [EmbeddedResource(self.uri, returned, self.mime_type or "text/plain")]
             case bytes() | bytearray() | memoryview():
@@ -112,8 +113,8 @@ class Resource(Offer):
             "name": self.name,
             "description": self.description,
         }
-        told = {"title": self.title, "mimeType": self.mime_type, "size": self.size if self.fixed else None}
-        return wire | {key: value for key, value in told.items() if value not in ("", None)}
+        optional = {"title": self.title, "mimeType": self.mime_type, "size": self.size if self.fixed else None}
+        return wire | {key: value for key, value in optional.items() if value not in ("", None)}
 
 
 def resource(
@@ -132,7 +133,7 @@ def resource(
     timeout: float | None = None,
     rate: Rate | None = None,
 ) -> Callable[[Callable[..., Any]], Resource]:
-    """Make a function a resource: one at a fixed URI takes nothing, one with blanks takes what fills them.
+    """Make a function a resource. Its parameters are the variables of the URI template; a fixed URI has none.
 
     Raises:
         DefinitionError: at import, with file and line, when the function cannot become a resource.
@@ -156,11 +157,11 @@ def resource(
 
 def made(uri: str, function: Callable[..., Any], pack: Pack | None, declared: dict[str, Any]) -> Resource:
     if unknown := declared.keys() - _DECLARABLE:
-        raise TypeError(f"resource() does not know {', '.join(sorted(unknown))}")
+        raise TypeError(f"resource() has no option {', '.join(sorted(unknown))}")
     return Resource(uri, function, pack=pack, **declared)
 
 
-def watch(told: Callable[[str], None]) -> Callable[[], None]:
-    """Hear of every change from now on, until what this returns is called."""
-    _watching.append(told)
-    return lambda: _watching.remove(told)
+def watch(notify: Callable[[str], None]) -> Callable[[], None]:
+    """Call `notify` with the URI of every change. Returns the function that ends this."""
+    _watchers.append(notify)
+    return lambda: _watchers.remove(notify)

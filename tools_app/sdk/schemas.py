@@ -1,4 +1,4 @@
-"""Which JSON Schemas may be published: closed in themselves, bounded, and checked without ever being slow.
+"""Which JSON Schemas can be published: without external references, of limited size, and fast to validate.
 
 Draft 2020-12. A compiled schema matches patterns in linear time and never opens a connection.
 """
@@ -25,12 +25,12 @@ MAX_VALUES: Final = 20_000
 MAX_CHARACTERS: Final = 256 * 1024
 MAX_PATTERN: Final = 1_000
 MAX_NESTING: Final = 64
-# Enough for any pattern a person writes. Time grows with the size of the compiled pattern: at this limit the
-# worst takes some 20 ms on 100 kB, at ten times as much it takes seconds.
+# Enough for any hand-written pattern. Time grows with the size of the compiled pattern: at this limit the worst
+# case takes about 20 ms on 100 kB, at ten times the limit it takes seconds.
 PATTERN_BYTES: Final = 100_000
-# Under this key an annotation may leave the words for its own faults; it is taken out before publishing.
+# Keys that annotations add for the validator; all are removed before publishing. A custom validation message:
 MESSAGE: Final = "x-message"
-# Under these it may leave that a text can be sent as a whole number, and a whole number as a text of digits.
+# A text that can be sent as a whole number, and a whole number that can be sent as a text of digits:
 OR_NUMBER: Final = "x-or-number"
 OR_DIGITS: Final = "x-or-digits"
 HEADER: Final = "x-mcp-header"
@@ -41,7 +41,7 @@ _SINGLES: Final = (
     *("items", "contains", "unevaluatedItems", "additionalProperties", "unevaluatedProperties"),
     *("propertyNames", "not", "if", "then", "else", "contentSchema"),
 )
-# These look at the same value as the schema they stand in.
+# Subschemas under these keywords apply to the same value as their parent.
 _IN_PLACE: Final = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"})
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
@@ -51,14 +51,14 @@ _OPTIONS: Final = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES)
 
 
 class SchemaError(ValueError):
-    """A schema, or an annotation that should become one, cannot be used; the message says why."""
+    """A schema, or an annotation to convert into one, is not valid; the message says why."""
 
 
 def compiled(schema: Schema) -> Any:
     """A validator that matches patterns in linear time and never fetches anything.
 
     Raises:
-        SchemaError: the schema is not one, refers to another document, or has a pattern that needs backtracking.
+        SchemaError: the schema is not valid, refers to another document, or has a pattern that needs backtracking.
     """
     return _validator_of({"$schema": DIALECT, **schema})
 
@@ -72,27 +72,27 @@ def _validator_of(schema: Schema, registry: jsonschema_rs.Registry | None = None
 
 
 def shown_type(name: str) -> str:
-    """A type as people are told it: lists of parameters and messages know one kind of number."""
+    """The name of a type in messages and parameter lists: `number` for both kinds of numbers."""
     return "number" if name == "integer" else name
 
 
 def take_messages(schema: Schema) -> tuple[Schema, dict[tuple[str, ...], str]]:
-    """Split off the parts' own messages: the schema as published, and path → message."""
+    """Remove the custom messages: the schema to publish, and schema path → message."""
     published: Schema = copy.deepcopy(schema)
     messages: dict[tuple[str, ...], str] = {}
     for part in parts_of(published):
-        if isinstance(words := part.body.pop(MESSAGE, None), str):
-            messages[part.steps] = words
+        if isinstance(message := part.body.pop(MESSAGE, None), str):
+            messages[part.steps] = message
     return published, messages
 
 
-# Where a value stands: names of properties, and EACH for the items of a list.
+# The place of a value: names of properties, and EACH for the items of a list.
 Place = tuple[str, ...]
 EACH: Final = ""
 
 
 def take_leniency(schema: Schema) -> tuple[frozenset[Place], frozenset[Place]]:
-    """Take the marks off; the places of texts that may be sent as numbers, and of numbers that may be sent as texts."""
+    """Remove OR_NUMBER and OR_DIGITS; the places of texts that can be sent as numbers, and the reverse."""
     places: dict[str, set[Place]] = {OR_NUMBER: set(), OR_DIGITS: set()}
     for part in parts_of(schema):
         for mark, marked in places.items():
@@ -102,12 +102,12 @@ def take_leniency(schema: Schema) -> tuple[frozenset[Place], frozenset[Place]]:
 
 
 def _place(steps: Sequence[str]) -> Place:
-    """The place of the values that a subschema is for; empty where they depend on more than their place."""
+    """The place of the values of a subschema; empty if it does not only depend on properties and items."""
     place: list[str] = []
-    waiting = iter(steps)
-    for step in waiting:
+    remaining = iter(steps)
+    for step in remaining:
         if step == "properties":
-            place.append(next(waiting))
+            place.append(next(remaining))
         elif step == "items":
             place.append(EACH)
         else:
@@ -116,7 +116,7 @@ def _place(steps: Sequence[str]) -> Place:
 
 
 def faults(schema: Any) -> list[str]:
-    """Why a tool's schema must not be published; empty when it may be."""
+    """The reasons why a schema cannot be published; empty if it can."""
     if not isinstance(schema, dict):
         return ["the schema must be a JSON object"]
     if schema.get("type") != "object":
@@ -130,22 +130,22 @@ def faults(schema: Any) -> list[str]:
         parts.append(part)
         if len(parts) > MAX_SUBSCHEMAS:
             return [f"more than {MAX_SUBSCHEMAS} subschemas"]
-    found = [f"{part}: {fault}" for part in parts for fault in _own_faults(part.body)]
-    found += _header_faults(parts)
-    if found:
-        return found
+    part_faults = [f"{part}: {fault}" for part in parts for fault in _own_faults(part.body)]
+    part_faults += _header_faults(parts)
+    if part_faults:
+        return part_faults
     try:
         compiled(schema)
         if loop := _endless(parts):
-            return [f"{loop}: refers to itself without end"]
-        return [f"{part}: the default does not fit" for part in parts if not _default_fits(schema, part)]
+            return [f"{loop}: has an infinite reference to itself"]
+        return [f"{part}: the default is not valid" for part in parts if not _default_is_valid(schema, part)]
     except SchemaError as error:
         return [str(error)]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A subschema, where it stands, and what a person would call the place: `nodes[].name`."""
+    """A subschema, its path, and a readable name for the path: `nodes[].name`."""
 
     body: Schema
     steps: tuple[str, ...] = ()
@@ -183,20 +183,20 @@ class Part:
 
 
 def parts_of(schema: Schema) -> Iterator[Part]:
-    """Every subschema, outer ones first."""
-    waiting = [Part(schema)]
-    while waiting:
-        part = waiting.pop()
+    """Every subschema, parents first."""
+    pending = [Part(schema)]
+    while pending:
+        part = pending.pop()
         yield part
-        waiting.extend(reversed(list(part.children())))
+        pending.extend(reversed(list(part.children())))
 
 
 def _size_fault(schema: Schema) -> str:
-    """Keeps out what would keep everything after this busy: data in a schema can be deep and large, too."""
-    waiting: list[tuple[Any, int]] = [(schema, 1)]
+    """Refuse schemas that are too expensive for the checks below: data in a schema can be deep and large, too."""
+    pending: list[tuple[Any, int]] = [(schema, 1)]
     values = characters = 0
-    while waiting:
-        node, depth = waiting.pop()
+    while pending:
+        node, depth = pending.pop()
         children: list[Any] = []
         if isinstance(node, dict):
             children = list(node.values())
@@ -210,7 +210,7 @@ def _size_fault(schema: Schema) -> str:
             return f"nested deeper than {MAX_NESTING} levels"
         if values > MAX_VALUES or characters > MAX_CHARACTERS:
             return f"larger than {MAX_VALUES:,} values or {MAX_CHARACTERS:,} characters"
-        waiting.extend((child, depth + 1) for child in children)
+        pending.extend((child, depth + 1) for child in children)
     return ""
 
 
@@ -220,7 +220,7 @@ def _own_faults(body: Schema) -> Iterator[str]:
     if not all(isinstance(name, str) and name in _TYPES for name in types):
         yield f"unknown type {named_types!r}"
     if str(body.get("$schema", DIALECT)).rstrip("#") != DIALECT:
-        yield f"written in another dialect than {DIALECT}"
+        yield f"uses another dialect than {DIALECT}"
     for keyword in _REFERENCES:
         if not str(body.get(keyword, "#")).startswith("#"):
             yield f"refers to another document: {shortened(str(body[keyword]))}"
@@ -228,12 +228,12 @@ def _own_faults(body: Schema) -> Iterator[str]:
         yield f"a pattern of more than {MAX_PATTERN:,} characters"
     for low, high in _RANGES:
         if _is_number(body.get(low)) and _is_number(body.get(high)) and body[low] > body[high]:
-            yield f"{low} {body[low]} is above {high} {body[high]}"
+            yield f"{low} {body[low]} is greater than {high} {body[high]}"
 
 
 def _header_faults(parts: Sequence[Part]) -> Iterator[str]:
-    """A client that keeps to the protocol hides a tool whose parameters ask for impossible headers."""
-    seen: set[str] = set()
+    """Clients that follow the protocol hide a tool whose parameters have invalid headers."""
+    headers: set[str] = set()
     for part in parts:
         header = part.body.get(HEADER)
         if header is None:
@@ -244,41 +244,41 @@ def _header_faults(parts: Sequence[Part]) -> Iterator[str]:
             yield f"{part}: {HEADER} is for parameters only"
         elif part.body.get("type") not in ("string", "integer", "boolean"):
             yield f"{part}: {HEADER} needs a string, an integer or a boolean"
-        elif header.lower() in seen:
-            yield f"{part}: {HEADER} {header} is given twice"
+        elif header.lower() in headers:
+            yield f"{part}: {HEADER} {header} is used twice"
         else:
-            seen.add(header.lower())
+            headers.add(header.lower())
 
 
 def _endless(parts: Sequence[Part]) -> str:
-    """The name of a part that leads back to itself without looking at a smaller value; empty where none does."""
-    leads: dict[str, list[str]] = {}
+    """The name of a part whose references lead back to it for the same value; empty if there is none."""
+    edges: dict[str, list[str]] = {}
     for part in parts:
         address = pointer(part.steps)
         targets = [str(part.body[keyword]) for keyword in _REFERENCES if keyword in part.body]
-        leads.setdefault(address, []).extend(target.removeprefix("#") for target in targets)
+        edges.setdefault(address, []).extend(target.removeprefix("#") for target in targets)
         if part.same_value_as is not None:
-            leads.setdefault(pointer(part.same_value_as), []).append(address)
+            edges.setdefault(pointer(part.same_value_as), []).append(address)
     for part in parts:
         start = pointer(part.steps)
-        waiting, reached = list(leads[start]), set[str]()
-        while waiting:
-            current = waiting.pop()
+        pending, visited = list(edges[start]), set[str]()
+        while pending:
+            current = pending.pop()
             if current == start:
                 return str(part)
-            if current not in reached:
-                reached.add(current)
-                waiting.extend(leads.get(current, ()))
+            if current not in visited:
+                visited.add(current)
+                pending.extend(edges.get(current, ()))
     return ""
 
 
-def _default_fits(schema: Schema, part: Part) -> bool:
+def _default_is_valid(schema: Schema, part: Part) -> bool:
     if "default" not in part.body:
         return True
-    own = "toolhub:schema"
-    registry = jsonschema_rs.Registry([(own, {"$schema": DIALECT, **schema})])
-    there = {"$schema": DIALECT, "$ref": f"{own}#{quote(pointer(part.steps))}"}
-    return bool(_validator_of(there, registry).is_valid(part.body["default"]))
+    uri = "toolhub:schema"
+    registry = jsonschema_rs.Registry([(uri, {"$schema": DIALECT, **schema})])
+    reference = {"$schema": DIALECT, "$ref": f"{uri}#{quote(pointer(part.steps))}"}
+    return bool(_validator_of(reference, registry).is_valid(part.body["default"]))
 
 
 def _is_number(value: Any) -> bool:
@@ -289,8 +289,8 @@ def _explained(fault: str) -> str:
     if fault.endswith('is not a "regex"'):
         pattern = shortened(fault.removesuffix(' is not a "regex"'))
         return (
-            f"{pattern} is not a pattern, is too large, or needs lookaround or backreferences, "
-            "which are refused because they can be made to hang"
+            f"{pattern} is not a regular expression, is too large, or needs lookaround or backreferences, "
+            "which are refused because matching them can take exponential time"
         )
     return shortened(fault, 200)
 
@@ -299,7 +299,7 @@ def _explained(fault: str) -> str:
 
 
 def named(path: Sequence[Any]) -> str:
-    """A place in the arguments as it is told: short and printable, since callers choose some of the names."""
+    """A place in the arguments for messages: short and printable, since callers choose some of the names."""
     return shortened(dotted(path))
 
 

@@ -1,7 +1,7 @@
 """From Python annotations to JSON Schema, and from JSON arguments back to Python values.
 
-The schemas are closed (`additionalProperties: false`), have no union where Python only meant "may be left out", and
-no `$ref` but for recursive types: many agents read neither.
+The schemas are closed (`additionalProperties: false`). They have no unions for optional parameters, and `$ref` only
+for recursive types, since many agents cannot read these.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing_extensions import TypedDict  # pydantic takes typing's only from Pyt
 from tools_app.sdk.errors import InvalidArgumentsError, Problem, shortened
 from tools_app.sdk.schemas import MESSAGE, OR_DIGITS, OR_NUMBER, Schema, SchemaError, address, named
 
-# A number as JSON knows it: an integer stays one, and the schema says `number` instead of a union.
+# A JSON number: an integer stays one, and the schema says `number` instead of a union.
 Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
 
 
 class Says:
-    """Gives a parameter its own words for when it is missing or null or, with the right type, does not fit.
+    """A custom message for a parameter that is missing, null, or of the right type but not valid.
 
     `workflow_id: Annotated[str, Field(min_length=1), Says("Workflow ID is required")]`
     """
@@ -41,9 +41,9 @@ class Says:
 
 
 class OrNumber:
-    """Lets a parameter that is a text be sent as a whole number, too: `tracker_id: Annotated[str, OrNumber()]`.
+    """Accepts a whole number for a text parameter: `tracker_id: Annotated[str, OrNumber()]`.
 
-    Agents take ids for numbers, whatever a schema says; and a schema that offers two types is read by few of them.
+    Agents send ids as numbers whatever the schema says, and few of them can read a schema with two types.
     """
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -51,26 +51,26 @@ class OrNumber:
 
 
 class OrDigits:
-    """The other way round: lets a whole number be sent as a text of digits, too: `id: Annotated[int, OrDigits()]`."""
+    """The reverse: accepts a text of digits for a whole number: `id: Annotated[int, OrDigits()]`."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return handler(schema) | {OR_DIGITS: True}
 
 
 class _LeanSchema(GenerateJsonSchema):
-    """Pydantic's generator, less what an agent would only pay tokens for."""
+    """Pydantic's generator, without the parts that only cost an agent tokens."""
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
-        # `x: str | None = None` means that x may be left out, not that null may be sent. In answers, null is sent.
+        # `x: str | None = None` means that x is optional, not that null can be sent. Answers can contain null.
         return (
             super().nullable_schema(schema) if self.mode == "serialization" else self.generate_inner(schema["schema"])
         )
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        made = super().default_schema(schema)
-        if self.mode == "validation" and made.get("default", ...) is None:
-            del made["default"]
-        return made
+        json_schema = super().default_schema(schema)
+        if self.mode == "validation" and json_schema.get("default", ...) is None:
+            del json_schema["default"]
+        return json_schema
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -78,7 +78,7 @@ class _LeanSchema(GenerateJsonSchema):
 
 @dataclass(frozen=True)
 class Signature:
-    """What a function's parameters say: the schema to publish and the way back to Python values."""
+    """A function's parameters: the schema to publish, and the conversion to Python values."""
 
     schema: Schema
     context_parameter: str | None
@@ -121,7 +121,7 @@ def from_signature(function: Callable[..., Any], context_type: type) -> Signatur
 def _check_parameter(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> None:
     name = parameter.name
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-        raise SchemaError(f"parameter {name!r} must be an ordinary one: arguments are passed by name")
+        raise SchemaError(f"parameter {name!r} must accept its argument by name")
     if name not in hints:
         raise SchemaError(f"parameter {name!r} has no annotation")
     if isinstance(parameter.default, FieldInfo):
@@ -139,18 +139,18 @@ def from_model(model: Any) -> tuple[Schema, Callable[[dict[str, Any]], Any]]:
 
 
 def from_result(function: Callable[..., Any]) -> Schema | None:
-    """The output schema that a return annotation stands for; None where it does not describe an object."""
+    """The output schema for a return annotation; None if it does not describe an object."""
     try:
         annotation: Any = typing.get_type_hints(function, include_extras=True).get("return")
         schema = from_adapter(TypeAdapter(annotation), mode="serialization")
     except Exception:
-        # What cannot be expressed needs no schema: answers without one are as good.
+        # Output schemas are optional.
         return None
     return schema if schema["properties"] else None
 
 
 def from_adapter(adapter: TypeAdapter[Any], mode: Literal["validation", "serialization"] = "validation") -> Schema:
-    """The schema of whatever pydantic understands; arguments are closed, answers may hold more.
+    """The schema of a pydantic adapter. Schemas for arguments are closed, those for answers are open.
 
     Raises:
         SchemaError: it is not an object, or cannot be expressed.
@@ -164,8 +164,8 @@ def from_adapter(adapter: TypeAdapter[Any], mode: Literal["validation", "seriali
         raw = {**definitions[name], **{key: value for key, value in raw.items() if key != "$ref"}}
     closed = mode == "validation"
     schema: Schema = _lean(raw, definitions, closed)
-    if kept := _references(schema, definitions):
-        schema["$defs"] = {name: _lean(definitions[name], definitions, closed) for name in sorted(kept)}
+    if recursive := _references(schema, definitions):
+        schema["$defs"] = {name: _lean(definitions[name], definitions, closed) for name in sorted(recursive)}
     if schema.get("type") != "object":
         raise SchemaError("does not describe an object")
     schema.pop("description", None)
@@ -183,7 +183,7 @@ def _adapter(annotation: Any) -> TypeAdapter[Any]:
 
 
 def _brief(error: Exception) -> str:
-    """Pydantic explains itself over many lines."""
+    """The message on one line: those of pydantic have many."""
     return shortened(" ".join(str(error).split()), 300)
 
 
@@ -195,7 +195,7 @@ def _jsonable(name: str, default: Any) -> Any:
 
 
 def _closed_dict(fields: dict[str, Any]) -> Any:
-    # The functional form is given its fields at run time, which no type checker can follow.
+    # Any: type checkers do not support fields that are only known at run time.
     make: Any = TypedDict
     arguments = make("Arguments", fields)
     arguments.__pydantic_config__ = ConfigDict(extra="forbid")
@@ -203,12 +203,12 @@ def _closed_dict(fields: dict[str, Any]) -> Any:
 
 
 def _described(annotation: Any) -> Any:
-    """`Annotated[str, "words"]` is short for a description."""
+    """`Annotated[str, "text"]` is short for `Field(description="text")`."""
     if typing.get_origin(annotation) is not Annotated:
         return annotation
     base, *extras = typing.get_args(annotation)
-    described = tuple(Field(description=extra) if isinstance(extra, str) else extra for extra in extras)
-    return Annotated[(base, *described)]
+    metadata = tuple(Field(description=extra) if isinstance(extra, str) else extra for extra in extras)
+    return Annotated[(base, *metadata)]
 
 
 def _alias(annotation: Any) -> str | None:
@@ -223,13 +223,13 @@ def _converted(validate: Callable[[Any], Any], arguments: dict[str, Any]) -> Any
     """The arguments as Python values.
 
     Raises:
-        InvalidArgumentsError: they fit the schema, but not the types behind it (the 31st of February).
+        InvalidArgumentsError: they match the schema, but not the Python types (the 31st of February).
     """
     try:
         return validate(arguments)
     except PydanticError as error:
-        found = error.errors(include_url=False, include_input=False, include_context=False)
-        raise InvalidArgumentsError(problems=[_problem(fault["loc"], fault["msg"]) for fault in found]) from None
+        faults = error.errors(include_url=False, include_input=False, include_context=False)
+        raise InvalidArgumentsError(problems=[_problem(fault["loc"], fault["msg"]) for fault in faults]) from None
 
 
 def _problem(path: tuple[int | str, ...], reason: str) -> Problem:
@@ -239,16 +239,16 @@ def _problem(path: tuple[int | str, ...], reason: str) -> Problem:
 
 # ---- leaner schemas
 
-# What stands under these is data, and stays as it is; what stands under those are names, each with a schema.
+# Keywords with data, which stays unchanged, and keywords with a schema for each name.
 _DATA: Final = frozenset({"default", "const", "enum", "examples"})
 _NAMED: Final = frozenset({"properties", "patternProperties", "dependentSchemas"})
-# Closing one of several schemas for the same object would refuse what the others describe.
+# Several schemas for the same object: a closed one would refuse the properties of the others.
 _PARTIAL: Final = frozenset({"allOf", "not", "if", "then", "else", "dependentSchemas"})
 _NEEDLESS: Final = frozenset({"title", "discriminator"})
 
 
 def _lean(node: Any, definitions: Mapping[str, Any], closed: bool) -> Any:
-    """Titles dropped, objects closed, references replaced by what they stand for, save recursive ones."""
+    """Drop titles, close objects, and replace references by their definitions, except recursive ones."""
     if isinstance(node, list):
         return [_lean(item, definitions, closed) for item in node]
     if not isinstance(node, dict):
@@ -276,16 +276,16 @@ def _referred(node: Mapping[str, Any]) -> str:
 
 def _references(node: Any, definitions: Mapping[str, Any]) -> set[str]:
     """Names of all definitions that `node` needs, directly or through others."""
-    found: set[str] = set()
-    waiting = [node]
-    while waiting:
-        current = waiting.pop()
+    names: set[str] = set()
+    pending = [node]
+    while pending:
+        current = pending.pop()
         if isinstance(current, list):
-            waiting.extend(current)
+            pending.extend(current)
         elif isinstance(current, dict):
             name = _referred(current)
-            if name in definitions and name not in found:
-                found.add(name)
-                waiting.append(definitions[name])
-            waiting.extend(current.values())
-    return found
+            if name in definitions and name not in names:
+                names.add(name)
+                pending.append(definitions[name])
+            pending.extend(current.values())
+    return names

@@ -1,11 +1,11 @@
-"""What a tool is, and how one is written.
+"""What a tool is and how to write one.
 
     @tool(category="forecast", hints=Hints(read_only=True))
     async def forecast(ctx: Context, city: Annotated[str, Field(min_length=1)], days: int = 3) -> str:
         \"\"\"Tell the weather of a city.\"\"\"
 
 The signature becomes the input schema, the docstring the description. A subclass of `Tool` with `name`, `description`,
-`Arguments` and `run` works like a function. A tool knows nothing of the database, the doors or other tools.
+`Arguments` and `run` works like a function. A tool knows nothing about the database, the channels or other tools.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import functools
 import hashlib
 import inspect
 import json
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tools_app.sdk import signatures, wording
 from tools_app.sdk.accounts import PARAMETER as CONNECTION_PARAMETER
@@ -28,6 +27,7 @@ from tools_app.sdk.dependencies import Dependency
 from tools_app.sdk.errors import InvalidArgumentsError
 from tools_app.sdk.examples import Example
 from tools_app.sdk.icons import Icon, IconError, icon
+from tools_app.sdk.names import DefinitionError, check_name, folded
 from tools_app.sdk.parameters import ToolParameter
 from tools_app.sdk.places import place_of
 from tools_app.sdk.policies import Rate
@@ -37,9 +37,8 @@ from tools_app.text.budget import FEWEST_TOKENS
 if TYPE_CHECKING:
     from tools_app.sdk.pack import Pack, TextForm
 
-NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-# Of all keywords together: who says everything is found by everybody.
-MOST_SOUGHT: Final = 500
+# Limit for all keywords together: a tool with too many keywords would match every search.
+MOST_KEYWORD_CHARACTERS: Final = 500
 RAW_PARAMETER: Final = "raw"
 _RAW_SCHEMA: Final = {
     "type": "boolean",
@@ -53,17 +52,9 @@ Formatter = Callable[[Any], Any]
 Guidance = str | Callable[[Any], Any]
 
 
-class DefinitionError(ValueError):
-    """A tool cannot be used as it is written. `place` says where it stands."""
-
-    def __init__(self, message: str, place: str = "") -> None:
-        super().__init__(message)
-        self.place = place
-
-
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What calling a tool does to the world. Saying nothing means the worst, as in MCP."""
+    """What a call of the tool does to its environment. The defaults assume the worst, as in MCP."""
 
     read_only: bool = False
     destructive: bool | None = None
@@ -80,7 +71,7 @@ class Hints:
 
     @property
     def repeatable(self) -> bool:
-        """May be run twice without doing more than once."""
+        """Idempotent: running it twice has the same effect as running it once."""
         return self.read_only or bool(self.idempotent)
 
     def as_dict(self) -> dict[str, bool]:
@@ -93,11 +84,11 @@ class Hints:
 
 
 class Tool:
-    """One thing an agent can call.
+    """An operation that an agent can call.
 
-    A subclass gives `name`, `description`, `Arguments` (a pydantic model, dataclass or TypedDict) and
+    A subclass defines `name`, `description`, `Arguments` (a pydantic model, dataclass or TypedDict) and
     `run(self, ctx, arguments)`, plain or async; the rest has defaults. A plain `run` may block: the engine
-    keeps it off the event loop.
+    runs it in a thread.
     """
 
     name: str = ""
@@ -111,7 +102,7 @@ class Tool:
     examples: Sequence[Example] = ()
     aliases: Sequence[str] = ()
     keywords: Sequence[str] = ()
-    """What people say who look for it, in their languages. Searched like the rest, and never listed to agents."""
+    """Search terms in any language. Part of the search index, never listed to agents."""
     dependencies: Sequence[str] = ()
     timeout: float | None = None
     retries: int | None = None
@@ -139,14 +130,14 @@ class Tool:
     needs: tuple[Dependency, ...] = ()
     picture: Icon | None = None
     convert: Callable[[dict[str, Any]], Any]
-    _added: tuple[str, ...] = ()
+    _hub_parameters: tuple[str, ...] = ()
     blocking: bool
-    """Whether `run` would hold up an event loop."""
+    """Whether `run` would block the event loop."""
     speaks: bool = True
-    """Whether `run` is given a context, with which it could speak to the client."""
+    """Whether `run` gets a context, with which it can send messages and questions to the client."""
 
     forwards: bool = False
-    """Whether a call of it becomes one of the tool that its arguments name: `name` and `arguments`."""
+    """Whether a call is forwarded to the tool that its arguments `name` and `arguments` describe."""
 
     def __init__(self) -> None:
         self.place = self.place or place_of(type(self))
@@ -162,68 +153,68 @@ class Tool:
         self.settle(schema, self.run)
 
     def run(self, ctx: Context, arguments: Any) -> Any:
-        """Do the work and return the answer. Raise a `ToolError` for what the caller should be told."""
+        """Do the work and return the answer. Raise a `ToolError` for failures that the caller should read."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------------------------------ for the hub
 
     def settle(self, schema: Schema, function: Callable[..., Any]) -> None:
-        """Check everything that is declared, compile the schema, and see how `function` has to be run.
+        """Check everything that is declared, compile the schema, and find out how to run `function`.
 
         Raises:
-            DefinitionError: with the documents' words for names and descriptions.
+            DefinitionError: for names and descriptions with the exact texts of the specification.
         """
-        self._check_words()
+        self._check_declarations()
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise self._wrong("it must return its answer, and may not yield it")
+            raise self._wrong("it must return its answer, not yield it")
         self.blocking = not inspect.iscoroutinefunction(function)
         if self.output_schema is None and self.minimal is None and not self.done and self.guidance is None:
-            # Otherwise what the function returns is not what the caller gets.
+            # With any of these, the caller does not get what the function returns.
             self.output_schema = signatures.from_result(function)
-        if found := faults(schema):
-            raise self._wrong(f"input schema: {found[0]}")
-        if self.output_schema is not None and (found := faults(self.output_schema)):
-            raise self._wrong(f"output schema: {found[0]}")
+        if schema_faults := faults(schema):
+            raise self._wrong(f"input schema: {schema_faults[0]}")
+        if self.output_schema is not None and (schema_faults := faults(self.output_schema)):
+            raise self._wrong(f"output schema: {schema_faults[0]}")
         self.input_schema, messages = take_messages(schema)
         numbers, digits = take_leniency(self.input_schema)
-        if wrong := [name for name in self.logged if name not in self.input_schema.get("properties", {})]:
-            raise self._wrong(f"logged names {wrong[0]!r}, which is none of its parameters")
+        if unknown := [name for name in self.logged if name not in self.input_schema.get("properties", {})]:
+            raise self._wrong(f"logged names {unknown[0]!r}, which is not one of its parameters")
         if self.minimal is not None:
-            self._add(RAW_PARAMETER, _RAW_SCHEMA, "a tool with minimal=")
+            self._add_parameter(RAW_PARAMETER, _RAW_SCHEMA, "a tool with minimal=")
         if self.text_form is not None:
-            self._add(FORMAT_PARAMETER, self.text_form.parameter(), "a tool whose pack has text_form=")
+            self._add_parameter(FORMAT_PARAMETER, self.text_form.parameter(), "a tool whose pack has text_form=")
         if self.connection_kind is not None and CONNECTION_PARAMETER in self.input_schema.get("properties", {}):
-            # Callers choose their account by that name.
+            # Callers select their account with that parameter.
             raise self._wrong(f"a tool whose pack has connection= may not have a parameter `{CONNECTION_PARAMETER}`")
-        self.picture = self._picture()
+        self.picture = self._icon_to_list()
         self.checker = Checker(self.input_schema, messages, numbers, digits)
         self.output_checker = Checker(self.output_schema) if self.output_schema is not None else None
         self._check_examples()
 
     def checked(self, arguments: dict[str, Any]) -> Any:
-        """The arguments as `run` takes them: nothing wrong with them, and as Python values.
+        """The validated arguments as Python values, as `run` takes them.
 
         Raises:
-            InvalidArgumentsError: with everything that is wrong.
+            InvalidArgumentsError: with all problems.
         """
         if problems := self.checker.problems(arguments):
             raise InvalidArgumentsError(problems=problems)
-        added = self._added
-        return self.convert({name: value for name, value in arguments.items() if name not in added})
+        hub_parameters = self._hub_parameters
+        return self.convert({name: value for name, value in arguments.items() if name not in hub_parameters})
 
-    def _check_words(self) -> None:
+    def _check_declarations(self) -> None:
         for key in ("tags", "aliases", "keywords", "dependencies", "logged"):
-            setattr(self, key, self._names(key))
+            setattr(self, key, self._checked_names(key))
         try:
             self.needs = tuple(map(Dependency.read, self.dependencies))
         except ValueError as error:
             raise self._wrong(str(error)) from error
         for name in (self.name, *self.aliases):
             check_name(name, self.place)
-        if sum(map(len, self.keywords)) > MOST_SOUGHT:
-            raise self._wrong(f"keywords may have {MOST_SOUGHT} characters together")
+        if sum(map(len, self.keywords)) > MOST_KEYWORD_CHARACTERS:
+            raise self._wrong(f"keywords may have at most {MOST_KEYWORD_CHARACTERS} characters in total")
         if self.cache_seconds and self.hints.writes:
-            raise self._wrong("only a tool that says read_only=True can have cache_seconds")
+            raise self._wrong("only a tool with Hints(read_only=True) can have cache_seconds")
         if self.answer_tokens is not None and self.answer_tokens < FEWEST_TOKENS:
             raise self._wrong(f"answer_tokens must be {FEWEST_TOKENS:,} or more")
         if not self.description.strip():
@@ -231,44 +222,44 @@ class Tool:
 
     def _check_examples(self) -> None:
         for example in self.examples:
-            if wrong := self.checker.problems(dict(example.parameters)):
-                raise self._wrong(f"example {example.description!r}: {wrong[0].message}")
+            if problems := self.checker.problems(dict(example.parameters)):
+                raise self._wrong(f"example {example.description!r}: {problems[0].message}")
         try:
             canonical = _canonical(self.definition())
         except (TypeError, ValueError, RecursionError) as error:
             raise self._wrong(f"its definition cannot be expressed as JSON: {error}") from error
         if not canonical.isascii() or b"\\" in canonical or b"&" in canonical:
-            self._check_that_all_is_seen()
+            self._refuse_invisible_characters()
 
-    def _check_that_all_is_seen(self) -> None:
-        """An agent reads what people cannot see, and would follow it."""
+    def _refuse_invisible_characters(self) -> None:
+        """An agent would read, and follow, instructions that people cannot see."""
         for place, text in wording.texts(self.definition()):
             if wording.hidden(text):
-                raise self._wrong(f"the {place} has characters that people do not see")
+                raise self._wrong(f"the {place} has invisible characters")
 
-    def _names(self, key: str) -> tuple[str, ...]:
-        given = getattr(self, key)
-        names = () if isinstance(given, str) else tuple(given)
-        if isinstance(given, str) or not all(isinstance(name, str) and name.strip() for name in names):
+    def _checked_names(self, key: str) -> tuple[str, ...]:
+        value = getattr(self, key)
+        names = () if isinstance(value, str) else tuple(value)
+        if isinstance(value, str) or not all(isinstance(name, str) and name.strip() for name in names):
             raise self._wrong(f"{key} must be a list of names")
         return names
 
-    def _picture(self) -> Icon | None:
-        declared = self.icon or (self.pack.icon if self.pack is not None else "")
-        if not declared:
+    def _icon_to_list(self) -> Icon | None:
+        declaration = self.icon or (self.pack.icon if self.pack is not None else "")
+        if not declaration:
             return None
         try:
-            return icon(declared)
+            return icon(declaration)
         except IconError as error:
             raise self._wrong(f"icon: {error}") from error
 
-    def _add(self, name: str, part: Schema, whose: str) -> None:
-        """Give it a parameter that is the hub's business, and that `run` does not see."""
+    def _add_parameter(self, name: str, part: Schema, owner: str) -> None:
+        """Add a parameter that the hub handles and that `run` does not get."""
         properties = self.input_schema.setdefault("properties", {})
         if name in properties:
-            raise self._wrong(f"{whose} may not have a parameter `{name}`")
+            raise self._wrong(f"{owner} may not have a parameter `{name}`")
         properties[name] = dict(part)
-        self._added = (*self._added, name)
+        self._hub_parameters = (*self._hub_parameters, name)
 
     def _wrong(self, reason: str) -> DefinitionError:
         return DefinitionError(f"{self.name}: {reason}", self.place)
@@ -283,24 +274,24 @@ class Tool:
 
     @property
     def connection_kind(self) -> ConnectionKind | None:
-        """The kind of account at an upstream that the tool needs, if it needs one."""
+        """The kind of upstream account that the tool needs, if any."""
         return self.pack.connection if self.pack else None
 
     @property
     def text_form(self) -> TextForm | None:
-        """How agents read its answers, where that is not JSON."""
+        """The text format of its answers, if not JSON."""
         return self.pack.text_form if self.pack else None
 
     @property
     def upstream(self) -> str:
-        """What the tool needs outside the hub: calls of one upstream share its limits. Empty where it needs nothing."""
+        """The name of the upstream, whose calls share limits. Empty for tools that do not leave the hub."""
         if not self.hints.open_world:
             return ""
         return self.pack.name if self.pack else self.name
 
     @property
     def passes_on(self) -> bool:
-        """Whether its answers may hold what outsiders wrote. Whoever reaches out of the hub and says nothing does."""
+        """Whether its answers can contain text by outsiders. The default for tools that leave the hub is yes."""
         if self.untrusted is not None:
             return self.untrusted
         if self.pack is not None and self.pack.untrusted is not None:
@@ -309,10 +300,10 @@ class Tool:
 
     @property
     def marks_text(self) -> bool:
-        """Whether a free text that it returns is put between marks.
+        """Whether free text in its answers is put between marks.
 
-        Where it is declared, or plain from the upstream that it has. A tool that says nothing of itself may as well
-        answer in words of its own, and nobody should be told that those are a stranger's.
+        Only if `untrusted` is declared, or follows from the connection of the pack. Without either, the text can be the
+        tool's own, and must not be presented as text by outsiders.
         """
         if self.escapes or not self.passes_on:
             return False
@@ -321,12 +312,12 @@ class Tool:
 
     @property
     def required(self) -> list[str]:
-        """The tools without which it cannot be called, as one name each."""
+        """Folded names of the tools without which it cannot be called."""
         return [folded(need.name) for need in self.needs if not need.optional]
 
     @property
     def described(self) -> str:
-        """The description, with what is to be used instead."""
+        """The description, with the note of deprecation."""
         return f"{self.description}\nDeprecated: {self.deprecated}" if self.deprecated else self.description
 
     @property
@@ -334,9 +325,9 @@ class Tool:
         return self.version or (self.pack.version if self.pack else "") or "1.0.0"
 
     def definition(self) -> dict[str, Any]:
-        """Everything that others see of this tool; two tools are the same when this is the same.
+        """Everything that others see of this tool; two tools with the same definition are the same.
 
-        A picture can mislead whoever trusts what it shows: it counts, by a digest that tells it from every other.
+        The icon is part of it, as a digest: an icon can mislead people, too.
         """
         return {
             "name": self.name,
@@ -354,7 +345,7 @@ class Tool:
             "dependencies": sorted(self.dependencies),
             **({"keywords": sorted(self.keywords)} if self.keywords else {}),
             **({"deprecated": self.deprecated} if self.deprecated else {}),
-            # Where it goes without saying it is not said, so that hubs do not take every tool for a changed one.
+            # Omitted when it is the default, so that existing fingerprints do not change.
             **({"untrusted": self.passes_on} if self.passes_on != self.hints.open_world else {}),
             **({"escapes": True} if self.escapes else {}),
             **({"icon": self.picture.identity} if self.picture is not None else {}),
@@ -362,157 +353,12 @@ class Tool:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """The hash of the definition: it changes when, and only when, something that others see has changed."""
+        """The hash of the definition: it changes if and only if something that others see has changed."""
         return hashlib.sha256(_canonical(self.definition())).hexdigest()
 
     def __repr__(self) -> str:
         return f"<Tool {self.name} at {self.place}>"
 
 
-class FunctionTool(Tool):
-    """A tool made of a function by `@tool` or `@pack.tool`. Calling it calls the function, as if undecorated."""
-
-    def __init__(self, function: Callable[..., Any], **declared: Any) -> None:
-        self.function = function
-        self.place = place_of(function)
-        for key, value in declared.items():
-            setattr(self, key, value)
-        self.name = self.name or function.__name__
-        self.description = inspect.cleandoc(self.description or function.__doc__ or "")
-        try:
-            signature = signatures.from_signature(function, Context)
-        except SchemaError as error:
-            raise DefinitionError(f"{self.name}: {error}", self.place) from error
-        self._context_parameter = signature.context_parameter
-        self.speaks = signature.context_parameter is not None
-        self.convert = signature.convert
-        self.settle(signature.schema, function)
-
-    def run(self, ctx: Context, arguments: dict[str, Any]) -> Any:
-        if self._context_parameter is not None:
-            return self.function(**{self._context_parameter: ctx}, **arguments)
-        return self.function(**arguments)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
-
-
-class SchemaTool(Tool):
-    """A tool described by a schema instead of Python types; its function takes the arguments as one dict."""
-
-    speaks = False
-
-    def __init__(self, function: Callable[[dict[str, Any]], Any], schema: Schema, **declared: Any) -> None:
-        self.function = function
-        self.place = place_of(function)
-        for key, value in declared.items():
-            setattr(self, key, value)
-        self.convert = _unchanged
-        self.settle(schema, function)
-
-    def run(self, ctx: Context, arguments: dict[str, Any]) -> Any:
-        return self.function(arguments)
-
-
-@overload
-def tool(function: Callable[..., Any], /) -> FunctionTool: ...
-@overload
-def tool(
-    *,
-    name: str = ...,
-    title: str = ...,
-    description: str = ...,
-    category: str = ...,
-    tags: Iterable[str] = ...,
-    author: str = ...,
-    version: str = ...,
-    hints: Hints = ...,
-    examples: Sequence[Example] = ...,
-    aliases: Sequence[str] = ...,
-    keywords: Sequence[str] = ...,
-    dependencies: Sequence[str] = ...,
-    deprecated: str = ...,
-    timeout: float | None = ...,
-    retries: int | None = ...,
-    rate: Rate | None = ...,
-    cache_seconds: int | None = ...,
-    answer_tokens: int | None = ...,
-    starts_off: bool = ...,
-    minimal: Formatter | None = ...,
-    done: str = ...,
-    guidance: Guidance | None = ...,
-    untrusted: bool | None = ...,
-    escapes: bool = ...,
-    logged: Sequence[str] = ...,
-    icon: str = ...,
-    output_schema: Schema | None = ...,
-) -> Callable[[Callable[..., Any]], FunctionTool]: ...
-def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
-    """Make a function a tool.
-
-    `cache_seconds` lets the hub give an answer again for the same arguments, to whoever may call the tool; only for
-    tools that read, and whose answer does not depend on who asks.
-    `answer_tokens` makes the hub outline answers sooner than it would: larger ones are kept, and read in pages.
-    `keywords` are what people say who look for it, in their languages: they are searched, and take nothing of an
-    agent's context.
-    `dependencies` names the tools that it needs, with a range of versions (`"get_issue ^1.2"`), or with a `?` where it
-    can do without. `deprecated` says what to use instead, to agents as well.
-    `starts_off` is for a tool that nobody may call until an operator has switched it on.
-    `minimal` turns the full answer into a short one; the hub adds the parameter `raw` with which the caller asks
-    for the full one. `done` is the message of a `{success, message, data}` answer. `guidance` (text, or a
-    function of the answer) tells the agent what to do next.
-    `untrusted` says whether its answers may hold what people outside the hub wrote, which callers are then told;
-    without it, they do where the hints say `open_world`, which is where they say nothing. Where it is said, or the
-    pack has a connection, a text that the tool returns is put between marks; `escapes` spares it them, and promises
-    that nothing that such people wrote can look like something else in it.
-    `logged` names the parameters that the log shows at INFO, with secrets masked; it shows no others.
-    `icon` is an `https:` address, or a small PNG or SVG as a `data:` address.
-
-    Raises:
-        DefinitionError: at import, with file and line, when the function cannot become a tool.
-    """
-    if function is not None:
-        return FunctionTool(function)
-    declared = known(declared)
-    return lambda function: FunctionTool(function, **declared)
-
-
-def check_name(name: str, place: str = "") -> None:
-    """Raises: DefinitionError, in the documents' words."""
-    if not name or not name.strip():
-        raise DefinitionError("Tool name is required", place)
-    if not NAME.fullmatch(name):
-        raise DefinitionError(
-            "Tool name must start with lowercase letter and contain only lowercase letters, numbers, "
-            "hyphens, and underscores (at most 64 characters)",
-            place,
-        )
-
-
-def folded(name: str) -> str:
-    """`a-b` and `a_b` are the same name: an agent must not be able to mistake one tool for another."""
-    return name.replace("-", "_")
-
-
 def _canonical(definition: Mapping[str, Any]) -> bytes:
     return json.dumps(definition, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
-
-
-_DECLARABLE: Final = frozenset(
-    {
-        *("name", "title", "description", "category", "tags", "author", "version", "hints", "examples", "aliases"),
-        *("retries", "rate", "cache_seconds", "answer_tokens", "starts_off", "deprecated"),
-        *("keywords", "dependencies", "timeout", "minimal", "done", "guidance", "icon", "output_schema", "untrusted"),
-        *("escapes", "logged"),
-    }
-)
-
-
-def known(declared: dict[str, Any]) -> dict[str, Any]:
-    if unknown := declared.keys() - _DECLARABLE:
-        raise TypeError(f"tool() does not know {', '.join(sorted(unknown))}")
-    return declared
-
-
-def _unchanged(arguments: dict[str, Any]) -> dict[str, Any]:
-    return arguments

@@ -1,4 +1,4 @@
-"""Addresses with blanks in them: `redmine://issues/{id}/notes`, as RFC 6570 has them at its first level."""
+"""URI templates, level 1 of RFC 6570: `redmine://issues/{id}/notes`."""
 
 from __future__ import annotations
 
@@ -19,67 +19,67 @@ _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f]|(?:^|[/\\])\.{1,2}(?:[/\\]|$)|^[/\
 
 
 class UriTemplate:
-    """A URI, with as many blanks as it likes. A blank holds one piece of a path, never several."""
+    """A URI with variables. The value of a variable is one path segment, never several."""
 
     def __init__(self, text: str) -> None:
-        """Raises: ValueError, saying what cannot be read or would be ambiguous."""
+        """Raises: ValueError, if the template is not valid or ambiguous."""
         pieces = _BLANK.split(text)
         self.text = text
         self.variables = tuple(pieces[1::2])
         self._literals = pieces[0::2]
         if len(text) > MOST_CHARACTERS:
-            raise ValueError(f"a URI of more than {MOST_CHARACTERS:,} characters")
+            raise ValueError(f"a URI may have at most {MOST_CHARACTERS:,} characters")
         if not _SCHEME.match(text):
-            raise ValueError(f"{text[:100]!r} must begin like scheme://, in lower case")
+            raise ValueError(f"{text[:100]!r} must begin with scheme://, in lower case")
         for name in self.variables:
             if not _VARIABLE.fullmatch(name):
-                raise ValueError(f"{{{name}}} is no name in braces; operators of RFC 6570 are not known here")
+                raise ValueError(f"{{{name}}} is not a variable name; operators of RFC 6570 are not supported")
         if len(set(self.variables)) < len(self.variables) or len(self.variables) > MOST_VARIABLES:
-            raise ValueError(f"at most {MOST_VARIABLES} variables, each of them once")
+            raise ValueError(f"a template may have at most {MOST_VARIABLES} variables, each of them once")
         if not all(_LITERAL.fullmatch(literal) for literal in self._literals):
-            raise ValueError(f"{text!r} has a character that no URI has")
+            raise ValueError(f"{text!r} has a character that is not allowed in URIs")
         if not all(self._literals[1:-1]):
-            raise ValueError("something must stand between two variables")
+            raise ValueError("two variables need text between them")
 
     def values(self, uri: str) -> dict[str, str] | None:
-        """What fills the blanks in a URI of this form; None when it is of another."""
+        """The values of the variables in a URI; None if it does not match the template."""
         first, *following = self._literals
         if len(uri) > MOST_CHARACTERS or not uri.startswith(first):
             return None
         if not self.variables:
             return {} if uri == first else None
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         begin = len(first)
         for number, (name, literal) in enumerate(zip(self.variables, following, strict=True), 1):
             if number == len(self.variables):
                 end = len(uri) - len(literal)
-                fits = uri.endswith(literal)
+                matches = uri.endswith(literal)
             else:
                 end = uri.find(literal, begin + 1)
-                fits = end > 0
-            value = _read(uri[begin:end]) if fits and end > begin else None
+                matches = end > 0
+            value = _read(uri[begin:end]) if matches and end > begin else None
             if value is None:
                 return None
-            found[name] = value
+            values[name] = value
             begin = end + len(literal)
-        return found
+        return values
 
     def filled(self, values: Mapping[str, object]) -> str:
-        """Raises: ValueError, when it is not exactly these that it has blanks for."""
+        """The URI for these values. Raises: ValueError, if they are not exactly those of the variables."""
         if values.keys() != set(self.variables):
             raise ValueError(f"{self.text} needs {', '.join(self.variables) or 'nothing'}")
-        written = [quote(str(values[name]), safe="") for name in self.variables]
+        quoted = [quote(str(values[name]), safe="") for name in self.variables]
         return self._literals[0] + "".join(
-            value + literal for value, literal in zip(written, self._literals[1:], strict=True)
+            value + literal for value, literal in zip(quoted, self._literals[1:], strict=True)
         )
 
 
-def _read(written: str) -> str | None:
-    """The value that stands for a blank; None for what could lead elsewhere, once somebody makes a path of it."""
-    if not _ENDS.isdisjoint(written):
+def _read(quoted: str) -> str | None:
+    """The value of a variable; None if it could escape its directory when it is used in a path."""
+    if not _ENDS.isdisjoint(quoted):
         return None
     try:
-        value = unquote(written, errors="strict")
+        value = unquote(quoted, errors="strict")
     except UnicodeDecodeError:
         return None
     return None if _UNSAFE.search(value) else value

@@ -1,4 +1,4 @@
-"""How environment variables are read: the hub's settings and the variables of packs by the same rules."""
+"""Parsing of environment variables, by the same rules for the hub's settings and the variables of packs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _NO: Final = frozenset({"0", "false", "no", "off"})
 
 
 class UnreadableError(ValueError):
-    """A variable whose value cannot be used; the message begins with its name.
+    """The value of a variable is not valid; the message begins with the variable's name.
 
-    `brief` may be shown to callers: it repeats neither the value nor a path.
+    `brief` is safe to show to callers: it contains neither the value nor a path.
     """
 
     def __init__(self, message: str, brief: str = "") -> None:
@@ -29,10 +29,10 @@ class UnreadableError(ValueError):
 
 
 def text(variables: Mapping[str, str], name: str) -> str:
-    """`NAME`, or the content of the file that `NAME_FILE` names; empty where neither is set.
+    """`NAME`, or the content of the file that `NAME_FILE` names; empty if neither is set.
 
     Raises:
-        UnreadableError: both are set, or the file holds no text.
+        UnreadableError: both are set, or the file has no text or cannot be read.
     """
     value = variables.get(name, "").strip()
     file = variables.get(f"{name}_FILE", "").strip()
@@ -48,12 +48,12 @@ def text(variables: Mapping[str, str], name: str) -> str:
     except UnicodeDecodeError:
         fault = f"{file} is not UTF-8 text"
     if fault:
-        raise UnreadableError(f"{name}_FILE: {fault}", f"{name}_FILE: it names a file that holds no text")
+        raise UnreadableError(f"{name}_FILE: {fault}", f"{name}_FILE: the file has no text or cannot be read")
     return content
 
 
 def flag(text: str) -> bool:
-    """Raises: ValueError, saying what is expected. So do the functions below."""
+    """Raises: ValueError, with the accepted values. So do the functions below."""
     word = text.lower()
     if word in _YES or word in _NO:
         return word in _YES

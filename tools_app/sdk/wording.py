@@ -1,10 +1,10 @@
-"""Whether what a tool says of itself would mislead an agent.
+"""Finds prompt injection in the descriptions of tools.
 
-A description is read by a model as if its operator had written it. What people cannot see of it is refused when the
-tool is made (`hidden`); what orders agents about, asks them to keep something from people, reaches for other tools or
-carries what is no description at all is a finding: operators are shown it, and decide.
+Models trust a description as if their operator had written it. Invisible characters are refused when the tool is
+defined (`hidden`). Text that gives agents orders, asks them to hide something from people, refers to other tools, or
+is not a description at all is a finding, which operators see and decide about.
 
-The rules look for words, and can be got round with others; they find what is copied, and what is careless.
+The rules match words and can be evaded with others: they find copied and careless injections.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tools_app.text import hygiene
 
 MOST_LINES: Final = 4
 MOST_CHARACTERS: Final = 1_024
-# Nobody reads on, and no rule either.
-MOST_LOOKED_AT: Final = 8_192
+# The rules check no more than this.
+MOST_CHECKED: Final = 8_192
 MOST_FINDINGS: Final = 20
 
 _PEOPLE: Final = r"(?:users?|humans?|people|persons?|operators?|owners?|admins?|anyone|anybody|them|him|her)"
@@ -115,14 +115,14 @@ _RULES: Final[Mapping[str, str]] = {
         r"\beyj[\w-]{10,}\.[\w-]{10,}|-----begin\s|\bthub_\w{20,}|\bbearer\s[\w.~+/-]{20,}"
     ),
 }
-# Runs that no language has: base64, or hexadecimal of more than a digest.
+# Runs that are not words: base64, or hexadecimal that is longer than a digest.
 _BLOB: Final = re.compile(r"[A-Za-z0-9+/_-]{48,}={0,2}")
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)+")
 
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """The names of the tools that are not of a pack, in which any of thousands is found at once."""
+    """The names of all tools outside a pack, as a container with constant-time lookup."""
 
     pack: str
     # The pack of every tool, by its folded name.
@@ -134,7 +134,7 @@ class Others:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something in the words of a tool: where, and what is wrong with it."""
+    """A finding in the texts of a tool: the place, and the fault."""
 
     place: str
     fault: str
@@ -144,25 +144,25 @@ class Finding:
 
 
 def hidden(text: str) -> bool:
-    """Whether there is something in a text that people would not see."""
+    """Whether a text has invisible characters."""
     return hygiene.cleaned(text) != text
 
 
 def faults(text: str, others: Container[str] = ()) -> list[str]:
-    """What is wrong with a description. `others` are folded names of tools that it has no business with."""
-    return [*_of_size(text), *_of_words(text[:MOST_LOOKED_AT]), *_of_names(text[:MOST_LOOKED_AT], others)]
+    """The faults of a description. `others` are folded names of tools that it should not mention."""
+    return [*_size_faults(text), *_word_faults(text[:MOST_CHECKED]), *_name_faults(text[:MOST_CHECKED], others)]
 
 
 def findings(definition: Mapping[str, Any], others: Container[str] = ()) -> list[Finding]:
-    """What is wrong with the words of a tool, as its definition has them: the first few."""
-    found: list[Finding] = []
+    """The first findings in the texts of a definition."""
+    results: list[Finding] = []
     for place, text in texts(definition):
-        found += [Finding(place, fault) for fault in faults(text, others)]
-    return found[:MOST_FINDINGS]
+        results += [Finding(place, fault) for fault in faults(text, others)]
+    return results[:MOST_FINDINGS]
 
 
 def texts(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What a definition says in words, and where."""
+    """The texts of a definition, each with its place."""
     yield "title", definition.get("title") or ""
     yield "description", definition.get("description") or ""
     yield "note of deprecation", definition.get("deprecated") or ""
@@ -174,7 +174,7 @@ def texts(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "description of an example", str(example.get("description") or "")
 
 
-def _of_size(text: str) -> Iterator[str]:
+def _size_faults(text: str) -> Iterator[str]:
     if len(text.splitlines()) > MOST_LINES:
         yield f"has more than {MOST_LINES} lines"
     if len(text) > MOST_CHARACTERS:
@@ -182,23 +182,23 @@ def _of_size(text: str) -> Iterator[str]:
 
 
 @lru_cache(4096)
-def _of_words(text: str) -> tuple[str, ...]:
-    shown = hygiene.cleaned(text)
-    found = ["has characters that people do not see"] if shown != text else []
-    # Look-alikes of letters and runs of blanks would get round every rule.
-    plain = " ".join(unicodedata.normalize("NFKC", shown).casefold().replace("’", "'").split())
-    for words, pattern in _patterns():
+def _word_faults(text: str) -> tuple[str, ...]:
+    visible = hygiene.cleaned(text)
+    results = ["has invisible characters"] if visible != text else []
+    # Look-alikes of letters and repeated whitespace would evade every rule.
+    plain = " ".join(unicodedata.normalize("NFKC", visible).casefold().replace("’", "'").split())
+    for fault, pattern in _patterns():
         if match := pattern.search(plain):
-            found.append(f"{words} ({shortened(match[0], 60)!r})")
-    if any(_is_blob(match[0]) for match in _BLOB.finditer(shown)):
-        found.append("holds a run of letters that nobody can read")
-    return tuple(found)
+            results.append(f"{fault} ({shortened(match[0], 60)!r})")
+    if any(_is_blob(match[0]) for match in _BLOB.finditer(visible)):
+        results.append("contains a run of unreadable characters")
+    return tuple(results)
 
 
 @cache
 def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    # At first use: most processes never look, and an agent waits for their start.
-    return tuple((words, re.compile(pattern)) for words, pattern in _RULES.items())
+    # Compiled at first use: few processes need them, and it would slow down every start.
+    return tuple((fault, re.compile(pattern)) for fault, pattern in _RULES.items())
 
 
 def _is_blob(run: str) -> bool:
@@ -208,7 +208,7 @@ def _is_blob(run: str) -> bool:
     return hexadecimal or (mixed and digits > 0)
 
 
-def _of_names(text: str, others: Container[str]) -> Iterator[str]:
-    named = sorted(name for name in {match[0].replace("-", "_") for match in _NAME.finditer(text)} if name in others)
-    if named:
-        yield f"names tools of others ({', '.join(named[:5])})"
+def _name_faults(text: str, others: Container[str]) -> Iterator[str]:
+    names = sorted(name for name in {match[0].replace("-", "_") for match in _NAME.finditer(text)} if name in others)
+    if names:
+        yield f"names tools of other packs ({', '.join(names[:5])})"

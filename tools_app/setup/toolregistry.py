@@ -15,11 +15,13 @@ from tools_app import engine, governance, sources
 from tools_app.access import access
 from tools_app.catalog import catalog
 from tools_app.catalog.entry import Entry
+from tools_app.sdk.decorator import SchemaTool
 from tools_app.sdk.errors import ToolNotFoundError
 from tools_app.sdk.examples import Example
+from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.parameters import ToolParameter
 from tools_app.sdk.schemas import Schema
-from tools_app.sdk.tool import DefinitionError, Hints, SchemaTool
+from tools_app.sdk.tool import Hints
 from tools_app.sources import sync
 from tools_app.sources.registry import Origin
 

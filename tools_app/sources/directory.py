@@ -18,8 +18,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.offer import Offer
-from tools_app.sdk.tool import DefinitionError
 from tools_app.sources import python, shared
 from tools_app.sources.files import OPEN_TO_ALL, Stamp, open_to_all, spec_of, stamp_of
 from tools_app.sources.python import FILE_MODULES

@@ -9,7 +9,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from tools_app.sdk.tool import DefinitionError
+from tools_app.sdk.names import DefinitionError
 
 MOST_BYTES: Final = 1024 * 1024
 OPEN_TO_ALL: Final = "can be written by everybody on this machine and is therefore not loaded; run `chmod o-w` on it"

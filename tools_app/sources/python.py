@@ -22,10 +22,11 @@ from django.apps import apps
 from tools_app.base import conf
 from tools_app.sdk import dependencies
 from tools_app.sdk.errors import shortened
+from tools_app.sdk.names import NAME, DefinitionError
 from tools_app.sdk.offer import Offer
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.places import shown_path
-from tools_app.sdk.tool import NAME, DefinitionError, Tool
+from tools_app.sdk.tool import Tool
 from tools_app.sources.registry import LoadProblem, Origin, RegistrationError, Registry
 from tools_app.text.redaction import redacted_text
 

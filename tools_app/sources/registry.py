@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from tools_app.sdk.names import DefinitionError, folded
 from tools_app.sdk.offer import Offer
 from tools_app.sdk.pack import Pack
-from tools_app.sdk.tool import DefinitionError, Tool, folded
+from tools_app.sdk.tool import Tool
 
 
 class Origin(StrEnum):

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.places import shown_path
-from tools_app.sdk.tool import DefinitionError
 from tools_app.sources.files import spec_of, stamp_of
 
 FILES: Final = re.compile(r"_[a-z0-9]\w*\.py", re.IGNORECASE | re.ASCII)

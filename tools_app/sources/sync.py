@@ -21,7 +21,7 @@ from tools_app.base import conf
 from tools_app.models import Definition, Tag, ToolRecord, ToolTag
 from tools_app.models.audit import note_all
 from tools_app.sdk import wording
-from tools_app.sdk.tool import folded
+from tools_app.sdk.names import folded
 from tools_app.sources.registry import Loaded, Origin, Registry
 
 log = logging.getLogger("tools_app.sources")

@@ -10,7 +10,7 @@ from django.db import DatabaseError, InterfaceError, connections
 
 from tools_app import sources
 from tools_app.base import conf
-from tools_app.sdk.tool import folded
+from tools_app.sdk.names import folded
 from tools_app.sources import sync
 from tools_app.sources.registry import Origin
 

@@ -12,7 +12,8 @@ from tools_app import engine, governance
 from tools_app.packs.websearch import pack
 from tools_app.packs.websearch._work import searcher
 from tools_app.sdk.context import Caller
-from tools_app.sdk.tool import Hints, tool
+from tools_app.sdk.decorator import tool
+from tools_app.sdk.tool import Hints
 
 Ask = Callable[..., str]
 Read = Callable[..., str]

@@ -22,7 +22,7 @@ STEPS: Final = {
     "allow": "tools_app.engine.calls:_allowed",
     "given": "tools_app.engine.record:Record.given",
     "connect": "tools_app.engine.record:Record.connected",
-    "check": "tools_app.sdk.tool:FunctionTool.checked",
+    "check": "tools_app.sdk.decorator:FunctionTool.checked",
     "plan": "tools_app.engine.record:Record.plan",
     "count": "tools_app.engine.guards:Guards.count",
     "attempt": "tools_app.engine.record:Record.attempt",

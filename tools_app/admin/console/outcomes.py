@@ -14,7 +14,8 @@ from tools_app.admin.console.fields import readable
 from tools_app.answers import tokens_of
 from tools_app.engine import Result
 from tools_app.models import Call
-from tools_app.sdk.errors import ApprovalRequiredError, IdempotencyInProgressError, Problem, ToolError
+from tools_app.sdk.errors import Problem, ToolError
+from tools_app.sdk.hub_errors import ApprovalRequiredError, IdempotencyInProgressError
 
 # A browser lays out no more of a text than this in good time; the whole went to whoever called.
 MOST_SHOWN: Final = 200_000

@@ -37,7 +37,7 @@ from tools_app.engine import Options, Result
 from tools_app.models import Call, ToolRecord
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import ToolError
-from tools_app.sdk.tool import folded
+from tools_app.sdk.names import folded
 from tools_app.text import json_text
 from tools_app.text.json_text import JsonError
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from tools_app.catalog.entry import Entry
 from tools_app.catalog.search import synonyms, words
-from tools_app.sdk.tool import folded
+from tools_app.sdk.names import folded
 
 # How often a term counts that stands there once.
 _NAME: Final = 4.0

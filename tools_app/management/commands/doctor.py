@@ -19,7 +19,7 @@ from tools_app.journal import retention
 from tools_app.management.hub_command import HubCommand
 from tools_app.models import ApiKey, Connection, ErrorLog, Process, revision
 from tools_app.sdk import wording
-from tools_app.sdk.errors import Refusal
+from tools_app.sdk.hub_errors import Refusal
 from tools_app.setup import installation
 from tools_app.setup.installation import NotReady, Schema
 

@@ -15,7 +15,7 @@ from django.core.management.base import CommandParser
 from tools_app import sources
 from tools_app.base import conf
 from tools_app.management.hub_command import REFUSED, HubCommand, Stop
-from tools_app.sdk.tool import DefinitionError, check_name
+from tools_app.sdk.names import DefinitionError, check_name
 from tools_app.sources.files import open_to_all
 
 TOOL: Final = '''"""What this file is for, in one line. docs/add-a-tool.md tells what else a tool can have."""
