@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.template.base import Template
 from pytest_django.plugin import blocking_manager_key
 from servestatic.middleware import ServeStaticMiddleware
 
@@ -70,6 +71,13 @@ def static_files_found_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(ServeStaticMiddleware, "add_files_from_finders", find_once)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def templates_without_signals(django_test_environment: None) -> None:
+    """Django's test client copies the context of every template, for `response.context`, which no test here reads."""
+    instrumented: Any = Template
+    instrumented._render = lambda template, context: template.nodelist.render(context)
 
 
 @pytest.fixture(autouse=True)

@@ -34,6 +34,9 @@ from toolhub.settings import DATABASES, INSTALLED_APPS  # noqa: E402
 if DATABASES["default"]["ENGINE"] == "toolhub.sqlite":
     # A file, not memory: several threads and processes work on it at once, as they do in earnest.
     DATABASES["default"]["TEST"] = {"NAME": str(_home / "test.sqlite3")}
+    # No test here survives a power cut: waiting for the disk at each commit would only make them slow.
+    _options = DATABASES["default"]["OPTIONS"]
+    _options["init_command"] = _options["init_command"].replace("synchronous=FULL", "synchronous=OFF")
 INSTALLED_APPS = ["tests.database", *INSTALLED_APPS]
 # Tests of the hub count its tools; those of the other packs bring theirs.
 TOOLHUB_PACKS = ("tests.support.packs.small",)

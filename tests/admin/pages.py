@@ -16,7 +16,14 @@ class Element:
     tag: str
     attributes: dict[str, str]
     parents: list[Element] = field(repr=False)
-    text: str = ""
+    texts: list[str] = field(repr=False)
+    begin: int = 0
+    end: int | None = None
+
+    @property
+    def text(self) -> str:
+        """What stands between its tags; `texts` are those of the whole page."""
+        return "".join(f"{text} " for text in self.texts[self.begin : self.end])
 
     def __getitem__(self, name: str) -> str:
         return self.attributes[name]
@@ -31,23 +38,28 @@ class Page(HTMLParser):
     def __post_init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self._open: list[Element] = []
+        self._texts: list[str] = []
         self.feed(self.html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        element = Element(tag, {name: value or "" for name, value in attrs}, list(self._open))
+        here = len(self._texts)
+        element = Element(tag, {name: value or "" for name, value in attrs}, list(self._open), self._texts, here)
         self.elements.append(element)
-        if tag not in VOID:
+        if tag in VOID:
+            element.end = here
+        else:
             self._open.append(element)
 
     def handle_endtag(self, tag: str) -> None:
         for index in range(len(self._open) - 1, -1, -1):
             if self._open[index].tag == tag:
+                for closed in self._open[index:]:
+                    closed.end = len(self._texts)
                 del self._open[index:]
                 return
 
     def handle_data(self, data: str) -> None:
-        for element in self._open:
-            element.text += f"{data} "
+        self._texts.append(data)
 
     def all(self, tag: str, **attributes: str) -> list[Element]:
         """Elements of a kind; `class_` asks for one of the classes, other attributes for the whole value."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import shipped
 from tests.support.http_agents import HttpAgent
 from tests.support.processes import Home, Server, free_port
 
@@ -175,7 +176,7 @@ def test_over_http_a_client_gets_a_key_of_its_own(home: Home, server: Server, us
     assert (states(home)["cursor"], states(home)["cursor-2"]) == (False, True)
     with HttpAgent(server.url, first) as before, HttpAgent(server.url, second) as after:
         assert before.send(before.message("server/discover")).status_code == 401
-        assert after.names() == ["calculate", "echo", "instant_answer", "read_result", "web_search"]
+        assert after.names() == shipped.listed()
 
     assert "The key that stood there, cursor-2, is revoked." in connect(home, user, "cursor", "--remove")
     assert not states(home)["cursor-2"]
@@ -192,7 +193,7 @@ def test_generic_prints_what_can_be_piped(home: Home, server: Server, user: Path
     shown = json.loads(connect(home, user, "generic", *at, "--show-key"))["mcpServers"]["toolhub"]
     assert shown["url"] == f"{server.url}/mcp"
     with HttpAgent(server.url, key_of(shown)) as agent:
-        assert agent.names() == ["calculate", "echo", "instant_answer", "read_result", "web_search"]
+        assert agent.names() == shipped.listed()
     assert list(user.iterdir()) == []
 
 

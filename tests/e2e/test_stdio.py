@@ -25,6 +25,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, UNSUPPORTED_PROTOCOL_VERSION, TextContent
 
+from tests.support import shipped
 from tests.support.agents import LEGACY, MODERN, PREFIX, Agent, copy_of
 from tests.support.processes import CHECKOUT, Home
 from tests.support.tools import eventually
@@ -291,7 +292,7 @@ def test_tells_once_of_many_changes_and_not_at_all_of_what_nobody_sees(home: Hom
         change(home, *["UPDATE tools_app_toolrecord SET enabled = 1 - enabled WHERE pack = 'builtin'"] * 5)
         agent.told(CHANGED)
         assert agent.silent(0.3)
-        assert len(agent.tools()) == len(before) - 3
+        assert len(agent.tools()) == len(before) - len(shipped.of_pack("builtin"))
 
 
 def test_tells_nobody_who_has_not_asked(home: Home) -> None:
@@ -479,13 +480,7 @@ def test_sets_up_an_empty_home_by_itself(tmp_path: Path) -> None:
     with Agent(Home(tmp_path / "home")) as agent:
         assert "result" in agent.answer(agent.ask("initialize", HELLO), 30)
         agent.notify("notifications/initialized")
-        assert [tool["name"] for tool in agent.tools()] == [
-            "calculate",
-            "echo",
-            "instant_answer",
-            "read_result",
-            "web_search",
-        ]
+        assert [tool["name"] for tool in agent.tools()] == shipped.listed()
 
 
 # ---- seen by operators
