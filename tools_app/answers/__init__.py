@@ -9,16 +9,16 @@ from __future__ import annotations
 from tools_app.answers.documents import Document, beginning_of, opened
 from tools_app.answers.filters import Condition
 from tools_app.answers.outlines import outline, outline_alone, with_outline
-from tools_app.answers.pages import Asked, PageError, page
+from tools_app.answers.pages import PageError, PageRequest, page
 from tools_app.text.budget import FEWEST_TOKENS, MOST_TOKENS, bytes_of, tokens_of
 
 __all__ = [
     "FEWEST_TOKENS",
     "MOST_TOKENS",
-    "Asked",
     "Condition",
     "Document",
     "PageError",
+    "PageRequest",
     "beginning_of",
     "bytes_of",
     "opened",

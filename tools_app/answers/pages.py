@@ -37,7 +37,7 @@ class PageError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageRequest:
     pointer: str = ""
     offset: int = 0
     limit: int | None = None
@@ -46,29 +46,29 @@ class Asked:
 
     def as_dict(self) -> dict[str, Any]:
         """The arguments, as short as they can be said."""
-        asked: dict[str, Any] = {"pointer": self.pointer, "offset": self.offset, "limit": self.limit}
-        asked["where"] = [condition.as_dict() for condition in self.where]
-        asked["fields"] = list(self.fields)
-        return {name: value for name, value in asked.items() if value not in ("", None, [])}
+        arguments: dict[str, Any] = {"pointer": self.pointer, "offset": self.offset, "limit": self.limit}
+        arguments["where"] = [condition.as_dict() for condition in self.where]
+        arguments["fields"] = list(self.fields)
+        return {name: value for name, value in arguments.items() if value not in ("", None, [])}
 
 
-def page(document: Document, asked: Asked, *, handle: str, most_bytes: int) -> dict[str, Any]:
+def page(document: Document, request: PageRequest, *, handle: str, most_bytes: int) -> dict[str, Any]:
     """One page of at most so many bytes.
 
     Raises:
         PageError
     """
-    _check(asked)
+    _check(request)
     try:
-        value = pointers.found(document.value, asked.pointer)
+        value = pointers.found(document.value, request.pointer)
     except pointers.PointerError as error:
         raise PageError("pointer", str(error)) from error
-    room = most_bytes - _ABOUT - size_of(asked.as_dict())
-    maker = _Maker(asked, handle, room)
-    if isinstance(value, dict | list) and not _beyond_pointers(asked.pointer, value):
+    room = most_bytes - _ABOUT - size_of(request.as_dict())
+    maker = _Maker(request, handle, room)
+    if isinstance(value, dict | list) and not _beyond_pointers(request.pointer, value):
         return maker.items(value)
-    if asked.where or asked.fields:
-        raise PageError("where" if asked.where else "fields", "needs an array or an object at the pointer")
+    if request.where or request.fields:
+        raise PageError("where" if request.where else "fields", "needs an array or an object at the pointer")
     if isinstance(value, str):
         return maker.piece({"type": "string"}, value)
     text = written(value)
@@ -98,20 +98,20 @@ def kind_of(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
-    asked: Asked
+    request: PageRequest
     handle: str
     room: int
 
     def items(self, value: dict[str, Any] | list[Any]) -> dict[str, Any]:
         named = isinstance(value, dict)
         total, wanted = self._wanted(value)
-        made: dict[str, Any] = {"type": kind_of(value), "total": total, "offset": self.asked.offset}
-        if self.asked.where:
+        made: dict[str, Any] = {"type": kind_of(value), "total": total, "offset": self.request.offset}
+        if self.request.where:
             made["of"] = len(value)
         taken = self._whole(wanted)
         if taken or not wanted:
             made["items"] = dict(taken) if named else [item for _, item in taken]
-            if self.asked.where and not named:
+            if self.request.where and not named:
                 made["indexes"] = [place for place, _ in taken]
             return self._continued(made, len(taken), total)
         larger = self._larger(wanted)
@@ -119,10 +119,10 @@ class _Maker:
         return self._continued(made, len(larger), total, larger[0]["pointer"])
 
     def piece(self, made: dict[str, Any], text: str) -> dict[str, Any]:
-        offset = self.asked.offset
+        offset = self.request.offset
         made |= {"characters": len(text), "offset": offset}
         self._check_offset(len(text), "characters")
-        most = min(self.asked.limit or self.room, self.room, len(text) - offset)
+        most = min(self.request.limit or self.room, self.room, len(text) - offset)
         fitting = _most(most, lambda count: size_of(text[offset : offset + count]) <= self.room)
         made["text"] = text[offset : _seam(text, offset, offset + fitting)]
         return self._continued(made, len(made["text"]), len(text))
@@ -130,15 +130,15 @@ class _Maker:
     def _wanted(self, value: dict[str, Any] | list[Any]) -> tuple[int, list[tuple[Any, Any]]]:
         """How many items there are to read, and those from the offset on, with their places. No page has room for
         more of them than for bytes."""
-        asked = self.asked
-        first, last = asked.offset, asked.offset + min(asked.limit or self.room, self.room)
-        if isinstance(value, list) and not asked.where:
+        request = self.request
+        first, last = request.offset, request.offset + min(request.limit or self.room, self.room)
+        if isinstance(value, list) and not request.where:
             self._check_offset(len(value), "items")
             return len(value), list(enumerate(value[first:last], first))
         pairs = enumerate(value) if isinstance(value, list) else value.items()
-        found = [pair for pair in pairs if all(condition.holds(pair[1]) for condition in asked.where)]
-        if isinstance(value, dict) and asked.fields:
-            names = set(asked.fields)
+        found = [pair for pair in pairs if all(condition.holds(pair[1]) for condition in request.where)]
+        if isinstance(value, dict) and request.fields:
+            names = set(request.fields)
             found = [pair for pair in found if pair[0] in names]
         self._check_offset(len(found), "items")
         return len(found), found[first:last]
@@ -148,10 +148,10 @@ class _Maker:
         taken: list[tuple[Any, Any]] = []
         left = self.room
         for place, value in wanted:
-            item = value if isinstance(place, str) else chosen(value, self.asked.fields)
+            item = value if isinstance(place, str) else chosen(value, self.request.fields)
             if self._surely_larger(item):
                 break
-            named = isinstance(place, str) or bool(self.asked.where)
+            named = isinstance(place, str) or bool(self.request.where)
             left -= size_of(item) + 1 + (size_of(place) + 1 if named else 0)
             if left < 0:
                 break
@@ -170,7 +170,7 @@ class _Maker:
             if named and self._whole([(place, value)]):
                 break
             entry = {
-                "pointer": pointers.joined(self.asked.pointer, place),
+                "pointer": pointers.joined(self.request.pointer, place),
                 "type": kind_of(value),
                 "bytes": size_of(value),
             }
@@ -181,11 +181,11 @@ class _Maker:
         return named
 
     def _check_offset(self, total: int, what: str) -> None:
-        if self.asked.offset > total:
+        if self.request.offset > total:
             raise PageError("offset", f"is past the end: there are {total:,} {what}")
 
     def _continued(self, made: dict[str, Any], done: int, total: int, deeper: str | None = None) -> dict[str, Any]:
-        following = self.asked.offset + done
+        following = self.request.offset + done
         if following < total:
             made["nextOffset"] = following
         if deeper is not None:
@@ -195,8 +195,8 @@ class _Maker:
                 {"id": self.handle, "pointer": deeper},
             )
         elif following < total:
-            asked = {**self.asked.as_dict(), "offset": following}
-            made["_guidance"] = guidance("There is more: go on at nextOffset.", {"id": self.handle, **asked})
+            arguments = {**self.request.as_dict(), "offset": following}
+            made["_guidance"] = guidance("There is more: go on at nextOffset.", {"id": self.handle, **arguments})
         return made
 
 
@@ -205,16 +205,16 @@ def guidance(message: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"message": message, "example": {"name": TOOL, "arguments": arguments}}
 
 
-def _check(asked: Asked) -> None:
-    if asked.offset < 0:
+def _check(request: PageRequest) -> None:
+    if request.offset < 0:
         raise PageError("offset", "must be 0 or more")
-    if asked.limit is not None and asked.limit < 1:
+    if request.limit is not None and request.limit < 1:
         raise PageError("limit", "must be 1 or more")
-    if len(asked.where) > MOST_CONDITIONS:
+    if len(request.where) > MOST_CONDITIONS:
         raise PageError("where", f"may have at most {MOST_CONDITIONS} conditions")
-    if len(asked.fields) > MOST_FIELDS:
+    if len(request.fields) > MOST_FIELDS:
         raise PageError("fields", f"may have at most {MOST_FIELDS} names")
-    if size_of(asked.as_dict()) > _QUESTION:
+    if size_of(request.as_dict()) > _QUESTION:
         raise PageError("pointer", "and the other arguments are too long together")
 
 

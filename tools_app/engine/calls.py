@@ -42,7 +42,7 @@ from tools_app.sdk.errors import (
     ValidationError,
 )
 from tools_app.sdk.policies import Rate
-from tools_app.sdk.questions import NOBODY, Asked, Client
+from tools_app.sdk.questions import NOBODY, Client, InputRequired
 from tools_app.sdk.tool import Tool
 from tools_app.text import json_text
 
@@ -149,7 +149,7 @@ class Calls:
         self._under_way.add(task)
         try:
             return await self._call(one, name, arguments, options, client, offered)
-        except Asked:
+        except InputRequired:
             await one.asked()
             raise
         except ToolError as error:
@@ -377,7 +377,7 @@ async def _approved(
         try:
             return await running
         except BaseException as error:
-            if one.attempts == 0 or isinstance(error, Asked):
+            if one.attempts == 0 or isinstance(error, InputRequired):
                 await asyncio.shield(approvals.give_back(approval))
             raise
     finally:

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from tools_app.http import addresses
 from tools_app.http.addresses import Params
 from tools_app.http.bodies import MOST_BYTES
-from tools_app.http.responses import ACCEPT, Asked, Reads, Refused, Response
+from tools_app.http.responses import ACCEPT, Reads, Refused, Response, UpstreamRequest
 from tools_app.http.secrecy import Secrets
 from tools_app.http.sockets import Sockets
 from tools_app.sdk.errors import (
@@ -163,8 +163,8 @@ class ApiClient:
         Raises:
             ToolError: in words for whoever called the tool; the upstream's own are in its detail, for the error log.
         """
-        asked = self._asked(method, path, operation, sending)
-        if self.read_only and asked.writes:
+        upstream_request = self._upstream_request(method, path, operation, sending)
+        if self.read_only and upstream_request.writes:
             raise AuthorizationError(
                 f"Permission denied: {self.name} may only be read",
                 next_step="An operator can allow changes through this connection.",
@@ -172,26 +172,28 @@ class ApiClient:
         # Everything about httpx comes with the first request.
         from tools_app.http.exchange import Exchange
 
-        request = self._request(asked, path, reads, sending)
+        request = self._http_request(upstream_request, path, reads, sending)
         seconds = sending.get("timeout", self.timeout)
         if self._remaining is not None:
             seconds = min(seconds, self._remaining() + _GRACE)
-        exchange = Exchange(asked, request, self._secrets, seconds, sending.get("most_bytes", self._most_bytes), reads)
+        exchange = Exchange(
+            upstream_request, request, self._secrets, seconds, sending.get("most_bytes", self._most_bytes), reads
+        )
         began = time.monotonic()
         # Before it is sent: whoever gives up in the middle does not know what became of it.
-        self._changes += asked.writes and self._remaining is not None
+        self._changes += upstream_request.writes and self._remaining is not None
         try:
             async with self._sockets as transport:
                 outcome = await exchange.over(transport)
         except ToolError as error:
-            self._weigh(asked, error)
+            self._weigh(upstream_request, error)
             raise
         finally:
             self.seconds += time.monotonic() - began
         if isinstance(outcome, Response):
             return outcome
         refusal = self._refusal(outcome)
-        self._weigh(asked, refusal)
+        self._weigh(upstream_request, refusal)
         raise refusal
 
     async def close(self) -> None:
@@ -200,17 +202,21 @@ class ApiClient:
 
     # ---- how it is sent
 
-    def _asked(self, method: str, path: tuple[str | int, ...], operation: str, sending: Sending) -> Asked:
+    def _upstream_request(
+        self, method: str, path: tuple[str | int, ...], operation: str, sending: Sending
+    ) -> UpstreamRequest:
         resource = sending.get("resource", "")
         resource_id = sending.get("resource_id", path[1] if resource and len(path) > 1 else "")
         method = method.upper()
         writes = sending.get("writes", method not in _SAFE)
-        return Asked(self.name, method, operation, resource, str(resource_id), writes)
+        return UpstreamRequest(self.name, method, operation, resource, str(resource_id), writes)
 
-    def _request(self, asked: Asked, path: tuple[str | int, ...], reads: Reads, sending: Sending) -> httpx.Request:
+    def _http_request(
+        self, upstream_request: UpstreamRequest, path: tuple[str | int, ...], reads: Reads, sending: Sending
+    ) -> httpx.Request:
         import httpx
 
-        named = f"{asked.resource} ID" if asked.resource else "Every part of the path"
+        named = f"{upstream_request.resource} ID" if upstream_request.resource else "Every part of the path"
         parts = "".join(f"/{addresses.segment(part, named)}" for part in path)
         target = f"{self.base.path}{parts}{sending.get('suffix', self._suffix)}" or "/"
         if query := addresses.query(sending.get("params")):
@@ -222,7 +228,7 @@ class ApiClient:
         headers |= self._given(sending.get("headers", {}))
         pairs = [*headers.items(), *self._secrets.headers]
         try:
-            request = httpx.Request(asked.method, self.base.origin + target, headers=pairs, content=content)
+            request = httpx.Request(upstream_request.method, self.base.origin + target, headers=pairs, content=content)
         except httpx.InvalidURL as error:
             raise ConfigurationError("The base URL of this connection is not one", detail=error) from error
         if request.url.raw_path != target.encode("ascii"):
@@ -236,10 +242,10 @@ class ApiClient:
         Secrets(given)  # checks that they can be sent
         return given
 
-    def _weigh(self, asked: Asked, error: ToolError) -> None:
+    def _weigh(self, upstream_request: UpstreamRequest, error: ToolError) -> None:
         """The error of a request: nothing was done only if no other request of its call changed anything either."""
-        harmless = not asked.writes or error.nothing_done
-        self._changes -= harmless and asked.writes and self._remaining is not None
+        harmless = not upstream_request.writes or error.nothing_done
+        self._changes -= harmless and upstream_request.writes and self._remaining is not None
         error.nothing_done = harmless and not self._changes
 
     def _refusal(self, refused: Refused) -> ToolError:

@@ -15,7 +15,7 @@ from tools_app.text import redaction
 if TYPE_CHECKING:
     import httpx
 
-    from tools_app.http.responses import Asked, Refused
+    from tools_app.http.responses import Refused, UpstreamRequest
     from tools_app.http.secrecy import Secrets
     from tools_app.sdk.errors import ToolError
 
@@ -58,11 +58,11 @@ def body(content: bytes, content_type: str, secrets: Secrets) -> None:
         log.log(TRACE, "HTTP response body: cut, it has %d bytes", len(content))
 
 
-def failed(asked: Asked, request: httpx.Request, problem: ToolError, secrets: Secrets) -> None:
+def failed(upstream_request: UpstreamRequest, request: httpx.Request, problem: ToolError, secrets: Secrets) -> None:
     """Nothing came back that can be used."""
     cause = problem.__cause__
     behind = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
-    _failed(asked, request, problem.log_level, secrets.hidden_in(f"{problem.message}{behind}"))
+    _failed(upstream_request, request, problem.log_level, secrets.hidden_in(f"{problem.message}{behind}"))
 
 
 def refused(request: httpx.Request, refusal: Refused) -> None:
@@ -71,6 +71,6 @@ def refused(request: httpx.Request, refusal: Refused) -> None:
         _failed(refusal.asked, request, logging.ERROR, f"HTTP {refusal.status}")
 
 
-def _failed(asked: Asked, request: httpx.Request, level: int, error: str) -> None:
-    about = {"upstream": asked.upstream, "method": request.method, "host": request.url.host}
+def _failed(upstream_request: UpstreamRequest, request: httpx.Request, level: int, error: str) -> None:
+    about = {"upstream": upstream_request.upstream, "method": request.method, "host": request.url.host}
     log.log(level, "HTTP request failed", extra={**about, "error": error})

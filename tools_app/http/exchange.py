@@ -15,7 +15,7 @@ from tools_app.http import bodies, events, failures
 from tools_app.http.bodies import Unreadable, WebPage
 from tools_app.http.network import CONNECT_SECONDS, NotOurOriginError, NotPublicError
 from tools_app.http.pool import WAITS
-from tools_app.http.responses import Asked, Reads, Refused, Response
+from tools_app.http.responses import Reads, Refused, Response, UpstreamRequest
 from tools_app.http.secrecy import Secrets
 from tools_app.sdk import heavy
 from tools_app.sdk.errors import ToolError
@@ -33,7 +33,7 @@ _KEPT_TO_US: Final = frozenset({"set-cookie"})
 class Exchange:
     """One request, what it was for, and how much may come of it."""
 
-    asked: Asked
+    upstream_request: UpstreamRequest
     request: httpx.Request
     secrets: Secrets
     seconds: float
@@ -54,10 +54,12 @@ class Exchange:
             outcome = await self._within_time(transport)
         except ToolError as problem:
             if (response := self._done(problem)) is None:
-                events.failed(self.asked, self.request, problem, self.secrets)
+                events.failed(self.upstream_request, self.request, problem, self.secrets)
                 raise
-            log.warning("[%s] the change was made, and its answer was lost: %s", self.asked.upstream, problem.message)
-            warning = f"The change was made, but what {self.asked.upstream} said about it could not be read."
+            log.warning(
+                "[%s] the change was made, and its answer was lost: %s", self.upstream_request.upstream, problem.message
+            )
+            warning = f"The change was made, but what {self.upstream_request.upstream} said about it could not be read."
             return Response(response.status_code, headers=self._shown(response), warning=warning)
         else:
             if isinstance(outcome, Refused):
@@ -79,11 +81,13 @@ class Exchange:
                         await self.response.aclose()
         except TimeoutError as error:
             sent = WAITS not in self.request.extensions
-            raise failures.too_slow(self.asked, self.seconds, self._detail(), sent=sent) from error
+            raise failures.too_slow(self.upstream_request, self.seconds, self._detail(), sent=sent) from error
         except Unreadable as error:
-            raise failures.unreadable(error, self.asked, self._detail()) from error
+            raise failures.unreadable(error, self.upstream_request, self._detail()) from error
         except (httpx.HTTPError, OSError, NotPublicError, NotOurOriginError) as error:
-            raise failures.unreachable(error, self.asked, self._detail(f"{type(error).__name__}: {error}")) from error
+            raise failures.unreachable(
+                error, self.upstream_request, self._detail(f"{type(error).__name__}: {error}")
+            ) from error
 
     async def _read(self, response: httpx.Response) -> Response | Refused:
         headers, stream = response.headers, response.stream
@@ -99,8 +103,8 @@ class Exchange:
             self._seen(received, kind)
             # An upstream may repeat what it was sent: callers, the journal and the cache get it without our key.
             body = await heavy.by_size(received, self.secrets.masked_body, received)
-            empty = response.status_code in (204, 205) or self.asked.method == "HEAD"
-            if empty or (self.asked.writes and not body.strip()):
+            empty = response.status_code in (204, 205) or self.upstream_request.method == "HEAD"
+            if empty or (self.upstream_request.writes and not body.strip()):
                 return Response(response.status_code, None, self._shown(response))
             data = await bodies.read(body, self.reads, kind, self.most_bytes)
         return Response(response.status_code, data, self._shown(response), masked=body is not received)
@@ -119,7 +123,7 @@ class Exchange:
         except json_text.JsonError:
             said = None
         return Refused(
-            asked=self.asked,
+            asked=self.upstream_request,
             status=response.status_code,
             said=tuple(failures.words(said, text, kind)),
             body=said,
@@ -130,7 +134,7 @@ class Exchange:
 
     def _done(self, problem: ToolError) -> httpx.Response | None:
         """The answer that said that a change was made, if it did before the rest of it went wrong."""
-        if self.response is None or not self.response.is_success or not self.asked.writes:
+        if self.response is None or not self.response.is_success or not self.upstream_request.writes:
             return None
         # A page for people, such as a login, is not the word of an interface.
         return None if isinstance(problem.__cause__, WebPage) else self.response

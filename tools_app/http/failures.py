@@ -14,7 +14,7 @@ import httpx
 
 from tools_app.http.bodies import TooLarge, Unreadable
 from tools_app.http.network import NotOurOriginError, NotPublicError
-from tools_app.http.responses import Asked, Refused
+from tools_app.http.responses import Refused, UpstreamRequest
 from tools_app.sdk import network_errors
 from tools_app.sdk.errors import (
     ApiError,
@@ -44,9 +44,9 @@ _TITLE: Final = re.compile(r"<title[^>]{0,100}>([^<]{1,300})", re.IGNORECASE)
 # ---- no answer
 
 
-def unreachable(error: Exception, asked: Asked, detail: str) -> ToolError:
+def unreachable(error: Exception, request: UpstreamRequest, detail: str) -> ToolError:
     """An exception from below, as the error that callers are told of."""
-    who = asked.upstream
+    who = request.upstream
     causes = list(network_errors.causes(error, hidden=True))
     if _first(causes, NotPublicError):
         return InvalidArgumentsError(
@@ -65,22 +65,22 @@ def unreachable(error: Exception, asked: Asked, detail: str) -> ToolError:
         reason = shortened((insecure.reason or "the handshake failed").replace("_", " ").lower())
         return UpstreamTlsError(f"{who} cannot be reached securely: {reason}", detail=detail, next_step=_OPERATOR)
     if isinstance(error, httpx.ConnectTimeout):
-        return _unavailable(asked, "does not accept connections", detail, sent=False)
+        return _unavailable(request, "does not accept connections", detail, sent=False)
     if isinstance(error, httpx.ConnectError | OSError) and not isinstance(error, httpx.ReadError):
-        return _unavailable(asked, _why_not_connected(causes), detail, sent=False)
+        return _unavailable(request, _why_not_connected(causes), detail, sent=False)
     if isinstance(error, httpx.RemoteProtocolError) and not _GONE.search(str(error)):
         odd = UpstreamInvalidResponseError(
             f"{who} does not answer in HTTP that can be read", detail=detail, next_step=_OPERATOR
         )
-        return _sent(odd, asked)
-    return _unavailable(asked, "broke off the connection", detail, sent=True)
+        return _sent(odd, request)
+    return _unavailable(request, "broke off the connection", detail, sent=True)
 
 
-def too_slow(asked: Asked, seconds: float, detail: str, *, sent: bool) -> ToolError:
-    context = {"operation": asked.operation}
+def too_slow(request: UpstreamRequest, seconds: float, detail: str, *, sent: bool) -> ToolError:
+    context = {"operation": request.operation}
     if not sent:
         busy = ToolTimeoutError(
-            f"All connections to {asked.upstream} were busy for {round(seconds * 1000)}ms",
+            f"All connections to {request.upstream} were busy for {round(seconds * 1000)}ms",
             detail=detail,
             context=context,
             next_step=_BUSY,
@@ -88,45 +88,45 @@ def too_slow(asked: Asked, seconds: float, detail: str, *, sent: bool) -> ToolEr
         busy.nothing_done, busy.blames_upstream = True, False
         return busy
     slow = ToolTimeoutError(
-        f"{asked.upstream} did not answer within {round(seconds * 1000)}ms",
+        f"{request.upstream} did not answer within {round(seconds * 1000)}ms",
         detail=detail,
         context=context,
         next_step=_LATER,
     )
-    return _sent(slow, asked)
+    return _sent(slow, request)
 
 
-def unreadable(error: Unreadable, asked: Asked, detail: str) -> ToolError:
+def unreadable(error: Unreadable, request: UpstreamRequest, detail: str) -> ToolError:
     """An answer that says success and cannot be read."""
     too_large = isinstance(error, TooLarge)
     odd = UpstreamInvalidResponseError(
-        f"Failed to {asked.operation}: the answer of {asked.upstream} {error}",
+        f"Failed to {request.operation}: the answer of {request.upstream} {error}",
         detail=detail,
-        context={"operation": asked.operation},
+        context={"operation": request.operation},
         next_step=_LESS if too_large else _OPERATOR,
     )
     # What answers with more than is taken is well.
     odd.blames_upstream = not too_large
-    return _sent(odd, asked)
+    return _sent(odd, request)
 
 
-def _unavailable(asked: Asked, reason: str, detail: str, *, sent: bool) -> ToolError:
+def _unavailable(request: UpstreamRequest, reason: str, detail: str, *, sent: bool) -> ToolError:
     # `Network error` are the documents' words, which their tests look for.
     error = UpstreamUnavailableError(
-        f"Network error: {asked.upstream} {reason}",
+        f"Network error: {request.upstream} {reason}",
         detail=detail,
-        context={"operation": asked.operation},
+        context={"operation": request.operation},
         next_step=_LATER if sent else _NOTHING_SENT,
     )
     if sent:
-        return _sent(error, asked)
+        return _sent(error, request)
     error.nothing_done = True
     return error
 
 
-def _sent(error: ToolError, asked: Asked) -> ToolError:
+def _sent(error: ToolError, request: UpstreamRequest) -> ToolError:
     """The error of a request that the upstream may have acted upon."""
-    if asked.writes:
+    if request.writes:
         error.leave_outcome_open()
     return error
 
@@ -151,31 +151,31 @@ def _first(causes: list[BaseException], kind: type[_Kind]) -> _Kind | None:
 
 def refusal(refused: Refused) -> ToolError:
     """What an upstream's status code means, where its pack does not know better."""
-    asked, status = refused.asked, refused.status
-    if status == 404 and asked.resource and asked.resource_id:
-        context = {"operation": asked.operation, "resourceType": asked.resource, "resourceId": asked.resource_id}
-        message = f"{asked.resource} '{shortened(asked.resource_id)}' not found"
+    request, status = refused.asked, refused.status
+    if status == 404 and request.resource and request.resource_id:
+        context = {"operation": request.operation, "resourceType": request.resource, "resourceId": request.resource_id}
+        message = f"{request.resource} '{shortened(request.resource_id)}' not found"
         return NotFoundError(message, detail=refused.detail, context=context)
     if status == 422:
-        message = ", ".join(refused.said) or f"{asked.upstream} did not accept the values"
+        message = ", ".join(refused.said) or f"{request.upstream} did not accept the values"
         return UpstreamValidationError(message, detail=refused.detail)
     message, next_step = _in_words(refused)
     return ApiError(
         message,
         detail=refused.detail,
-        context=asked.context(statusCode=status, errorDetails=", ".join(refused.said) or None),
+        context=request.context(statusCode=status, errorDetails=", ".join(refused.said) or None),
         next_step=next_step,
         retry_after=refused.retry_after,
     )
 
 
 def _in_words(refused: Refused) -> tuple[str, str]:
-    asked, who = refused.asked, refused.asked.upstream
+    request, who = refused.asked, refused.asked.upstream
     match refused.status:
         case 301 | 302 | 303 | 307 | 308:
             target = shown_target(refused.headers.get("location", ""))
             return (
-                f"Failed to {asked.operation}: {who} redirects to {target}, which is not followed",
+                f"Failed to {request.operation}: {who} redirects to {target}, which is not followed",
                 "The base URL of this connection is probably wrong: an operator should check it.",
             )
         case 401:
@@ -185,14 +185,14 @@ def _in_words(refused: Refused) -> tuple[str, str]:
             )
         case 403:
             return (
-                f"Permission denied: {who} does not let this connection {asked.operation}",
+                f"Permission denied: {who} does not let this connection {request.operation}",
                 "An operator can check what the account of this connection may do.",
             )
         case 404:
-            return f"Failed to {asked.operation}: there is nothing at that address of {who}", _OPERATOR
+            return f"Failed to {request.operation}: there is nothing at that address of {who}", _OPERATOR
         case 408 | 429 | 502 | 503 | 504:
-            return f"Failed to {asked.operation}: {who} is busy or not available now", "Try again in a moment."
-    return f"Failed to {asked.operation}", ""
+            return f"Failed to {request.operation}: {who} is busy or not available now", "Try again in a moment."
+    return f"Failed to {request.operation}", ""
 
 
 def shown_target(location: str) -> str:

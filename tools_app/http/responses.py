@@ -35,8 +35,8 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What was asked of an upstream, in the words that its errors will use."""
+class UpstreamRequest:
+    """What a request to an upstream is for, in the words that its errors use."""
 
     upstream: str
     method: str
@@ -59,7 +59,7 @@ class Refused:
     from outside and prove nothing.
     """
 
-    asked: Asked
+    asked: UpstreamRequest
     status: int
     said: tuple[str, ...] = ()
     body: Any = field(default=None, repr=False)

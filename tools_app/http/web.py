@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode, urljoin
 from tools_app.http import addresses
 from tools_app.http.addresses import Base, Params
 from tools_app.http.public import Address, is_public
-from tools_app.http.responses import ACCEPT, Asked, Reads, Refused, Response
+from tools_app.http.responses import ACCEPT, Reads, Refused, Response, UpstreamRequest
 from tools_app.http.secrecy import Secrets
 from tools_app.http.sockets import Sockets
 from tools_app.sdk.errors import (
@@ -182,7 +182,7 @@ class WebClient:
 
         from tools_app.http.exchange import Exchange
 
-        asked = Asked(shortened(place.host), method, operation)
+        upstream_request = UpstreamRequest(shortened(place.host), method, operation)
         sent = {"user-agent": self._user_agent, "accept": ACCEPT[reads], "accept-encoding": "gzip, deflate"}
         sent |= {name.lower(): value for name, value in headers.items()}
         Secrets(sent)  # checks that they can be sent
@@ -191,7 +191,7 @@ class WebClient:
         except httpx.InvalidURL as error:
             raise InvalidArgumentsError("The address is not one", detail=error) from error
         seconds = max(0.0, end - time.monotonic())
-        exchange = Exchange(asked, request, _NOBODYS, seconds, self._most_bytes, reads)
+        exchange = Exchange(upstream_request, request, _NOBODYS, seconds, self._most_bytes, reads)
         try:
             async with self._sockets as transport:
                 return await exchange.over(transport)
@@ -217,7 +217,7 @@ def _target(place: Base, refused: Refused) -> str:
 
 def _refusal(refused: Refused) -> ApiError:
     """What a status code means of a page: there is no account, and no address that an operator has set."""
-    asked, who = refused.asked, refused.asked.upstream
+    upstream_request, who = refused.asked, refused.asked.upstream
     match refused.status:
         case 401 | 407:
             why, next_step = f"{who} shows it only to those who sign in", _ELSEWHERE
@@ -230,9 +230,9 @@ def _refusal(refused: Refused) -> ApiError:
         case status:
             why, next_step = f"{who} answered with status {status}", _LATER if status >= 500 else _ELSEWHERE
     return ApiError(
-        f"Failed to {asked.operation}: {why}",
+        f"Failed to {upstream_request.operation}: {why}",
         detail=refused.detail,
-        context=asked.context(statusCode=refused.status, errorDetails=", ".join(refused.said) or None),
+        context=upstream_request.context(statusCode=refused.status, errorDetails=", ".join(refused.said) or None),
         next_step=next_step,
         retry_after=refused.retry_after,
     )

@@ -29,7 +29,7 @@ from tools_app.mcp_server.changes import Changes, RequestContext
 from tools_app.mcp_server.conversation import Conversation
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import InputRequiredError
-from tools_app.sdk.questions import Asked
+from tools_app.sdk.questions import InputRequired
 
 # Method → what its parameters are, and the module with the function that answers.
 _METHODS: Final[dict[str, tuple[type[RequestParams], str, str]]] = {
@@ -56,7 +56,7 @@ class Asking:
         """Run what a pack offers.
 
         Raises:
-            ToolError, Asked
+            ToolError, InputRequired
         """
         call = engine.call(entry.name, arguments, self.caller, door="mcp", client=self.client, offered=entry)
         return await whole(call)
@@ -82,8 +82,8 @@ def _later(
         try:
             asking = Asking(caller, context.protocol_version, client)
             return await getattr(importlib.import_module(module), name)(asking, params)
-        except Asked as asked:
-            return client.result(asked)
+        except InputRequired as required:
+            return client.result(required)
         except InputRequiredError as error:
             if (refusal := client.refusal(error)) is not None:
                 raise refusal from error

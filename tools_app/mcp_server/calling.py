@@ -30,7 +30,7 @@ async def result_of(
 ) -> results.WireResult:
     """Raises:
     MCPError: it is no call that could succeed or fail.
-    Asked: the tool has questions.
+    InputRequired: the tool has questions.
     """
     options = engine.Options(
         timeout_ms=meta.get(TIMEOUT),

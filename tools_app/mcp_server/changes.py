@@ -43,8 +43,8 @@ from tools_app.sdk.errors import OverloadedError, RateLimitError, StorageBusyErr
 log = logging.getLogger("tools_app.mcp")
 
 RequestContext: TypeAlias = ServerRequestContext[Any, Any]
-# Who somebody is at the moment when it is asked: what a key may see can change while its client is connected.
-Asked: TypeAlias = Callable[[], Awaitable[Caller]]
+# Looks the caller up each time: what a key can see may change while its client is connected.
+CurrentCaller: TypeAlias = Callable[[], Awaitable[Caller]]
 # What a client wants to hear of, and in which state each of these was when it was last told.
 State: TypeAlias = dict[ServerEvent, str]
 
@@ -54,20 +54,20 @@ MOST_SUBSCRIBED: Final = 256
 LISTS: Final[tuple[ServerEvent, ...]] = (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged())
 
 
-def always(caller: Caller) -> Callable[[RequestContext], Asked]:
+def always(caller: Caller) -> Callable[[RequestContext], CurrentCaller]:
     """For a server that has one caller only."""
 
-    async def asked() -> Caller:
+    async def current_caller() -> Caller:
         return caller
 
-    return lambda _: asked
+    return lambda _: current_caller
 
 
 @dataclass(eq=False)
 class _Listener:
     """A client that wants to know: of what, how that was when it was last told, and what it is to be told now."""
 
-    asked: Asked
+    current_caller: CurrentCaller
     send: Callable[[ServerEvent], Awaitable[None]]
     wanted: set[ServerEvent]
     seen: State
@@ -87,7 +87,7 @@ class Changes:
     """
 
     def __init__(
-        self, caller_of: Callable[[RequestContext], Asked], most_listening: int = 700, most_of_one: int = 100
+        self, caller_of: Callable[[RequestContext], CurrentCaller], most_listening: int = 700, most_of_one: int = 100
     ) -> None:
         self._caller_of = caller_of
         self._most_listening = most_listening
@@ -110,7 +110,7 @@ class Changes:
 
         listener = await self._joined(context)
         event = ResourceUpdated(params.uri)
-        caller = await listener.asked()
+        caller = await listener.current_caller()
         snapshot = await catalog.fresh()
         if not resources.can_change(params.uri, snapshot.seen_by(caller), caller):
             raise resources.not_found(params.uri, context.protocol_version)
@@ -136,13 +136,13 @@ class Changes:
         """A client of the modern era subscribes: it is told on the stream of this request, until it ends that."""
         bus = InMemorySubscriptionBus()
         stream = ListenHandler(bus)
-        asked = self._caller_of(context)
-        caller = await asked()
+        current_caller = self._caller_of(context)
+        caller = await current_caller()
         self._check_room(caller)
         self._streams[stream] = caller.id
         try:
-            chosen = await _honoured(params.notifications, asked)
-            self._add(id(stream), await _listener(asked, bus.publish, _events(chosen)))
+            chosen = await _honoured(params.notifications, current_caller)
+            self._add(id(stream), await _listener(current_caller, bus.publish, _events(chosen)))
             return await stream(context, params.model_copy(update={"notifications": chosen}))
         finally:
             self._listeners.pop(id(stream), None)
@@ -241,21 +241,21 @@ class Changes:
 
 
 async def _listener(
-    asked: Asked, send: Callable[[ServerEvent], Awaitable[None]], wanted: Iterable[ServerEvent]
+    current_caller: CurrentCaller, send: Callable[[ServerEvent], Awaitable[None]], wanted: Iterable[ServerEvent]
 ) -> _Listener:
     events = set(wanted)
     try:
-        seen = await _state(await catalog.fresh(), await asked(), events)
+        seen = await _state(await catalog.fresh(), await current_caller(), events)
     except ToolError as error:
         log.warning("what a client sees cannot be read yet: %r", error)
         seen = {}
-    return _Listener(asked, send, events, seen)
+    return _Listener(current_caller, send, events, seen)
 
 
 async def _notice(listener: _Listener, snapshot: Snapshot, uris: set[str]) -> None:
     """Note what a client is to be told of."""
     try:
-        caller = await listener.asked()
+        caller = await listener.current_caller()
         state = await _state(snapshot, caller, list(listener.wanted))
     except StorageBusyError:
         raise
@@ -287,7 +287,7 @@ async def _state(snapshot: Snapshot, caller: Caller, wanted: Iterable[ServerEven
     return state
 
 
-async def _honoured(requested: SubscriptionFilter, asked: Asked) -> SubscriptionFilter:
+async def _honoured(requested: SubscriptionFilter, current_caller: CurrentCaller) -> SubscriptionFilter:
     """What a client will be told of: of the resources those that it can read, and that can change."""
     uris = list(dict.fromkeys(requested.resource_subscriptions or ()))
     if not uris:
@@ -296,15 +296,15 @@ async def _honoured(requested: SubscriptionFilter, asked: Asked) -> Subscription
         raise MCPError(INVALID_PARAMS, f"At most {MOST_SUBSCRIBED} resources can be subscribed to at once")
     from tools_app.mcp_server import resources
 
-    caller = await asked()
+    caller = await current_caller()
     seen = (await catalog.fresh()).seen_by(caller)
     kept = [uri for uri in uris if resources.can_change(uri, seen, caller)]
     return requested.model_copy(update={"resource_subscriptions": kept})
 
 
 def _events(chosen: SubscriptionFilter) -> set[ServerEvent]:
-    asked_for = (chosen.tools_list_changed, chosen.prompts_list_changed, chosen.resources_list_changed)
-    lists = {event for event, wanted in zip(LISTS, asked_for, strict=True) if wanted}
+    flags = (chosen.tools_list_changed, chosen.prompts_list_changed, chosen.resources_list_changed)
+    lists = {event for event, wanted in zip(LISTS, flags, strict=True) if wanted}
     return lists | {ResourceUpdated(uri) for uri in chosen.resource_subscriptions or ()}
 
 

@@ -28,7 +28,7 @@ from tools_app.base import conf, secrets
 from tools_app.mcp_server.connections import connection_of
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import InputRequiredError
-from tools_app.sdk.questions import LEVELS, Asked, Question, Unfit
+from tools_app.sdk.questions import LEVELS, InputRequired, Question, Unfit
 from tools_app.text import hygiene, json_text, redaction
 
 log = logging.getLogger("tools_app.mcp")
@@ -109,9 +109,9 @@ class Conversation:
                 await self._sending
             self._sending.cancel()
 
-    def result(self, asked: Asked) -> dict[str, Any]:
+    def result(self, required: InputRequired) -> dict[str, Any]:
         """The questions with which a call ends in the modern era."""
-        requests = {key: {"method": one.method, "params": one.params()} for key, one in asked.questions.items()}
+        requests = {key: {"method": one.method, "params": one.params()} for key, one in required.questions.items()}
         return {"resultType": "input_required", "inputRequests": requests, "requestState": self._sealed()}
 
     def refusal(self, error: InputRequiredError) -> MCPError | None:
@@ -188,7 +188,7 @@ class Conversation:
                 known.pop(number, None)
                 missing[number] = questions[key]
         if missing:
-            raise Asked(missing)
+            raise InputRequired(missing)
         return read
 
     def _known_answers(self) -> dict[str, Any]:

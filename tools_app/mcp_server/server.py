@@ -35,7 +35,7 @@ from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listings
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import ToolError
 from tools_app.sdk.icons import icon
-from tools_app.sdk.questions import Asked
+from tools_app.sdk.questions import InputRequired
 
 RequestContext = ServerRequestContext[Any, Any]
 
@@ -132,8 +132,8 @@ class _Agents:
         client.check()
         try:
             return await whole(calling.result_of(params.name, params.arguments, _open(params.meta), caller, client))
-        except Asked as asked:
-            return client.result(asked)
+        except InputRequired as required:
+            return client.result(required)
         finally:
             await client.end()
 

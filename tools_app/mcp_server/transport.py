@@ -23,7 +23,7 @@ from tools_app.base import conf
 from tools_app.catalog import catalog
 from tools_app.catalog.snapshot import NOTHING, Snapshot
 from tools_app.mcp_server import answering, server
-from tools_app.mcp_server.changes import Asked, Changes, RequestContext
+from tools_app.mcp_server.changes import Changes, CurrentCaller, RequestContext
 from tools_app.mcp_server.gate import Visitor
 from tools_app.mcp_server.presence import Passing
 from tools_app.mcp_server.sessions import Sessions
@@ -42,7 +42,7 @@ class Transport:
         most_sessions: int = conf.value("TOOLHUB_MCP_SESSIONS")
         self.has_sessions = most_sessions > 0
         self.leaving = asyncio.Event()
-        self._changes = Changes(_asked)
+        self._changes = Changes(_current_caller)
         self._server = server.build(self._changes, _caller, tells=self.has_sessions, schema_of=_schema)
         self._alone = StreamableHTTPSessionManager(self._server, stateless=True)
         self._short = ShortCut(self._server.server_info_stamp)
@@ -153,7 +153,7 @@ def _caller(context: RequestContext) -> Caller:
     return caller
 
 
-def _asked(context: RequestContext) -> Asked:
+def _current_caller(context: RequestContext) -> CurrentCaller:
     request: Any = context.request
     visitor: Visitor = request.scope[_VISITOR]
     return visitor.caller

@@ -41,8 +41,11 @@ class Unfit(ValueError):
     """What came back is no answer to what was asked."""
 
 
-class Asked(BaseException):
-    """A call ends here, with questions; with the answers it begins anew. No error: tools must not catch it."""
+class InputRequired(BaseException):
+    """Ends the call with questions; the client repeats it with the answers. Not an error: tools must not catch it.
+
+    `InputRequiredError` is the error of a client that cannot answer.
+    """
 
     def __init__(self, questions: Mapping[str, Question]) -> None:
         super().__init__(*questions)
@@ -173,7 +176,7 @@ class Client(Protocol):
     def progress(self, done: float, total: float | None, message: str) -> None: ...
     def tell(self, level: str, message: str, data: Mapping[str, Any]) -> None: ...
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
-        """Raises: InputRequiredError, Asked."""
+        """Raises: InputRequiredError, InputRequired."""
         ...
 
 
