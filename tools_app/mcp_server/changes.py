@@ -35,7 +35,7 @@ from mcp_types import (
 from tools_app.base import conf
 from tools_app.catalog import catalog, listed, offers
 from tools_app.catalog.snapshot import Snapshot
-from tools_app.mcp_server.connections import connection_of
+from tools_app.mcp_server.conversation import connection_of
 from tools_app.sdk import resource
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import OverloadedError, RateLimitError, StorageBusyError, ToolError

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import anyio
 import mcp_types as types
+from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
@@ -25,7 +26,6 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from tools_app.base import conf, secrets
-from tools_app.mcp_server.connections import connection_of
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import InputRequiredError
 from tools_app.sdk.questions import LEVELS, InputRequired, Question, Unfit
@@ -47,6 +47,11 @@ _REQUESTS: Final[Mapping[str, tuple[Any, Any]]] = {
     "sampling/createMessage": (types.CreateMessageRequest, types.CreateMessageResult),
     "roots/list": (types.ListRootsRequest, types.ListRootsResult),
 }
+
+
+def connection_of(context: RequestContext) -> Connection:
+    # A session lives for one message; what lasts longer is kept with the connection, which the SDK makes private.
+    return context.session._connection
 
 
 async def set_level(context: RequestContext, params: types.SetLevelRequestParams) -> types.EmptyResult:
