@@ -100,7 +100,7 @@ def test_an_outline_of_what_could_not_be_kept_says_so_and_promises_nothing():
     made = outline_alone(beginning_of(ROWS), 1_500_000, 25_000, "the database is away")
 
     assert "id" not in made["outline"]
-    assert "could not be kept: the database is away" in made["_guidance"]["message"]
+    assert "could not be stored: the database is away" in made["_guidance"]["message"]
     assert "example" not in made["_guidance"]
 
 

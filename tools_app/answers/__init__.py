@@ -1,7 +1,7 @@
-"""Answers above an agent's token budget: their outline, and how the rest is read by pages, pointers and filters.
+"""Results above an agent's token budget: their outline, and reading the rest with pages, pointers and filters.
 
 Belongs here: pure functions over documents.
-Does not belong here: storing answers (engine/shelf.py), or knowing whose they are.
+Does not belong here: storing results (engine/shelf.py), or whom they belong to.
 """
 
 from __future__ import annotations

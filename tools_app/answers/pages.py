@@ -1,8 +1,7 @@
-"""Part of an answer, in pages that fit. Whoever follows each page to the next gets every item exactly once.
+"""Pagination of a result. Following each page to the next yields every item exactly once.
 
-Items that are larger than a page are named instead, each with the pointer at which to go on; long texts come in
-pieces. An object with a key that is too long for a pointer, or that stands too deep for one, is read as the text of
-its JSON.
+Items larger than a page are replaced by the pointer at which to read them; long texts are split. An object with a key
+too long for a pointer, or nested too deep for one, is read as JSON text.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from tools_app.text.budget import size_of, written
 
 TOOL: Final = "read_result"
 
-# What a page says about itself, beside what it was asked for: that comes back in the call of the next page.
+# Bytes for the metadata of a page, without the request, which is repeated in the call of the next page.
 _ABOUT: Final = 700
-# So much may a caller ask for, in bytes of JSON.
+# Maximum size of a request in bytes of JSON.
 _QUESTION: Final = 1_000
-# How far to go back for a place where a text can be cut without splitting what is one character to a reader.
+# How far to go back for a place where a text can be split without breaking a grapheme.
 _FARTHEST: Final = 64
 _AROUND: Final = 32
 
 
 class PageError(ValueError):
-    """The page cannot be had. `field` is what was wrong with the question."""
+    """The request is invalid. `field` is the invalid argument."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field} {message}")
@@ -45,7 +44,7 @@ class PageRequest:
     fields: Sequence[str] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """The arguments, as short as they can be said."""
+        """The arguments without defaults."""
         arguments: dict[str, Any] = {"pointer": self.pointer, "offset": self.offset, "limit": self.limit}
         arguments["where"] = [condition.as_dict() for condition in self.where]
         arguments["fields"] = list(self.fields)
@@ -53,14 +52,14 @@ class PageRequest:
 
 
 def page(document: Document, request: PageRequest, *, handle: str, most_bytes: int) -> dict[str, Any]:
-    """One page of at most so many bytes.
+    """One page of at most `most_bytes`.
 
     Raises:
         PageError
     """
     _check(request)
     try:
-        value = pointers.found(document.value, request.pointer)
+        value = pointers.resolve(document.value, request.pointer)
     except pointers.PointerError as error:
         raise PageError("pointer", str(error)) from error
     room = most_bytes - _ABOUT - size_of(request.as_dict())
@@ -78,7 +77,7 @@ def page(document: Document, request: PageRequest, *, handle: str, most_bytes: i
 
 
 def kind_of(value: Any) -> str:
-    """The type, in the words of JSON Schema."""
+    """The JSON Schema type."""
     match value:
         case bool():
             return "boolean"
@@ -128,23 +127,22 @@ class _Maker:
         return self._continued(made, len(made["text"]), len(text))
 
     def _wanted(self, value: dict[str, Any] | list[Any]) -> tuple[int, list[tuple[Any, Any]]]:
-        """How many items there are to read, and those from the offset on, with their places. No page has room for
-        more of them than for bytes."""
+        """The number of matching items, and those from the offset on with their places: no more than bytes fit."""
         request = self.request
         first, last = request.offset, request.offset + min(request.limit or self.room, self.room)
         if isinstance(value, list) and not request.where:
             self._check_offset(len(value), "items")
             return len(value), list(enumerate(value[first:last], first))
         pairs = enumerate(value) if isinstance(value, list) else value.items()
-        found = [pair for pair in pairs if all(condition.holds(pair[1]) for condition in request.where)]
+        matching = [pair for pair in pairs if all(condition.holds(pair[1]) for condition in request.where)]
         if isinstance(value, dict) and request.fields:
             names = set(request.fields)
-            found = [pair for pair in found if pair[0] in names]
-        self._check_offset(len(found), "items")
-        return len(found), found[first:last]
+            matching = [pair for pair in matching if pair[0] in names]
+        self._check_offset(len(matching), "items")
+        return len(matching), matching[first:last]
 
     def _whole(self, wanted: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        """As many items as fit, from the first on; none when that one is too large."""
+        """As many items as fit; none if the first is too large."""
         taken: list[tuple[Any, Any]] = []
         left = self.room
         for place, value in wanted:
@@ -159,11 +157,11 @@ class _Maker:
         return taken
 
     def _surely_larger(self, item: Any) -> bool:
-        # Not to write a text of megabytes only to see that it does not fit.
+        # Avoids serializing megabytes only to see that they do not fit.
         return isinstance(item, str | list | dict) and len(item) > self.room
 
     def _larger(self, wanted: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]]:
-        """Where to go on for the items that are larger than a page, up to the next that is not."""
+        """Pointers to the items that are larger than a page, up to the next one that fits."""
         named: list[dict[str, Any]] = []
         left = self.room
         for place, value in wanted:
@@ -190,18 +188,18 @@ class _Maker:
             made["nextOffset"] = following
         if deeper is not None:
             made["_guidance"] = guidance(
-                "The items named in `larger` are larger than a page: read each at its pointer"
-                + (", then go on here at nextOffset." if following < total else "."),
+                "The items in `larger` are larger than a page: read each at its pointer"
+                + (", then continue here at nextOffset." if following < total else "."),
                 {"id": self.handle, "pointer": deeper},
             )
         elif following < total:
             arguments = {**self.request.as_dict(), "offset": following}
-            made["_guidance"] = guidance("There is more: go on at nextOffset.", {"id": self.handle, **arguments})
+            made["_guidance"] = guidance("There is more: continue at nextOffset.", {"id": self.handle, **arguments})
         return made
 
 
 def guidance(message: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """What to do next, with the exact call."""
+    """The next step with the exact call."""
     return {"message": message, "example": {"name": TOOL, "arguments": arguments}}
 
 
@@ -219,7 +217,7 @@ def _check(request: PageRequest) -> None:
 
 
 def _beyond_pointers(pointer: str, value: dict[str, Any] | list[Any]) -> bool:
-    """Whether what is in there may be out of the reach of a pointer."""
+    """Whether a pointer to a part of the value could become too long."""
     if size_of(pointer) > pointers.WHOLE:
         return True
     return isinstance(value, dict) and any(
@@ -228,7 +226,7 @@ def _beyond_pointers(pointer: str, value: dict[str, Any] | list[Any]) -> bool:
 
 
 def _most(highest: int, fits: Callable[[int], bool]) -> int:
-    """The largest number that fits, where all smaller ones do; 1 at least."""
+    """Binary search for the largest number that fits; at least 1."""
     if fits(highest):
         return highest
     lowest = 1
@@ -239,9 +237,9 @@ def _most(highest: int, fits: Callable[[int], bool]) -> int:
 
 
 def _seam(text: str, start: int, end: int) -> int:
-    """A place to cut, at or shortly before `end`, where no part of a character is left behind.
+    """A place to split, at or shortly before `end`, that breaks no grapheme.
 
-    What joins or shapes characters is hidden where it stands alone, and would be taken out of both pieces.
+    Joiners and modifiers count as invisible when they stand alone, and would be removed from both pieces.
     """
     if end >= len(text):
         return end
@@ -254,7 +252,7 @@ def _seam(text: str, start: int, end: int) -> int:
 
 
 def _clean_around(text: str, start: int, cut: int) -> bool:
-    # Half of each stretch is judged: the other half shows what is around it, and may itself be cut at its far end.
+    # Only the inner half of each stretch is compared: the outer half is context and may be split at its far end.
     before, after = text[max(start, cut - 2 * _AROUND) : cut], text[cut : cut + 2 * _AROUND]
     return (
         hygiene.cleaned(before)[-_AROUND:] == before[-_AROUND:] and hygiene.cleaned(after)[:_AROUND] == after[:_AROUND]

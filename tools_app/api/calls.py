@@ -47,8 +47,7 @@ class CallItem(Shown):
     address: str | None = Field(description="IP address, only of a request that was refused before it reached a tool")
     client: str | None = Field(description="User agent, only of a request that was refused before it reached a tool")
     key_prefix: str | None = Field(
-        description="Prefix (not secret) of the key that was sent, only of a request that was refused before it reached a "
-        "tool"
+        description="Prefix of the key (not secret), only of a request that was refused before it reached a tool"
     )
     status: Call.Status
     code: str | None = Field(description="Error code, if the call failed or was refused")
