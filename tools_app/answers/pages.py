@@ -103,30 +103,30 @@ class _Maker:
 
     def items(self, value: dict[str, Any] | list[Any]) -> dict[str, Any]:
         named = isinstance(value, dict)
-        total, wanted = self._wanted(value)
-        made: dict[str, Any] = {"type": kind_of(value), "total": total, "offset": self.request.offset}
+        total, candidates = self._candidates(value)
+        body: dict[str, Any] = {"type": kind_of(value), "total": total, "offset": self.request.offset}
         if self.request.where:
-            made["of"] = len(value)
-        taken = self._whole(wanted)
-        if taken or not wanted:
-            made["items"] = dict(taken) if named else [item for _, item in taken]
+            body["of"] = len(value)
+        items = self._fitting_items(candidates)
+        if items or not candidates:
+            body["items"] = dict(items) if named else [item for _, item in items]
             if self.request.where and not named:
-                made["indexes"] = [place for place, _ in taken]
-            return self._continued(made, len(taken), total)
-        larger = self._larger(wanted)
-        made["larger"] = larger
-        return self._continued(made, len(larger), total, larger[0]["pointer"])
+                body["indexes"] = [place for place, _ in items]
+            return self._with_next(body, len(items), total)
+        larger = self._larger_items(candidates)
+        body["larger"] = larger
+        return self._with_next(body, len(larger), total, larger[0]["pointer"])
 
-    def piece(self, made: dict[str, Any], text: str) -> dict[str, Any]:
+    def piece(self, body: dict[str, Any], text: str) -> dict[str, Any]:
         offset = self.request.offset
-        made |= {"characters": len(text), "offset": offset}
+        body |= {"characters": len(text), "offset": offset}
         self._check_offset(len(text), "characters")
         most = min(self.request.limit or self.room, self.room, len(text) - offset)
-        fitting = _most(most, lambda count: size_of(text[offset : offset + count]) <= self.room)
-        made["text"] = text[offset : _seam(text, offset, offset + fitting)]
-        return self._continued(made, len(made["text"]), len(text))
+        length = _most(most, lambda count: size_of(text[offset : offset + count]) <= self.room)
+        body["text"] = text[offset : _seam(text, offset, offset + length)]
+        return self._with_next(body, len(body["text"]), len(text))
 
-    def _wanted(self, value: dict[str, Any] | list[Any]) -> tuple[int, list[tuple[Any, Any]]]:
+    def _candidates(self, value: dict[str, Any] | list[Any]) -> tuple[int, list[tuple[Any, Any]]]:
         """The number of matching items, and those from the offset on with their places: no more than bytes fit."""
         request = self.request
         first, last = request.offset, request.offset + min(request.limit or self.room, self.room)
@@ -141,11 +141,11 @@ class _Maker:
         self._check_offset(len(matching), "items")
         return len(matching), matching[first:last]
 
-    def _whole(self, wanted: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    def _fitting_items(self, candidates: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         """As many items as fit; none if the first is too large."""
-        taken: list[tuple[Any, Any]] = []
+        items: list[tuple[Any, Any]] = []
         left = self.room
-        for place, value in wanted:
+        for place, value in candidates:
             item = value if isinstance(place, str) else chosen(value, self.request.fields)
             if self._surely_larger(item):
                 break
@@ -153,19 +153,19 @@ class _Maker:
             left -= size_of(item) + 1 + (size_of(place) + 1 if named else 0)
             if left < 0:
                 break
-            taken.append((place, item))
-        return taken
+            items.append((place, item))
+        return items
 
     def _surely_larger(self, item: Any) -> bool:
         # Avoids serializing megabytes only to see that they do not fit.
         return isinstance(item, str | list | dict) and len(item) > self.room
 
-    def _larger(self, wanted: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]]:
+    def _larger_items(self, candidates: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]]:
         """Pointers to the items that are larger than a page, up to the next one that fits."""
-        named: list[dict[str, Any]] = []
+        entries: list[dict[str, Any]] = []
         left = self.room
-        for place, value in wanted:
-            if named and self._whole([(place, value)]):
+        for place, value in candidates:
+            if entries and self._fitting_items([(place, value)]):
                 break
             entry = {
                 "pointer": pointers.joined(self.request.pointer, place),
@@ -173,29 +173,29 @@ class _Maker:
                 "bytes": size_of(value),
             }
             left -= size_of(entry) + 1
-            if named and left < 0:
+            if entries and left < 0:
                 break
-            named.append(entry)
-        return named
+            entries.append(entry)
+        return entries
 
     def _check_offset(self, total: int, what: str) -> None:
         if self.request.offset > total:
             raise PageError("offset", f"is past the end: there are {total:,} {what}")
 
-    def _continued(self, made: dict[str, Any], done: int, total: int, deeper: str | None = None) -> dict[str, Any]:
+    def _with_next(self, body: dict[str, Any], done: int, total: int, deeper: str | None = None) -> dict[str, Any]:
         following = self.request.offset + done
         if following < total:
-            made["nextOffset"] = following
+            body["nextOffset"] = following
         if deeper is not None:
-            made["_guidance"] = guidance(
+            body["_guidance"] = guidance(
                 "The items in `larger` are larger than a page: read each at its pointer"
                 + (", then continue here at nextOffset." if following < total else "."),
                 {"id": self.handle, "pointer": deeper},
             )
         elif following < total:
             arguments = {**self.request.as_dict(), "offset": following}
-            made["_guidance"] = guidance("There is more: continue at nextOffset.", {"id": self.handle, **arguments})
-        return made
+            body["_guidance"] = guidance("There is more: continue at nextOffset.", {"id": self.handle, **arguments})
+        return body
 
 
 def guidance(message: str, arguments: dict[str, Any]) -> dict[str, Any]:

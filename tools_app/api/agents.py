@@ -83,10 +83,10 @@ def _visible(caller: Caller) -> QuerySet[Agent]:
     if caller.reach.toolsets is None:
         return rows
     # Toolset names are stored as one string, so that they remain readable after a toolset is deleted.
-    wanted = Q(pk__in=[])
+    condition = Q(pk__in=[])
     for name in caller.reach.toolsets:
-        wanted |= Q(listed__contains=f", {name}, ")
-    return rows.annotate(listed=Concat(Value(", "), "toolset", Value(", "))).filter(wanted)
+        condition |= Q(listed__contains=f", {name}, ")
+    return rows.annotate(listed=Concat(Value(", "), "toolset", Value(", "))).filter(condition)
 
 
 def _item(agent: Agent, caller: Caller) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class ApprovalsQuery(QueryString):
     cursor: Cursor | None = optional()
     limit: Limit = 50
 
-    def chosen(self, rows: QuerySet[Approval]) -> QuerySet[Approval]:
+    def filtered(self, rows: QuerySet[Approval]) -> QuerySet[Approval]:
         rows = narrowed(rows, {"tool_name": self.tool, "caller_id": self.caller})
         return rows if self.state is None else rows.filter(_in_state(self.state, timezone.now()))
 
@@ -86,7 +86,7 @@ async def list_approvals(request: HttpRequest, query: Query[ApprovalsQuery]) -> 
     """
     caller = caller_of(request)
     pages = Pages("approvals", caller, query, moment="asked_at")
-    rows = query.chosen(await _visible(request)).defer("arguments")
+    rows = query.filtered(await _visible(request)).defer("arguments")
     page, cursor = await database.run(pages.cut, rows, query.cursor, query.limit)
     items = [_item(approval, operator=caller.may(MANAGE)) for approval in page]
     return answer({"approvals": items, "nextCursor": cursor})
@@ -136,8 +136,8 @@ async def _visible(request: HttpRequest) -> QuerySet[Approval]:
         return Approval.objects.filter(own)
     if caller.reach.toolsets is None:
         return Approval.objects.all()
-    seen = (await catalog.fresh()).seen_by(caller)
-    return Approval.objects.filter(own | Q(tool_name__in=[entry.name for entry in seen.all]))
+    view = (await catalog.fresh()).seen_by(caller)
+    return Approval.objects.filter(own | Q(tool_name__in=[entry.name for entry in view.all]))
 
 
 def _get(visible: QuerySet[Approval], approval_id: str) -> Approval:

@@ -50,15 +50,15 @@ class AuditQuery(QueryString):
     cursor: Cursor | None = optional()
     limit: Limit = 50
 
-    def chosen(self, rows: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
-        wanted = {
+    def filtered(self, rows: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
+        filters = {
             "actor": self.actor,
             "action": self.action,
             "subject": self.subject,
             "at__gte": self.since,
             "at__lt": self.until,
         }
-        return narrowed(rows, wanted)
+        return narrowed(rows, filters)
 
 
 @router.get("", response={200: AuditPage, **failures()}, url_name="audit")
@@ -67,7 +67,7 @@ async def list_audit(request: HttpRequest, query: Query[AuditQuery]) -> HttpResp
     caller = caller_of(request)
     access.require(caller, "admin:*")
     pages = Pages("audit", caller, query)
-    entries, cursor = await database.run(pages.cut, query.chosen(AuditEntry.objects.all()), query.cursor, query.limit)
+    entries, cursor = await database.run(pages.cut, query.filtered(AuditEntry.objects.all()), query.cursor, query.limit)
     return answer({"entries": [_item(entry) for entry in entries], "nextCursor": cursor})
 
 

@@ -95,8 +95,8 @@ class CallsQuery(QueryString):
     cursor: Cursor | None = optional()
     limit: Limit = 50
 
-    def chosen(self, rows: QuerySet[Call]) -> QuerySet[Call]:
-        wanted = {
+    def filtered(self, rows: QuerySet[Call]) -> QuerySet[Call]:
+        filters = {
             "tool_name": self.tool,
             "status": self.status,
             "code": self.code,
@@ -107,7 +107,7 @@ class CallsQuery(QueryString):
             "started_at__lt": self.until,
             "duration_ms__gte": self.slower_than,
         }
-        return narrowed(rows, wanted)
+        return narrowed(rows, filters)
 
 
 @router.get("", response={200: CallPage, **failures()}, url_name="calls")
@@ -121,7 +121,7 @@ async def list_calls(request: HttpRequest, query: Query[CallsQuery]) -> HttpResp
     if query.caller is not None and query.caller != caller.id:
         access.require(caller, ALL)
     pages = Pages("calls", caller, query, moment="started_at")
-    rows = query.chosen(_visible(caller)).defer(*_HEAVY)
+    rows = query.filtered(_visible(caller)).defer(*_HEAVY)
     calls, cursor = await database.run(pages.cut, rows, query.cursor, query.limit)
     return answer({"calls": [_item(call) for call in calls], "nextCursor": cursor})
 

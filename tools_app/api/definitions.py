@@ -123,8 +123,8 @@ async def _visible(request: HttpRequest) -> DefinitionQuerySet:
     access.require(caller, "tools:manage")
     if caller.reach.toolsets is None:
         return Definition.objects.all()
-    seen = (await catalog.fresh()).seen_by(caller)
-    return Definition.objects.filter(tool__name__in=[entry.name for entry in seen.all])
+    view = (await catalog.fresh()).seen_by(caller)
+    return Definition.objects.filter(tool__name__in=[entry.name for entry in view.all])
 
 
 def _get(visible: QuerySet[Definition], definition_id: str) -> Definition:

@@ -78,7 +78,7 @@ class ErrorsQuery(QueryString):
     cursor: Cursor | None = optional()
     limit: Limit = 50
 
-    def chosen(self, rows: QuerySet[ErrorGroup]) -> QuerySet[ErrorGroup]:
+    def filtered(self, rows: QuerySet[ErrorGroup]) -> QuerySet[ErrorGroup]:
         rows = narrowed(rows, {"tool_name": self.tool, "code": self.code, "last_seen_at__gte": self.since})
         return rows if self.state is None else rows.filter(resolved_at__isnull=self.state == "open")
 
@@ -95,7 +95,7 @@ class Note(Body):
 async def list_errors(request: HttpRequest, query: Query[ErrorsQuery]) -> HttpResponse:
     """List error groups, most recent first. Requires `tools:manage`. Filters are combined (AND)."""
     pages = Pages("errors", caller_of(request), query, moment="last_seen_at")
-    rows = query.chosen(await _visible(request))
+    rows = query.filtered(await _visible(request))
     groups, cursor = await database.run(pages.cut, rows, query.cursor, query.limit)
     return answer({"errors": [_item(group) for group in groups], "nextCursor": cursor})
 
@@ -152,8 +152,8 @@ async def _visible(request: HttpRequest) -> QuerySet[ErrorGroup]:
     access.require(caller, "tools:manage")
     if caller.reach.toolsets is None:
         return ErrorGroup.objects.all()
-    seen = (await catalog.fresh()).seen_by(caller)
-    return ErrorGroup.objects.filter(tool_name__in=[entry.name for entry in seen.all])
+    view = (await catalog.fresh()).seen_by(caller)
+    return ErrorGroup.objects.filter(tool_name__in=[entry.name for entry in view.all])
 
 
 def _get(visible: QuerySet[ErrorGroup], group_id: str) -> ErrorGroup:

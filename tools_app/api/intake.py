@@ -263,9 +263,9 @@ async def _linger(receive: Receive) -> None:
 
 
 async def _drain(receive: Receive) -> None:
-    left = LINGER_BYTES
-    while left > 0:
+    remaining = LINGER_BYTES
+    while remaining > 0:
         message = await receive()
-        left -= len(message.get("body", b""))
+        remaining -= len(message.get("body", b""))
         if message["type"] == "http.disconnect" or not message.get("more_body", False):
             return

@@ -93,7 +93,7 @@ class QueryString(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _as_sent(cls, known: Any, info: ValidationInfo) -> Any:
+    def _as_sent(cls, _: Any, info: ValidationInfo) -> Any:
         # Ninja drops unknown parameters and takes the last of repeated ones. Restore what was sent, so that the former
         # are refused as unknown and the latter as a list.
         request: HttpRequest = (info.context or {})["request"]

@@ -95,7 +95,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def segment(part: str | int, named: str) -> str:
+def segment(part: str | int, label: str) -> str:
     """One path segment, percent-encoded so that it stays one segment.
 
     Raises:
@@ -103,14 +103,14 @@ def segment(part: str | int, named: str) -> str:
     """
     text = str(part)
     if not text.strip():
-        raise InvalidArgumentsError(f"{named} is required")
+        raise InvalidArgumentsError(f"{label} is required")
     if len(text) > MOST_PART:
-        raise InvalidArgumentsError(f"{named} is too long: at most {MOST_PART:,} characters")
+        raise InvalidArgumentsError(f"{label} is too long: at most {MOST_PART:,} characters")
     decoded = text
     for _ in range(_TIMES_DECODED):
         steps = _SEPARATORS.split(decoded)
         if "." in steps or ".." in steps or not decoded.isprintable():
-            raise InvalidArgumentsError(f"{named} is not valid: it must not contain `..` or invisible characters")
+            raise InvalidArgumentsError(f"{label} is not valid: it must not contain `..` or invisible characters")
         decoded = unquote(decoded)
     return quote(text, safe="")
 

@@ -44,9 +44,9 @@ class WebPage(Unreadable):
 
 
 async def collected(
-    chunks: AsyncIterator[bytes], encoding: str, declared: str, most: int, held: AsyncExitStack
+    chunks: AsyncIterator[bytes], encoding: str, declared: str, most: int, slots: AsyncExitStack
 ) -> bytes:
-    """The whole body, decompressed. A large one takes a slot (`LARGE_AT_ONCE`) until `held` exits.
+    """The whole body, decompressed. A large one takes a slot (`LARGE_AT_ONCE`) until `slots` exits.
 
     Raises:
         Unreadable: it is larger than `most`, or its compression is invalid.
@@ -63,7 +63,7 @@ async def collected(
                 raise _too_large(most)
             if not is_large and len(body) > MOST_BYTES:
                 is_large = True
-                await held.enter_async_context(_large())
+                await slots.enter_async_context(_large())
     return bytes(body)
 
 
@@ -99,15 +99,15 @@ async def _pieces(chunks: AsyncIterator[bytes], inflater: _Inflater | None) -> A
 
     Neither many tiny chunks nor one highly compressed chunk would ever await by itself.
     """
-    began = time.monotonic()
+    started = time.monotonic()
     async for chunk in chunks:
         arrived = len(chunk)
         for piece in inflater.pieces(chunk) if inflater is not None else (chunk,):
             yield piece, arrived
             arrived = 0
-            if time.monotonic() - began > _TURN_SECONDS:
+            if time.monotonic() - started > _TURN_SECONDS:
                 await asyncio.sleep(0)
-                began = time.monotonic()
+                started = time.monotonic()
     if inflater is not None and inflater.begun and not inflater.ended:
         raise Unreadable("ends in the middle")
 

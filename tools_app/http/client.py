@@ -179,7 +179,7 @@ class ApiClient:
         exchange = Exchange(
             upstream_request, request, self._secrets, seconds, sending.get("most_bytes", self._most_bytes), reads
         )
-        began = time.monotonic()
+        started = time.monotonic()
         # Counted before sending: if the request is cancelled, its outcome is unknown.
         self._changes += upstream_request.writes and self._remaining is not None
         try:
@@ -189,7 +189,7 @@ class ApiClient:
             self._weigh(upstream_request, error)
             raise
         finally:
-            self.seconds += time.monotonic() - began
+            self.seconds += time.monotonic() - started
         if isinstance(outcome, Response):
             return outcome
         refusal = self._refusal(outcome)
@@ -216,8 +216,8 @@ class ApiClient:
     ) -> httpx.Request:
         import httpx
 
-        named = f"{upstream_request.resource} ID" if upstream_request.resource else "Every part of the path"
-        parts = "".join(f"/{addresses.segment(part, named)}" for part in path)
+        label = f"{upstream_request.resource} ID" if upstream_request.resource else "Every part of the path"
+        parts = "".join(f"/{addresses.segment(part, label)}" for part in path)
         target = f"{self.base.path}{parts}{sending.get('suffix', self._suffix)}" or "/"
         if query := addresses.query(sending.get("params")):
             target = f"{target}?{query}"

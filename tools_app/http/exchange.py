@@ -108,8 +108,8 @@ class Exchange:
             body = await bodies.beginning(aiter(stream), encoding, MOST_SHOWN)
             return self._refusal(response, self._logged(body, kind))
         declared = headers.get("content-length", "")
-        async with AsyncExitStack() as held:
-            received = await bodies.collected(aiter(stream), encoding, declared, self.most_bytes, held)
+        async with AsyncExitStack() as slots:
+            received = await bodies.collected(aiter(stream), encoding, declared, self.most_bytes, slots)
             self._logged(received, kind)
             # An upstream may echo our key: it is masked for callers, the journal and the cache.
             body = await heavy.by_size(received, self.secrets.masked_body, received)

@@ -74,7 +74,7 @@ def unreachable(error: Exception, request: UpstreamRequest, detail: str) -> Tool
         odd = UpstreamInvalidResponseError(
             f"{who} does not respond with valid HTTP", detail=detail, next_step=_OPERATOR
         )
-        return _sent(odd, request)
+        return _mark_outcome(odd, request)
     return _unavailable(request, "closed the connection", detail, sent=True)
 
 
@@ -95,7 +95,7 @@ def too_slow(request: UpstreamRequest, seconds: float, detail: str, *, sent: boo
         context=context,
         next_step=_LATER,
     )
-    return _sent(slow, request)
+    return _mark_outcome(slow, request)
 
 
 def unreadable(error: Unreadable, request: UpstreamRequest, detail: str) -> ToolError:
@@ -109,7 +109,7 @@ def unreadable(error: Unreadable, request: UpstreamRequest, detail: str) -> Tool
     )
     # An upstream that sends a large response is healthy.
     odd.blames_upstream = not too_large
-    return _sent(odd, request)
+    return _mark_outcome(odd, request)
 
 
 def _unavailable(request: UpstreamRequest, reason: str, detail: str, *, sent: bool) -> ToolError:
@@ -121,12 +121,12 @@ def _unavailable(request: UpstreamRequest, reason: str, detail: str, *, sent: bo
         next_step=_LATER if sent else _NOTHING_SENT,
     )
     if sent:
-        return _sent(error, request)
+        return _mark_outcome(error, request)
     error.nothing_done = True
     return error
 
 
-def _sent(error: ToolError, request: UpstreamRequest) -> ToolError:
+def _mark_outcome(error: ToolError, request: UpstreamRequest) -> ToolError:
     """Mark the outcome of a write as unknown: the upstream may have executed it."""
     if request.writes:
         error.leave_outcome_open()

@@ -268,21 +268,21 @@ async def _notice(listener: _Listener, snapshot: Snapshot, uris: set[str]) -> No
 
 async def _state(snapshot: Snapshot, caller: Caller, wanted: Iterable[ServerEvent]) -> State:
     """The current state of each event; empty for what this caller cannot see."""
-    seen = snapshot.seen_by(caller)
+    view = snapshot.seen_by(caller)
     state: State = {}
     for event in wanted:
         match event:
             case ToolsListChanged():
-                state[event] = listed.digest(seen)
+                state[event] = listed.digest(view)
             case PromptsListChanged():
-                state[event] = offers.of(seen, caller.reach).prompts_digest
+                state[event] = offers.of(view, caller.reach).prompts_digest
             case ResourcesListChanged():
-                state[event] = offers.of(seen, caller.reach).resources_digest
+                state[event] = offers.of(view, caller.reach).resources_digest
             case ResourceUpdated(uri):
                 # Imported at first use, here and below: few clients subscribe, and all wait for the start.
                 from tools_app.mcp_server import resources
 
-                state[event] = await resources.state(uri, seen, caller)
+                state[event] = await resources.state(uri, view, caller)
     return state
 
 
@@ -296,9 +296,9 @@ async def _honoured(requested: SubscriptionFilter, current_caller: CurrentCaller
     from tools_app.mcp_server import resources
 
     caller = await current_caller()
-    seen = (await catalog.fresh()).seen_by(caller)
-    kept = [uri for uri in uris if resources.can_change(uri, seen, caller)]
-    return requested.model_copy(update={"resource_subscriptions": kept})
+    view = (await catalog.fresh()).seen_by(caller)
+    readable = [uri for uri in uris if resources.can_change(uri, view, caller)]
+    return requested.model_copy(update={"resource_subscriptions": readable})
 
 
 def _events(chosen: SubscriptionFilter) -> set[ServerEvent]:

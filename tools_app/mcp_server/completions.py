@@ -28,37 +28,37 @@ PATIENCE_MS: Final = 3_000
 async def complete(asking: Asking, params: CompleteRequestParams) -> Any:
     caller = asking.caller
     access.require(caller, "tools:list")
-    seen = (await catalog.fresh()).seen_by(caller)
+    view = (await catalog.fresh()).seen_by(caller)
     argument, typed = params.argument.name, params.argument.value
-    known = (params.context.arguments if params.context is not None else None) or {}
+    other_arguments = (params.context.arguments if params.context is not None else None) or {}
     if len(typed) > MOST_TYPED:
         values: Iterable[str] = ()
     elif isinstance(params.ref, PromptReference):
-        prompt = prompts.find(params.ref.name, seen, asking)
-        values = await _values(prompt, argument, typed, known, seen, caller)
+        prompt = prompts.find(params.ref.name, view, asking)
+        values = await _values(prompt, argument, typed, other_arguments, view, caller)
     else:
-        values = await _of_template(params.ref.uri, argument, typed, known, seen, caller)
+        values = await _of_template(params.ref.uri, argument, typed, other_arguments, view, caller)
     matches = _matching(values, typed)
     completion = {"values": matches[:MOST_VALUES], "total": len(matches), "hasMore": len(matches) > MOST_VALUES}
     return {"completion": completion, "resultType": "complete"}
 
 
 async def _of_template(
-    uri: str, argument: str, typed: str, known: Mapping[str, str], seen: Snapshot, caller: Caller
+    uri: str, argument: str, typed: str, other_arguments: Mapping[str, str], view: Snapshot, caller: Caller
 ) -> Iterable[str]:
     for one in own.ALL:
         if one.uri == uri:
             if argument not in one.template.variables:
                 raise _unknown(argument, one.template.variables)
-            return await one.complete(seen, caller) if one.complete is not None else ()
-    template = offers.of(seen, caller.reach).template(uri)
+            return await one.complete(view, caller) if one.complete is not None else ()
+    template = offers.of(view, caller.reach).template(uri)
     if template is None:
         raise MCPError(INVALID_PARAMS, f"Unknown resource template: {shortened(uri)}")
-    return await _values(template, argument, typed, known, seen, caller)
+    return await _values(template, argument, typed, other_arguments, view, caller)
 
 
 async def _values(
-    offer: Offer, argument: str, typed: str, known: Mapping[str, str], seen: Snapshot, caller: Caller
+    offer: Offer, argument: str, typed: str, other_arguments: Mapping[str, str], view: Snapshot, caller: Caller
 ) -> Iterable[str]:
     if argument not in offer.properties:
         raise _unknown(argument, offer.properties)
@@ -68,9 +68,9 @@ async def _values(
     if source is None:
         return ()
     if isinstance(source, str):
-        return await _like(source, argument, typed, known, seen, caller)
-    entry = offers.entry(offer, seen, source)
-    available = {"value": typed, "arguments": dict(known)}
+        return await _like(source, argument, typed, other_arguments, view, caller)
+    entry = offers.entry(offer, view, source)
+    available = {"value": typed, "arguments": dict(other_arguments)}
     arguments = {name: value for name, value in available.items() if name in source.input_schema["properties"]}
     timeout_ms = min(PATIENCE_MS, entry.policy.timeout_ms)
     try:
@@ -87,17 +87,21 @@ async def _values(
 
 
 async def _like(
-    template: str, argument: str, typed: str, known: Mapping[str, str], seen: Snapshot, caller: Caller
+    template: str, argument: str, typed: str, other_arguments: Mapping[str, str], view: Snapshot, caller: Caller
 ) -> Iterable[str]:
     """Complete like a variable of `template`: the one of the same name, or the only one."""
     own_resource = next((one for one in own.ALL if one.uri == template), None)
-    pack_resource = offers.of(seen, caller.reach).template(template)
+    pack_resource = offers.of(view, caller.reach).template(template)
     resource = own_resource or pack_resource
     parsed = resource.template if resource is not None else None
     if parsed is None:
         return ()
     names = parsed.variables if len(parsed.variables) == 1 else (argument,)
-    return await _of_template(template, names[0], typed, known, seen, caller) if names[0] in parsed.variables else ()
+    return (
+        await _of_template(template, names[0], typed, other_arguments, view, caller)
+        if names[0] in parsed.variables
+        else ()
+    )
 
 
 def _matching(values: Iterable[str], typed: str) -> list[str]:

@@ -182,20 +182,20 @@ class Conversation:
         return key if self._times[key] == 1 else f"{key}-{self._times[key]}"
 
     def _answers(self, keys: Mapping[str, str], questions: Mapping[str, Question]) -> Mapping[str, Any]:
-        known = self._known_answers()
-        read: dict[str, Any] = {}
+        answers = self._known_answers()
+        results: dict[str, Any] = {}
         missing: dict[str, Question] = {}
         for number, key in keys.items():
             try:
-                if number not in known:
+                if number not in answers:
                     raise Unfit("not answered yet")
-                read[key] = questions[key].read(known[number])
+                results[key] = questions[key].read(answers[number])
             except Unfit:
-                known.pop(number, None)
+                answers.pop(number, None)
                 missing[number] = questions[key]
         if missing:
             raise InputRequired(missing)
-        return read
+        return results
 
     def _known_answers(self) -> dict[str, Any]:
         if self._known is None:

@@ -53,8 +53,8 @@ class Visitor:
         if self.toolset is None:
             return caller
         allowed = caller.reach.toolsets
-        known = self.toolset in (await catalog.fresh()).toolsets
-        if not known or (allowed is not None and self.toolset not in allowed):
+        exists = self.toolset in (await catalog.fresh()).toolsets
+        if not exists or (allowed is not None and self.toolset not in allowed):
             raise NotFoundError(NOTHING)
         return replace(caller, reach=replace(caller.reach, toolsets=frozenset({self.toolset})))
 

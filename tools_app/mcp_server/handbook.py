@@ -19,15 +19,15 @@ from tools_app.text import hygiene
 _GLANCE: Final = 160
 
 
-def overview(seen: Snapshot) -> str:
+def overview(view: Snapshot) -> str:
     """An overview of the callable tools by category, and of those that cannot be called, with the reason."""
-    lines = ["# Tools", "", f"Callable tools: {len(seen.callable)}. Details are at `toolhub://tools/<name>`.", ""]
-    by_category = sorted(seen.callable, key=lambda entry: (entry.category == "", entry.category, entry.name))
+    lines = ["# Tools", "", f"Callable tools: {len(view.callable)}. Details are at `toolhub://tools/<name>`.", ""]
+    by_category = sorted(view.callable, key=lambda entry: (entry.category == "", entry.category, entry.name))
     for category, entries in groupby(by_category, key=lambda entry: entry.category):
         lines += [f"## {_line(category) or 'Other'}", ""]
         lines += [f"- `{entry.shown_name}` – {_line(_first(entry.description), _GLANCE)}" for entry in entries]
         lines.append("")
-    if others := [entry for entry in seen.all if not entry.callable]:
+    if others := [entry for entry in view.all if not entry.callable]:
         lines += ["## Not callable now", ""]
         lines += [
             f"- `{entry.shown_name}` – {_line(entry.refusal.reason)}" for entry in others if entry.refusal is not None

@@ -67,9 +67,9 @@ class Listings:
     def __init__(self) -> None:
         self._eras = {False: _Era(modern=False), True: _Era(modern=True)}
 
-    def of(self, seen: Snapshot, version: str) -> Listing:
+    def of(self, view: Snapshot, version: str) -> Listing:
         """`seen` is the caller's view of a snapshot: one object for all callers with the same view."""
-        return self._eras[version in MODERN_PROTOCOL_VERSIONS].listing(seen)
+        return self._eras[version in MODERN_PROTOCOL_VERSIONS].listing(view)
 
 
 class _Era:
@@ -80,14 +80,14 @@ class _Era:
         self._known: dict[_Key, WireTool | None] = {}
         self._earlier: dict[_Key, WireTool | None] = {}
 
-    def listing(self, seen: Snapshot) -> Listing:
-        listing = self._listings.get(seen)
+    def listing(self, view: Snapshot) -> Listing:
+        listing = self._listings.get(view)
         if listing is None:
-            if self._moment != (seen.revision, seen.generation):
-                self._moment = (seen.revision, seen.generation)
+            if self._moment != (view.revision, view.generation):
+                self._moment = (view.revision, view.generation)
                 self._earlier, self._known = self._known, {}
-            wires = map(self._wire, listed(seen))
-            listing = self._listings[seen] = Listing(wire for wire in wires if wire is not None)
+            wires = map(self._wire, listed(view))
+            listing = self._listings[view] = Listing(wire for wire in wires if wire is not None)
         return listing
 
     def _wire(self, entry: Entry) -> WireTool | None:

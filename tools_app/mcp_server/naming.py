@@ -14,12 +14,12 @@ from tools_app.sdk.tool import folded
 _NAMED: Final = re.compile(r"`([a-z][a-z0-9_-]{0,63})`")
 
 
-def beside(messages: Iterable[dict[str, Any]], seen: Snapshot) -> dict[str, Any] | None:
+def beside(messages: Iterable[dict[str, Any]], view: Snapshot) -> dict[str, Any] | None:
     """A message on how to call the tools that these messages name; None if all are listed under these names."""
-    listed_names = {entry.name for entry in listed.listed(seen)}
+    listed_names = {entry.name for entry in listed.listed(view)}
     renamed: dict[str, str] = {}
     unlisted: dict[str, list[str]] = {}
-    for name, entry in _mentioned(messages, seen).items():
+    for name, entry in _mentioned(messages, view).items():
         if folded(name) != folded(entry.shown_name):
             renamed[name] = entry.shown_name
         if entry.name not in listed_names:
@@ -33,13 +33,13 @@ def beside(messages: Iterable[dict[str, Any]], seen: Snapshot) -> dict[str, Any]
     return {"role": "user", "content": {"type": "text", "text": "\n".join(lines)}}
 
 
-def _mentioned(messages: Iterable[dict[str, Any]], seen: Snapshot) -> dict[str, Entry]:
+def _mentioned(messages: Iterable[dict[str, Any]], view: Snapshot) -> dict[str, Entry]:
     """The tools by the name that the messages use, in order of first mention."""
     mentioned: dict[str, Entry] = {}
     for message in messages:
         content = message["content"]
         for name in _NAMED.findall(content["text"]) if content["type"] == "text" else ():
-            entry = seen.find(name)
+            entry = view.find(name)
             if entry is not None and entry.callable and not entry.is_finder:
                 mentioned[name] = entry
     return mentioned

@@ -63,7 +63,7 @@ def find(uri: str) -> tuple[Own, dict[str, str]] | None:
     return None
 
 
-async def text(uri: str, seen: Snapshot, caller: Caller) -> str | None:
+async def text(uri: str, view: Snapshot, caller: Caller) -> str | None:
     """The content; None if it does not exist for this caller.
 
     Raises:
@@ -72,33 +72,33 @@ async def text(uri: str, seen: Snapshot, caller: Caller) -> str | None:
     if (match := find(uri)) is None:
         return None
     resource, values = match
-    return await resource.read(seen, caller, values)
+    return await resource.read(view, caller, values)
 
 
-async def digest(uri: str, seen: Snapshot, caller: Caller) -> str:
+async def digest(uri: str, view: Snapshot, caller: Caller) -> str:
     """A hash that changes with the content."""
-    return hashlib.sha256((await text(uri, seen, caller) or "").encode(errors="replace")).hexdigest()
+    return hashlib.sha256((await text(uri, view, caller) or "").encode(errors="replace")).hexdigest()
 
 
-async def _overview(seen: Snapshot, _: Caller, __: Values) -> str:
+async def _overview(view: Snapshot, _: Caller, __: Values) -> str:
     # Cached: it is the longest, and the same for all callers with the same view.
-    text = _overviews.get(seen)
+    text = _overviews.get(view)
     if text is None:
-        text = _overviews[seen] = handbook.overview(seen)
+        text = _overviews[view] = handbook.overview(view)
     return text
 
 
-async def _tool(seen: Snapshot, _: Caller, values: Values) -> str | None:
-    entry = seen.find(values["name"])
+async def _tool(view: Snapshot, _: Caller, values: Values) -> str | None:
+    entry = view.find(values["name"])
     return handbook.page(entry) if entry is not None else None
 
 
-async def _calls_of_tool(seen: Snapshot, caller: Caller, values: Values) -> str | None:
-    entry = seen.find(values["name"])
+async def _calls_of_tool(view: Snapshot, caller: Caller, values: Values) -> str | None:
+    entry = view.find(values["name"])
     if entry is None:
         return None
-    theirs = Call.objects.filter(caller_id=caller.id, tool_name=entry.name).order_by("-started_at")
-    latest = await _query(lambda: list(theirs.defer("arguments", "result")[:LATEST]))
+    rows = Call.objects.filter(caller_id=caller.id, tool_name=entry.name).order_by("-started_at")
+    latest = await _query(lambda: list(rows.defer("arguments", "result")[:LATEST]))
     return handbook.calls(entry, latest)
 
 
@@ -110,13 +110,13 @@ async def _call(_: Snapshot, caller: Caller, values: Values) -> str | None:
     return handbook.call(call) if call is not None else None
 
 
-async def _names(seen: Snapshot, _: Caller) -> list[str]:
-    return [entry.shown_name for entry in seen.all]
+async def _names(view: Snapshot, _: Caller) -> list[str]:
+    return [entry.shown_name for entry in view.all]
 
 
 async def _ids(_: Snapshot, caller: Caller) -> list[str]:
-    theirs = Call.objects.filter(caller_id=caller.id).order_by("-started_at").values_list("pk", flat=True)
-    return await _query(lambda: list(theirs[:MOST_COMPLETED]))
+    rows = Call.objects.filter(caller_id=caller.id).order_by("-started_at").values_list("pk", flat=True)
+    return await _query(lambda: list(rows[:MOST_COMPLETED]))
 
 
 async def _query(query: Callable[[], RowT]) -> RowT:

@@ -33,16 +33,16 @@ async def list_prompts(asking: Asking, params: PaginatedRequestParams) -> Any:
 
 async def get_prompt(asking: Asking, params: GetPromptRequestParams) -> Any:
     caller = asking.caller
-    seen = (await catalog.fresh()).seen_by(caller)
-    prompt = find(params.name, seen, asking)
+    view = (await catalog.fresh()).seen_by(caller)
+    prompt = find(params.name, view, asking)
     try:
-        result = await asking.run(offers.entry(prompt, seen), prompt.read(params.arguments or {}))
+        result = await asking.run(offers.entry(prompt, view), prompt.read(params.arguments or {}))
     except InvalidArgumentsError as error:
         raise MCPError(INVALID_PARAMS, error.message, results.wire_form(error)) from error
     content = list(result.answer.content or ())
-    if (note := naming.beside(content, seen)) is not None:
+    if (note := naming.beside(content, view)) is not None:
         content.insert(0, note)
-    messages = await asyncio.gather(*(_with_resource(message, seen, asking) for message in content))
+    messages = await asyncio.gather(*(_with_resource(message, view, asking) for message in content))
     return {
         "description": prompt.description,
         "messages": messages,
@@ -51,22 +51,22 @@ async def get_prompt(asking: Asking, params: GetPromptRequestParams) -> Any:
     }
 
 
-def find(name: str, seen: Snapshot, asking: Asking) -> Prompt:
+def find(name: str, view: Snapshot, asking: Asking) -> Prompt:
     """Raises: MCPError, when the caller has no prompt of this name."""
-    prompt = offers.of(seen, asking.caller.reach).prompt(name)
+    prompt = offers.of(view, asking.caller.reach).prompt(name)
     if prompt is None:
         raise MCPError(INVALID_PARAMS, f"Unknown prompt: {shortened(name)}")
     return prompt
 
 
-async def _with_resource(message: dict[str, Any], seen: Snapshot, asking: Asking) -> dict[str, Any]:
+async def _with_resource(message: dict[str, Any], view: Snapshot, asking: Asking) -> dict[str, Any]:
     """The message with the resource that it includes; if that cannot be read, a note instead of an error."""
     content = message["content"]
     if content["type"] != "included":
         return message
     uri = content["uri"]
     try:
-        contents, _ = await resources.contents(uri, seen, asking)
+        contents, _ = await resources.contents(uri, view, asking)
     except NotFoundError:
         return {**message, "content": {"type": "text", "text": f"(There is nothing at {uri} for you.)"}}
     except ToolError as error:

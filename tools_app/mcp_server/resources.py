@@ -47,9 +47,9 @@ async def list_templates(asking: Asking, params: PaginatedRequestParams) -> Any:
 
 
 async def read_resource(asking: Asking, params: ReadResourceRequestParams) -> Any:
-    seen = (await catalog.fresh()).seen_by(asking.caller)
+    view = (await catalog.fresh()).seen_by(asking.caller)
     try:
-        pieces, ttl_ms = await contents(params.uri, seen, asking)
+        pieces, ttl_ms = await contents(params.uri, view, asking)
     except NotFoundError as error:
         raise not_found(params.uri, asking.version, error) from error
     except InvalidArgumentsError as error:  # A variable of the URI template is invalid.
@@ -57,7 +57,7 @@ async def read_resource(asking: Asking, params: ReadResourceRequestParams) -> An
     return {"contents": pieces, "resultType": "complete", "ttlMs": ttl_ms, "cacheScope": LIST_SCOPE}
 
 
-async def contents(uri: str, seen: Snapshot, asking: Asking) -> tuple[list[dict[str, Any]], int]:
+async def contents(uri: str, view: Snapshot, asking: Asking) -> tuple[list[dict[str, Any]], int]:
     """The contents of a resource, and for how many milliseconds they may be cached.
 
     Raises:
@@ -66,36 +66,36 @@ async def contents(uri: str, seen: Snapshot, asking: Asking) -> tuple[list[dict[
     caller = asking.caller
     if uri.startswith(OWN_SCHEME):
         access.require(caller, "tools:read")
-        text = await own.text(uri, seen, caller)
+        text = await own.text(uri, view, caller)
         if text is None:
             raise _no_resource(uri)
         return [{"uri": uri, "mimeType": own.MIME_TYPE, "text": text}], LIST_TTL_MS
-    match = offers.of(seen, caller.reach).resource(uri)
+    match = offers.of(view, caller.reach).resource(uri)
     if match is None:
         raise _no_resource(uri)
     resource, values = match
-    result = await asking.run(offers.entry(resource, seen), resource.read(values))
+    result = await asking.run(offers.entry(resource, view), resource.read(values))
     pieces = [piece["resource"] for piece in result.answer.content or ()]
     # A piece without a URI of its own gets the requested one.
     whole = [{**piece, "uri": uri if piece["uri"] == resource.uri else piece["uri"]} for piece in pieces]
     return whole, round(resource.max_age * 1000)
 
 
-def can_change(uri: str, seen: Snapshot, caller: Caller) -> bool:
+def can_change(uri: str, view: Snapshot, caller: Caller) -> bool:
     """Whether this caller can subscribe to the resource."""
     if (match := own.find(uri)) is not None:
         resource, values = match
         return (
-            resource.lasting and caller.may("tools:read") and ("name" not in values or bool(seen.find(values["name"])))
+            resource.lasting and caller.may("tools:read") and ("name" not in values or bool(view.find(values["name"])))
         )
-    return offers.of(seen, caller.reach).resource(uri) is not None
+    return offers.of(view, caller.reach).resource(uri) is not None
 
 
-async def state(uri: str, seen: Snapshot, caller: Caller) -> str:
+async def state(uri: str, view: Snapshot, caller: Caller) -> str:
     """A value that changes with the content; empty if the resource does not exist for this caller."""
-    if not can_change(uri, seen, caller):
+    if not can_change(uri, view, caller):
         return ""
-    return await own.digest(uri, seen, caller) if uri.startswith(OWN_SCHEME) else "there"
+    return await own.digest(uri, view, caller) if uri.startswith(OWN_SCHEME) else "there"
 
 
 def not_found(uri: str, version: str, error: ToolError | None = None) -> MCPError:

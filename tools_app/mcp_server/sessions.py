@@ -224,5 +224,5 @@ class Sessions:
 
 def _version(message: JSONRPCMessage) -> str:
     """The protocol version that the SDK negotiates for this `initialize` request."""
-    wanted = (message.params or {}).get("protocolVersion") if isinstance(message, JSONRPCRequest) else None
-    return wanted if wanted in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION
+    requested = (message.params or {}).get("protocolVersion") if isinstance(message, JSONRPCRequest) else None
+    return requested if requested in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION

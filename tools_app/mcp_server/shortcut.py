@@ -97,7 +97,7 @@ class ShortCut:
             return await self._answer(plain, caller)
         except asyncio.CancelledError:
             # The engine has recorded it.
-            return self._refused(plain, MCPError(REQUEST_CANCELLED, "Request cancelled"))
+            return self._error_response(plain, MCPError(REQUEST_CANCELLED, "Request cancelled"))
 
     async def _answer(self, plain: Plain, caller: Caller) -> tuple[int, bytes]:
         try:
@@ -105,11 +105,13 @@ class ShortCut:
                 return HTTPStatus.OK, await self._list(plain, caller)
             result = await calling.result_of(plain.name, plain.arguments, plain.meta, caller, None)
         except MCPError as error:
-            return self._refused(plain, error)
+            return self._error_response(plain, error)
         except ToolError as error:
-            return self._refused(plain, calling.refusal(error))
+            return self._error_response(plain, calling.refusal(error))
         except Exception as bug:
-            return self._refused(plain, calling.refusal(await engine.report(bug, door="mcp", where=plain.method)))
+            return self._error_response(
+                plain, calling.refusal(await engine.report(bug, door="mcp", where=plain.method))
+            )
         if plain.modern:
             result["_meta"][SERVER_INFO_META_KEY] = self._stamp
         else:
@@ -174,7 +176,7 @@ class ShortCut:
         more = to_json(rest)[1:-1]
         return b'%b,"result":{"tools":%b%b%b}}' % (head[:-1], listing.first_items, b"," if more else b"", more)
 
-    def _refused(self, plain: Plain, error: MCPError) -> tuple[int, bytes]:
+    def _error_response(self, plain: Plain, error: MCPError) -> tuple[int, bytes]:
         wire_error = error.error.model_dump(by_alias=True, exclude_none=True)
         status = ERROR_CODE_HTTP_STATUS.get(error.error.code, HTTPStatus.OK)
         return status, to_json({"jsonrpc": "2.0", "id": plain.id, "error": wire_error}, fallback=str)

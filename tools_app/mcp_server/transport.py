@@ -32,7 +32,7 @@ from tools_app.sdk.context import Caller
 
 _CALLER: Final = "toolhub.caller"
 _VISITOR: Final = "toolhub.visitor"
-_seen: ContextVar[Snapshot] = ContextVar("seen", default=NOTHING)
+_view: ContextVar[Snapshot] = ContextVar("seen", default=NOTHING)
 
 
 class Transport:
@@ -107,7 +107,7 @@ class Transport:
                 work = asyncio.create_task(self._short.answer(plain, caller))
                 await answering.respond(work, receive, send, {}, leaves=True)
                 return
-        _seen.set((await catalog.fresh()).seen_by(caller))
+        _view.set((await catalog.fresh()).seen_by(caller))
         await self._alone.handle_request(request.scope, receive, send)
 
     def _leave(self) -> None:
@@ -161,5 +161,5 @@ def _current_caller(context: RequestContext) -> CurrentCaller:
 
 def _schema(name: str) -> Mapping[str, Any] | None:
     """The input schema of a tool, if the current caller can see it."""
-    entry = _seen.get().find(name)
+    entry = _view.get().find(name)
     return entry.input_schema if entry is not None and entry.tool is not None else None
