@@ -104,7 +104,7 @@ _HEADERS: Final = {
 
 @router.get("/openapi.json", response={200: Document, 304: None, **failures()}, url_name="openapi")
 async def describe_hub(request: HttpRequest) -> HttpResponse:
-    """Get the OpenAPI 3.1 document of this API. The same as a page is at `/v1/docs`."""
+    """Get the OpenAPI document of this API. `/v1/docs` shows the same as a page."""
     return answer_unless_known(request, document())
 
 

@@ -29,9 +29,9 @@ _FAILURES = failures(404, 408, 409, 413, 415, 422, 502)
 
 @router.get("/openapi.json", response={200: Document, 304: None, **failures()}, url_name="tool_server")
 async def describe_tools(request: HttpRequest) -> HttpResponse:
-    """Get an OpenAPI 3.1 document in which each tool that this key can call is an operation with its schemas.
+    """Get an OpenAPI document of the tools that this key can call.
 
-    For clients that import tools from the URL of an OpenAPI document.
+    Each tool is an operation with its schemas. For clients that import tools from the URL of an OpenAPI document.
     """
     caller = caller_of(request)
     access.require(caller, "tools:list")
