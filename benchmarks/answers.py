@@ -102,7 +102,7 @@ def measure(size: int, times: int) -> None:
         keeping, kept = best(times, hidden)
         opening, document = best(times, opened)
         pointer = made["_guidance"]["example"]["arguments"].get("pointer", "")
-        asked = parts.Asked(pointer)
+        asked = parts.PageRequest(pointer)
         paging, page = best(
             times, lambda asked=asked, document=document: parts.page(document, asked, handle=HANDLE, most_bytes=PAGE)
         )

@@ -24,7 +24,7 @@ def test_a_tool_is_listed_as_it_is_said_to_be(hub: Hub, version: str) -> None:
 def test_what_a_tool_costs_is_told_from_its_bytes(hub: Hub) -> None:
     snapshot = catalog.current()
     costs = listed.costs(snapshot)
-    sent = Listings().of(snapshot, LATEST_MODERN_VERSION).first_things
+    sent = Listings().of(snapshot, LATEST_MODERN_VERSION).first_items
     size = len(sent) / 3
     assert size * 0.98 <= sum(costs.values()) <= size * 1.02
     longer = hub.entry("echo").tool

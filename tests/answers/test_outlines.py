@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from tests.answers.test_pages import JSON, LONG
 from tests.answers.walks import HANDLE
-from tools_app.answers import Asked, beginning_of, outline, outline_alone, page, tokens_of, with_outline
+from tools_app.answers import PageRequest, beginning_of, outline, outline_alone, page, tokens_of, with_outline
 from tools_app.text import hygiene
 from tools_app.text.budget import size_of
 
@@ -71,7 +71,7 @@ def test_guidance_is_the_call_that_reads_on():
     example = outlined(ROWS)["_guidance"]["example"]
     assert example == {"name": "read_result", "arguments": {"id": HANDLE, "pointer": "/items"}}
 
-    one = page(beginning_of(ROWS), Asked(example["arguments"]["pointer"]), handle=HANDLE, most_bytes=75_000)
+    one = page(beginning_of(ROWS), PageRequest(example["arguments"]["pointer"]), handle=HANDLE, most_bytes=75_000)
     assert one["items"][0] == ROWS["items"][0]
 
 
@@ -100,7 +100,7 @@ def test_an_outline_of_what_could_not_be_kept_says_so_and_promises_nothing():
     made = outline_alone(beginning_of(ROWS), 1_500_000, 25_000, "the database is away")
 
     assert "id" not in made["outline"]
-    assert "could not be kept: the database is away" in made["_guidance"]["message"]
+    assert "could not be stored: the database is away" in made["_guidance"]["message"]
     assert "example" not in made["_guidance"]
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.answers.walks import HANDLE, read
-from tools_app.answers import Asked, Document, PageError, bytes_of, opened, page
+from tools_app.answers import Document, PageError, PageRequest, bytes_of, opened, page
 from tools_app.answers.filters import Condition
 from tools_app.text import hygiene
 from tools_app.text.budget import FEWEST_TOKENS, size_of
@@ -93,7 +93,7 @@ ROWS = [{"id": number, "state": "open" if number % 3 else "closed", "by": {"name
 
 
 def asked(value, most_bytes=75_000, **question):
-    return page(Document("json", value), Asked(**question), handle=HANDLE, most_bytes=most_bytes)
+    return page(Document("json", value), PageRequest(**question), handle=HANDLE, most_bytes=most_bytes)
 
 
 def test_limit_and_offset_choose_items():
@@ -165,7 +165,7 @@ def test_conditions(condition, holds):
 
 def test_where_finds_lines_of_a_text():
     document = Document("text", ["all well", "ERROR: disk full", "all well", "error again"])
-    one = page(document, Asked(where=[Condition("", "contains", "error")]), handle=HANDLE, most_bytes=SMALLEST)
+    one = page(document, PageRequest(where=[Condition("", "contains", "error")]), handle=HANDLE, most_bytes=SMALLEST)
 
     assert (one["items"], one["indexes"]) == (["ERROR: disk full", "error again"], [1, 3])
 

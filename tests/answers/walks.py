@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tools_app.answers import Asked, Document, page
+from tools_app.answers import Document, PageRequest, page
 from tools_app.text import hygiene
 from tools_app.text.budget import size_of
 
@@ -49,7 +49,7 @@ def _numbered(items: list[Any], first: int) -> list[tuple[str, Any]]:
 def _pages(document: Document, most_bytes: int, pointer: str, **asked: Any) -> Any:
     offset = 0
     while True:
-        one = page(document, Asked(pointer, offset, **asked), handle=HANDLE, most_bytes=most_bytes)
+        one = page(document, PageRequest(pointer, offset, **asked), handle=HANDLE, most_bytes=most_bytes)
         assert size_of(one) <= most_bytes
         assert hygiene.cleaned_json(one) == one, "what was clean in one piece is not in two"
         yield one

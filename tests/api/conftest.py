@@ -15,7 +15,7 @@ from django.db.backends.signals import connection_created
 from tests.api.rest import Rest
 from tests.support.tools import Hub, eventually
 from tools_app import governance
-from tools_app.management.connections import SERVING
+from tools_app.management.http_protocol import SERVING
 
 MakeKey = Callable[..., str]
 

@@ -238,7 +238,7 @@ def test_refuses_a_key_in_the_address_and_says_where_it_belongs(rest: Rest, subt
         with subtests.test(name=name):
             response = rest.get(f"/v1/tools?{name}=hunter2")
             told = failure(response, 400, "VALIDATION_ERROR")
-            assert told["error"] == "Keys are not taken from the address"
+            assert told["error"] == "Keys are not accepted in the URL"
             assert "revoke" in told["nextStep"]
             assert b"hunter2" not in response.content
 

@@ -31,7 +31,7 @@ def test_refuses_a_body_that_is_no_json(rest: Rest, subtests: pytest.Subtests) -
     for name, body, reason in REFUSED[1:]:  # Nothing at all is another test's business.
         with subtests.test(name):
             told = failure(rest.post("/v1/tools/call", body), 400, "VALIDATION_ERROR")
-            assert told["error"].startswith("The body cannot be read as JSON: ")
+            assert told["error"].startswith("The body is not valid JSON: ")
             assert reason in told["error"]
     assert Call.objects.count() == 0
 

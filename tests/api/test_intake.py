@@ -74,7 +74,7 @@ def test_a_body_that_is_announced_too_large_is_never_shown_to_the_application(le
 
     told = json.loads(body)
     assert (status, told["code"], told["success"]) == (413, "BODY_TOO_LARGE", False)
-    assert told["error"] == "The request body is too large: at most 1,000 bytes are taken"
+    assert told["error"] == "The request body is too large: at most 1,000 bytes are accepted"
     assert headers(conversation)[b"content-type"] == b"application/json"
     assert headers(conversation)[b"content-length"] == str(len(body)).encode()
     assert headers(conversation)[b"connection"] == b"close"

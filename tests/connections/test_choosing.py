@@ -83,7 +83,7 @@ class TestTheOneOfTheEnvironment:
         [
             ("http://desk.example.org", "The base URL must begin with https://"),
             ("desk.example.org", "The base URL must begin with https:// or http://"),
-            ("https://ann:hunter2@desk.example.org", "The base URL must not hold a name or password"),
+            ("https://ann:hunter2@desk.example.org", "The base URL must not contain a user name or password"),
             ("https://desk.example.org/?a=1", "The base URL must end before"),
         ],
     )

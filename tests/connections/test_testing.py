@@ -54,7 +54,7 @@ def test_one_that_works_is_asked_once_and_changes_nothing(notes: Hub, desk: Desk
         ("redirect:302", "redirects to", "Set the address to which it leads"),
         ("html", "Wrong address: what answers there is not the interface of Desk.", "a login page"),
         ("truncated-json", "Wrong address: what answers there is not the interface of Desk.", "Set the address"),
-        ("close", "Not reachable: Desk (ann) broke off the connection.", "Check the address"),
+        ("close", "Not reachable: Desk (ann) closed the connection.", "Check the address"),
     ],
 )
 def test_what_is_wrong_is_said_with_what_helps(notes: Hub, desk: Desk, place: str, said: str, step: str) -> None:
@@ -87,7 +87,7 @@ def insecure(request: pytest.FixtureRequest) -> Iterator[Faultd]:
 
 def test_one_that_cannot_be_trusted_is_sent_no_key(notes: Hub, insecure: Faultd) -> None:
     told = found(f"{insecure.url}/ok")
-    assert told.startswith("No secure connection: Desk (ann) cannot prove who it is: ")
+    assert told.startswith("No secure connection: Desk (ann) has an invalid certificate: ")
     assert insecure.requests == []
 
 

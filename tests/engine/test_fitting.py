@@ -226,7 +226,7 @@ def test_where_nothing_can_be_written_there_is_an_outline_still(programmable: Pr
         with connection.schema_editor() as editor:
             editor.alter_db_table(StoredAnswer, "elsewhere", StoredAnswer._meta.db_table)
 
-    assert "could not be kept: the hub's database cannot be used right now" in unkept(made)
+    assert "could not be stored: the hub's database cannot be used right now" in unkept(made)
     assert made["outline"]["shape"]["/items"].startswith("array of 4,000")
 
 

@@ -183,7 +183,7 @@ async def test_a_broken_connection_is_a_network_error(
     else:
         error = await failed(request)
         assert isinstance(error, UpstreamUnavailableError)
-        assert error.message == "Network error: Faultd broke off the connection"
+        assert error.message == "Network error: Faultd closed the connection"
         assert error.retryable == (method == "GET")
         assert error.outcome_unknown == ("outcome is unknown" in error.next_step) == (method == "POST")
     assert len(upstream.requests) == 1
@@ -200,7 +200,7 @@ async def test_a_change_needs_no_words(client: Client, fault: str, method: str) 
 async def test_a_change_whose_answer_is_lost_was_made(client: Client, upstream: Faultd, fault: str) -> None:
     reply = await client(fault).put("issues", 1, json={}, operation="update issue")
     assert (reply.status, reply.data) == (200, None)
-    assert reply.warning == "The change was made, but what Faultd said about it could not be read."
+    assert reply.warning == "The change was made, but the response of Faultd could not be read."
     assert len(upstream.requests) == 1
 
 
@@ -254,7 +254,7 @@ async def test_every_status_has_its_error(
 async def test_what_is_not_there_is_the_address_where_nobody_asked_for_one_thing(client: Client) -> None:
     error = await failed(client("status:404").get("workflows", operation="list workflows"))
     assert isinstance(error, ApiError)
-    assert error.message == "Failed to list workflows: there is nothing at that address of Faultd"
+    assert error.message == "Failed to list workflows: Faultd has nothing at that URL"
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 409, 500])
@@ -369,8 +369,8 @@ async def test_nothing_is_sent_to_an_address_that_is_closed(upstream: Faultd) ->
     api = ApiClient(f"{upstream.url}/ok", name="Faultd", transport=Transport(network, shared_tls(), 1))
     error = await failed(api.get("a", operation="x"))
     await api.close()
-    assert error.message == "Faultd may only be reached where it was set up"
-    assert "the machine's own network" in str(error.detail)
+    assert error.message == "Faultd can only be reached at its configured address"
+    assert "link-local or a metadata service" in str(error.detail)
     assert upstream.requests == []
 
 

@@ -76,7 +76,7 @@ async def test_a_long_body_takes_several_lines_in_which_no_secret_is_left(
         shown = "".join(each.partition(": ")[2] for each in told)
         assert shown.startswith("x" * start + " *** yyy")
         assert len(told) > 40
-        assert told[-1] == f"HTTP response body: cut, it has {len(bodies[-1])} bytes"
+        assert told[-1] == f"HTTP response body: truncated, it has {len(bodies[-1])} bytes"
     assert all(len(json.dumps(line).encode()) <= MOST_BYTES for line in lines())
 
 
@@ -90,7 +90,7 @@ async def test_a_body_that_is_no_text_is_only_counted(
 
     upstream.answer("picture", say)
     await client("picture").get_bytes(operation="read")
-    assert "HTTP response body: 6 bytes that are no text" in [line["message"] for line in lines()]
+    assert "HTTP response body: 6 bytes of binary data" in [line["message"] for line in lines()]
 
 
 @pytest.mark.parametrize(("fault", "level"), [("reset", "error"), ("html", "error"), ("hang", "warn")])

@@ -66,9 +66,9 @@ def test_too_much_is_refused_before_it_fills_the_memory(server: Faultd, fault: s
 async def test_what_is_just_small_enough_is_read(client: Client) -> None:
     assert len(await client("big:1000").get("a", operation="x")) == 998
     api = client("big:1001", most_bytes=1000)
-    with pytest.raises(ToolError, match="the answer of Faultd is too large: more than 0.000953674 MiB$") as caught:
+    with pytest.raises(ToolError, match="the response of Faultd is too large: more than 0.000953674 MiB$") as caught:
         await api.get("a", operation="x")
-    assert caught.value.next_step == "Ask for less: fewer items, a smaller page, or a part of it."
+    assert caught.value.next_step == "Request less: fewer items, a smaller page, or a part of it."
     assert len(await api.get("a", operation="x", most_bytes=1001)) == 999
 
 

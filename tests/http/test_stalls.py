@@ -68,7 +68,7 @@ def hollow(times: int) -> bytes:
 async def test_what_is_compressed_more_than_once_is_refused_unread(client: Client, upstream: Faultd) -> None:
     answers(upstream, "nested", hollow(2), "Content-Encoding: gzip, gzip, gzip")
     async with lag.measured() as lagging:
-        with pytest.raises(ToolError, match="the answer of Faultd is compressed more than once"):
+        with pytest.raises(ToolError, match="the response of Faultd is compressed more than once"):
             await client("nested").get("a", operation="get a")
     assert lagging.seconds < lag.MOST_SECONDS
 

@@ -236,7 +236,7 @@ def test_ids_of_agents_stay_in_their_place(pack: Pack, alice: Caller, upstream: 
 
 def test_a_change_whose_answer_is_lost_says_so(pack: Pack, alice: Caller, upstream: Faultd) -> None:
     said = call("change_thing", "truncated-json", alice).answer.value
-    assert said == {"data": None, "warning": "The change was made, but what Faultd said about it could not be read."}
+    assert said == {"data": None, "warning": "The change was made, but the response of Faultd could not be read."}
     assert len(upstream.requests) == 1
 
 

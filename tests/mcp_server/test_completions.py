@@ -124,9 +124,9 @@ async def test_of_what_is_not_there_are_refused(hub: Hub, alice: Caller, charlie
         for name, argument, words in (
             ("nope", "x", "Unknown prompt: nope"),
             ("toolhub://nope/{x}", "x", "Unknown resource template: toolhub://nope"),
-            ("toolhub://tools", "x", "Unknown argument: x; known are none"),
+            ("toolhub://tools", "x", "Unknown argument: x; known arguments: none"),
             ("report", "nope" * 1000, "Unknown argument: nopenope"),
-            ("toolhub://tools/{name}", "id", "Unknown argument: id; known are name"),
+            ("toolhub://tools/{name}", "id", "Unknown argument: id; known arguments: name"),
         ):
             with pytest.raises(MCPError, match=words) as caught:
                 await asked(client, name, argument)

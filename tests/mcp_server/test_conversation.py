@@ -265,7 +265,7 @@ class TestQuestions:
         async with connected(era, alice, **user.hears) as client:
             result = await client.call_tool("greet", {})
         if era == "legacy":
-            assert texts(result)[0] == "The tool asked a question and got no answer: what came back does not fit"
+            assert texts(result)[0] == "The tool asked a question and got no answer: the answer is invalid"
         else:
             assert texts(result) == ["Hello, Ada Lovelace"]
             assert user.asked == ["First name?", "First name?", "Last name?"]
@@ -274,7 +274,7 @@ class TestQuestions:
         await database.run(hub.add, greeter())
         async with connected("legacy", alice, **User(ErrorData(code=-1, message="not now")).hears) as client:
             result = await client.call_tool("greet", {})
-            assert texts(result)[0].endswith("the client refused, or took too long")
+            assert texts(result)[0].endswith("the client refused or timed out")
 
     async def test_the_deadline_waits_for_the_person(self, hub: Hub, alice: Caller) -> None:
         class Slow(User):
@@ -294,7 +294,7 @@ class TestQuestions:
         settings.TOOLHUB_ASK_SECONDS = 0.05
         await database.run(hub.add, greeter())
         async with connected("legacy", alice, **Gone().hears) as client:
-            assert texts(await client.call_tool("greet", {}))[0].endswith("took too long")
+            assert texts(await client.call_tool("greet", {}))[0].endswith("timed out")
 
     async def test_a_client_that_cannot_be_asked_is_told_what_it_lacks(self, hub: Hub, alice: Caller, era: str) -> None:
         await database.run(hub.add, greeter())

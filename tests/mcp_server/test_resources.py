@@ -209,7 +209,7 @@ async def test_calls_of_others_are_not_there(programmable: Programmable, alice: 
         assert uri in await text(client, "toolhub://tools/programmable/calls")
     async with connected(era, bob) as client:
         assert await missing(client, uri, era)
-        assert "none on record" in await text(client, "toolhub://tools/programmable/calls")
+        assert "No calls yet." in await text(client, "toolhub://tools/programmable/calls")
 
 
 async def test_tools_are_explained_as_far_as_they_exist_for_whoever_asks(
@@ -228,8 +228,8 @@ async def test_tools_are_explained_as_far_as_they_exist_for_whoever_asks(
             '| `operation` | string | yes | What to do with the two numbers; one of `"add"`, `"subtract"`',
             "| `a` | number | yes | The first number |",
             '"operation": "add"',
-            "It reads, and changes nothing.",
-            "A call may take 0.7 seconds.",
+            "Read-only: it changes nothing.",
+            "Timeout: 0.7 seconds.",
             "- Pack: builtin",
         ):
             assert words in page

@@ -209,7 +209,7 @@ def test_comes_to_an_agent_later(monkeypatch: pytest.MonkeyPatch) -> None:
     call(timezone.now() - LONG_AGO)
 
     async def story() -> None:
-        task = asyncio.create_task(stdio._keep())
+        task = asyncio.create_task(stdio._prune())
         assert not keepers()
         assert await asyncio.to_thread(eventually, lambda: bool(keepers()), 10)
         assert await asyncio.to_thread(eventually, _no_calls, 10)

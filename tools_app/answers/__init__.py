@@ -1,7 +1,7 @@
-"""Answers above an agent's token budget: their outline, and how the rest is read by pages, pointers and filters.
+"""Results above an agent's token budget: their outline, and reading the rest with pages, pointers and filters.
 
 Belongs here: pure functions over documents.
-Does not belong here: storing answers (engine/shelf.py), or knowing whose they are.
+Does not belong here: storing results (engine/shelf.py), or whom they belong to.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 from tools_app.answers.documents import Document, beginning_of, opened
 from tools_app.answers.filters import Condition
 from tools_app.answers.outlines import outline, outline_alone, with_outline
-from tools_app.answers.pages import Asked, PageError, page
+from tools_app.answers.pages import PageError, PageRequest, page
 from tools_app.text.budget import FEWEST_TOKENS, MOST_TOKENS, bytes_of, tokens_of
 
 __all__ = [
     "FEWEST_TOKENS",
     "MOST_TOKENS",
-    "Asked",
     "Condition",
     "Document",
     "PageError",
+    "PageRequest",
     "beginning_of",
     "bytes_of",
     "opened",

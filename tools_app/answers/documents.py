@@ -1,5 +1,4 @@
-"""What an answer is made of, so that one way of reading fits them all: JSON as it is, a text as the list of its lines,
-XML as its elements."""
+"""Results as uniform documents, so that one reader fits all: JSON, text as a list of lines, XML as elements."""
 
 from __future__ import annotations
 
@@ -18,11 +17,10 @@ from tools_app.text.budget import written
 Kind = Literal["json", "text", "xml"]
 
 _DEEPEST: Final = 200
-# So much of a text is looked at for an outline. What follows is checked where it is XML, which is quick.
+# How much of a text is parsed for an outline. The rest is only validated if it is XML, which is fast.
 _BEGINNING: Final = 256 * 1024
 
-# What has to be looked at more closely: halves of characters and numbers that are too large, and what may spell
-# something hidden.
+# What needs a closer check: lone surrogates, numbers that may overflow, and escapes that may encode hidden characters.
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _LARGE: Final = re.compile(r"[eE]\+?[0-9]{3}")
 _SPELLED: Final = re.compile(r"\\[ubfr]|&")
@@ -32,23 +30,23 @@ _SPELLED: Final = re.compile(r"\\[ubfr]|&")
 class Document:
     kind: Kind
     value: Any
-    # Whether this is all of it.
+    # False: `value` is only the beginning.
     whole: bool = True
 
 
 def beginning_of(data: Any) -> Document:
-    """What a tool answered, as far as an outline needs it."""
+    """The beginning of a result, for an outline."""
     return _of_text(data, _BEGINNING) if isinstance(data, str) else Document("json", data)
 
 
 def opened(content: bytes, *, text: bool) -> Document:
-    """An answer that was kept, to be read."""
+    """A stored result, for reading."""
     if not text:
         return Document("json", json.loads(content))
     answer = content.decode()
     document = _of_text(answer)
     if document.kind != "text" and _SPELLED.search(answer):
-        # Escapes and references may spell what was taken out of the text itself.
+        # Escapes and references may encode characters that were removed from the text.
         return Document(document.kind, hygiene.cleaned_json(document.value))
     return document
 
@@ -72,26 +70,26 @@ def _of_text(text: str, most: int | None = None) -> Document:
 
 
 def _json(text: str) -> Any:
-    value = json.loads(text, parse_constant=_refused, parse_float=_finite if _LARGE.search(text) else None)
+    value = json.loads(text, parse_constant=_refuse, parse_float=_finite if _LARGE.search(text) else None)
     if _SURROGATE.search(text):
         written(value).encode()
     return value
 
 
 def _beginning(text: str, most: int) -> Any:
-    """What the first part says. Whether the rest is JSON as well shows when it is read; cut off it must not be."""
+    """The value of the first `most` characters. The rest is not parsed, but the text must not be truncated."""
     if text[:100].lstrip()[:1] + text[-100:].rstrip()[-1:] not in ("{}", "[]"):
-        raise ValueError("it breaks off")
+        raise ValueError("truncated")
     beginning = text[:most]
     try:
         from_json(beginning, allow_inf_nan=False)
     except ValueError as error:
         if "EOF while parsing" not in str(error):
-            raise  # For one, there is more after the end: as in a file with JSON in every line.
+            raise  # For example data after the end, as in JSON Lines.
     return from_json(beginning, allow_inf_nan=False, allow_partial=True)
 
 
-def _refused(name: str) -> Any:
+def _refuse(name: str) -> Any:
     raise ValueError(name)
 
 

@@ -1,5 +1,7 @@
-"""Which items of a page are wanted (`where`), and what of them (`fields`). No language: a list of plain comparisons,
-each as quick as it looks, whoever wrote it."""
+"""Filtering the items of a page (`where`) and selecting their members (`fields`).
+
+Not a query language but a list of plain comparisons: the cost of any input is bounded.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from tools_app.answers.pointers import PointerError, found
+from tools_app.answers.pointers import PointerError, resolve
 
 MOST_CONDITIONS: Final = 8
 MOST_FIELDS: Final = 32
@@ -34,29 +36,29 @@ class Condition:
     value: Plain = None
 
     def holds(self, item: Any) -> bool:
-        there = _part(item, self.field)
+        actual = _part(item, self.field)
         match self.op:
             case "exists":
-                return (there is not _ABSENT) is (self.value is not False)
+                return (actual is not _ABSENT) is (self.value is not False)
             case "eq":
-                return there is not _ABSENT and _same(there, self.value)
+                return actual is not _ABSENT and _same(actual, self.value)
             case "ne":
-                return there is _ABSENT or not _same(there, self.value)
+                return actual is _ABSENT or not _same(actual, self.value)
             case "contains":
-                return _contains(there, self.value)
+                return _contains(actual, self.value)
             case _:
-                return _comparable(there, self.value) and _ORDERS[self.op](there, self.value)
+                return _comparable(actual, self.value) and _ORDERS[self.op](actual, self.value)
 
     def as_dict(self) -> dict[str, Any]:
         return {"field": self.field, "op": self.op, "value": self.value}
 
 
 def chosen(item: Any, fields: Sequence[str]) -> Any:
-    """An object with no more than these of its members, each under the name that was asked for."""
+    """An object with only these members, each under the requested name."""
     if not fields or not isinstance(item, dict):
         return item
-    there = {name: _part(item, name) for name in fields}
-    return {name: part for name, part in there.items() if part is not _ABSENT}
+    members = {name: _part(item, name) for name in fields}
+    return {name: part for name, part in members.items() if part is not _ABSENT}
 
 
 def _part(item: Any, field: str) -> Any:
@@ -67,27 +69,27 @@ def _part(item: Any, field: str) -> Any:
     if not field.startswith("/"):
         return _ABSENT
     try:
-        return found(item, field)
+        return resolve(item, field)
     except PointerError:
         return _ABSENT
 
 
-def _same(there: Any, value: Plain) -> bool:
+def _same(actual: Any, value: Plain) -> bool:
     # In JSON, `true` is not 1.
-    return isinstance(there, bool) is isinstance(value, bool) and bool(there == value)
+    return isinstance(actual, bool) is isinstance(value, bool) and bool(actual == value)
 
 
-def _comparable(there: Any, value: Plain) -> bool:
-    if isinstance(there, bool) or isinstance(value, bool):
+def _comparable(actual: Any, value: Plain) -> bool:
+    if isinstance(actual, bool) or isinstance(value, bool):
         return False
-    return (isinstance(there, int | float) and isinstance(value, int | float)) or (
-        isinstance(there, str) and isinstance(value, str)
+    return (isinstance(actual, int | float) and isinstance(value, int | float)) or (
+        isinstance(actual, str) and isinstance(value, str)
     )
 
 
-def _contains(there: Any, value: Plain) -> bool:
-    if isinstance(there, str):
-        return isinstance(value, str) and value.casefold() in there.casefold()
-    if isinstance(there, list):
-        return any(_same(one, value) for one in there)
-    return isinstance(there, dict) and isinstance(value, str) and value in there
+def _contains(actual: Any, value: Plain) -> bool:
+    if isinstance(actual, str):
+        return isinstance(value, str) and value.casefold() in actual.casefold()
+    if isinstance(actual, list):
+        return any(_same(item, value) for item in actual)
+    return isinstance(actual, dict) and isinstance(value, str) and value in actual

@@ -1,9 +1,8 @@
-"""XML as JSON, safely: nothing is fetched, and nothing that a document type declares is taken in.
+"""XML as JSON, safely: nothing is fetched, and documents with a document type (DTD) are refused.
 
-An element with nothing but text is that text. Any other is an object: its attributes as `@name`, its text as `#text`,
-its child elements by their names, a list where a name comes more than once. Where that would lose the order, because
-text and elements are mixed or names take turns, the children are a list, `#content`. Comments, processing instructions
-and the white space between elements are left out.
+An element with only text is that text. Any other is an object: attributes as `@name`, text as `#text`, child elements
+by name, as a list if a name repeats. If that would lose the order (mixed content, alternating names), the children are
+a list, `#content`. Comments, processing instructions and whitespace between elements are dropped.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ class MarkupError(ValueError):
 
 
 def read(text: str, *, deepest: int, most: int | None = None) -> tuple[Any, bool]:
-    """What it says, up to about so many characters, and whether that is all; well-formed it must be to the end.
+    """The value of the first `most` characters, and whether that is all. The whole text must be well-formed.
 
     Raises:
         MarkupError
     """
     reader = _Reader(deepest)
-    # The text is decoded: whatever encoding it declares, it has no more. Without a namespace separator, names stay
-    # as they are written.
+    # The text is decoded already, so its declared encoding is ignored. Without a namespace separator, names keep their
+    # prefixes.
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
     parser.ordered_attributes = True
-    parser.StartDoctypeDeclHandler = _refused
+    parser.StartDoctypeDeclHandler = _refuse_doctype
     parser.StartElementHandler = reader.start
     parser.EndElementHandler = reader.end
     parser.CharacterDataHandler = reader.text
@@ -46,11 +45,11 @@ def read(text: str, *, deepest: int, most: int | None = None) -> tuple[Any, bool
     return reader.root, True
 
 
-def _refused(*declared: Any) -> None:
+def _refuse_doctype(*_: Any) -> None:
     raise MarkupError("a document type")
 
 
-# An element while it is read: its name, its attributes, and its children, each a text or a pair of name and value.
+# An element during parsing: name, attributes, and children, each a text or a pair of name and value.
 _Open = tuple[str, list[str], list[Any]]
 
 
@@ -69,7 +68,7 @@ class _Reader:
         self._open[-1][2].append(text)
 
     def closed(self) -> Any:
-        """What was read, as if it ended here."""
+        """The value so far, with all open elements closed."""
         while self._open:
             self.end(self._open[-1][0])
         return self.root
@@ -103,7 +102,7 @@ def _element(attributes: list[str], children: list[Any]) -> Any:
 
 
 def _mixed(children: list[Any]) -> Iterator[Any]:
-    # The reader hands over long texts in pieces.
+    # The parser delivers long texts in pieces.
     for is_text, run in groupby(children, key=lambda child: isinstance(child, str)):
         if is_text:
             yield "".join(run)

@@ -1,8 +1,7 @@
-"""Part of an answer, in pages that fit. Whoever follows each page to the next gets every item exactly once.
+"""Pagination of a result. Following each page to the next yields every item exactly once.
 
-Items that are larger than a page are named instead, each with the pointer at which to go on; long texts come in
-pieces. An object with a key that is too long for a pointer, or that stands too deep for one, is read as the text of
-its JSON.
+Items larger than a page are replaced by the pointer at which to read them; long texts are split. An object with a key
+too long for a pointer, or nested too deep for one, is read as JSON text.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from tools_app.text.budget import size_of, written
 
 TOOL: Final = "read_result"
 
-# What a page says about itself, beside what it was asked for: that comes back in the call of the next page.
+# Bytes for the metadata of a page, without the request, which is repeated in the call of the next page.
 _ABOUT: Final = 700
-# So much may a caller ask for, in bytes of JSON.
+# Maximum size of a request in bytes of JSON.
 _QUESTION: Final = 1_000
-# How far to go back for a place where a text can be cut without splitting what is one character to a reader.
+# How far to go back for a place where a text can be split without breaking a grapheme.
 _FARTHEST: Final = 64
 _AROUND: Final = 32
 
 
 class PageError(ValueError):
-    """The page cannot be had. `field` is what was wrong with the question."""
+    """The request is invalid. `field` is the invalid argument."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field} {message}")
@@ -37,7 +36,7 @@ class PageError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageRequest:
     pointer: str = ""
     offset: int = 0
     limit: int | None = None
@@ -45,30 +44,30 @@ class Asked:
     fields: Sequence[str] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """The arguments, as short as they can be said."""
-        asked: dict[str, Any] = {"pointer": self.pointer, "offset": self.offset, "limit": self.limit}
-        asked["where"] = [condition.as_dict() for condition in self.where]
-        asked["fields"] = list(self.fields)
-        return {name: value for name, value in asked.items() if value not in ("", None, [])}
+        """The arguments without defaults."""
+        arguments: dict[str, Any] = {"pointer": self.pointer, "offset": self.offset, "limit": self.limit}
+        arguments["where"] = [condition.as_dict() for condition in self.where]
+        arguments["fields"] = list(self.fields)
+        return {name: value for name, value in arguments.items() if value not in ("", None, [])}
 
 
-def page(document: Document, asked: Asked, *, handle: str, most_bytes: int) -> dict[str, Any]:
-    """One page of at most so many bytes.
+def page(document: Document, request: PageRequest, *, handle: str, most_bytes: int) -> dict[str, Any]:
+    """One page of at most `most_bytes`.
 
     Raises:
         PageError
     """
-    _check(asked)
+    _check(request)
     try:
-        value = pointers.found(document.value, asked.pointer)
+        value = pointers.resolve(document.value, request.pointer)
     except pointers.PointerError as error:
         raise PageError("pointer", str(error)) from error
-    room = most_bytes - _ABOUT - size_of(asked.as_dict())
-    maker = _Maker(asked, handle, room)
-    if isinstance(value, dict | list) and not _beyond_pointers(asked.pointer, value):
+    room = most_bytes - _ABOUT - size_of(request.as_dict())
+    maker = _Maker(request, handle, room)
+    if isinstance(value, dict | list) and not _beyond_pointers(request.pointer, value):
         return maker.items(value)
-    if asked.where or asked.fields:
-        raise PageError("where" if asked.where else "fields", "needs an array or an object at the pointer")
+    if request.where or request.fields:
+        raise PageError("where" if request.where else "fields", "needs an array or an object at the pointer")
     if isinstance(value, str):
         return maker.piece({"type": "string"}, value)
     text = written(value)
@@ -78,7 +77,7 @@ def page(document: Document, asked: Asked, *, handle: str, most_bytes: int) -> d
 
 
 def kind_of(value: Any) -> str:
-    """The type, in the words of JSON Schema."""
+    """The JSON Schema type."""
     match value:
         case bool():
             return "boolean"
@@ -98,128 +97,127 @@ def kind_of(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
-    asked: Asked
+    request: PageRequest
     handle: str
     room: int
 
     def items(self, value: dict[str, Any] | list[Any]) -> dict[str, Any]:
         named = isinstance(value, dict)
-        total, wanted = self._wanted(value)
-        made: dict[str, Any] = {"type": kind_of(value), "total": total, "offset": self.asked.offset}
-        if self.asked.where:
-            made["of"] = len(value)
-        taken = self._whole(wanted)
-        if taken or not wanted:
-            made["items"] = dict(taken) if named else [item for _, item in taken]
-            if self.asked.where and not named:
-                made["indexes"] = [place for place, _ in taken]
-            return self._continued(made, len(taken), total)
-        larger = self._larger(wanted)
-        made["larger"] = larger
-        return self._continued(made, len(larger), total, larger[0]["pointer"])
+        total, candidates = self._candidates(value)
+        body: dict[str, Any] = {"type": kind_of(value), "total": total, "offset": self.request.offset}
+        if self.request.where:
+            body["of"] = len(value)
+        items = self._fitting_items(candidates)
+        if items or not candidates:
+            body["items"] = dict(items) if named else [item for _, item in items]
+            if self.request.where and not named:
+                body["indexes"] = [place for place, _ in items]
+            return self._with_next(body, len(items), total)
+        larger = self._larger_items(candidates)
+        body["larger"] = larger
+        return self._with_next(body, len(larger), total, larger[0]["pointer"])
 
-    def piece(self, made: dict[str, Any], text: str) -> dict[str, Any]:
-        offset = self.asked.offset
-        made |= {"characters": len(text), "offset": offset}
+    def piece(self, body: dict[str, Any], text: str) -> dict[str, Any]:
+        offset = self.request.offset
+        body |= {"characters": len(text), "offset": offset}
         self._check_offset(len(text), "characters")
-        most = min(self.asked.limit or self.room, self.room, len(text) - offset)
-        fitting = _most(most, lambda count: size_of(text[offset : offset + count]) <= self.room)
-        made["text"] = text[offset : _seam(text, offset, offset + fitting)]
-        return self._continued(made, len(made["text"]), len(text))
+        most = min(self.request.limit or self.room, self.room, len(text) - offset)
+        length = _most(most, lambda count: size_of(text[offset : offset + count]) <= self.room)
+        body["text"] = text[offset : _seam(text, offset, offset + length)]
+        return self._with_next(body, len(body["text"]), len(text))
 
-    def _wanted(self, value: dict[str, Any] | list[Any]) -> tuple[int, list[tuple[Any, Any]]]:
-        """How many items there are to read, and those from the offset on, with their places. No page has room for
-        more of them than for bytes."""
-        asked = self.asked
-        first, last = asked.offset, asked.offset + min(asked.limit or self.room, self.room)
-        if isinstance(value, list) and not asked.where:
+    def _candidates(self, value: dict[str, Any] | list[Any]) -> tuple[int, list[tuple[Any, Any]]]:
+        """The number of matching items, and those from the offset on with their places: no more than bytes fit."""
+        request = self.request
+        first, last = request.offset, request.offset + min(request.limit or self.room, self.room)
+        if isinstance(value, list) and not request.where:
             self._check_offset(len(value), "items")
             return len(value), list(enumerate(value[first:last], first))
         pairs = enumerate(value) if isinstance(value, list) else value.items()
-        found = [pair for pair in pairs if all(condition.holds(pair[1]) for condition in asked.where)]
-        if isinstance(value, dict) and asked.fields:
-            names = set(asked.fields)
-            found = [pair for pair in found if pair[0] in names]
-        self._check_offset(len(found), "items")
-        return len(found), found[first:last]
+        matching = [pair for pair in pairs if all(condition.holds(pair[1]) for condition in request.where)]
+        if isinstance(value, dict) and request.fields:
+            names = set(request.fields)
+            matching = [pair for pair in matching if pair[0] in names]
+        self._check_offset(len(matching), "items")
+        return len(matching), matching[first:last]
 
-    def _whole(self, wanted: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        """As many items as fit, from the first on; none when that one is too large."""
-        taken: list[tuple[Any, Any]] = []
+    def _fitting_items(self, candidates: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """As many items as fit; none if the first is too large."""
+        items: list[tuple[Any, Any]] = []
         left = self.room
-        for place, value in wanted:
-            item = value if isinstance(place, str) else chosen(value, self.asked.fields)
+        for place, value in candidates:
+            item = value if isinstance(place, str) else chosen(value, self.request.fields)
             if self._surely_larger(item):
                 break
-            named = isinstance(place, str) or bool(self.asked.where)
+            named = isinstance(place, str) or bool(self.request.where)
             left -= size_of(item) + 1 + (size_of(place) + 1 if named else 0)
             if left < 0:
                 break
-            taken.append((place, item))
-        return taken
+            items.append((place, item))
+        return items
 
     def _surely_larger(self, item: Any) -> bool:
-        # Not to write a text of megabytes only to see that it does not fit.
+        # Avoids serializing megabytes only to see that they do not fit.
         return isinstance(item, str | list | dict) and len(item) > self.room
 
-    def _larger(self, wanted: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]]:
-        """Where to go on for the items that are larger than a page, up to the next that is not."""
-        named: list[dict[str, Any]] = []
+    def _larger_items(self, candidates: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]]:
+        """Pointers to the items that are larger than a page, up to the next one that fits."""
+        entries: list[dict[str, Any]] = []
         left = self.room
-        for place, value in wanted:
-            if named and self._whole([(place, value)]):
+        for place, value in candidates:
+            if entries and self._fitting_items([(place, value)]):
                 break
             entry = {
-                "pointer": pointers.joined(self.asked.pointer, place),
+                "pointer": pointers.joined(self.request.pointer, place),
                 "type": kind_of(value),
                 "bytes": size_of(value),
             }
             left -= size_of(entry) + 1
-            if named and left < 0:
+            if entries and left < 0:
                 break
-            named.append(entry)
-        return named
+            entries.append(entry)
+        return entries
 
     def _check_offset(self, total: int, what: str) -> None:
-        if self.asked.offset > total:
+        if self.request.offset > total:
             raise PageError("offset", f"is past the end: there are {total:,} {what}")
 
-    def _continued(self, made: dict[str, Any], done: int, total: int, deeper: str | None = None) -> dict[str, Any]:
-        following = self.asked.offset + done
+    def _with_next(self, body: dict[str, Any], done: int, total: int, deeper: str | None = None) -> dict[str, Any]:
+        following = self.request.offset + done
         if following < total:
-            made["nextOffset"] = following
+            body["nextOffset"] = following
         if deeper is not None:
-            made["_guidance"] = guidance(
-                "The items named in `larger` are larger than a page: read each at its pointer"
-                + (", then go on here at nextOffset." if following < total else "."),
+            body["_guidance"] = guidance(
+                "The items in `larger` are larger than a page: read each at its pointer"
+                + (", then continue here at nextOffset." if following < total else "."),
                 {"id": self.handle, "pointer": deeper},
             )
         elif following < total:
-            asked = {**self.asked.as_dict(), "offset": following}
-            made["_guidance"] = guidance("There is more: go on at nextOffset.", {"id": self.handle, **asked})
-        return made
+            arguments = {**self.request.as_dict(), "offset": following}
+            body["_guidance"] = guidance("There is more: continue at nextOffset.", {"id": self.handle, **arguments})
+        return body
 
 
 def guidance(message: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """What to do next, with the exact call."""
+    """The next step with the exact call."""
     return {"message": message, "example": {"name": TOOL, "arguments": arguments}}
 
 
-def _check(asked: Asked) -> None:
-    if asked.offset < 0:
+def _check(request: PageRequest) -> None:
+    if request.offset < 0:
         raise PageError("offset", "must be 0 or more")
-    if asked.limit is not None and asked.limit < 1:
+    if request.limit is not None and request.limit < 1:
         raise PageError("limit", "must be 1 or more")
-    if len(asked.where) > MOST_CONDITIONS:
+    if len(request.where) > MOST_CONDITIONS:
         raise PageError("where", f"may have at most {MOST_CONDITIONS} conditions")
-    if len(asked.fields) > MOST_FIELDS:
+    if len(request.fields) > MOST_FIELDS:
         raise PageError("fields", f"may have at most {MOST_FIELDS} names")
-    if size_of(asked.as_dict()) > _QUESTION:
+    if size_of(request.as_dict()) > _QUESTION:
         raise PageError("pointer", "and the other arguments are too long together")
 
 
 def _beyond_pointers(pointer: str, value: dict[str, Any] | list[Any]) -> bool:
-    """Whether what is in there may be out of the reach of a pointer."""
+    """Whether a pointer to a part of the value could become too long."""
     if size_of(pointer) > pointers.WHOLE:
         return True
     return isinstance(value, dict) and any(
@@ -228,7 +226,7 @@ def _beyond_pointers(pointer: str, value: dict[str, Any] | list[Any]) -> bool:
 
 
 def _most(highest: int, fits: Callable[[int], bool]) -> int:
-    """The largest number that fits, where all smaller ones do; 1 at least."""
+    """Binary search for the largest number that fits; at least 1."""
     if fits(highest):
         return highest
     lowest = 1
@@ -239,9 +237,9 @@ def _most(highest: int, fits: Callable[[int], bool]) -> int:
 
 
 def _seam(text: str, start: int, end: int) -> int:
-    """A place to cut, at or shortly before `end`, where no part of a character is left behind.
+    """A place to split, at or shortly before `end`, that breaks no grapheme.
 
-    What joins or shapes characters is hidden where it stands alone, and would be taken out of both pieces.
+    Joiners and modifiers count as invisible when they stand alone, and would be removed from both pieces.
     """
     if end >= len(text):
         return end
@@ -254,7 +252,7 @@ def _seam(text: str, start: int, end: int) -> int:
 
 
 def _clean_around(text: str, start: int, cut: int) -> bool:
-    # Half of each stretch is judged: the other half shows what is around it, and may itself be cut at its far end.
+    # Only the inner half of each stretch is compared: the outer half is context and may be split at its far end.
     before, after = text[max(start, cut - 2 * _AROUND) : cut], text[cut : cut + 2 * _AROUND]
     return (
         hygiene.cleaned(before)[-_AROUND:] == before[-_AROUND:] and hygiene.cleaned(after)[:_AROUND] == after[:_AROUND]

@@ -1,13 +1,13 @@
-"""JSON pointers (RFC 6901): where in an answer something stands."""
+"""JSON pointers (RFC 6901) to parts of a result."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, Final
 
-# What a caller may send. What pages name themselves is shorter, see `PART` and `WHOLE`.
+# Limit for callers. Pointers in pages are shorter, see `PART` and `WHOLE`.
 MOST_CHARACTERS: Final = 1_000
-# In bytes of JSON: the longest key that pages lead to, and the longest pointer below which they lead anywhere.
+# In bytes of JSON: the longest key in pointers of pages, and the longest pointer that pages extend.
 PART: Final = 256
 WHOLE: Final = 400
 
@@ -16,7 +16,7 @@ _ESCAPE: Final = re.compile(r"~(?![01])")
 
 
 class PointerError(ValueError):
-    """The pointer is none, or leads nowhere. The message says how far it leads."""
+    """The pointer is invalid or points to nothing. The message says how far it resolves."""
 
 
 def joined(pointer: str, part: str | int) -> str:
@@ -40,11 +40,11 @@ def parts(pointer: str) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/")]
 
 
-def found(value: Any, pointer: str) -> Any:
-    """What stands there.
+def resolve(value: Any, pointer: str) -> Any:
+    """The value at the pointer.
 
     Raises:
-        PointerError: nothing does.
+        PointerError: there is none.
     """
     reached = ""
     for part in parts(pointer):
@@ -53,12 +53,12 @@ def found(value: Any, pointer: str) -> Any:
         elif isinstance(value, list) and _INDEX.fullmatch(part) and int(part) < len(value):
             value = value[int(part)]
         else:
-            raise PointerError(f"leads nowhere after {reached!r}, where there is {_described(value)}")
+            raise PointerError(f"leads nowhere after {reached!r}, where there is {_description(value)}")
         reached = joined(reached, part)
     return value
 
 
-def _described(value: Any) -> str:
+def _description(value: Any) -> str:
     match value:
         case dict():
             return f"an object of {len(value):,}"

@@ -1,6 +1,6 @@
-"""What an answer is made of, told from a part of it: looking at every value of a large one would take too long.
+"""The structure of a result, estimated from a sample: visiting every value of a large one would take too long.
 
-Like items of a list are told as one: `/items/*/name` stands for the names of them all.
+Items of a list are combined: `/items/*/name` describes the names of all items.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from tools_app.answers import pointers
 
-# So many values are looked at.
+# Sample size in values.
 _LOOKS: Final = 12_000
-# An object with more members is taken for a list with names.
+# An object with more members is treated like a list.
 _MOST_MEMBERS: Final = 40
 _NOTEWORTHY: Final = 1_000
 _LONGEST_POINTER: Final = 120
@@ -22,11 +22,11 @@ _LONGEST_POINTER: Final = 120
 
 @dataclass(slots=True)
 class Place:
-    """Where like values stand, and what was seen of them."""
+    """A place in the structure, with statistics of its values."""
 
     pointer: str
-    # How many there are, and how many of them were looked at.
-    there: float = 0
+    # Estimated number of values, and number of sampled ones.
+    count: float = 0
     seen: int = 0
     types: Counter[str] = field(default_factory=Counter)
     shortest: int | None = None
@@ -42,19 +42,19 @@ class Place:
 
 
 def look(value: Any, size: int) -> Place:
-    """The places of an answer of so many bytes."""
+    """The structure of a result of `size` bytes."""
     root = Place("")
-    _look(value, root, 1.0, _LOOKS)
+    _sample(value, root, 1.0, _LOOKS)
     _scale(root, size / max(root.bytes, 1.0))
     return root
 
 
 def rows(root: Place, most_bytes: int, *, whole: bool) -> tuple[dict[str, str], int]:
-    """Pointers with what is there, outermost first, and how many places found no room.
+    """Descriptions by pointer, outermost first, and the number of places that did not fit.
 
-    Where not the whole was looked at, what stands in one place only may be longer than it seems.
+    Not `whole`: only the beginning was parsed, so a value that occurs once may be longer than it appears.
     """
-    shown: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     left, missing = most_bytes, 0
     level: list[tuple[Place, bool]] = [(root, True)]
     while level:
@@ -62,19 +62,18 @@ def rows(root: Place, most_bytes: int, *, whole: bool) -> tuple[dict[str, str], 
             words = described(place, everywhere=everywhere, cut=not whole and place.seen == 1)
             cost = len(place.pointer.encode()) + len(words.encode()) + 8
             if len(place.pointer) <= _LONGEST_POINTER and cost <= left:
-                shown[place.pointer] = words
+                descriptions[place.pointer] = words
                 left -= cost
             else:
                 missing += 1
         level = [
             (inner, inner is place.each or inner.seen == place.seen) for place, _ in level for inner in place.inner()
         ]
-    return shown, missing
+    return descriptions, missing
 
 
 def described(place: Place, *, everywhere: bool, cut: bool) -> str:
-    """For example `array of 20,000, about 9.8 MB`. `everywhere`: no like item is without it.
-    `cut`: there may be more of it."""
+    """For example `array of 20,000, about 9.8 MB`. `everywhere`: every item has it. `cut`: it may be longer."""
     kinds = list(place.types)
     words = " or ".join(sorted(kinds, key=lambda kind: (kind == "null", kind)))
     if kinds == ["string"]:
@@ -84,7 +83,7 @@ def described(place: Place, *, everywhere: bool, cut: bool) -> str:
         least = " at least" if cut else ""
         words += f" of{least} {low:,}" if low == high else f" of {low:,} to {high:,}"
     if not everywhere:
-        words += f", in about {round(place.there):,}"
+        words += f", in about {round(place.count):,}"
     if place.bytes >= _NOTEWORTHY:
         words += f", about {_bytes(place.bytes)}"
     return words
@@ -94,10 +93,10 @@ def _bytes(count: float) -> str:
     return f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{count / 1e3:,.0f} kB"
 
 
-def _look(value: Any, place: Place, weight: float, looks: int) -> float:
-    """See what is there, with at most so many looks further inside. Returns about how many bytes there are."""
+def _sample(value: Any, place: Place, weight: float, looks: int) -> float:
+    """Add a value to the statistics, sampling at most `looks` values inside it. Returns its estimated bytes."""
     place.seen += 1
-    place.there += weight
+    place.count += weight
     size = 5.0
     match value:
         case None | bool():
@@ -112,11 +111,11 @@ def _look(value: Any, place: Place, weight: float, looks: int) -> float:
         case list():
             place.types["array"] += 1
             _measure(place, len(value))
-            size = 2.0 + _look_inside(value, place, weight, looks)
+            size = 2.0 + _sample_items(value, place, weight, looks)
         case _:
             place.types["object"] += 1
             _measure(place, len(value))
-            size = 2.0 + _look_at_members(value, place, weight, looks)
+            size = 2.0 + _sample_members(value, place, weight, looks)
     place.bytes += weight * size
     return size
 
@@ -126,8 +125,8 @@ def _measure(place: Place, length: int) -> None:
     place.longest = max(place.longest, length)
 
 
-def _look_inside(value: list[Any], place: Place, weight: float, looks: int) -> float:
-    count = _worth(len(value), looks)
+def _sample_items(value: list[Any], place: Place, weight: float, looks: int) -> float:
+    count = _sample_size(len(value), looks)
     if count == 0:
         return 0.0
     if place.each is None:
@@ -135,15 +134,15 @@ def _look_inside(value: list[Any], place: Place, weight: float, looks: int) -> f
     step = len(value) / count
     size = 0.0
     for number in range(count):
-        size += 1 + _look(value[int(number * step)], place.each, weight * step, _shared(looks, count))
+        size += 1 + _sample(value[int(number * step)], place.each, weight * step, _share(looks, count))
     return size * step
 
 
-def _look_at_members(value: dict[str, Any], place: Place, weight: float, looks: int) -> float:
+def _sample_members(value: dict[str, Any], place: Place, weight: float, looks: int) -> float:
     if len(value) > _MOST_MEMBERS or (place.each is not None and not place.members):
-        # Keys are about as long as the first few.
+        # Key lengths are estimated from the first few.
         keys = sum(len(key) + 3 for _, key in zip(range(20), value, strict=False)) / 20
-        return keys * len(value) + _look_inside(list(value.values()), place, weight, looks)
+        return keys * len(value) + _sample_items(list(value.values()), place, weight, looks)
     size = 0.0
     for key, member in value.items():
         if looks <= 0:
@@ -153,17 +152,17 @@ def _look_at_members(value: dict[str, Any], place: Place, weight: float, looks: 
             if len(place.members) > 2 * _MOST_MEMBERS:
                 continue
             inner = place.members[key] = Place(pointers.joined(place.pointer, key))
-        size += len(key) + 4 + _look(member, inner, weight, _shared(looks, len(value)))
+        size += len(key) + 4 + _sample(member, inner, weight, _share(looks, len(value)))
     return size
 
 
-def _shared(looks: int, among: int) -> int:
-    # Halved at least, so that what is nested without end has one here.
+def _share(looks: int, among: int) -> int:
+    # At least halved, so that deep nesting ends.
     return looks // max(among, 2)
 
 
-def _worth(length: int, looks: int) -> int:
-    """How many items of a list to look at, so that there are looks left to see what is in each."""
+def _sample_size(length: int, looks: int) -> int:
+    """Number of items to sample, leaving looks for what is inside each."""
     return min(length, max(min(looks, 8), looks // 20, 0))
 
 

@@ -47,7 +47,7 @@ api = Api(
     urls_namespace="api",
     auth=KeyAuthentication(),
     parser=StrictParser(),
-    # Ours need a key, or somebody who is logged in, and load nothing from elsewhere: `openapi` and `docs`.
+    # Replaced by `openapi` and `docs`: they require a key or a login, and load nothing from other hosts.
     docs_url=None,
     openapi_url=None,
 )
@@ -57,7 +57,7 @@ api.add_router("", health.router)
 api.add_router(issuer.METADATA.lstrip("/"), resource.router)
 api.add_router("v1", openapi.router)
 api.add_router("v1", search.labels)
-# Before the addresses with a name in them, which would take "call" and "search" for one.
+# Before the paths with a tool name, which would match "call" and "search".
 api.add_router("v1/tools", calling.router)
 api.add_router("v1/tools", search.router)
 api.add_router("v1/tools", tool_server.router)

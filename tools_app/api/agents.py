@@ -1,4 +1,4 @@
-"""Agents: which are connected now."""
+"""Agents: the connected MCP clients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tools_app.sdk.context import Caller
 router = StrictRouter(tags=["agents"])
 
 
-# Not `Agent.Door`: the door of a call has that name in the description.
+# Not `Agent.Door`: its schema name in OpenAPI would clash with the door of a call.
 Door = Literal["stdio", "http"]
 
 
@@ -38,17 +38,17 @@ class ProcessShown(Shown):
 
 class AgentItem(Shown):
     id: str
-    client: str | None = Field(description="What it calls itself")
+    client: str | None = Field(description="Client name as reported by the client")
     version: str | None
     door: Door
-    era: Agent.Era = Field(description="Of MCP: with a handshake, or without")
-    protocol: str | None = Field(description="The revision of MCP that it speaks", examples=["2025-11-25"])
-    toolsets: list[str] = Field(description="Outside of these no tool exists for it; empty: all tools")
+    era: Agent.Era = Field(description="MCP with sessions (handshake) or stateless MCP (modern)")
+    protocol: str | None = Field(description="MCP protocol revision", examples=["2025-11-25"])
+    toolsets: list[str] = Field(description="Toolsets that the agent is restricted to; empty: all tools")
     caller: CallerShown
     connected_at: str
-    seen_at: str = Field(description="When it asked for something last")
+    seen_at: str = Field(description="Time of the last request")
     last_call_at: str | None
-    calls: int = Field(description="Since it is connected")
+    calls: int = Field(description="Number of calls since it connected")
     process: ProcessShown
 
 
@@ -58,7 +58,7 @@ class AgentPage(Shown):
 
 
 class AgentsQuery(QueryString):
-    caller: Word | None = optional("Only agents of this caller, by its id, like `key:3`")
+    caller: Word | None = optional("Only agents of this caller id, for example `key:3`")
     door: Door | None = optional()
     cursor: Cursor | None = optional()
     limit: Limit = 50
@@ -66,9 +66,9 @@ class AgentsQuery(QueryString):
 
 @router.get("", response={200: AgentPage, **failures()}, url_name="agents")
 async def list_agents(request: HttpRequest, query: Query[AgentsQuery]) -> HttpResponse:
-    """List the MCP clients that are connected now, the latest first. Needs `tools:manage`.
+    """List connected MCP clients, newest first. Requires `tools:manage`.
 
-    Numbers are some seconds old. A key that is bound to toolsets sees the agents of those.
+    Call counts lag by a few seconds. A key restricted to toolsets sees only the agents of those toolsets.
     """
     caller = caller_of(request)
     access.require(caller, "tools:manage")
@@ -82,11 +82,11 @@ def _visible(caller: Caller) -> QuerySet[Agent]:
     rows = Agent.objects.connected().select_related("process")
     if caller.reach.toolsets is None:
         return rows
-    # Kept as a list in one text, so that it can be read where its toolsets have gone.
-    wanted = Q(pk__in=[])
+    # Toolset names are stored as one string, so that they remain readable after a toolset is deleted.
+    condition = Q(pk__in=[])
     for name in caller.reach.toolsets:
-        wanted |= Q(listed__contains=f", {name}, ")
-    return rows.annotate(listed=Concat(Value(", "), "toolset", Value(", "))).filter(wanted)
+        condition |= Q(listed__contains=f", {name}, ")
+    return rows.annotate(listed=Concat(Value(", "), "toolset", Value(", "))).filter(condition)
 
 
 def _item(agent: Agent, caller: Caller) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What all answers of the REST door have in common: JSON, UTC, and who may keep a copy."""
+"""Building REST responses: JSON, UTC timestamps and caching headers."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ from pydantic_core import PydanticSerializationError, to_json
 
 
 class Shown(BaseModel):
-    """What an answer holds, for its description: views build their answers themselves."""
+    """A response schema, for OpenAPI only: views build their responses themselves."""
 
     model_config = ConfigDict(alias_generator=to_camel)
 
 
 def answer(body: Any, status: int = 200) -> HttpResponse:
-    """A JSON response. Views build it themselves: ninja would check and copy a result of megabytes first."""
-    response = HttpResponse(_dumped(body), status=status, content_type="application/json")
+    """A JSON response. Not built by ninja, which would validate and copy a result of megabytes first."""
+    response = HttpResponse(_json_bytes(body), status=status, content_type="application/json")
     response["Cache-Control"] = "no-store"
     return response
 
 
 def answer_unless_known(request: HttpRequest, body: Any) -> HttpResponse:
-    """The same with an `ETag`, or 304 without a body when that is what the client has already.
+    """A JSON response with an `ETag`, or 304 without a body if `If-None-Match` has the same tag.
 
-    The tag is taken from the answer itself: processes that have loaded different tools, or read different settings,
-    can stand behind one address.
+    The tag is a hash of the body: the processes behind one address may have loaded different tools or settings.
     """
     response = answer(body)
     tag = f'"{hashlib.sha256(response.content).hexdigest()[:32]}"'
-    if _has(request, tag):
+    if _matches(request, tag):
         response = HttpResponseNotModified()
     response["ETag"] = tag
     response["Cache-Control"] = "private, no-cache"
@@ -45,19 +44,19 @@ def answer_unless_known(request: HttpRequest, body: Any) -> HttpResponse:
 
 def timestamp(moment: datetime | None = None) -> str:
     """ISO-8601 in UTC to the millisecond, as JavaScript writes it."""
-    shown = (moment or datetime.now(UTC)).astimezone(UTC)
-    return f"{shown.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+    in_utc = (moment or datetime.now(UTC)).astimezone(UTC)
+    return f"{in_utc.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
-def _has(request: HttpRequest, tag: str) -> bool:
-    known = parse_etags(request.headers.get("If-None-Match", ""))
-    # A proxy that compresses makes a tag a weak one.
-    return "*" in known or tag in {one.removeprefix("W/") for one in known}
+def _matches(request: HttpRequest, tag: str) -> bool:
+    tags = parse_etags(request.headers.get("If-None-Match", ""))
+    # A proxy that compresses turns the tag into a weak one.
+    return "*" in tags or tag in {candidate.removeprefix("W/") for candidate in tags}
 
 
-def _dumped(body: Any) -> bytes:
+def _json_bytes(body: Any) -> bytes:
     try:
         return to_json(body, inf_nan_mode="null", fallback=str)
     except PydanticSerializationError:
-        # The message of an error may hold what an upstream sent: half of a surrogate pair, which UTF-8 cannot say.
+        # An error message may contain what an upstream sent: a lone surrogate, which UTF-8 cannot encode.
         return json.dumps(body, ensure_ascii=False, default=str).encode("utf-8", "replace")

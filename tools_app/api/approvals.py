@@ -1,4 +1,4 @@
-"""Calls that wait for an operator, or have been decided by one: a caller sees its own, an operator all of them."""
+"""Calls that need an operator's approval. Callers see their own, operators all of them."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ class ApprovalItem(Shown):
     door: str
     caller: CallerShown
     asked_at: str
-    expires_at: str = Field(description="When it ends, decided or not; a decision gives it its time anew")
+    expires_at: str = Field(description="When it expires, decided or not; a decision restarts the period")
     decided_at: str | None
-    decided_by: str | None = Field(description="Operators alone are told who it was")
+    decided_by: str | None = Field(description="Visible to operators only")
     reason: str | None
-    call_id: str | None = Field(description="The one call that was made with it")
+    call_id: str | None = Field(description="The call that used the approval")
 
 
 class ApprovalDetail(ApprovalItem):
     arguments: Any = Field(
-        description="All that the call would be given; null if it cannot be read. A secret that is a single token is "
-        "masked, and shown by its length and a hash: nothing else is left out"
+        description="All arguments of the call; null if they cannot be read. A secret that is a single token is masked "
+        "and replaced by its length and a hash; nothing else is omitted"
     )
     kept_answers: dict[str, Any] = Field(
-        description="Kept answers of the caller that the arguments name by handle, such as a workflow to be put "
-        "back; masked like the arguments"
+        description="Stored results that the arguments name by handle, such as a workflow to restore; masked like the "
+        "arguments"
     )
-    masked_parts: int = Field(description="How many parts of all this are masked")
+    masked_parts: int = Field(description="Number of masked parts in all of this")
 
 
 class ApprovalPage(Shown):
@@ -68,54 +68,57 @@ class ApprovalPage(Shown):
 
 class ApprovalsQuery(QueryString):
     state: State | None = optional()
-    tool: Word | None = optional("Only calls of this tool, by its full name")
-    caller: Word | None = optional("Only calls of this caller, by its id, like `key:3`")
+    tool: Word | None = optional("Only calls of this tool (full name)")
+    caller: Word | None = optional("Only calls of this caller id, for example `key:3`")
     cursor: Cursor | None = optional()
     limit: Limit = 50
 
-    def chosen(self, rows: QuerySet[Approval]) -> QuerySet[Approval]:
+    def filtered(self, rows: QuerySet[Approval]) -> QuerySet[Approval]:
         rows = narrowed(rows, {"tool_name": self.tool, "caller_id": self.caller})
         return rows if self.state is None else rows.filter(_in_state(self.state, timezone.now()))
 
 
 class Decision(Body):
-    reason: Reason = Field(default="", description="A caller that is refused is told it")
+    reason: Reason = Field(default="", description="Shown to the caller if the call is rejected")
 
 
 @router.get("", response={200: ApprovalPage, **failures()}, url_name="approvals")
 async def list_approvals(request: HttpRequest, query: Query[ApprovalsQuery]) -> HttpResponse:
-    """List calls that wait for an operator or have been decided, the latest first.
+    """List approvals, pending and decided, newest first.
 
-    A caller is shown its own, and with `tools:manage` those of all callers.
+    Returns the caller's own approvals; with `tools:manage` those of all callers.
     """
     caller = caller_of(request)
     pages = Pages("approvals", caller, query, moment="asked_at")
-    rows = query.chosen(await _visible(request)).defer("arguments")
-    found, cursor = await database.run(pages.cut, rows, query.cursor, query.limit)
-    shown = [_item(approval, operator=caller.may(MANAGE)) for approval in found]
-    return answer({"approvals": shown, "nextCursor": cursor})
+    rows = query.filtered(await _visible(request)).defer("arguments")
+    page, cursor = await database.run(pages.cut, rows, query.cursor, query.limit)
+    items = [_item(approval, operator=caller.may(MANAGE)) for approval in page]
+    return answer({"approvals": items, "nextCursor": cursor})
 
 
 @router.get("/{approval_id}", response={200: ApprovalDetail, **failures(404)}, url_name="approval")
 async def show_approval(request: HttpRequest, approval_id: str) -> HttpResponse:
-    """Show one: its own to a caller, and with `tools:manage` any."""
+    """Show an approval. Callers can see their own; `tools:manage` can see any."""
     visible, operator = await _visible(request), caller_of(request).may(MANAGE)
     return answer(await database.run(_detail, visible, approval_id, operator=operator))
 
 
 @router.post("/{approval_id}/approve", response={200: ApprovalDetail, **failures(404, 408, 409, 413, 415)})
 async def approve_call(request: HttpRequest, approval_id: str, body: Decision) -> HttpResponse:
-    """Let a call be made, once, when its caller repeats it. Needs `tools:manage`. A key cannot approve its own."""
-    return await _decided(request, approval_id, governance.approve_call, body)
+    """Approve a call. Requires `tools:manage`. A key cannot approve its own calls.
+
+    The caller can run the call once by repeating it.
+    """
+    return await _decide(request, approval_id, governance.approve_call, body)
 
 
 @router.post("/{approval_id}/refuse", response={200: ApprovalDetail, **failures(404, 408, 409, 413, 415)})
 async def refuse_call(request: HttpRequest, approval_id: str, body: Decision) -> HttpResponse:
-    """Say no to a call: its caller is told the reason. Needs `tools:manage`."""
-    return await _decided(request, approval_id, governance.refuse_call, body)
+    """Reject a call. The caller sees the reason. Requires `tools:manage`."""
+    return await _decide(request, approval_id, governance.refuse_call, body)
 
 
-async def _decided(
+async def _decide(
     request: HttpRequest, approval_id: str, decide: Callable[..., Approval], body: Decision
 ) -> HttpResponse:
     caller = caller_of(request)
@@ -123,25 +126,25 @@ async def _decided(
     visible = await _visible(request)
 
     def decide_and_show() -> dict[str, Any]:
-        decide(_found(visible, approval_id).pk, actor=str(caller), caller_id=caller.id, reason=body.reason)
+        decide(_get(visible, approval_id).pk, actor=str(caller), caller_id=caller.id, reason=body.reason)
         return _detail(visible, approval_id, operator=True)
 
     return answer(await database.run(decide_and_show))
 
 
 async def _visible(request: HttpRequest) -> QuerySet[Approval]:
-    """A caller's own; to whoever manages tools, those of all the tools that there are for it."""
+    """The caller's own approvals; with `tools:manage`, also those of all tools in its toolsets."""
     caller = caller_of(request)
     own = Q(caller_id=caller.id)
     if not caller.may(MANAGE):
         return Approval.objects.filter(own)
     if caller.reach.toolsets is None:
         return Approval.objects.all()
-    seen = (await catalog.fresh()).seen_by(caller)
-    return Approval.objects.filter(own | Q(tool_name__in=[entry.name for entry in seen.all]))
+    view = (await catalog.fresh()).seen_by(caller)
+    return Approval.objects.filter(own | Q(tool_name__in=[entry.name for entry in view.all]))
 
 
-def _found(visible: QuerySet[Approval], approval_id: str) -> Approval:
+def _get(visible: QuerySet[Approval], approval_id: str) -> Approval:
     approval = visible.filter(pk=approval_id).first() if approval_id.isalnum() else None
     if approval is None:
         raise NotFoundError("There is no such approval", next_step="The approvals are at /v1/approvals.")
@@ -173,7 +176,7 @@ def _item(approval: Approval, *, operator: bool) -> dict[str, Any]:
 
 
 def _detail(visible: QuerySet[Approval], approval_id: str, *, operator: bool) -> dict[str, Any]:
-    approval = _found(visible, approval_id)
-    shown = disclosure.of_approval(approval) or disclosure.of(None)
-    given = {"arguments": shown.arguments, "keptAnswers": shown.kept, "maskedParts": shown.masked}
-    return {**_item(approval, operator=operator), **given}
+    approval = _get(visible, approval_id)
+    disclosed = disclosure.of_approval(approval) or disclosure.of(None)
+    details = {"arguments": disclosed.arguments, "keptAnswers": disclosed.kept, "maskedParts": disclosed.masked}
+    return {**_item(approval, operator=operator), **details}

@@ -1,4 +1,4 @@
-"""Requests of the REST door, whose bodies are read when it is known who sends them."""
+"""REST requests. Their bodies are read after authentication, so that they count against the caller's limits."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ from tools_app.text.json_text import JsonError
 
 
 class RestRequest(ASGIRequest):
-    """A request that has its head, and gets its body from `take_body`. Where nobody asks for it, it has none."""
+    """A request whose body is empty until `take_body` reads it."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         super().__init__(scope, io.BytesIO())
         self._scope = scope
         self._receive = receive
         self._is_gone = False
-        # What a large body says, or why it says nothing: read before anybody asks, since that takes a thread.
+        # The parsed large body, or the JsonError: parsed in advance, in a thread.
         self.parsed: Any = None
-        self._read = asyncio.Event()
+        self._body_read = asyncio.Event()
 
     async def take_body(self, caller: Caller) -> None:
-        """Does not return where the client has gone: its request is cancelled."""
+        """Read the body. If the client has disconnected, wait for the cancellation of the request instead."""
         self._scope[SENDER] = caller.id
         body = await whole_body(self._receive)
         self._is_gone = body is None
-        self._read.set()
+        self._body_read.set()
         if body is None:
             await asyncio.Future()
             return
         self._body = body
         limits.count_body(caller, len(body))
         if len(body) > heavy.LARGE_BYTES:
-            self.parsed = await heavy.in_turn(caller.id, partial(_parsed, body))
+            self.parsed = await heavy.in_turn(caller.id, partial(_parse, body))
 
     async def hang_up(self) -> None:
-        """Returns when the client does not wait for an answer any more."""
-        await self._read.wait()
+        """Wait until the client disconnects."""
+        await self._body_read.wait()
         if not self._is_gone:
             await self._receive()
 
 
 async def take_body(request: HttpRequest, caller: Caller) -> None:
-    """Read the body of a request whose caller is known. Django's own handlers have read it long before."""
+    """Read the body of an authenticated request. With Django's own handlers it has been read already."""
     if isinstance(request, RestRequest):
         await request.take_body(caller)
 
 
 def parsed_body(request: HttpRequest) -> Any:
-    """What the body says, read strictly.
+    """The body, parsed as strict JSON.
 
     Raises:
         JsonError
@@ -69,7 +69,7 @@ def parsed_body(request: HttpRequest) -> Any:
     return json_text.parsed(request.body) if parsed is None else parsed
 
 
-def _parsed(body: bytes) -> Any:
+def _parse(body: bytes) -> Any:
     try:
         return json_text.parsed(body)
     except JsonError as error:

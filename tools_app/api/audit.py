@@ -30,10 +30,10 @@ class AuditItem(Shown):
     actor: str
     action: str
     subject: str
-    changes: dict[str, Any] = Field(description="What it was and what it became")
+    changes: dict[str, Any] = Field(description="Old and new value of each changed field")
     reason: str | None
-    address: str | None = Field(description="Where it was done from; null: on the hub's own machine")
-    client: str | None = Field(description="What the program called itself with which it was done")
+    address: str | None = Field(description="IP address of the request; null: made on the hub's own machine")
+    client: str | None = Field(description="User agent of the request")
 
 
 class AuditPage(Shown):
@@ -42,32 +42,32 @@ class AuditPage(Shown):
 
 
 class AuditQuery(QueryString):
-    actor: Name | None = optional("Only changes by this actor, like `key:ops`")
-    action: Word | None = optional("Only changes of this kind, like `tool.disable`")
-    subject: Name | None = optional("Only changes of this, like `echo` or `key:ops`")
-    since: Moment | None = optional("Only what was changed then or later")
-    until: Moment | None = optional("Only what was changed before")
+    actor: Name | None = optional("Only changes by this actor, for example `key:ops`")
+    action: Word | None = optional("Only this action, for example `tool.disable`")
+    subject: Name | None = optional("Only changes of this subject, for example `echo` or `key:ops`")
+    since: Moment | None = optional("Only changes at or after this time")
+    until: Moment | None = optional("Only changes before this time")
     cursor: Cursor | None = optional()
     limit: Limit = 50
 
-    def chosen(self, rows: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
-        wanted = {
+    def filtered(self, rows: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
+        filters = {
             "actor": self.actor,
             "action": self.action,
             "subject": self.subject,
             "at__gte": self.since,
             "at__lt": self.until,
         }
-        return narrowed(rows, wanted)
+        return narrowed(rows, filters)
 
 
 @router.get("", response={200: AuditPage, **failures()}, url_name="audit")
 async def list_audit(request: HttpRequest, query: Query[AuditQuery]) -> HttpResponse:
-    """List what people, keys and commands changed, the latest first. Needs `admin:*`. All filters must fit."""
+    """List changes made by people, keys and commands, newest first. Requires `admin:*`. Filters are combined (AND)."""
     caller = caller_of(request)
     access.require(caller, "admin:*")
     pages = Pages("audit", caller, query)
-    entries, cursor = await database.run(pages.cut, query.chosen(AuditEntry.objects.all()), query.cursor, query.limit)
+    entries, cursor = await database.run(pages.cut, query.filtered(AuditEntry.objects.all()), query.cursor, query.limit)
     return answer({"entries": [_item(entry) for entry in entries], "nextCursor": cursor})
 
 

@@ -1,4 +1,4 @@
-"""Who calls the REST door: a key in a header, and nowhere else; or, for want of one, a session of the admin."""
+"""Authentication of REST requests: a key in a header and nowhere else; without one, an admin session."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tools_app.sdk.errors import AuthenticationError, AuthorizationError, Proble
 from tools_app.sdk.hub_errors import StoppedError, StorageBusyError
 from tools_app.sdk.schemas import pointer
 
-# Under these names people put keys into addresses, whatever the spelling.
-_TELLING: Final = frozenset(
+# Query parameter names, without - and _, under which people send keys.
+_KEY_PARAMETERS: Final = frozenset(
     {"key", "apikey", "xapikey", "token", "accesstoken", "authtoken", "apitoken", "bearer", "auth", "authorization"}
 )
 
 
 class KeyAuthentication(AuthBase):
-    """`Authorization: Bearer <key>` or `X-API-Key: <key>`; without either, the cookie of a session of the admin."""
+    """`Authorization: Bearer <key>` or `X-API-Key: <key>`; without either, the cookie of an admin session."""
 
     openapi_type = "http"
     openapi_scheme = "bearer"
@@ -39,20 +39,20 @@ class KeyAuthentication(AuthBase):
         except (AuthenticationError, StoppedError):
             limits.count_stranger(request)
             raise
-        request.auth = caller  # type: ignore[attr-defined]  # so that it is known who was over the limit
+        request.auth = caller  # type: ignore[attr-defined]  # before counting: the journal names who exceeded the limit
         limits.count_caller(request, caller)
         await take_body(request, caller)
         return caller
 
 
 def caller_of(request: HttpRequest) -> Caller:
-    """Whom `KeyAuthentication` let in; ninja has left it on the request."""
+    """The caller that `KeyAuthentication` found; ninja keeps it on the request."""
     caller: Caller = request.auth  # type: ignore[attr-defined]
     return caller
 
 
 def refuse_keys_in_query(request: HttpRequest) -> None:
-    """An address ends up in logs, histories and referrers: a key in it is refused, so that nobody gets used to it.
+    """Refuse a key in the query string: URLs end up in logs, browser histories and referrers.
 
     Raises:
         ValidationError
@@ -61,12 +61,12 @@ def refuse_keys_in_query(request: HttpRequest) -> None:
         return
     for name, values in request.GET.lists():
         plain = name.lower().replace("-", "").replace("_", "")
-        if plain in _TELLING or any(map(secrets.well_formed, values)):
-            problem = Problem(pointer([shortened(name)]), "Keys are not taken from the address")
+        if plain in _KEY_PARAMETERS or any(map(secrets.well_formed, values)):
+            problem = Problem(pointer([shortened(name)]), "Keys are not accepted in the URL")
             raise ValidationError(
                 problems=[problem],
                 next_step="Send the key as `Authorization: Bearer <key>` or `X-API-Key: <key>`, "
-                "and revoke the one that was in the address: it may stand in logs by now.",
+                "and revoke the key that was in the URL: it may already be in logs.",
             )
 
 
@@ -80,7 +80,7 @@ async def _caller(request: HttpRequest) -> Caller:
 
 
 def _caller_of_session(request: HttpRequest) -> Caller:
-    """Whoever is logged in to the admin. The middleware that does this for pages is not on the way of this door."""
+    """The user of the admin session. REST requests bypass the middleware that does this for pages."""
     engine = import_module(settings.SESSION_ENGINE)
     try:
         request.session = engine.SessionStore(request.COOKIES[settings.SESSION_COOKIE_NAME])
@@ -93,14 +93,14 @@ def _caller_of_session(request: HttpRequest) -> Caller:
 
 
 class _Csrf(CsrfViewMiddleware):
-    """Django's check, which tells its finding instead of answering with a page."""
+    """Django's check, returning the reason instead of an error page."""
 
     def _reject(self, request: HttpRequest, reason: str) -> Any:
         return reason
 
 
 def _refuse_forged(request: HttpRequest) -> None:
-    """Browsers send cookies with whatever a foreign page makes them send; the token, only our own pages can read.
+    """CSRF protection: a foreign page can make a browser send our cookies, but it cannot read the token.
 
     Raises:
         AuthorizationError
@@ -109,10 +109,10 @@ def _refuse_forged(request: HttpRequest) -> None:
     check.process_request(request)
     if check.process_view(request, _never, (), {}) is not None:
         raise AuthorizationError(
-            "A session may change things only together with its CSRF token",
-            next_step=f"Send what the cookie {settings.CSRF_COOKIE_NAME} holds as `X-CSRFToken`, or use a key.",
+            "Changes with a session cookie need the CSRF token",
+            next_step=f"Send the value of the cookie {settings.CSRF_COOKIE_NAME} as `X-CSRFToken`, or use a key.",
         )
 
 
 def _never(*args: Any) -> Any:
-    raise AssertionError("the check is asked, nothing runs behind it")
+    raise AssertionError("only the check runs, never a view")

@@ -1,4 +1,4 @@
-"""Reading request bodies: plain JSON in UTF-8 and nothing else."""
+"""Reading request bodies: plain JSON in UTF-8 only."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from tools_app.text.json_text import JsonError
 
 
 class Body(BaseModel):
-    """What a request may hold: exactly the fields named, of exactly their types."""
+    """A request body: unknown fields and type conversions are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel)
 
     @model_validator(mode="before")
     @classmethod
-    def _whole(cls, sent: Any) -> Any:
-        """JSON has one kind of number: `5.0` is as whole as `5`, here as in the arguments of tools."""
-        if not isinstance(sent, dict):
-            return sent
-        known = {field.alias for field in cls.model_fields.values()}
-        unknown = [str(name) for name in sent if name not in known]
+    def _with_integers(cls, body: Any) -> Any:
+        """JSON has one number type: `5.0` is an integer like `5`, here as in the arguments of tools."""
+        if not isinstance(body, dict):
+            return body
+        aliases = {field.alias for field in cls.model_fields.values()}
+        unknown = [str(name) for name in body if name not in aliases]
         if len(unknown) > MAX_PROBLEMS:
-            # Pydantic would make a fault of every one of them.
-            named = [faults.unknown([name]) for name in unknown[:MAX_PROBLEMS]]
-            raise ValidationError("Validation failed", problems=[*named, Problem.more(len(unknown) - MAX_PROBLEMS)])
-        return {key: int(value) if _is_whole(value) else value for key, value in sent.items()}
+            # Pydantic would report every one of them.
+            problems = [faults.unknown([name]) for name in unknown[:MAX_PROBLEMS]]
+            raise ValidationError("Validation failed", problems=[*problems, Problem.more(len(unknown) - MAX_PROBLEMS)])
+        return {key: int(value) if _is_whole(value) else value for key, value in body.items()}
 
 
 def without_default(schema: dict[str, Any]) -> None:
-    """For the description of a field that means something else when it is left out than with any value."""
+    """For the schema of a field whose absence means something that no value means."""
     del schema["default"]
 
 
-# For the description of a text that may not be blank: what Python takes for blanks is more than what patterns do.
+# For the schema of a text that must not be blank: str.strip() removes more characters than \s matches.
 NOT_BLANK: Final[JsonDict] = {"pattern": r"[^\s\x1c-\x1f\x85]"}
 
-Reason = Annotated[str, Field(max_length=500, description="For the audit trail")]
+Reason = Annotated[str, Field(max_length=500, description="Recorded in the audit trail")]
 
 
 class StrictParser(Parser):
-    """Ninja's parser would take any content type for JSON, and more than JSON."""
+    """Ninja's parser accepts any content type, and more than JSON."""
 
     def parse_body(self, request: HttpRequest) -> dict[str, Any]:
         """Raises: UnsupportedMediaTypeError, ValidationError."""
@@ -58,7 +58,7 @@ class StrictParser(Parser):
         try:
             return cast(dict[str, Any], parsed_body(request))
         except JsonError as error:
-            message = f"The body cannot be read as JSON: {error}"
+            message = f"The body is not valid JSON: {error}"
             raise ValidationError(problems=[Problem("", message)]) from error
 
 
@@ -67,7 +67,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _refuse_other_types(request: HttpRequest) -> None:
-    # A form, or text/plain, is what a foreign web page can send without asking.
+    # A foreign web page can send a form or text/plain without a CORS preflight.
     parameters = dict(request.content_params or {})
     charset = parameters.pop("charset", "utf-8").lower()
     if request.content_type != "application/json" or charset != "utf-8" or parameters:

@@ -1,4 +1,4 @@
-"""The calls on record: a key sees its own, and one with `admin:*` all of them."""
+"""The call history: a key sees its own calls, one with `admin:*` all calls."""
 
 from __future__ import annotations
 
@@ -40,58 +40,63 @@ class CallItem(Shown):
     id: str
     tool: str
     tool_version: str
-    connection: str | None = Field(description="The account at the upstream that it used")
-    via: str | None = Field(description="The tool through which it was called, like call_tool")
+    connection: str | None = Field(description="Connection to the upstream that the call used")
+    via: str | None = Field(description="Tool through which this tool was called, for example call_tool")
     door: Call.Door
     caller: CallerShown
-    address: str | None = Field(description="Of a request that was refused before a tool was known: where it came from")
-    client: str | None = Field(description="Likewise: what its program called itself")
-    key_prefix: str | None = Field(description="Likewise: the start of the key that it sent, which is no secret")
+    address: str | None = Field(description="IP address, only of a request that was refused before it reached a tool")
+    client: str | None = Field(description="User agent, only of a request that was refused before it reached a tool")
+    key_prefix: str | None = Field(
+        description="Prefix of the key (not secret), only of a request that was refused before it reached a tool"
+    )
     status: Call.Status
-    code: str | None = Field(description="Of the error, if it failed or was refused")
+    code: str | None = Field(description="Error code, if the call failed or was refused")
     error: str | None
-    error_id: str | None = Field(description="Where operators find the cause")
-    answered_by: str | None = Field(description="`cache` or `replay`, where the tool itself was not asked")
-    count: int = Field(description="More than 1: so many refusals of one kind within a minute")
+    error_id: str | None = Field(description="Id under which operators find the cause")
+    answered_by: str | None = Field(description="`cache` or `replay`, if the tool did not run")
+    count: int = Field(description="Number of identical refusals within one minute; 1 for every other call")
     attempts: int
     argument_bytes: int
     result_bytes: int
     started_at: str
     finished_at: str | None
     duration_ms: int | None
-    queued_ms: int | None = Field(description="Until the tool was run first: checks, and waiting for its turn")
-    upstream_ms: int | None = Field(description="What its requests to the upstream took, added up")
+    queued_ms: int | None = Field(description="Time until the tool first ran: checks and waiting in the queue")
+    upstream_ms: int | None = Field(description="Total duration of its requests to the upstream")
 
 
 class CallDetail(CallItem):
     definition_hash: str
     result_hash: str | None
     arguments: str | None = Field(
-        default=None, description="Of own calls only: as it is kept, with secrets masked, cut where it is long"
+        default=None,
+        description="Only for your own calls: the stored arguments, with secrets masked, truncated if long",
     )
-    result: str | None = Field(default=None, description="Likewise")
+    result: str | None = Field(
+        default=None, description="Only for your own calls: the stored result, with secrets masked, truncated if long"
+    )
 
 
 class CallPage(Shown):
     calls: list[CallItem]
-    next_cursor: str | None = Field(description="For the next page; null on the last one")
+    next_cursor: str | None = Field(description="Cursor of the next page; null on the last page")
 
 
 class CallsQuery(QueryString):
-    tool: Word | None = optional("Only calls of this tool, by its full name")
+    tool: Word | None = optional("Only calls of this tool (full name)")
     status: Call.Status | None = optional()
     code: Word | None = optional("Only calls that ended with this error code")
     door: Call.Door | None = optional()
     connection: Word | None = optional("Only calls that used this connection")
-    caller: Word | None = optional("Only calls of this caller, by its id, like `key:3`; needs `admin:*`")
-    since: Moment | None = optional("Only calls that began then or later")
-    until: Moment | None = optional("Only calls that began before")
-    slower_than: Milliseconds | None = optional("Only calls that took as many milliseconds, or more")
+    caller: Word | None = optional("Only calls of this caller id, for example `key:3`; requires `admin:*`")
+    since: Moment | None = optional("Only calls that started at or after this time")
+    until: Moment | None = optional("Only calls that started before this time")
+    slower_than: Milliseconds | None = optional("Only calls that took at least this many milliseconds")
     cursor: Cursor | None = optional()
     limit: Limit = 50
 
-    def chosen(self, rows: QuerySet[Call]) -> QuerySet[Call]:
-        wanted = {
+    def filtered(self, rows: QuerySet[Call]) -> QuerySet[Call]:
+        filters = {
             "tool_name": self.tool,
             "status": self.status,
             "code": self.code,
@@ -102,28 +107,28 @@ class CallsQuery(QueryString):
             "started_at__lt": self.until,
             "duration_ms__gte": self.slower_than,
         }
-        return narrowed(rows, wanted)
+        return narrowed(rows, filters)
 
 
 @router.get("", response={200: CallPage, **failures()}, url_name="calls")
 async def list_calls(request: HttpRequest, query: Query[CallsQuery]) -> HttpResponse:
-    """List calls, the latest first: those of this key, or with `admin:*` those of everybody. All filters must fit.
+    """List calls, newest first. Filters are combined (AND).
 
-    A call appears when it has ended, one of a tool that writes as soon as it begins. No page shows a call again
-    that an earlier one has shown, whatever is called in between.
+    Returns the calls of this key; with `admin:*` those of all callers. A call is listed when it has ended, a call of a
+    tool that writes as soon as it starts. New calls between two pages never cause duplicates.
     """
     caller = caller_of(request)
     if query.caller is not None and query.caller != caller.id:
         access.require(caller, ALL)
     pages = Pages("calls", caller, query, moment="started_at")
-    rows = query.chosen(_visible(caller)).defer(*_HEAVY)
+    rows = query.filtered(_visible(caller)).defer(*_HEAVY)
     calls, cursor = await database.run(pages.cut, rows, query.cursor, query.limit)
     return answer({"calls": [_item(call) for call in calls], "nextCursor": cursor})
 
 
 @router.get("/{call_id}", response={200: CallDetail, **failures(404)}, url_name="call_record")
 async def show_call(request: HttpRequest, call_id: str) -> HttpResponse:
-    """Show one call. What was sent and what came back only its own caller sees here."""
+    """Show a call. Arguments and result are included only for the caller who made it."""
     caller = caller_of(request)
     call = await database.run(_visible(caller).filter(pk=call_id).first) if call_id.isalnum() else None
     if call is None:

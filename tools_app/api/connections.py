@@ -1,4 +1,4 @@
-"""Connections: accounts at upstreams, whose secrets go in and never come out."""
+"""Connections: accounts at upstreams, whose secrets are write-only."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tools_app.sdk.reach import ENVIRONMENT
 router = StrictRouter(tags=["connections"])
 
 
-def _written_only(schema: dict[str, Any]) -> None:
+def _write_only(schema: dict[str, Any]) -> None:
     schema.pop("default", None)
     schema["pattern"] = SENDABLE
 
@@ -51,8 +51,8 @@ Secret = Annotated[
     Field(
         min_length=1,
         max_length=MOST_SECRET,
-        description="What proves who we are at the upstream. It can be set, and never be read",
-        json_schema_extra=_written_only,
+        description="API key for the upstream. Write-only: no response contains it",
+        json_schema_extra=_write_only,
     ),
 ]
 Options = Annotated[
@@ -60,34 +60,38 @@ Options = Annotated[
         Annotated[str, Field(min_length=1, max_length=64)],
         bool | int | float | Annotated[str, Field(max_length=MOST_OPTION)] | None,
     ],
-    Field(max_length=50, description="By name, as the pack declares them; null: its default. Others stay as they are"),
+    Field(
+        max_length=50,
+        description="Options that the pack declares, by name; null resets one to its default. Omitted options are "
+        "unchanged",
+    ),
 ]
 TimeLimit = Annotated[int, Field(ge=MIN_TIMEOUT_MS, le=MAX_TIMEOUT_MS)]
 
 
 class ConnectionHealth(Shown):
-    """How the connection was at its last test."""
+    """Result of the last connection test."""
 
     healthy: bool
     checked_at: str
-    reason: str | None = Field(description="What was wrong, and what helps")
+    reason: str | None = Field(description="What failed and how to fix it")
 
 
 class ConnectionItem(Shown):
-    id: str = Field(description="The name; with the pack behind it, where it comes from the environment")
-    name: str = Field(description="By which callers choose it")
+    id: str = Field(description="The name, or `environment:<pack>` for a connection from environment variables")
+    name: str = Field(description="Name by which callers choose the connection")
     pack: str
     source: Literal["environment", "stored"]
-    url: str = Field(description="Where the interface of the upstream begins; empty where the address is wrong")
+    url: str = Field(description="Base URL of the upstream's API; empty if the configured URL is invalid")
     read_only: bool
     allow_http: bool
     timeout_ms: int | None
     enabled: bool
-    options: dict[str, OptionValue] = Field(description="What its pack lets you decide for it, all of it")
-    fault: str | None = Field(description="Why nothing can be sent through it")
-    health: ConnectionHealth | None = Field(description="null: it was not tested since it was set up")
+    options: dict[str, OptionValue] = Field(description="All options that the pack declares, with their current values")
+    fault: str | None = Field(description="Why the connection cannot be used; null if it can")
+    health: ConnectionHealth | None = Field(description="null: not tested yet")
     keys: int | None = Field(
-        description="How many keys are bound to it; null: those of the environment are not counted"
+        description="Number of keys that use the connection; null for connections from environment variables"
     )
 
 
@@ -97,31 +101,31 @@ class Connections(Shown):
 
 
 class ConnectionChange(Body):
-    """What is left out stays as it is."""
+    """Omitted fields are unchanged."""
 
     url: Url = Field(default="", json_schema_extra=without_default)
     secret: Secret = SecretStr("")
-    read_only: bool = Field(default=False, description="Tools that write are refused")
-    allow_http: bool = Field(
-        default=False, description="Whether the address may begin with http:// beyond this machine"
+    read_only: bool = Field(default=False, description="Refuse tools that write")
+    allow_http: bool = Field(default=False, description="Allow unencrypted http:// to hosts other than this machine")
+    timeout_ms: TimeLimit | None = Field(
+        default=None, description="Timeout of each request in milliseconds; null: the timeout of the call"
     )
-    timeout_ms: TimeLimit | None = Field(default=None, description="Of each request; null: that of the call")
     enabled: bool = True
     options: Options = Field(default={}, json_schema_extra=without_default)
     reason: Reason = ""
 
-    def decided(self) -> dict[str, Any]:
-        decided = self.model_dump(exclude_unset=True, exclude={"name", "pack", "reason"})
+    def values(self) -> dict[str, Any]:
+        values = self.model_dump(exclude_unset=True, exclude={"name", "pack", "reason"})
         if "secret" in self.model_fields_set:
-            decided["secret"] = self.secret.get_secret_value()
-        return decided
+            values["secret"] = self.secret.get_secret_value()
+        return values
 
 
 class ConnectionRequest(ConnectionChange):
     """A new connection."""
 
     name: str = Field(pattern=f"^{NAME.pattern}$")
-    pack: str = Field(min_length=1, max_length=64, description="Whose tools are to use it")
+    pack: str = Field(min_length=1, max_length=64, description="Pack whose tools use the connection")
     url: Url
     secret: Secret
 
@@ -134,56 +138,57 @@ class ConnectionRequest(ConnectionChange):
 
 class Finding(Shown):
     healthy: bool
-    found: str = Field(description="What was found, in words")
+    found: str = Field(description="Result of the test in words")
     next_step: str | None
 
 
 @router.get("", response={200: Connections, **failures()}, url_name="connections")
 async def list_connections(request: HttpRequest) -> HttpResponse:
-    """List the connections, those of the environment first. Needs `admin:*`."""
+    """List connections, those from environment variables first. Requires `admin:*`."""
     _administrator(request)
-    found = await database.run(lambda: list(_all()))
-    return answer({"connections": found, "total": len(found)})
+    items = await database.run(lambda: list(_all()))
+    return answer({"connections": items, "total": len(items)})
 
 
 @router.post("", response={201: ConnectionItem, **failures(408, 409, 413, 415)})
 async def create_connection(request: HttpRequest, body: ConnectionRequest) -> HttpResponse:
-    """Set up a connection. Needs `admin:*`. No key may use it before one is made that names it."""
+    """Create a connection. Requires `admin:*`. It is not used until you assign it to a key."""
     caller = _administrator(request)
     await database.run(
-        governance.create_connection, body.name, body.pack, actor=str(caller), reason=body.reason, **body.decided()
+        governance.create_connection, body.name, body.pack, actor=str(caller), reason=body.reason, **body.values()
     )
     return answer(await database.run(_item, body.name), 201)
 
 
 @router.get("/{connection_id}", response={200: ConnectionItem, **failures(404)}, url_name="connection")
 async def show_connection(request: HttpRequest, connection_id: str) -> HttpResponse:
-    """Show a connection, without its secret. Needs `admin:*`."""
+    """Show a connection, without its secret. Requires `admin:*`."""
     _administrator(request)
     return answer(await database.run(_item, connection_id))
 
 
 @router.patch("/{connection_id}", response={200: ConnectionItem, **failures(404, 408, 409, 413, 415)})
 async def change_connection(request: HttpRequest, connection_id: str, body: ConnectionChange) -> HttpResponse:
-    """Change a connection, from the very next call on. Needs `admin:*`.
+    """Change a connection. Requires `admin:*`. Takes effect on the next call.
 
-    Whoever sends it to another origin has to set the secret again: what is stored goes only where it was set for.
+    If you change the origin of the URL, send the secret again: a stored secret is sent only to the origin it was set
+    for.
     """
     caller = _administrator(request)
     _refuse_environment(connection_id)
     await database.run(
-        governance.change_connection, _known(connection_id), actor=str(caller), reason=body.reason, **body.decided()
+        governance.change_connection, _checked(connection_id), actor=str(caller), reason=body.reason, **body.values()
     )
     return answer(await database.run(_item, connection_id))
 
 
 @router.delete("/{connection_id}", response={204: None, **failures(404, 409)})
 async def delete_connection(request: HttpRequest, connection_id: str, query: Query[Removal]) -> HttpResponse:
-    """Delete a connection and its secret. Needs `admin:*`. Keys that are bound to it use no other in its place."""
+    """Delete a connection and its secret. Requires `admin:*`. Its keys do not fall back to another connection."""
     caller = _administrator(request)
     _refuse_environment(connection_id)
     await database.run(
-        governance.delete_connection, _known(connection_id), actor=str(caller), reason=query.reason or ""
+        governance.delete_connection, _checked(connection_id), actor=str(caller), reason=query.reason or ""
     )
     response = HttpResponse(status=204)
     del response["Content-Type"]
@@ -192,9 +197,9 @@ async def delete_connection(request: HttpRequest, connection_id: str, query: Que
 
 @router.post("/{connection_id}/test", response={200: Finding, **failures(404)}, url_name="connection_test")
 async def test_connection(request: HttpRequest, connection_id: str) -> HttpResponse:
-    """Ask the upstream whether address and secret are right. Needs `admin:*`. Nothing is changed there."""
+    """Test the URL and the secret with a request to the upstream. Requires `admin:*`. Changes nothing there."""
     caller = _administrator(request)
-    finding = await probes.tested(_known(connection_id), actor=str(caller))
+    finding = await probes.tested(_checked(connection_id), actor=str(caller))
     return answer({"healthy": finding.healthy, "found": finding.words, "nextStep": finding.next_step or None})
 
 
@@ -204,21 +209,22 @@ def _administrator(request: HttpRequest) -> Caller:
     return caller
 
 
-def _known(connection_id: str) -> str:
-    """An id that a connection can have: no database is asked for any other."""
+def _checked(connection_id: str) -> str:
+    """The id if it is well-formed; the database is not queried for any other."""
     if not NAME.fullmatch(connection_id.removeprefix(f"{ENVIRONMENT}:")):
-        raise _nothing()
+        raise _not_found()
     return connection_id
 
 
 def _refuse_environment(connection_id: str) -> None:
     if connection_id.startswith(f"{ENVIRONMENT}:"):
         raise ConflictError(
-            "This connection comes from the environment, and is changed there", next_step="Restart the hub after that."
+            "This connection is set by environment variables and cannot be changed here",
+            next_step="Change the environment variables and restart the hub.",
         )
 
 
-def _nothing() -> NotFoundError:
+def _not_found() -> NotFoundError:
     return NotFoundError("There is no such connection", next_step="The connections are at /v1/connections.")
 
 
@@ -229,23 +235,23 @@ def _rows() -> QuerySet[Connection]:
 def _all() -> Iterator[dict[str, Any]]:
     kinds = connections.kinds(sources.loaded())
     for pack, kind in sorted(kinds.items()):
-        if (own := connections.from_environment(pack, kind)) is not None:
-            yield _of_environment(own)
+        if (account := connections.from_environment(pack, kind)) is not None:
+            yield _environment_item(account)
     for row in _rows():
-        yield _stored(row, kinds.get(row.pack))
+        yield _stored_item(row, kinds.get(row.pack))
 
 
 def _item(connection_id: str) -> dict[str, Any]:
-    source, _, pack = _known(connection_id).partition(":")
+    source, _, pack = _checked(connection_id).partition(":")
     if source == ENVIRONMENT:
-        return _of_environment(connections.identified(f"{ENVIRONMENT}:{pack}"))
+        return _environment_item(connections.identified(f"{ENVIRONMENT}:{pack}"))
     row = _rows().filter(name=connection_id).first()
     if row is None:
-        raise _nothing()
-    return _stored(row, connections.kinds(sources.loaded()).get(row.pack))
+        raise _not_found()
+    return _stored_item(row, connections.kinds(sources.loaded()).get(row.pack))
 
 
-def _of_environment(account: Account) -> dict[str, Any]:
+def _environment_item(account: Account) -> dict[str, Any]:
     return {
         "id": connections.identifier(account),
         "name": account.name,
@@ -263,7 +269,7 @@ def _of_environment(account: Account) -> dict[str, Any]:
     }
 
 
-def _stored(row: Any, kind: ConnectionKind | None) -> dict[str, Any]:
+def _stored_item(row: Any, kind: ConnectionKind | None) -> dict[str, Any]:
     health = {"healthy": row.healthy, "reason": row.health or None, "checkedAt": ""}
     if row.checked_at is not None:
         health["checkedAt"] = timestamp(row.checked_at)

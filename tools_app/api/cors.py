@@ -1,6 +1,6 @@
-"""Lets the pages of other sites use the doors for programs: those that an operator names, and none by default.
+"""CORS for REST and MCP: pages of the origins that an operator names may use them; none by default.
 
-They send a key like everybody else. Cookies are never taken from them (`Access-Control-Allow-Credentials` is not sent).
+They authenticate with a key. Their cookies are never accepted (`Access-Control-Allow-Credentials` is not sent).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _VARY: Final = (b"vary", b"Origin")
 
 
 class Cors:
-    """An ASGI application around another one, open to the origins given; `*` is all of them."""
+    """ASGI middleware that allows the given origins; `*` allows all."""
 
     def __init__(self, application: Application, origins: Collection[str]) -> None:
         self._application = application
@@ -40,21 +40,21 @@ class Cors:
         if not self._origins:
             await self._application(scope, receive, send)
             return
-        sent = dict(scope["headers"])
-        origin = sent.get(b"origin", b"")
-        # Caches keep an answer for the origin that it names, also when it names none.
-        told = [_VARY]
+        request_headers = dict(scope["headers"])
+        origin = request_headers.get(b"origin", b"")
+        # Sent for every origin, also a refused one: caches must not reuse the response for another origin.
+        headers = [_VARY]
         if self._all or origin in self._origins:
-            told.append((b"access-control-allow-origin", b"*" if self._all else origin))
-            if scope["method"] == "OPTIONS" and b"access-control-request-method" in sent:
-                await send({"type": "http.response.start", "status": 204, "headers": [*told, *_PREFLIGHT]})
+            headers.append((b"access-control-allow-origin", b"*" if self._all else origin))
+            if scope["method"] == "OPTIONS" and b"access-control-request-method" in request_headers:
+                await send({"type": "http.response.start", "status": 204, "headers": [*headers, *_PREFLIGHT]})
                 await send({"type": "http.response.body"})
                 return
-            told.append(_EXPOSED)
+            headers.append(_EXPOSED)
 
-        async def opened(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *told]
+                message["headers"] = [*message.get("headers", ()), *headers]
             await send(message)
 
-        await self._application(scope, receive, opened)
+        await self._application(scope, receive, send_with_headers)

@@ -1,4 +1,4 @@
-"""Where the next page begins. A cursor is signed, and good for the caller and the filters that it was given for."""
+"""Cursors for pagination: signed, and valid only for the caller and the filters that they were issued for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIFETIME_SECONDS: Final = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """The pages of one list as one caller asked for it: latest first, by primary key, or by `moment` before that."""
+    """The pages of one list for one caller and its filters: newest first, by `moment` if set, then by key."""
 
     resource: str
     caller: Caller
@@ -28,21 +28,21 @@ class Pages:
     moment: str | None = None
 
     def cut(self, rows: QuerySet[Any], cursor: str | None, limit: int) -> tuple[list[Any], str | None]:
-        """A page, and the cursor of the next one; none where this is the last. One query.
+        """A page and the cursor of the next; None on the last page. One query.
 
         Raises:
-            ValidationError: the cursor was not given for this.
+            ValidationError: the cursor was issued for another list, caller or filters.
         """
         rows = rows.order_by(*([f"-{self.moment}"] if self.moment else []), "-pk")
         if cursor is not None:
             key, moment = self._read(cursor)
-            then = None if moment is None else datetime.fromisoformat(moment)
-            rows = paging.after(rows, key, self.moment, then)
-        found = list(rows[: limit + 1])
-        page = found[:limit]
-        return page, self._written(page[-1]) if len(found) > limit else None
+            last_moment = None if moment is None else datetime.fromisoformat(moment)
+            rows = paging.after(rows, key, self.moment, last_moment)
+        page_and_next = list(rows[: limit + 1])
+        page = page_and_next[:limit]
+        return page, self._cursor_after(page[-1]) if len(page_and_next) > limit else None
 
-    def _written(self, last: Model) -> str:
+    def _cursor_after(self, last: Model) -> str:
         moment = getattr(last, self.moment).isoformat() if self.moment else None
         return signing.dumps((last.pk, moment), salt=self._salt)
 
@@ -54,7 +54,7 @@ class Pages:
             raise ValidationError(
                 message,
                 problems=[Problem("/cursor", message)],
-                next_step="Begin again without a cursor, and keep the key and the filters from page to page.",
+                next_step="Start again without a cursor, and use the same key and filters for every page.",
             ) from error
         return key, moment
 

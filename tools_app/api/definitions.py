@@ -1,4 +1,4 @@
-"""Versions of tools whose sources do not approve themselves: what changed, and whether it may run."""
+"""Tool versions from sources that need approval: what changed, and the decision whether a version may run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DefinitionItem(Shown):
     state: Literal["waiting", "refused"]
     first_seen_at: str
     reason: str | None
-    findings: list[str] = Field(description="What of its words an operator should look at before approving it")
+    findings: list[str] = Field(description="Suspicious wording to review before approval")
 
 
 class Change(Shown):
@@ -53,9 +53,9 @@ class DefinitionDetail(Shown):
     state: Literal["waiting", "refused", "approved"]
     first_seen_at: str
     reason: str | None
-    findings: list[str] = Field(description="What of its words an operator should look at before approving it")
+    findings: list[str] = Field(description="Suspicious wording to review before approval")
     definition: dict[str, Any]
-    since: str | None = Field(description="The hash of the version that was approved last, with which it is compared")
+    since: str | None = Field(description="Hash of the last approved version, the base of `changes`")
     changes: list[Change]
 
 
@@ -64,7 +64,7 @@ class Definitions(Shown):
 
 
 class DefinitionsQuery(QueryString):
-    tool: Word | None = optional("Only versions of this tool, by its full name")
+    tool: Word | None = optional("Only versions of this tool (full name)")
     state: Literal["waiting", "refused"] | None = optional()
     limit: Limit = 50
 
@@ -75,60 +75,64 @@ class Decision(Body):
 
 @router.get("", response={200: Definitions, **failures()}, url_name="definitions")
 async def list_definitions(request: HttpRequest, query: Query[DefinitionsQuery]) -> HttpResponse:
-    """List versions of tools that wait for an operator or were refused, the latest first. Needs `tools:manage`."""
+    """List tool versions that are waiting for approval or were rejected, newest first. Requires `tools:manage`."""
     rows = narrowed((await _visible(request)).open(), {"tool__name": query.tool})
     if query.state is not None:
         rows = rows.filter(refused_at__isnull=query.state == "waiting")
-    found = await database.run(list, rows.select_related("tool").defer("body")[: query.limit])
-    return answer({"definitions": [_item(definition) for definition in found]})
+    definitions = await database.run(list, rows.select_related("tool").defer("body")[: query.limit])
+    return answer({"definitions": [_item(definition) for definition in definitions]})
 
 
 @router.get("/{definition_id}", response={200: DefinitionDetail, **failures(404)}, url_name="definition")
 async def show_definition(request: HttpRequest, definition_id: str) -> HttpResponse:
-    """Show a version of a tool, and what changed since the one that was approved last. Needs `tools:manage`."""
+    """Show a tool version and its changes since the last approved version. Requires `tools:manage`."""
     return answer(await database.run(_detail, await _visible(request), definition_id))
 
 
 @router.post("/{definition_id}/approve", response={200: DefinitionDetail, **failures(404, 408, 413, 415)})
 async def approve_definition(request: HttpRequest, definition_id: str, body: Decision) -> HttpResponse:
-    """Let a version of a tool be called. Needs `tools:manage`."""
-    return await _decided(request, definition_id, governance.approve_definitions, body)
+    """Approve a tool version, so that it can be called. Requires `tools:manage`."""
+    return await _decide(request, definition_id, governance.approve_definitions, body)
 
 
 @router.post("/{definition_id}/refuse", response={200: DefinitionDetail, **failures(404, 408, 409, 413, 415)})
 async def refuse_definition(request: HttpRequest, definition_id: str, body: Decision) -> HttpResponse:
-    """Keep a version of a tool from being called. Needs `tools:manage`. It can be approved later."""
-    return await _decided(request, definition_id, governance.refuse_definitions, body)
+    """Reject a tool version, so that it cannot be called. Requires `tools:manage`. It can be approved later."""
+    return await _decide(request, definition_id, governance.refuse_definitions, body)
 
 
-async def _decided(
+async def _decide(
     request: HttpRequest, definition_id: str, decide: Callable[..., list[str]], body: Decision
 ) -> HttpResponse:
     visible, actor = await _visible(request), str(caller_of(request))
 
     def decide_and_show() -> dict[str, Any]:
-        decide([_found(visible, definition_id).pk], actor=actor, reason=body.reason)
+        decide([_get(visible, definition_id).pk], actor=actor, reason=body.reason)
         return _detail(visible, definition_id)
 
     return answer(await database.run(decide_and_show))
 
 
 async def _visible(request: HttpRequest) -> DefinitionQuerySet:
-    """Of the tools that there are for this caller, if it manages tools."""
+    """The versions of the tools in the caller's toolsets.
+
+    Raises:
+        AuthorizationError: the caller does not manage tools.
+    """
     caller = caller_of(request)
     access.require(caller, "tools:manage")
     if caller.reach.toolsets is None:
         return Definition.objects.all()
-    seen = (await catalog.fresh()).seen_by(caller)
-    return Definition.objects.filter(tool__name__in=[entry.name for entry in seen.all])
+    view = (await catalog.fresh()).seen_by(caller)
+    return Definition.objects.filter(tool__name__in=[entry.name for entry in view.all])
 
 
-def _found(visible: QuerySet[Definition], definition_id: str) -> Definition:
-    # Digits that no database could hold, or that are none to people, are no definition's.
+def _get(visible: QuerySet[Definition], definition_id: str) -> Definition:
+    # Not a number that the database can store, or Unicode digits: no such id.
     plain = definition_id.isascii() and definition_id.isdecimal() and len(definition_id) < 19
     definition = visible.select_related("tool").filter(pk=int(definition_id) if plain else 0).first()
     if definition is None:
-        raise NotFoundError("There is no such definition", next_step="Those that wait are at /v1/definitions.")
+        raise NotFoundError("There is no such definition", next_step="Pending definitions are at /v1/definitions.")
     return definition
 
 
@@ -146,7 +150,7 @@ def _item(definition: Definition) -> dict[str, Any]:
 
 
 def _detail(visible: QuerySet[Definition], definition_id: str) -> dict[str, Any]:
-    definition = _found(visible, definition_id)
+    definition = _get(visible, definition_id)
     before = definition.approved_before()
     changes = differences.between(before.body, definition.body) if before is not None else []
     return {

@@ -1,4 +1,4 @@
-"""Which tools need which others."""
+"""Dependencies between tools."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ router = StrictRouter(tags=["tools"])
 
 class Need(Shown):
     name: str
-    range: str | None = Field(default=None, description="The versions that will do; without it all", examples=["^1.2"])
+    range: str | None = Field(
+        default=None, description="Accepted versions; omitted if every version is accepted", examples=["^1.2"]
+    )
     optional: bool
-    met: bool = Field(description="Whether there is such a tool, of such a version, that can be called")
+    met: bool = Field(description="True if a callable tool of an accepted version exists")
 
 
 class Node(Shown):
@@ -35,15 +37,15 @@ class Node(Shown):
 
 
 class Graph(Shown):
-    """Every tool that needs others, or is needed."""
+    """Tools that have dependencies or dependents."""
 
     tools: list[Node]
-    cycles: list[list[str]] = Field(description="Tools that need each other; none of them can be called")
+    cycles: list[list[str]] = Field(description="Dependency cycles; their tools cannot be called")
 
 
 @router.get("", response={200: Graph, 304: None, **failures()}, url_name="dependencies")
 async def list_dependencies(request: HttpRequest) -> HttpResponse:
-    """Show which tools need which others, as far as the key can see them."""
+    """Show the dependencies between the tools that the key can see."""
     caller = caller_of(request)
     access.require(caller, "tools:list")
     return answer_unless_known(request, _graph((await catalog.fresh()).seen_by(caller)))
@@ -54,10 +56,10 @@ def _graph(snapshot: Snapshot) -> dict[str, Any]:
     required: dict[str, list[str]] = {}
     for entry in snapshot.all:
         for need in snapshot.needs(entry):
-            found = snapshot.find(need.name)
-            users.setdefault(found.name if found else need.name, []).append(entry.name)
-            if found is not None and not need.optional:
-                required.setdefault(entry.name, []).append(found.name)
+            needed = snapshot.find(need.name)
+            users.setdefault(needed.name if needed else need.name, []).append(entry.name)
+            if needed is not None and not need.optional:
+                required.setdefault(entry.name, []).append(needed.name)
     involved = [entry for entry in snapshot.all if entry.name in users or snapshot.needs(entry)]
     return {
         "tools": [_node(entry, snapshot, users.get(entry.name, [])) for entry in involved],
@@ -74,9 +76,9 @@ def _node(entry: Entry, snapshot: Snapshot, users: list[str]) -> dict[str, Any]:
                 "name": need.name,
                 **({"range": need.range} if need.range else {}),
                 "optional": need.optional,
-                "met": (found := snapshot.find(need.name)) is not None
-                and found.callable
-                and need.accepts(found.version),
+                "met": (needed := snapshot.find(need.name)) is not None
+                and needed.callable
+                and need.accepts(needed.version),
             }
             for need in snapshot.needs(entry)
         ],

@@ -1,4 +1,4 @@
-"""The description of the REST door as a page for people: made here, without a script and without any other host."""
+"""The REST reference as an HTML page, rendered from the OpenAPI document without scripts and without other hosts."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _authenticate: Final = KeyAuthentication()
 
 
 async def show_docs(request: HttpRequest) -> HttpResponseBase:
-    """For people who are logged in to the admin; all others are sent there."""
+    """The REST reference, for users logged in to the admin; redirects all others to the login page."""
     if request.method != "GET":
         raise MethodNotAllowedError("GET")
     try:
-        known = (await _authenticate(request)).kind == "user"
+        is_user = (await _authenticate(request)).kind == "user"
     except AuthenticationError:
-        known = False
-    if not known:
+        is_user = False
+    if not is_user:
         return redirect_to_login(request.path, _login())
     response = HttpResponse(page())
     response["Cache-Control"] = "private, no-cache"
@@ -60,26 +60,30 @@ def _login() -> str:
 
 @functools.cache
 def page() -> str:
-    made = openapi.document()
+    document = openapi.document()
     return render_to_string(
-        "tools_app/docs.html", {"info": made["info"], "groups": _groups(made), "schemas": _schemas(made)}
+        "tools_app/docs.html",
+        {"info": document["info"], "groups": _groups(document), "schemas": _schemas(document)},
     )
 
 
-def _groups(made: Document) -> list[dict[str, Any]]:
+def _groups(document: Document) -> list[dict[str, Any]]:
     """The operations, by tag."""
     operations = [
-        _operation(made, path, method, methods[method])
-        for path, methods in made["paths"].items()
+        _operation(document, path, method, methods[method])
+        for path, methods in document["paths"].items()
         for method in METHODS
         if method in methods
     ]
-    return [{**tag, "operations": [one for one in operations if tag["name"] in one["tags"]]} for tag in made["tags"]]
+    return [
+        {**tag, "operations": [operation for operation in operations if tag["name"] in operation["tags"]]}
+        for tag in document["tags"]
+    ]
 
 
-def _operation(made: Document, path: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
+def _operation(document: Document, path: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
-    responses = [_response(made, status, response) for status, response in operation["responses"].items()]
+    responses = [_response(document, status, response) for status, response in operation["responses"].items()]
     return {
         **operation,
         "path": path,
@@ -90,14 +94,14 @@ def _operation(made: Document, path: str, method: str, operation: dict[str, Any]
     }
 
 
-def _response(made: Document, status: str, response: dict[str, Any]) -> dict[str, Any]:
+def _response(document: Document, status: str, response: dict[str, Any]) -> dict[str, Any]:
     if "$ref" in response:
-        response = made["components"]["responses"][response["$ref"].rpartition("/")[2]]
+        response = document["components"]["responses"][response["$ref"].rpartition("/")[2]]
     schema = response.get("content", {}).get("application/json", {}).get("schema")
     return {"status": status, "description": response["description"], "schema": schema and in_words(schema)}
 
 
-def _schemas(made: Document) -> list[dict[str, Any]]:
+def _schemas(document: Document) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
@@ -114,12 +118,12 @@ def _schemas(made: Document) -> list[dict[str, Any]]:
             ],
             "examples": [json.dumps(example, indent=2) for example in schema.get("examples", ())],
         }
-        for name, schema in sorted(made["components"]["schemas"].items())
+        for name, schema in sorted(document["components"]["schemas"].items())
     ]
 
 
 def in_words(schema: Schema) -> list[dict[str, str]]:
-    """What a value must be, in pieces of which some are the name of a schema."""
+    """A schema as text; pieces that are a schema name become links."""
     if "$ref" in schema:
         return [{"schema": schema["$ref"].removeprefix(_REFERENCE)}]
     for keyword, between in (("anyOf", " or "), ("allOf", " and ")):

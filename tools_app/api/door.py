@@ -1,4 +1,4 @@
-"""What stands around every view of the REST door."""
+"""The wrapper around every REST view: error responses, host check and rate limit headers."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ View = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
 
 
 def behind_door(view: View) -> View:
-    """The view, answering in the one form whatever happens in it."""
+    """Wrap a view so that every exception becomes an error response."""
 
-    # Where a cookie is looked at, `authentication` looks at its token too. A project with ATOMIC_REQUESTS must not wrap
-    # what manages its own transactions, and commits what it did before the answer leaves.
+    # csrf_exempt: `authentication` checks the CSRF token of requests with a session cookie. non_atomic_requests: views
+    # manage their own transactions and commit before they answer, also in a project with ATOMIC_REQUESTS.
     @transaction.non_atomic_requests
     @csrf_exempt
     @functools.wraps(view)
     async def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:
-            # Django's own check of the name that the client uses stands in a middleware, which is not on this way.
+            # Checks ALLOWED_HOSTS: Django does that in a middleware, which REST requests bypass.
             request.get_host()
             refuse_keys_in_query(request)
-            made = await view(request, *args, **kwargs)
-            if made.status_code == 405:
-                raise MethodNotAllowedError(made["Allow"])
+            response = await view(request, *args, **kwargs)
+            if response.status_code == 405:
+                raise MethodNotAllowedError(response["Allow"])
         except Exception as error:
-            made = await errors.response(request, error)
-        limits.tell(request, made)
-        return made
+            response = await errors.response(request, error)
+        limits.add_headers(request, response)
+        return response
 
     return guarded

@@ -1,4 +1,4 @@
-"""What fails, by kind: groups of errors, which people call resolved. Stacks are read in the admin only."""
+"""Error groups, which people resolve. Stack traces are shown in the admin only."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class ErrorGroupItem(Shown):
     id: str
     tool: str | None
     code: str
-    place: str | None = Field(description="Where it happens, as far as that is known")
-    message: str = Field(description="Of the last one")
+    place: str | None = Field(description="Code location, if known")
+    message: str = Field(description="Message of the latest error")
     count: int
     state: Literal["open", "resolved"]
     first_seen_at: str
@@ -42,11 +42,11 @@ class ErrorGroupItem(Shown):
     last_call_id: str | None
     resolved_at: str | None
     resolved_by: str | None
-    reopened_at: str | None = Field(description="When it happened again although somebody had called it resolved")
+    reopened_at: str | None = Field(description="When the error recurred after the group was resolved")
 
 
 class ErrorShown(Shown):
-    id: str = Field(description="The `errorId` that the caller was told")
+    id: str = Field(description="The `errorId` in the response to the caller")
     call_id: str | None
     door: str
     caller: str | None
@@ -61,8 +61,8 @@ class NoteShown(Shown):
 
 
 class ErrorGroupDetail(ErrorGroupItem):
-    notes: list[NoteShown] = Field(description="What operators had to say about it, the latest first")
-    latest: list[ErrorShown] = Field(description=f"The latest errors of the group, {LATEST} at most")
+    notes: list[NoteShown] = Field(description="Notes by operators, newest first")
+    latest: list[ErrorShown] = Field(description=f"Latest errors of the group, at most {LATEST}")
 
 
 class ErrorGroupPage(Shown):
@@ -71,14 +71,14 @@ class ErrorGroupPage(Shown):
 
 
 class ErrorsQuery(QueryString):
-    tool: Word | None = optional("Only errors of this tool, by its full name")
+    tool: Word | None = optional("Only errors of this tool (full name)")
     code: Word | None = optional("Only errors with this code")
     state: Literal["open", "resolved"] | None = optional()
-    since: Moment | None = optional("Only what happened last then or later")
+    since: Moment | None = optional("Only groups whose latest error occurred at or after this time")
     cursor: Cursor | None = optional()
     limit: Limit = 50
 
-    def chosen(self, rows: QuerySet[ErrorGroup]) -> QuerySet[ErrorGroup]:
+    def filtered(self, rows: QuerySet[ErrorGroup]) -> QuerySet[ErrorGroup]:
         rows = narrowed(rows, {"tool_name": self.tool, "code": self.code, "last_seen_at__gte": self.since})
         return rows if self.state is None else rows.filter(resolved_at__isnull=self.state == "open")
 
@@ -93,66 +93,70 @@ class Note(Body):
 
 @router.get("", response={200: ErrorGroupPage, **failures()}, url_name="errors")
 async def list_errors(request: HttpRequest, query: Query[ErrorsQuery]) -> HttpResponse:
-    """List groups of errors, the one that happened last first. Needs `tools:manage`. All filters must fit."""
+    """List error groups, most recent first. Requires `tools:manage`. Filters are combined (AND)."""
     pages = Pages("errors", caller_of(request), query, moment="last_seen_at")
-    rows = query.chosen(await _visible(request))
+    rows = query.filtered(await _visible(request))
     groups, cursor = await database.run(pages.cut, rows, query.cursor, query.limit)
     return answer({"errors": [_item(group) for group in groups], "nextCursor": cursor})
 
 
 @router.get("/{group_id}", response={200: ErrorGroupDetail, **failures(404)}, url_name="error")
 async def show_error(request: HttpRequest, group_id: str) -> HttpResponse:
-    """Show a group of errors and its latest ones. Needs `tools:manage`."""
+    """Show an error group and its latest errors. Requires `tools:manage`."""
     return answer(await database.run(_detail, await _visible(request), group_id))
 
 
 @router.post("/{group_id}/resolve", response={200: ErrorGroupDetail, **failures(404, 408, 413, 415)})
 async def resolve_error(request: HttpRequest, group_id: str, body: Decision) -> HttpResponse:
-    """Call a group of errors resolved. What happens again opens it by itself. Needs `tools:manage`."""
-    return await _decided(request, group_id, governance.resolve_errors, body)
+    """Resolve an error group. It reopens if the error recurs. Requires `tools:manage`."""
+    return await _decide(request, group_id, governance.resolve_errors, body)
 
 
 @router.post("/{group_id}/reopen", response={200: ErrorGroupDetail, **failures(404, 408, 413, 415)})
 async def reopen_error(request: HttpRequest, group_id: str, body: Decision) -> HttpResponse:
-    """Take a resolve back. Needs `tools:manage`."""
-    return await _decided(request, group_id, governance.reopen_errors, body)
+    """Reopen a resolved error group. Requires `tools:manage`."""
+    return await _decide(request, group_id, governance.reopen_errors, body)
 
 
 @router.post("/{group_id}/notes", response={201: ErrorGroupDetail, **failures(404, 408, 413, 415)})
 async def add_note(request: HttpRequest, group_id: str, body: Note) -> HttpResponse:
-    """Leave a word about a group of errors for whoever looks at it next. Needs `tools:manage`."""
+    """Add a note to an error group. Requires `tools:manage`."""
     visible, actor = await _visible(request), str(caller_of(request))
 
     def add_and_show() -> dict[str, Any]:
-        governance.add_error_note(_found(visible, group_id).pk, body.text, actor=actor)
+        governance.add_error_note(_get(visible, group_id).pk, body.text, actor=actor)
         return _detail(visible, group_id)
 
     return answer(await database.run(add_and_show), 201)
 
 
-async def _decided(
+async def _decide(
     request: HttpRequest, group_id: str, decide: Callable[..., list[str]], body: Decision
 ) -> HttpResponse:
     visible, actor = await _visible(request), str(caller_of(request))
 
     def decide_and_show() -> dict[str, Any]:
-        decide([_found(visible, group_id).pk], actor=actor, reason=body.reason)
+        decide([_get(visible, group_id).pk], actor=actor, reason=body.reason)
         return _detail(visible, group_id)
 
     return answer(await database.run(decide_and_show))
 
 
 async def _visible(request: HttpRequest) -> QuerySet[ErrorGroup]:
-    """What failed among the tools that there are for this caller, if it manages tools."""
+    """The error groups of the tools in the caller's toolsets.
+
+    Raises:
+        AuthorizationError: the caller does not manage tools.
+    """
     caller = caller_of(request)
     access.require(caller, "tools:manage")
     if caller.reach.toolsets is None:
         return ErrorGroup.objects.all()
-    seen = (await catalog.fresh()).seen_by(caller)
-    return ErrorGroup.objects.filter(tool_name__in=[entry.name for entry in seen.all])
+    view = (await catalog.fresh()).seen_by(caller)
+    return ErrorGroup.objects.filter(tool_name__in=[entry.name for entry in view.all])
 
 
-def _found(visible: QuerySet[ErrorGroup], group_id: str) -> ErrorGroup:
+def _get(visible: QuerySet[ErrorGroup], group_id: str) -> ErrorGroup:
     group = visible.filter(pk=group_id).first() if group_id.isalnum() else None
     if group is None:
         raise NotFoundError("There is no such error", next_step="The errors are at /v1/errors.")
@@ -178,7 +182,7 @@ def _item(group: ErrorGroup) -> dict[str, Any]:
 
 
 def _detail(visible: QuerySet[ErrorGroup], group_id: str) -> dict[str, Any]:
-    group = _found(visible, group_id)
+    group = _get(visible, group_id)
     latest = group.errors.defer("detail").order_by("-created_at", "-pk")[:LATEST]
     return {
         **_item(group),

@@ -1,6 +1,6 @@
-"""Django's last words for requests that reach no view of ours: JSON, but HTML for people in the admin.
+"""Error handlers for requests that reach no view of the hub: JSON, but HTML in the admin.
 
-Wired in the site's URLs as `handler400`, `handler404` and `handler500`.
+Set in the site's URLs as `handler400`, `handler404` and `handler500`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a request, in the words that the hub has for the arguments of a tool."""
+"""Translates pydantic's validation errors into the messages that the hub uses for tool arguments."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _TYPES: Final = {
 
 
 def problems(faults: Sequence[dict[str, Any]]) -> list[Problem]:
-    """The first of pydantic's faults in our words, and how many more there are."""
-    named = [problem(fault) for fault in faults[:MAX_PROBLEMS]]
-    more = len(faults) - len(named)
-    return [*named, Problem.more(more)] if more else named
+    """The problems for the first of pydantic's errors, and the number of further ones."""
+    first = [problem(fault) for fault in faults[:MAX_PROBLEMS]]
+    more = len(faults) - len(first)
+    return [*first, Problem.more(more)] if more else first
 
 
 def problem(fault: dict[str, Any]) -> Problem:
-    """One of pydantic's faults in our words, which never repeat what was sent."""
+    """The problem for one of pydantic's errors. It never repeats the value that was sent."""
     source, *path = fault["loc"]
-    # Ninja puts the name of the view's own parameter in between; for a query only where it does not know the rest.
+    # Ninja inserts the name of the view's parameter; for a query only if it does not know the rest.
     path = path[-1:] if source == "query" else path[1:]
     kind = fault["type"]
     name = shortened(dotted(path)) if path else "the body"
@@ -47,7 +47,7 @@ def problem(fault: dict[str, Any]) -> Problem:
 
 
 def unknown(path: Sequence[Any]) -> Problem:
-    """Something that nobody asked for."""
+    """The problem for an unknown field or parameter."""
     where = pointer([shortened(str(step)) for step in path])
     return Problem(where, f"Unknown parameter: {shortened(dotted(path))}")
 

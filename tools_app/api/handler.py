@@ -1,9 +1,8 @@
-"""Django without what only its pages need.
+"""Django's ASGI handler without the middleware and signals that only pages need.
 
-Every middleware of Django's that was made for threads costs a request of the REST door two changes of thread, and every
-signal one more. None of them does anything here: there is no session to open, no message to show, and work on the
-database is done in threads of its own. So the requests of this door take their way from the server to the view and back
-without leaving the event loop.
+Each synchronous middleware costs a request two thread switches, each signal one more, and REST requests use none of
+them: no session, no messages, and database work runs in threads of its own. So a REST request stays on the event loop
+from the server to the view and back.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from tools_app.models.audit import coming_from
 
 
 class RestHandler(ASGIHandler):
-    """Answers the requests of the REST door: there is no session, no user, no message in them."""
+    """Handles REST requests, which have no session, user or messages."""
 
     def load_middleware(self, is_async: bool = False) -> None:
         self._view_middleware: list[Any] = []
@@ -33,33 +32,33 @@ class RestHandler(ASGIHandler):
         self._middleware_chain: Any = convert_exception_to_response(_Security(inner))
 
     async def handle(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer one request; when the client hangs up before that, what was going on for it is cancelled."""
+        """Handle one request; cancel its work if the client disconnects."""
         set_script_prefix(get_script_prefix(scope))
         request = RestRequest(scope, receive)
-        hanging_up = asyncio.ensure_future(request.hang_up())
-        with coming_from(request):  # which the task takes along
-            answering = asyncio.ensure_future(self._middleware_chain(request))
+        disconnect = asyncio.ensure_future(request.hang_up())
+        with coming_from(request):  # the task copies the context
+            response = asyncio.ensure_future(self._middleware_chain(request))
         try:
-            await asyncio.wait((answering, hanging_up), return_when=asyncio.FIRST_COMPLETED)
-            if answering.done():
-                await self.send_response(_complete(answering.result()), send)
+            await asyncio.wait((response, disconnect), return_when=asyncio.FIRST_COMPLETED)
+            if response.done():
+                await self.send_response(_with_length(response.result()), send)
         finally:
-            hanging_up.cancel()
-            if not answering.done():
-                answering.cancel()
-                await asyncio.wait((answering,))
+            disconnect.cancel()
+            if not response.done():
+                response.cancel()
+                await asyncio.wait((response,))
 
 
 class _Security(SecurityMiddleware):
-    """Looks at headers and sets some: there is nothing in it that could block."""
+    """Django's SecurityMiddleware on the event loop: it only reads and sets headers, nothing in it blocks."""
 
     async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.process_request(request) or await self.get_response(request)  # type: ignore[misc]
         return self.process_response(request, response)
 
 
-def _complete(response: Any) -> Any:
-    # Without its length a response would go out in chunks; these two have none.
+def _with_length(response: Any) -> Any:
+    # Without Content-Length the response would be chunked; 204 and 304 have no body.
     if not response.streaming and response.status_code not in (204, 304):
         response.headers["Content-Length"] = str(len(response.content))
     return response

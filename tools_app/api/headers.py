@@ -1,4 +1,4 @@
-"""What every answer tells browsers to refuse, whoever made the answer."""
+"""Security headers for every response."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _ALWAYS: Final = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
 )
-# Data, which a browser has no reason to run or to show anything around.
+# For data, which a browser never needs to execute or frame.
 _DATA: Final = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
-# Pages: everything comes from files of our own; a script or a style that stands in a page is not what we wrote.
+# For pages: everything is loaded from our own files. Inline scripts and styles are never ours.
 _PAGES: Final = (
     b"content-security-policy",
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -26,18 +26,18 @@ STRICT: Final = [*_ALWAYS, _DATA]
 
 
 class SafeHeaders:
-    """An ASGI application around another one, whose answers get the headers that it has not set itself."""
+    """ASGI middleware that adds the security headers that a response does not set itself."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def completed(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = [(name.lower(), value) for name, value in message.get("headers", ())]
-                given = dict(headers)
-                wanted = (*_ALWAYS, _PAGES if given.get(b"content-type", b"").startswith(b"text/html") else _DATA)
-                message["headers"] = headers + [header for header in wanted if header[0] not in given]
+                own = dict(headers)
+                defaults = (*_ALWAYS, _PAGES if own.get(b"content-type", b"").startswith(b"text/html") else _DATA)
+                message["headers"] = headers + [header for header in defaults if header[0] not in own]
             await send(message)
 
-        await self._application(scope, receive, completed)
+        await self._application(scope, receive, send_with_headers)

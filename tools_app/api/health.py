@@ -1,4 +1,4 @@
-"""Whether the hub can work, for whoever decides to send it work. Open to all, so it says no more than that."""
+"""The health check for load balancers and monitoring. It needs no key, so it reveals nothing else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Checks(BaseModel):
 class Health(BaseModel):
     status: Literal["healthy", "degraded", "unhealthy"]
     checks: Checks
-    stopped: bool = Field(description="An operator has stopped the hub: it takes no calls until somebody resumes it")
+    stopped: bool = Field(description="An operator stopped the hub: it refuses calls until it is resumed")
     timestamp: str
 
 
@@ -42,7 +42,7 @@ class Health(BaseModel):
     url_name="health",
 )
 async def show_health(request: HttpRequest) -> HttpResponse:
-    """Tell whether calls can be taken: 200, or 503 when somebody should look."""
+    """Check whether the hub can take calls: 200 if it is healthy, otherwise 503."""
     checks = await _checks()
     outcomes = {checks.database, checks.tools}
     status = "unhealthy" if "fail" in outcomes else "degraded" if "warn" in outcomes else "healthy"
@@ -51,19 +51,19 @@ async def show_health(request: HttpRequest) -> HttpResponse:
 
 
 def _is_stopped() -> bool:
-    """As of the look a moment ago."""
+    """Reads the snapshot that `_checks` has just refreshed."""
     return (Stop.Kind.HUB, "") in catalog.latest().stops
 
 
 async def _checks() -> Checks:
-    """A hub in which no tool can be called works, but is of no use; one broken tool among others is no such case."""
+    """`tools` warns only if no tool at all can be called; single broken tools do not count."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             snapshot = await catalog.fresh()
     except (StorageBusyError, TimeoutError):
-        # Which tools there are is written in the database too.
+        # The list of tools is in the database too.
         return Checks(database="fail", tools="fail")
     if engine.trouble():
-        # It can be read, and not written: no call can be taken.
+        # The database can be read but not written: no call can be journalled.
         return Checks(database="fail", tools="pass" if snapshot.callable else "warn")
     return Checks(database="pass", tools="pass" if snapshot.callable else "warn")

@@ -1,7 +1,7 @@
-"""The narrow place in front of Django: what is too large or too slow is refused before anybody works on it.
+"""Size and time limits of requests, enforced in front of Django.
 
-Django's ASGI handler reads every body to its end, into a temporary file and however long it takes, before it looks at
-the request. It also answers a query string that is not UTF-8 by itself, with an empty page. All of this is met here.
+Django's ASGI handler reads every body to its end, into a temporary file and without a timeout, before it looks at the
+request. It also answers a query string that is not UTF-8 with an empty page of its own.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tools_app.sdk.hub_errors import OverloadedError
 MOST_ADDRESS_BYTES: Final = 8 * 1024
 MOST_HEADERS: Final = 100
 MOST_HEADER_BYTES: Final = 32 * 1024
-# Of bodies that are taken in at the same time: each costs several times its size until it is answered.
+# Total size of all bodies in memory: each costs several times its size until it is answered.
 MOST_AT_ONCE: Final = 32 * 1024 * 1024
-# Of those, what one sender can have here: a caller, or all strangers of one address together.
+# The share of one sender: a caller, or all unauthenticated clients of one address together.
 MOST_OF_ONE: Final = MOST_AT_ONCE // 4
 
 LINGER_SECONDS: Final = 2.0
@@ -32,10 +32,7 @@ LINGER_BYTES: Final = 16 * 1024 * 1024
 
 
 class Intake:
-    """An ASGI application around another one, which never sees more than `limit` bytes of a body.
-
-    A body that has not arrived `seconds` after the request began is not waited for.
-    """
+    """ASGI middleware: refuses bodies of more than `limit` bytes, and those that take longer than `seconds`."""
 
     def __init__(self, application: Application, limit: int, seconds: float) -> None:
         self._application = application
@@ -52,11 +49,11 @@ class Intake:
             return
         body = _Body(scope, receive, self._limit, self._seconds, self._room)
         try:
-            await self._pass_on(scope, body, receive, send)
+            await self._handle(scope, body, receive, send)
         finally:
             self._room.release(body)
 
-    async def _pass_on(self, scope: Scope, body: _Body, receive: Receive, send: Send) -> None:
+    async def _handle(self, scope: Scope, body: _Body, receive: Receive, send: Send) -> None:
         answer = _Answer(body, receive, send)
         try:
             await self._application(scope, body.receive, answer.send)
@@ -68,7 +65,7 @@ class Intake:
             await refuse(body.fault, receive, send)
 
     def _fault(self, scope: Scope) -> ToolError | None:
-        """What is wrong with a request as its first lines show."""
+        """The error of a request whose request line or headers are invalid."""
         query = scope.get("query_string", b"")
         if len(scope.get("raw_path") or b"") + len(query) > MOST_ADDRESS_BYTES:
             return AddressTooLongError()
@@ -83,7 +80,7 @@ class Intake:
 
 
 class _Body:
-    """A body on its way in. When it is too much or too late, it looks to the application as if the client had gone."""
+    """A request body. When it exceeds a limit, the application sees a disconnect."""
 
     def __init__(self, scope: Scope, receive: Receive, limit: int, seconds: float, room: _Room) -> None:
         self.fault: ToolError | None = None
@@ -99,18 +96,18 @@ class _Body:
 
     @property
     def sender(self) -> str:
-        """Whose share it counts against: the caller's, once the door knows who that is, and the address's before."""
+        """Whose share it counts against: the caller's, or the IP address's before authentication."""
         client = self._scope.get("client")
         return self._scope.get(SENDER) or f"address:{limits.neighbourhood(client[0]) if client else ''}"
 
     @property
     def is_owed(self) -> bool:
-        """Whether the client still has to send some of it."""
+        """Whether the client has not sent all of it yet."""
         return not self.is_complete and (_declared(self._scope) > self.held or _is_chunked(self._scope))
 
     @property
     def awaits_consent(self) -> bool:
-        """Whether asking for the body is what makes the client send it."""
+        """Whether the client sends `Expect: 100-continue`: reading the body makes it send it."""
         return any(name == b"expect" for name, _ in self._scope.get("headers", ()))
 
     async def receive(self) -> Message:
@@ -131,20 +128,20 @@ class _Body:
         return message
 
     def give_way(self) -> None:
-        """Make room for another body: nobody waits for the rest of this one any more."""
+        """Fail this body to make room for another one."""
         self.fault = OverloadedError.by_bodies()
         if self._patience is not None and not self._patience.expired():
             self._patience.reschedule(0)
 
     async def _arriving(self) -> Message | None:
-        """The next piece; None where there is a reason to wait for none."""
+        """The next chunk; None if the body has failed."""
         if self.fault is not None:
             return None
         try:
             async with asyncio.timeout_at(self._deadline) as self._patience:
                 return await self._receive()
         except TimeoutError:
-            # There may be a reason already: it had to give way.
+            # `give_way` may have set the fault already.
             self.fault = self.fault or BodyTimeoutError.after(self._seconds)
             return None
         finally:
@@ -152,9 +149,9 @@ class _Body:
 
 
 class _Room:
-    """How much of all bodies is here, and whose that is.
+    """Memory in use by request bodies, by sender.
 
-    What counts is what has arrived. Announcing costs a client nothing, so it does not earn one anything either.
+    Only received bytes count: a Content-Length costs a client nothing, so it reserves nothing.
     """
 
     def __init__(self) -> None:
@@ -162,9 +159,9 @@ class _Room:
         self._of: Counter[str] = Counter()
 
     def take(self, body: _Body, size: int) -> ToolError | None:
-        """Hold more of a body. Where it is full, those that have been arriving for longest give way.
+        """Reserve memory for a chunk, evicting the oldest incomplete bodies if needed.
 
-        Bodies that are complete stay: somebody works on them. Returns why there is no room.
+        Complete bodies stay: their requests are being processed. Returns the error if there is no room.
         """
         sender = self._bodies.setdefault(body, body.sender)
         while self._of[sender] + size > MOST_OF_ONE:
@@ -178,7 +175,7 @@ class _Room:
         return None
 
     def release(self, body: _Body) -> None:
-        """What was held of a body is gone."""
+        """Free the memory of a body."""
         sender = self._bodies.pop(body, None)
         if sender is not None:
             self._of[sender] -= body.held
@@ -187,8 +184,8 @@ class _Room:
         body.held = 0
 
     def _make_way(self, body: _Body, sender: str | None) -> bool:
-        for other, its_sender in self._bodies.items():
-            if other is not body and not other.is_complete and sender in (None, its_sender):
+        for other, other_sender in self._bodies.items():
+            if other is not body and not other.is_complete and sender in (None, other_sender):
                 other.give_way()
                 self.release(other)
                 return True
@@ -196,31 +193,31 @@ class _Room:
 
 
 class _Answer:
-    """An answer on its way out. One that leaves before the body has arrived ends the connection with it."""
+    """A response. If it starts before the body has arrived, the connection is closed after it."""
 
     def __init__(self, body: _Body, receive: Receive, send: Send) -> None:
         self.begun = False
         self._body = body
         self._receive = receive
         self._send = send
-        self._parts = False
+        self._closes = False
 
     async def send(self, message: Message) -> None:
         if not self.begun:
             self.begun = True
-            await self._take_what_is_here()
-            self._parts = self._body.is_owed
-            if self._parts:
+            await self._take_received()
+            self._closes = self._body.is_owed
+            if self._closes:
                 message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
-        if not self._parts or message["type"] != "http.response.body" or message.get("more_body", False):
+        if not self._closes or message["type"] != "http.response.body" or message.get("more_body", False):
             await self._send(message)
             return
         await self._send({**message, "more_body": True})
         await _linger(self._receive)
         await self._send({"type": "http.response.body"})
 
-    async def _take_what_is_here(self) -> None:
-        """A body that came along with its head, and that nobody has asked for, is no reason to hang up."""
+    async def _take_received(self) -> None:
+        """Read what has already been received: a small unread body must not close the connection."""
         if self._body.fault is not None or self._body.awaits_consent:
             return
         with contextlib.suppress(TimeoutError):
@@ -243,19 +240,19 @@ def _is_chunked(scope: Scope) -> bool:
 
 
 def _declared(scope: Scope) -> int:
-    """The length that the client announces; servers let only digits through."""
+    """Content-Length; the server has checked that it is digits."""
     lengths = [value for name, value in scope.get("headers", ()) if name == b"content-length"]
     return max((int(value[:20]) for value in lengths if value.isdigit()), default=0)
 
 
 async def refuse(error: ToolError, receive: Receive, send: Send) -> None:
-    """Answer, and only then hang up: a client that is still sending would lose the answer with the connection."""
+    """Respond, then linger before closing: a client that is still sending would lose the response otherwise."""
     response = errors.envelope(error)
     headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
     headers += [(b"content-length", str(len(response.content)).encode()), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
     await send({"type": "http.response.body", "body": response.content, "more_body": True})
-    if not isinstance(error, BodyTimeoutError):  # Whoever is slow has been waited for enough.
+    if not isinstance(error, BodyTimeoutError):  # A slow client has already used up its time.
         await _linger(receive)
     await send({"type": "http.response.body"})
 
@@ -267,9 +264,9 @@ async def _linger(receive: Receive) -> None:
 
 
 async def _drain(receive: Receive) -> None:
-    left = LINGER_BYTES
-    while left > 0:
+    remaining = LINGER_BYTES
+    while remaining > 0:
         message = await receive()
-        left -= len(message.get("body", b""))
+        remaining -= len(message.get("body", b""))
         if message["type"] == "http.disconnect" or not message.get("more_body", False):
             return

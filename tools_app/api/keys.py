@@ -1,4 +1,4 @@
-"""API keys: which there are, making one, rotating one, revoking one."""
+"""API keys: list, create, rotate and revoke."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ ConnectionName = Annotated[str, Field(min_length=1, max_length=64)]
 
 class KeyItem(Shown):
     id: str = Field(examples=["3"])
-    caller: str = Field(description="Under which its calls are on record", examples=["key:3"])
+    caller: str = Field(description="Caller id of its calls", examples=["key:3"])
     name: str
-    prefix: str = Field(description="How the key begins, to tell keys apart")
-    previous_prefix: str | None = Field(description="How the key before the last rotation began, while it works too")
-    previous_until: str | None = Field(description="Until when that is")
+    prefix: str = Field(description="First characters of the key, to tell keys apart")
+    previous_prefix: str | None = Field(description="Prefix of the previous secret, while it is still valid")
+    previous_until: str | None = Field(description="When the previous secret expires")
     state: Literal["works", "stopped", "expired", "revoked"]
     scopes: list[Scope]
-    toolsets: list[str] = Field(description="Outside of these no tool exists for the key; empty: all tools")
-    connections: list[str] = Field(description="The accounts at upstreams that it may use, and no others")
+    toolsets: list[str] = Field(description="Toolsets that the key is restricted to; empty: all tools")
+    connections: list[str] = Field(description="Connections to upstreams that the key can use")
     may_write: bool
     may_destroy: bool
-    asks: Asks = Field(description="Which of its calls wait until an operator approves them")
+    asks: Asks = Field(description="Which of its calls require an operator's approval")
     rate_limit: Rate | None
     owner: str | None
     created_at: str
@@ -59,7 +59,7 @@ class KeyItem(Shown):
 
 
 class NewKey(KeyItem):
-    key: str = Field(description="The key itself. It is shown this once, and nobody can ever read it again")
+    key: str = Field(description="The key itself. It is returned only once and cannot be read again")
 
 
 class KeyPage(Shown):
@@ -75,18 +75,23 @@ class KeysQuery(QueryString):
 class KeyRequest(Body):
     name: str = Field(min_length=1, max_length=100, json_schema_extra=NOT_BLANK)
     scopes: list[Scope] = Field(default=["tools:list", "tools:read", "tools:execute"], max_length=20)
-    toolsets: list[ToolsetName] = Field(default=[], max_length=100, description="None: all tools")
+    toolsets: list[ToolsetName] = Field(default=[], max_length=100, description="Empty: all tools")
     connections: list[ConnectionName] = Field(
         default=[ENVIRONMENT],
         max_length=100,
-        description=f"The accounts at upstreams that it may use; {ENVIRONMENT}: those that the hub was started with",
+        description=f"Connections to upstreams that the key can use; {ENVIRONMENT}: those from environment variables",
     )
-    may_write: bool = Field(default=True, description="Whether it may use tools that write")
-    may_destroy: bool = Field(default=True, description="Whether it may use tools that destroy, if it may write")
+    may_write: bool = Field(default=True, description="Whether the key can call tools that write")
+    may_destroy: bool = Field(
+        default=True, description="Whether the key can call destructive tools; requires `mayWrite`"
+    )
     asks: Asks = Field(
-        default="none", description="Which of its calls wait until an operator approves them, by what a tool can do"
+        default="none",
+        description="Which calls require an operator's approval: none, destructive calls, or all that write",
     )
-    rate_limit: RateDecision | None = Field(default=None, description="Of all requests; null: what the settings say")
+    rate_limit: RateDecision | None = Field(
+        default=None, description="Rate limit of all requests; null: the default from the settings"
+    )
     expires_at: Moment | None = None
 
     model_config = ConfigDict(
@@ -107,14 +112,14 @@ class Rotation(Body):
         default=0,
         ge=0,
         le=MOST_GRACE,
-        description=f"So long the key works as it was, beside the new one: at most {MOST_GRACE} hours",
+        description=f"Hours during which the previous secret remains valid, at most {MOST_GRACE}",
     )
     reason: Reason = ""
 
 
 @router.get("", response={200: KeyPage, **failures()}, url_name="keys")
 async def list_keys(request: HttpRequest, query: Query[KeysQuery]) -> HttpResponse:
-    """List the keys, the newest first. Needs `admin:*`. A key itself cannot be shown."""
+    """List the keys, newest first. Requires `admin:*`. Secrets are never returned."""
     caller = caller_of(request)
     access.require(caller, "admin:*")
     pages = Pages("keys", caller, query)
@@ -124,16 +129,16 @@ async def list_keys(request: HttpRequest, query: Query[KeysQuery]) -> HttpRespon
 
 @router.post("", response={201: NewKey, **failures(408, 409, 413, 415)})
 async def create_key(request: HttpRequest, body: KeyRequest) -> HttpResponse:
-    """Make a key. Needs `admin:*`. The answer is the only place where the key itself ever stands.
+    """Create a key. Requires `admin:*`. Only this response contains the key itself.
 
-    What limits your key limits the new one: toolsets, kinds of tools, calls to approve, rate limit.
+    The new key cannot exceed the limits of your key: toolsets, access level, required approvals, rate limit.
     """
     caller = caller_of(request)
     access.require(caller, "admin:*")
     rate = body.rate_limit
 
     def create_and_show() -> dict[str, Any]:
-        made, secret = governance.create_key(
+        key, secret = governance.create_key(
             body.name,
             actor=str(caller),
             scopes=body.scopes,
@@ -146,47 +151,45 @@ async def create_key(request: HttpRequest, body: KeyRequest) -> HttpResponse:
             expires_at=body.expires_at,
             within=caller,
         )
-        return {**_item(_rows().get(pk=made.pk)), "key": secret}
+        return {**_item(_rows().get(pk=key.pk)), "key": secret}
 
     return answer(await database.run(create_and_show), 201)
 
 
 @router.get("/{key_id}", response={200: KeyItem, **failures(404)}, url_name="key")
 async def show_key(request: HttpRequest, key_id: str) -> HttpResponse:
-    """Show what is known of a key. Needs `admin:*`."""
+    """Show a key, without its secret. Requires `admin:*`."""
     access.require(caller_of(request), "admin:*")
-    return answer(_item(await database.run(_found, key_id)))
+    return answer(_item(await database.run(_get, key_id)))
 
 
 @router.post("/{key_id}/rotate", response={200: NewKey, **failures(404, 408, 409, 413, 415)})
 async def rotate_key(request: HttpRequest, key_id: str, body: Rotation) -> HttpResponse:
-    """Give a key another secret, which stands in this answer and nowhere else. Needs `admin:*`.
+    """Rotate the secret of a key. Requires `admin:*`. Only this response contains the new secret.
 
-    Its name, its calls and what it may stay. The secret before it is refused when the hours of grace are over.
-    A key that could do more than yours is not given to you.
+    The key keeps its name, its call history and its permissions. The previous secret is refused when the grace period
+    is over. You cannot rotate a key with more permissions than yours.
     """
     caller = caller_of(request)
     access.require(caller, "admin:*")
 
     def rotate_and_show() -> dict[str, Any]:
         grace = timedelta(hours=body.grace_hours)
-        secret = governance.rotate_key(
-            _found(key_id), grace=grace, actor=str(caller), reason=body.reason, within=caller
-        )
-        return {**_item(_found(key_id)), "key": secret}
+        secret = governance.rotate_key(_get(key_id), grace=grace, actor=str(caller), reason=body.reason, within=caller)
+        return {**_item(_get(key_id)), "key": secret}
 
     return answer(await database.run(rotate_and_show))
 
 
 @router.post("/{key_id}/revoke", response={200: KeyItem, **failures(404, 408, 413, 415)})
 async def revoke_key(request: HttpRequest, key_id: str, body: Revocation) -> HttpResponse:
-    """End a key: it is refused from the very next request on. Needs `admin:*`. Nothing makes it good again."""
+    """Revoke a key. Requires `admin:*`. It is refused from the next request on; this cannot be undone."""
     caller = caller_of(request)
     access.require(caller, "admin:*")
 
     def revoke_and_show() -> dict[str, Any]:
-        governance.revoke_key(_found(key_id), actor=str(caller), reason=body.reason)
-        return _item(_found(key_id))
+        governance.revoke_key(_get(key_id), actor=str(caller), reason=body.reason)
+        return _item(_get(key_id))
 
     return answer(await database.run(revoke_and_show))
 
@@ -195,8 +198,8 @@ def _rows() -> QuerySet[ApiKey]:
     return ApiKey.objects.with_stops().select_related("owner").prefetch_related("toolsets", "connections")
 
 
-def _found(key_id: str) -> ApiKey:
-    # Digits that no database could hold, or that are none to people, are no key's.
+def _get(key_id: str) -> ApiKey:
+    # Not a number that the database can store, or Unicode digits: no such id.
     number = int(key_id) if key_id.isascii() and key_id.isdecimal() and len(key_id) < 19 else 0
     key = _rows().filter(pk=number).first()
     if key is None:

@@ -1,4 +1,4 @@
-"""The limits of a request, at the REST door: counted before it is worked on, told in the headers of its answer."""
+"""Rate limits of REST requests: counted before the request is processed, reported in response headers."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ HEADERS: Final = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Res
 
 def count_caller(request: HttpRequest, caller: Caller) -> None:
     """Raises: RateLimitError."""
-    _judge(request, limits.count_caller(caller))
+    _check(request, limits.count_caller(caller))
 
 
 def count_stranger(request: HttpRequest) -> None:
     """Raises: RateLimitError."""
-    _judge(request, limits.count_stranger(request.META.get("REMOTE_ADDR", "")))
+    _check(request, limits.count_stranger(request.META.get("REMOTE_ADDR", "")))
 
 
-def tell(request: HttpRequest, response: HttpResponseBase) -> None:
-    """Put what is left of the limit that the request counted against into the headers of its answer."""
+def add_headers(request: HttpRequest, response: HttpResponseBase) -> None:
+    """Report the rate limit that the request counted against."""
     standing: Standing | None = getattr(request, "_toolhub_standing", None)
     if standing is not None:
         for name, value in zip(HEADERS, (standing.limit, standing.remaining, standing.reset), strict=True):
             response.headers[name] = str(value)
 
 
-def _judge(request: HttpRequest, standing: Standing | None) -> None:
+def _check(request: HttpRequest, standing: Standing | None) -> None:
     if standing is not None:
         request._toolhub_standing = standing  # type: ignore[attr-defined]
         standing.check()

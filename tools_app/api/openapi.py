@@ -1,4 +1,4 @@
-"""The description of the REST door, as OpenAPI 3.1: what ninja knows of it, and what it does not."""
+"""The OpenAPI 3.1 document of the REST API: ninja's schema, completed with what ninja does not know."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ SECURITY: Final[list[dict[str, list[str]]]] = [{name: []} for name in SECURITY_S
 SERVERS: Final = [{"url": "/"}]
 
 _ABOUT: Final = """\
-The tools of this hub, for services. Every address below `/v1` needs an API key, in a header; what a key may do is said
-by its scopes. Unknown query parameters and fields are refused. Whatever fails, the answer is JSON and has one form.
+The tools of this hub, for services. Every URL below `/v1` requires an API key in a header; the scopes of a key define
+its permissions. Unknown query parameters and fields are refused. All errors are JSON and have one form.
 """
 _TAGS: Final = {
-    "tools": "Find tools, look at them, call them; operators switch them and set their policies.",
-    "calls": "What was called, and how it ended.",
-    "errors": "What fails, by kind. Stacks are read in the admin only.",
-    "agents": "The MCP clients that are connected now.",
-    "audit": "Who changed what, when and why.",
-    "keys": "Who may come in.",
-    "toolsets": "Named choices of tools, which keys can be bound to.",
-    "connections": "Accounts at upstreams. A key uses those that it is bound to, and no others.",
-    "approvals": "Calls, and versions of tools, that wait for an operator.",
-    "stops": "What is stopped: the hub, packs, connections, keys.",
+    "tools": "Find, inspect and call tools; operators enable them and set their policies.",
+    "calls": "Call history.",
+    "errors": "Error groups. Stack traces are shown in the admin only.",
+    "agents": "Connected MCP clients.",
+    "audit": "Audit trail: who changed what, when and why.",
+    "keys": "API keys.",
+    "toolsets": "Named selections of tools, to which keys can be restricted.",
+    "connections": "Accounts at upstreams. A key can use only the connections assigned to it.",
+    "approvals": "Calls and tool versions that need an operator's approval.",
+    "stops": "Kill switches: stop and resume the hub, packs, connections and keys.",
     "hub": "The hub itself.",
 }
 _PATH: Final[dict[str, dict[str, Any]]] = {
     "name": {"description": "The name", "schema": {"type": "string", "pattern": f"^{NAME.pattern}$"}},
-    "call_id": {"description": "`callId` of an answer", "schema": {"type": "string", "minLength": 1}},
+    "call_id": {"description": "`callId` of a response", "schema": {"type": "string", "minLength": 1}},
     "group_id": {"description": "The id in the list", "schema": {"type": "string", "minLength": 1}},
     "connection_id": {
         "description": "The id in the list",
@@ -70,12 +70,12 @@ _PATH: Final[dict[str, dict[str, Any]]] = {
     "key_id": {"description": "The id in the list", "schema": {"type": "string", "pattern": "^[1-9][0-9]{0,17}$"}},
 }
 _LIMIT: Final = {
-    "X-RateLimit-Limit": "How many requests the caller may make within a while, where there is a limit",
-    "X-RateLimit-Remaining": "How many of them are left",
-    "X-RateLimit-Reset": "Seconds until all of them are there again",
+    "X-RateLimit-Limit": "Requests allowed per period, if the caller has a rate limit",
+    "X-RateLimit-Remaining": "Requests remaining",
+    "X-RateLimit-Reset": "Seconds until all requests are available again",
 }
-_REPLAYED: Final = {REPLAYED: "`true`: this is what the first call with that Idempotency-Key was told"}
-# One for each way to fail.
+_REPLAYED: Final = {REPLAYED: "`true`: the stored response to the first call with this Idempotency-Key"}
+# An example for each status.
 _FAILURES: Final[dict[int, ToolError]] = {
     400: errors.ValidationError(
         problems=[Problem("/limit", "Invalid value for parameter limit: expected 100 or less", "100 or less")]
@@ -96,34 +96,34 @@ _FAILURES: Final[dict[int, ToolError]] = {
     503: hub_errors.StorageBusyError(),
 }
 _HEADERS: Final = {
-    401: {"WWW-Authenticate": "`Bearer`, and where tokens come from, if the hub takes any but its own keys"},
+    401: {"WWW-Authenticate": "`Bearer`, with the address of the metadata if the hub accepts tokens of an issuer"},
     429: {"Retry-After": "Seconds", **_LIMIT},
-    503: {"Retry-After": "Seconds, where that is known"},
+    503: {"Retry-After": "Seconds, if known"},
 }
 
 
 @router.get("/openapi.json", response={200: Document, 304: None, **failures()}, url_name="openapi")
 async def describe_hub(request: HttpRequest) -> HttpResponse:
-    """Describe all addresses of this hub, as OpenAPI 3.1. People find the same at `/v1/docs`."""
+    """Get the OpenAPI document of this API. `/v1/docs` shows the same as a page."""
     return answer_unless_known(request, document())
 
 
 @functools.cache
 def document() -> Document:
-    """The description. It is the same for every caller: which tools there are does not stand in it."""
-    from tools_app.api import api  # All of it is described, this address too.
+    """The OpenAPI document. It is the same for every caller: it does not list tools."""
+    from tools_app.api import api  # Here, since `api` imports this module.
 
-    given: Document = dict(api.get_openapi_schema(path_prefix=""))
-    about = {**given.pop("info"), "description": _ABOUT}
-    made: Document = {"openapi": given.pop("openapi"), "info": about, **_without_titles(given)}
-    made["servers"] = SERVERS
-    made["tags"] = [{"name": name, "description": description} for name, description in _TAGS.items()]
-    made["components"] |= {"securitySchemes": SECURITY_SCHEMES, "responses": failure_responses()}
-    for path in made["paths"].values():
+    schema: Document = dict(api.get_openapi_schema(path_prefix=""))
+    about = {**schema.pop("info"), "description": _ABOUT}
+    document: Document = {"openapi": schema.pop("openapi"), "info": about, **_without_titles(schema)}
+    document["servers"] = SERVERS
+    document["tags"] = [{"name": name, "description": description} for name, description in _TAGS.items()]
+    document["components"] |= {"securitySchemes": SECURITY_SCHEMES, "responses": failure_responses()}
+    for path in document["paths"].values():
         for operation in path.values():
             _complete(operation)
-    _drop_unused(made)
-    return made
+    _drop_unused(document)
+    return document
 
 
 def failure_schema() -> Schema:
@@ -132,7 +132,7 @@ def failure_schema() -> Schema:
 
 
 def failure_responses() -> dict[str, Any]:
-    """Every way to fail, by name, for `failure_reference`."""
+    """All error responses by name, for `failure_reference`."""
     return {_failure_name(status): _failure_response(status, error) for status, error in _FAILURES.items()}
 
 
@@ -141,18 +141,18 @@ def failure_reference(status: int) -> dict[str, str]:
 
 
 def called_headers() -> dict[str, Any]:
-    """What an answer to a call says beside its body."""
+    """Response headers of a call."""
     return _headers(_LIMIT | _REPLAYED)
 
 
 def idempotency_key() -> dict[str, Any]:
-    description = "A second call with the same key gets the answer of the first, for 24 hours"
-    return _asked("Idempotency-Key", description, pattern="^[ -~]{1,255}$")
+    description = "Calls with the same key within 24 hours return the response of the first"
+    return _request_header("Idempotency-Key", description, pattern="^[ -~]{1,255}$")
 
 
 def approval() -> dict[str, Any]:
-    description = "The id of what an operator has approved, as `APPROVAL_REQUIRED` named it"
-    return _asked("Toolhub-Approval", description, pattern="^[0-9a-f]{32}$")
+    description = "Id of the approval, from the `APPROVAL_REQUIRED` error"
+    return _request_header("Toolhub-Approval", description, pattern="^[0-9a-f]{32}$")
 
 
 def _failure_name(status: int) -> str:
@@ -161,17 +161,17 @@ def _failure_name(status: int) -> str:
 
 def _failure_response(status: int, error: ToolError) -> dict[str, Any]:
     example = {"success": False, **error.as_dict(), "timestamp": "2026-01-31T12:00:00.000Z"}
-    made: dict[str, Any] = {
+    response: dict[str, Any] = {
         "description": HTTPStatus(status).phrase,
         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}, "example": example}},
     }
     if status in _HEADERS:
-        made["headers"] = _headers(_HEADERS[status])
-    return made
+        response["headers"] = _headers(_HEADERS[status])
+    return response
 
 
 def _complete(operation: dict[str, Any]) -> None:
-    """What ninja cannot know."""
+    """Add to an operation what ninja does not know."""
     operation["summary"] = operation["description"].partition(".")[0]
     if "security" in operation:
         operation["security"] = SECURITY
@@ -180,50 +180,50 @@ def _complete(operation: dict[str, Any]) -> None:
         if parameter["in"] == "path":
             parameter |= _PATH[parameter["name"]]
     responses: dict[int, dict[str, Any]] = operation["responses"]
-    told = dict(_LIMIT)
+    headers = dict(_LIMIT)
     if 304 in responses:
-        parameters.append(_asked("If-None-Match", "`ETag` of the answer that the client has"))
-        told["ETag"] = "For `If-None-Match` in the next request"
+        parameters.append(_request_header("If-None-Match", "`ETag` of the response that the client has cached"))
+        headers["ETag"] = "For `If-None-Match` in the next request"
     if 422 in responses:
         parameters += [idempotency_key(), approval()]
-        told |= _REPLAYED
+        headers |= _REPLAYED
     for status, response in responses.items():
         if status < 400:
-            response["headers"] = _headers(told)
+            response["headers"] = _headers(headers)
     operation["responses"] = {
-        str(status): failure_reference(status) if _fails(response) else response
+        str(status): failure_reference(status) if _is_failure(response) else response
         for status, response in responses.items()
     }
 
 
-def _drop_unused(made: Document) -> None:
-    """Ninja keeps the schemas of query strings, too, whose fields stand with the operations."""
-    schemas = made["components"]["schemas"]
-    while unused := [name for name in schemas if f'"#/components/schemas/{name}"' not in json.dumps(made)]:
+def _drop_unused(document: Document) -> None:
+    """Drop the schemas of query strings: ninja has listed their fields as parameters of the operations."""
+    schemas = document["components"]["schemas"]
+    while unused := [name for name in schemas if f'"#/components/schemas/{name}"' not in json.dumps(document)]:
         for name in unused:
             del schemas[name]
 
 
-def _fails(response: dict[str, Any]) -> bool:
+def _is_failure(response: dict[str, Any]) -> bool:
     content = response.get("content", {}).get("application/json", {})
     return bool(content.get("schema") == {"$ref": "#/components/schemas/Failure"})
 
 
-def _headers(told: dict[str, str]) -> dict[str, Any]:
-    """Headers that an answer may have."""
-    return {name: {"description": words, "schema": {"type": "string"}} for name, words in told.items()}
+def _headers(descriptions: dict[str, str]) -> dict[str, Any]:
+    """Optional response headers."""
+    return {name: {"description": text, "schema": {"type": "string"}} for name, text in descriptions.items()}
 
 
-def _asked(name: str, description: str, **schema: Any) -> dict[str, Any]:
-    """A header that a request may have."""
+def _request_header(name: str, description: str, **schema: Any) -> dict[str, Any]:
+    """An optional request header."""
     return {"in": "header", "name": name, "description": description, "schema": {"type": "string", **schema}}
 
 
 def _without_titles(schema: Any) -> Any:
-    """Of schemas: pydantic names every field a second time, in other letters."""
+    """Drop pydantic's titles, which only repeat the field names."""
     if isinstance(schema, list):
         return [_without_titles(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    # A field that is called so is no text but a schema.
+    # A field named "title" is not a string but a schema: it stays.
     return {key: _without_titles(part) for key, part in schema.items() if key != "title" or not isinstance(part, str)}

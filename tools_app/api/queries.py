@@ -1,4 +1,4 @@
-"""Reading query strings: every parameter known, given once, and exactly of its type."""
+"""Reading query strings: unknown or repeated parameters and type conversions are refused."""
 
 from __future__ import annotations
 
@@ -25,53 +25,53 @@ _MOMENT: Final = re.compile(
 
 
 def _number(value: Any) -> Any:
-    # Pydantic itself takes " 1", "+1", "1_0" and "1.0" for whole numbers.
+    # Pydantic accepts " 1", "+1", "1_0" and "1.0" as integers.
     if isinstance(value, str) and not _DIGITS.fullmatch(value):
-        raise PydanticCustomError("whole_number", "no whole number", {"expected": "a whole number"})
+        raise PydanticCustomError("whole_number", "invalid integer", {"expected": "a whole number"})
     return value
 
 
 def _flag(value: Any) -> Any:
     if isinstance(value, str) and value not in ("true", "false"):
-        raise PydanticCustomError("flag", "no flag", {"expected": "true or false"})
+        raise PydanticCustomError("flag", "invalid flag", {"expected": "true or false"})
     return value
 
 
 def _moment(value: Any) -> Any:
-    # Pydantic would take numbers for seconds since 1970, and a date for its first second.
+    # Pydantic accepts numbers as Unix timestamps, and a date as its midnight.
     if value is None or isinstance(value, datetime):
         return value
     if not isinstance(value, str) or not _MOMENT.fullmatch(value):
-        raise _no_moment()
+        raise _invalid_moment()
     try:
         return datetime.fromisoformat(value)
     except ValueError:
-        raise _no_moment() from None
+        raise _invalid_moment() from None
 
 
 def _in_utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise _no_moment() from None
+        raise _invalid_moment() from None
 
 
-def _no_moment() -> PydanticCustomError:
-    return PydanticCustomError("moment", "no moment", {"expected": "a moment like 2026-01-31T12:00:00Z"})
+def _invalid_moment() -> PydanticCustomError:
+    return PydanticCustomError("moment", "invalid timestamp", {"expected": "a timestamp like 2026-01-31T12:00:00Z"})
 
 
 WHOLE: Final = BeforeValidator(_number)
-Page = Annotated[int, Field(ge=1, le=MOST_PAGES, description="The first is 1"), WHOLE]
-Limit = Annotated[int, Field(ge=1, le=MOST_ON_A_PAGE, description="How many at most"), WHOLE]
+Page = Annotated[int, Field(ge=1, le=MOST_PAGES, description="Page number, starting at 1"), WHOLE]
+Limit = Annotated[int, Field(ge=1, le=MOST_ON_A_PAGE, description="Maximum number of items"), WHOLE]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Text = Annotated[str, Field(min_length=1)]
 Word = Annotated[Text, Field(max_length=64)]
 Moment = Annotated[datetime, BeforeValidator(_moment), AfterValidator(_in_utc)]
-Cursor = Annotated[Text, Field(max_length=512, description="`nextCursor` of the page before")]
+Cursor = Annotated[Text, Field(max_length=512, description="`nextCursor` of the previous page")]
 
 
 def optional(description: str | None = None) -> Any:
-    """A parameter that may be left out. Null cannot be sent in an address, so the API's description is without it."""
+    """An optional parameter. A query string cannot contain null, so the schema omits it."""
     return Field(None, description=description, json_schema_extra=_without_null)
 
 
@@ -79,26 +79,26 @@ def _without_null(schema: dict[str, Any]) -> None:
     schema |= schema.pop("anyOf")[0]
 
 
-def narrowed(rows: QuerySet[Row], wanted: Mapping[str, Any]) -> QuerySet[Row]:
-    """The rows that fit everything that was asked for. What may be asked for is named in our code."""
-    if any(isinstance(value, str) and "\0" in value for value in wanted.values()):
-        return rows.none()  # PostgreSQL refuses to look for it.
-    return rows.filter(*((column, value) for column, value in wanted.items() if value is not None))
+def narrowed(rows: QuerySet[Row], filters: Mapping[str, Any]) -> QuerySet[Row]:
+    """The rows that match all filters that are not None. The columns come from our code, only the values are input."""
+    if any(isinstance(value, str) and "\0" in value for value in filters.values()):
+        return rows.none()  # PostgreSQL refuses NUL in a string.
+    return rows.filter(*((column, value) for column, value in filters.items() if value is not None))
 
 
 class QueryString(BaseModel):
-    """The query parameters of one address."""
+    """The query parameters of one operation."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
 
     @model_validator(mode="before")
     @classmethod
-    def _as_sent(cls, known: Any, info: ValidationInfo) -> Any:
-        # Ninja leaves out what it does not know, and takes the last of several: back to what was sent, so that
-        # the one is refused as unknown, and the other as a list.
+    def _as_sent(cls, _: Any, info: ValidationInfo) -> Any:
+        # Ninja drops unknown parameters and takes the last of repeated ones. Restore what was sent, so that the former
+        # are refused as unknown and the latter as a list.
         request: HttpRequest = (info.context or {})["request"]
         return {name: values[0] if len(values) == 1 else values for name, values in request.GET.lists()}
 
 
 class Removal(QueryString):
-    reason: Annotated[Text, Field(max_length=500)] | None = optional("For the audit trail")
+    reason: Annotated[Text, Field(max_length=500)] | None = optional("Recorded in the audit trail")

@@ -1,4 +1,4 @@
-"""Where tokens for the hub come from: RFC 9728, open to all, since whoever reads it has none yet."""
+"""OAuth protected resource metadata (RFC 9728). It needs no key: clients read it before they have a token."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def show_door(request: HttpRequest) -> HttpResponse:
 
 @router.get("/mcp/{toolset}", include_in_schema=False, url_name="resource_toolset")
 async def show_toolset(request: HttpRequest, toolset: str) -> HttpResponse:
-    """Whether there is such a toolset is not told here."""
+    """The same for every name: it does not reveal which toolsets exist."""
     return _metadata(request, f"{issuer.DOOR}/{toolset}")
 
 

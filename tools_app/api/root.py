@@ -1,4 +1,4 @@
-"""The addresses outside `/v1`: the sign on the door, and the way from the old addresses to the new ones."""
+"""The paths outside `/v1`: the status at `/`, and the redirects from old paths."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Sign(BaseModel):
 
 @router.get("", response={200: Sign, **dict.fromkeys(OPEN_FAILURES, Failure)}, by_alias=True, url_name="root")
 async def show_sign(request: HttpRequest) -> HttpResponse:
-    """Say that the server runs, which version, and for how many seconds."""
+    """Show the status, version and uptime in seconds of the server."""
     limits.count_stranger(request)
     return answer(
         {
@@ -54,10 +54,10 @@ async def redirect_call(request: HttpRequest) -> HttpResponse:
 
 
 def _redirect(request: HttpRequest, name: str, *, preserve_request: bool = False) -> HttpResponse:
-    # Not counted: a refusal would cost as much, and whoever follows is counted there.
-    # Relative, so that it leads to the same host whatever the client calls it.
+    # Not rate limited: a refusal would cost as much, and the target counts the request.
+    # A relative URL keeps the host name that the client used.
     query = request.META.get("QUERY_STRING", "")
     location = reverse(name) + (f"?{query}" if query else "")
     response = HttpResponseRedirect(location, preserve_request=preserve_request)
-    del response["Content-Type"]  # There is nothing in it.
+    del response["Content-Type"]  # It has no body.
     return response

@@ -14,10 +14,10 @@ from tools_app.sdk.schemas import pointer
 
 
 class StrictRouter(Router):
-    """Refuses query parameters where none are taken, as `QueryString` refuses those that it does not know."""
+    """Refuses query parameters of operations that take none, as `QueryString` refuses unknown ones."""
 
     def add_api_operation(self, path: str, methods: list[str], view_func: Callable[..., Any], **options: Any) -> None:
-        # So that answers are described by the names that they have on the wire.
+        # OpenAPI then shows the wire names of response fields.
         options["by_alias"] = True
         super().add_api_operation(path, methods, view_func, **options)
         operation = view_func._ninja_operation  # type: ignore[attr-defined]
@@ -27,12 +27,12 @@ class StrictRouter(Router):
 
 def _without_query(view: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(view)
-    async def strict(request: HttpRequest, **given: Any) -> HttpResponse:
+    async def strict(request: HttpRequest, **arguments: Any) -> HttpResponse:
         if request.GET:
             names = [shortened(name) for name in request.GET]
             problems = [Problem(pointer([name]), f"Unknown parameter: {name}") for name in names]
             raise ValidationError("Validation failed", problems=problems)
-        response: HttpResponse = await view(request, **given)
+        response: HttpResponse = await view(request, **arguments)
         return response
 
     return strict

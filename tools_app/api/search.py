@@ -1,4 +1,4 @@
-"""Finding tools: by a text, and by the tags and categories that there are."""
+"""Searching tools by text, and listing tags and categories."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ Label = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 class SearchFilters(Body):
-    category: Label | None = Field(default=None, description="Only tools of this category, or of one below it (`a/b`)")
+    category: Label | None = Field(
+        default=None, description="Only tools of this category or its subcategories (`a` includes `a/b`)"
+    )
     tags: list[Label] | None = Field(default=None, max_length=20, description="Only tools with these tags")
-    match_tags: Literal["any", "all"] = Field(default="any", description="Whether one of the tags is enough")
+    match_tags: Literal["any", "all"] = Field(default="any", description="Whether a tool needs one of the tags or all")
 
     def fit(self, entry: Entry) -> bool:
         return (self.category is None or search.within(entry.category, self.category)) and search.tagged(
@@ -46,19 +48,19 @@ class SearchFilters(Body):
 
 
 class SearchRequest(Body):
-    # The pattern is for the description; who breaks it is told in the documents' words.
+    # The pattern is for OpenAPI only: `_require_query` answers in the words of the requirements.
     query: str = Field(max_length=500, json_schema_extra={"minLength": 1, **NOT_BLANK})
     filters: SearchFilters = SearchFilters()
     match_type: Literal["partial", "prefix", "exact", "relevance"] = Field(
-        default="partial", description="relevance: what the query is about, in all that is said of a tool, best first"
+        default="partial", description="relevance: ranked full-text search over all texts of a tool"
     )
     fields: list[Literal["name", "description", "category", "tags"]] = Field(
-        default=list(search.DEFAULT_FIELDS), min_length=1, max_length=4, description="Where to look"
+        default=list(search.DEFAULT_FIELDS), min_length=1, max_length=4, description="Fields to search"
     )
     case_sensitive: bool = False
     sort: Literal["relevance", "name", "category"] = "relevance"
     limit: int = Field(default=20, ge=1, le=100)
-    offset: int = Field(default=0, ge=0, le=100_000, description="Leave out so many of the first")
+    offset: int = Field(default=0, ge=0, le=100_000, description="Number of results to skip")
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"query": "echo", "filters": {"tags": ["builtin"]}, "fields": ["name"]}]}
@@ -66,15 +68,15 @@ class SearchRequest(Body):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_nothing(cls, sent: Any) -> Any:
-        if isinstance(sent, dict) and not str(sent.get("query") or "").strip():
+    def _require_query(cls, body: Any) -> Any:
+        if isinstance(body, dict) and not str(body.get("query") or "").strip():
             raise ValidationError(problems=[Problem("/query", "Query is required", "text to look for")])
-        return sent
+        return body
 
 
 class Match(Shown):
     field: Literal["name", "description", "category", "tags"]
-    positions: list[int] = Field(description="At which character the query begins")
+    positions: list[int] = Field(description="Character offsets of the match")
 
 
 class Found(ToolItem):
@@ -86,7 +88,7 @@ class SearchAnswer(Shown):
     query: str
     match_type: Literal["partial", "prefix", "exact", "relevance"]
     results: list[Found]
-    total: int = Field(description="How many fit, whatever `limit` lets through")
+    total: int = Field(description="Number of all matching tools, regardless of `limit`")
     has_more: bool
 
 
@@ -112,14 +114,14 @@ class Categories(Shown):
 
 @router.post("/search", response={200: SearchAnswer, **failures(408, 413, 415)}, url_name="search")
 async def search_tools(request: HttpRequest, body: SearchRequest) -> HttpResponse:
-    """Find tools by a text, the best first. All filters must fit.
+    """Search tools by text, best match first. Filters are combined (AND).
 
-    A match in the name counts more than one in the description, tags or category; one that begins early and covers
-    much of the text counts more than another. With `relevance`, words count by what they mean and how rare they are,
-    wherever they stand, in English and Japanese; `fields` and `caseSensitive` say nothing then. Tools that cannot be
-    called are found only with the scope `tools:manage`.
+    A match in the name scores higher than one in the description, tags or category; so does a match that starts early
+    and covers much of the text. `relevance` weighs words by meaning and rarity, in any order, in English and Japanese,
+    and ignores `fields` and `caseSensitive`. Tools that cannot be called are included only with the scope
+    `tools:manage`.
     """
-    snapshot, visible = await _seen(request)
+    snapshot, visible = await _view(request)
     if body.match_type == "relevance":
         ranked = await search.found(snapshot, body.query)
         hits = [Hit(entry, score, []) for entry, score in ranked if visible(entry) and body.filters.fit(entry)]
@@ -138,7 +140,7 @@ async def search_tools(request: HttpRequest, body: SearchRequest) -> HttpRespons
         {
             "query": body.query,
             "matchType": body.match_type,
-            "results": [_found(hit) for hit in page],
+            "results": [_result(hit) for hit in page],
             "total": len(hits),
             "hasMore": body.offset + len(page) < len(hits),
         }
@@ -149,38 +151,38 @@ serve_tool_named("search", router)
 
 
 class TagsQuery(QueryString):
-    related_to: Word | None = optional("Only tags that tools with this one have besides; at most ten")
+    related_to: Word | None = optional("Only other tags of the tools with this tag; at most ten")
 
 
 @labels.get("/tags", response={200: Tags, **failures()}, url_name="tags")
 async def list_tags(request: HttpRequest, query: Query[TagsQuery]) -> HttpResponse:
-    """List the tags and how many tools have each, the most common first."""
-    seen = await seen_by_caller(request)
-    found = search.tags(seen) if query.related_to is None else search.related(seen, [query.related_to])
-    return answer({"tags": [{"tag": tag, "count": count} for tag, count in found], "total": len(found)})
+    """List the tags with the number of tools, most common first."""
+    entries = await seen_by_caller(request)
+    counts = search.tags(entries) if query.related_to is None else search.related(entries, [query.related_to])
+    return answer({"tags": [{"tag": tag, "count": count} for tag, count in counts], "total": len(counts)})
 
 
 @labels.get("/categories", response={200: Categories, **failures()}, url_name="categories")
 async def list_categories(request: HttpRequest) -> HttpResponse:
-    """List the categories by name and how many tools are in each."""
-    found = search.categories(await seen_by_caller(request))
-    shown = [{"category": category, "count": count} for category, count in found]
-    return answer({"categories": shown, "total": len(found)})
+    """List the categories by name with the number of tools."""
+    counts = search.categories(await seen_by_caller(request))
+    items = [{"category": category, "count": count} for category, count in counts]
+    return answer({"categories": items, "total": len(items)})
 
 
 async def seen_by_caller(request: HttpRequest) -> list[Entry]:
-    """What somebody who looks for a tool to call should find. Operators find what is switched off, too."""
-    snapshot, visible = await _seen(request)
+    """The tools that the caller can call; for operators, also those that cannot be called."""
+    snapshot, visible = await _view(request)
     return [entry for entry in snapshot.all if visible(entry)]
 
 
-async def _seen(request: HttpRequest) -> tuple[Snapshot, Callable[[Entry], bool]]:
+async def _view(request: HttpRequest) -> tuple[Snapshot, Callable[[Entry], bool]]:
     caller = caller_of(request)
     access.require(caller, "tools:list")
     manages = caller.may("tools:manage")
     return (await catalog.fresh()).seen_by(caller), lambda entry: entry.callable or manages
 
 
-def _found(hit: Hit) -> dict[str, Any]:
+def _result(hit: Hit) -> dict[str, Any]:
     matches = [{"field": match.field, "positions": [match.position]} for match in hit.matches]
     return {**shown(hit.entry), "score": round(hit.score, 4), "matches": matches}

@@ -1,4 +1,4 @@
-"""What is stopped: the hub, packs, connections and keys. A stop holds from the very next call."""
+"""Kill switches for the hub, packs, connections and keys. A stop takes effect on the next call."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tools_app.models import Stop
 router = StrictRouter(tags=["stops"])
 
 Kind = Literal["hub", "pack", "connection", "key"]
-# Connections and keys have owners; these concern everybody.
+# Shown to callers restricted to toolsets: names of connections and keys belong to other callers.
 _FOR_ALL: Final = (Stop.Kind.HUB, Stop.Kind.PACK)
-Name = Annotated[str, Field(max_length=150, description="Of the pack, connection or key; the hub needs none")]
+Name = Annotated[str, Field(max_length=150, description="Name of the pack, connection or key; empty for the hub")]
 
 
 class StopItem(Shown):
@@ -41,7 +41,7 @@ class Stops(Shown):
 class StopRequest(Body):
     kind: Kind
     name: Name = ""
-    reason: Reason = Field(default="", description="Every caller that is refused is told it")
+    reason: Reason = Field(default="", description="Shown to callers whose calls are refused")
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"kind": "pack", "name": "tracker", "reason": "The tracker is being moved"}]}
@@ -50,7 +50,7 @@ class StopRequest(Body):
 
 @router.get("", response={200: Stops, **failures()}, url_name="stops")
 async def list_stops(request: HttpRequest) -> HttpResponse:
-    """List what is stopped. Needs `tools:manage`. A key that is bound to toolsets sees no names of others' accounts."""
+    """List active stops. Requires `tools:manage`. A key restricted to toolsets sees those of the hub and packs only."""
     caller = caller_of(request)
     access.require(caller, "tools:manage")
     return answer(await _all(_FOR_ALL if caller.reach.toolsets is not None else ()))
@@ -58,9 +58,9 @@ async def list_stops(request: HttpRequest) -> HttpResponse:
 
 @router.post("", response={200: Stops, **failures(404, 408, 413, 415)})
 async def stop(request: HttpRequest, body: StopRequest) -> HttpResponse:
-    """Stop the hub, a pack, a connection or a key, from the very next call on. Needs `tools:manage`, for all tools.
+    """Stop the hub, a pack, a connection or a key. Requires `tools:manage` and a key not restricted to toolsets.
 
-    What is stopped already stays as it is. The answer is all that is stopped now.
+    Takes effect on the next call. Stopping something again changes nothing. Returns all active stops.
     """
     caller = caller_of(request)
     access.require_all_tools(caller, "tools:manage")
@@ -70,9 +70,9 @@ async def stop(request: HttpRequest, body: StopRequest) -> HttpResponse:
 
 @router.post("/resume", response={200: Stops, **failures(404, 408, 413, 415)})
 async def resume(request: HttpRequest, body: StopRequest) -> HttpResponse:
-    """Let it go on. Needs `tools:manage`, for all tools. The answer is all that is stopped now.
+    """Resume what was stopped. Requires `tools:manage` and a key not restricted to toolsets.
 
-    A key resumes what it has stopped itself; what others have stopped takes `admin:*`.
+    A key can resume what it stopped itself; to resume what others stopped requires `admin:*`. Returns all active stops.
     """
     caller = caller_of(request)
     access.require_all_tools(caller, "tools:manage")
@@ -84,7 +84,7 @@ async def resume(request: HttpRequest, body: StopRequest) -> HttpResponse:
 
 async def _all(kinds: Sequence[str] = ()) -> dict[str, Any]:
     rows = Stop.objects.filter(kind__in=kinds) if kinds else Stop.objects.all()
-    found = await database.run(list, rows)
+    stops = await database.run(list, rows)
     return {
         "stops": [
             {
@@ -94,6 +94,6 @@ async def _all(kinds: Sequence[str] = ()) -> dict[str, Any]:
                 "since": timestamp(stop.since),
                 "by": stop.by,
             }
-            for stop in found
+            for stop in stops
         ]
     }

@@ -1,4 +1,4 @@
-"""The hub as an OpenAPI tool server: every tool that a key can call, as an operation of its own."""
+"""The hub as an OpenAPI tool server: each tool that the key can call is an operation."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _FAILURES = failures(404, 408, 409, 413, 415, 422, 502)
 
 @router.get("/openapi.json", response={200: Document, 304: None, **failures()}, url_name="tool_server")
 async def describe_tools(request: HttpRequest) -> HttpResponse:
-    """Describe every tool that this key can call as an operation of its own, with its schemas, as OpenAPI 3.1.
+    """Get an OpenAPI document of the tools that this key can call.
 
-    For clients that take the address of such a description for a source of tools.
+    Each tool is an operation with its schemas. For clients that import tools from the URL of an OpenAPI document.
     """
     caller = caller_of(request)
     access.require(caller, "tools:list")
@@ -50,7 +50,7 @@ def document(entries: Iterable[Entry]) -> Document:
         "info": {
             "title": "ToolHub tools",
             "version": "1",
-            "description": "Every tool that your key can call. An operator can switch each of them off at any moment.",
+            "description": "The tools that your key can call. An operator can disable each of them at any time.",
         },
         "jsonSchemaDialect": DIALECT,
         "servers": openapi.SERVERS,
@@ -67,13 +67,13 @@ def document(entries: Iterable[Entry]) -> Document:
 def _operation(entry: Entry, tool: Tool) -> dict[str, Any]:
     body: dict[str, Any] = {"schema": _reference(f"{tool.name}.arguments")}
     if tool.examples:
-        chosen = {PARAMETER: entry.choices[0]} if entry.choices else {}
+        connection = {PARAMETER: entry.choices[0]} if entry.choices else {}
         body["examples"] = {
-            f"example{number}": {"summary": example.description, "value": {**chosen, **example.parameters}}
+            f"example{number}": {"summary": example.description, "value": {**connection, **example.parameters}}
             for number, example in enumerate(tool.examples, 1)
         }
-    called = {
-        "description": "What the tool answered",
+    success = {
+        "description": "Result of the tool",
         "headers": openapi.called_headers(),
         "content": {"application/json": {"schema": _answer(tool)}},
     }
@@ -83,7 +83,7 @@ def _operation(entry: Entry, tool: Tool) -> dict[str, Any]:
         "description": entry.description,
         "parameters": [openapi.idempotency_key(), openapi.approval()],
         "requestBody": {"required": bool(entry.input_schema.get("required")), "content": {"application/json": body}},
-        "responses": {"200": called} | {str(status): openapi.failure_reference(status) for status in _FAILURES},
+        "responses": {"200": success} | {str(status): openapi.failure_reference(status) for status in _FAILURES},
     }
     return operation | {"tags": [entry.category]} if entry.category else operation
 
@@ -97,11 +97,11 @@ def _answer(tool: Tool) -> Schema:
             "executionTime": {"type": "integer", "description": "Milliseconds"},
             "timestamp": {"type": "string", "format": "date-time"},
             "callId": {"type": "string"},
-            "cached": {"type": "boolean", "description": "An answer that was given before"},
-            "untrusted": {"type": "boolean", "description": "The result may hold what people outside the hub wrote"},
+            "cached": {"type": "boolean", "description": "The result comes from the cache"},
+            "untrusted": {"type": "boolean", "description": "The result may contain external content"},
             "invisibleCharactersLeftOut": {
                 "type": "integer",
-                "description": "How many characters that nobody would see are not in the result",
+                "description": "Number of invisible characters removed from the result",
             },
         },
         "required": ["success", "result", "executionTime", "timestamp", "callId"],
@@ -117,10 +117,10 @@ def _reference(name: str) -> Schema:
 
 
 def _placed(schema: Schema, name: str) -> Schema:
-    """A schema as one of many in a description: there, what it refers to within itself has a longer address."""
+    """A schema as a component of the document: references within it get its path as a prefix."""
     placed: Schema = copy.deepcopy(schema)
     for part in parts_of(placed):
-        # These would say that the schema is a document of its own.
+        # These would make the schema a document of its own.
         part.body.pop("$schema", None)
         part.body.pop("$id", None)
         for keyword in ("$ref", "$dynamicRef"):

@@ -1,4 +1,4 @@
-"""The tools: list them, look at one, switch one and set its policy."""
+"""Tools: list, show, enable or disable, and set policies."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Parameter(Shown):
 
 
 class ToolItem(Shown):
-    """A tool as lists show it. What this process has not loaded is shown as it was seen last."""
+    """A tool in a list. If this process has not loaded it, its last known values are shown."""
 
     name: str = Field(examples=[EXAMPLE])
     title: str
@@ -57,10 +57,10 @@ class ToolItem(Shown):
     registered_at: str
     available: bool
     unavailable_reason: str | None = None
-    deprecated: str | None = Field(default=None, description="What to use instead")
+    deprecated: str | None = Field(default=None, description="Set if the tool is deprecated: what to use instead")
     annotations: dict[str, bool] | None
     input_schema: dict[str, Any] | None
-    tokens: int | None = Field(description="About how many tokens it takes in the lists that agents are sent")
+    tokens: int | None = Field(description="Estimated tokens of its entry in the MCP tool list")
 
 
 class Example(Shown):
@@ -75,7 +75,7 @@ class Rate(Shown):
 
 
 class Policy(Shown):
-    """How the tool is called, and who decided each part."""
+    """Effective limits of the tool's calls, and where each comes from."""
 
     timeout_ms: int
     retries: int
@@ -93,12 +93,12 @@ class ToolDetail(ToolItem):
     pack: str
     output_schema: dict[str, Any] | None
     policy: Policy
-    ask: bool = Field(description="Every call waits until an operator approves it")
+    ask: bool = Field(description="Every call requires an operator's approval")
     definition_hash: str
 
 
 class ChangedTool(ToolDetail):
-    warnings: list[str] | None = Field(default=None, description="What else the change means, in words")
+    warnings: list[str] | None = Field(default=None, description="Side effects of the change")
 
 
 class Pagination(Shown):
@@ -111,16 +111,16 @@ class Pagination(Shown):
 class ToolPage(Shown):
     tools: list[ToolItem]
     pagination: Pagination
-    listed_tokens: int = Field(description="About how many the list takes that an agent with this key is sent over MCP")
+    listed_tokens: int = Field(description="Estimated tokens of the MCP tool list for this key")
 
 
 class ListQuery(QueryString):
     category: Word | None = optional("Only tools of this category")
     tag: Word | None = optional("Only tools with this tag")
     pack: Word | None = optional("Only tools of this pack")
-    enabled: Flag | None = optional("Only tools that are switched on, or off")
+    enabled: Flag | None = optional("Only enabled tools, or only disabled ones")
     q: Annotated[Text, Field(max_length=500)] | None = optional(
-        "Only tools in whose name, title, description, category or tags all of these words occur"
+        "Only tools that contain all of these words in name, title, description, category or tags"
     )
     page: Page = 1
     limit: Limit = 50
@@ -134,33 +134,41 @@ class ListQuery(QueryString):
         )
 
 
-def _decided(part: str, description: str) -> Any:
-    """A part of the policy that may be decided, within its bounds, or left to others with null."""
+def _policy_field(part: str, description: str) -> Any:
+    """A policy value within its bounds; null inherits it."""
     low, high = POLICY[part]
     return Field(default=None, ge=low, le=high, description=description)
 
 
 class RateDecision(Body):
-    max: int = Field(ge=POLICY["rate_calls"][0], le=POLICY["rate_calls"][1], description="So many calls …")
+    max: int = Field(
+        ge=POLICY["rate_calls"][0], le=POLICY["rate_calls"][1], description="Maximum number of calls per period"
+    )
     time_window: int = Field(
         ge=POLICY["rate_seconds"][0] * 1000,
         le=POLICY["rate_seconds"][1] * 1000,
         multiple_of=1000,
-        description="… in so many milliseconds, full seconds",
+        description="Period in milliseconds, whole seconds only",
     )
 
 
 class PolicyDecision(Body):
-    """What is left out stays as it is; null lets the tool, its pack and the settings decide."""
+    """Omitted fields are unchanged; null inherits the value from the tool, its pack or the settings."""
 
-    timeout_ms: int | None = _decided(
-        "timeout_ms", "Milliseconds after which a call ends; callers can ask for less, not for more"
+    timeout_ms: int | None = _policy_field(
+        "timeout_ms", "Timeout of a call in milliseconds; callers can request less, not more"
     )
-    retries: int | None = _decided("retries", "How often to try again at most")
-    retry_delay_ms: int | None = _decided("retry_delay_ms", "Milliseconds before the first new try at least")
+    retries: int | None = _policy_field("retries", "Maximum number of retries")
+    retry_delay_ms: int | None = _policy_field(
+        "retry_delay_ms", "Minimum delay before the first retry in milliseconds; doubles for each further one"
+    )
     rate_limit: RateDecision | None = None
-    cache_seconds: int | None = _decided("cache_seconds", "How long to give an answer again; read-only tools only")
-    answer_tokens: int | None = _decided("answer_tokens", "How large an answer may be; a larger one is outlined")
+    cache_seconds: int | None = _policy_field(
+        "cache_seconds", "How long to cache results of identical calls; read-only tools only"
+    )
+    answer_tokens: int | None = _policy_field(
+        "answer_tokens", "Maximum size of a result in tokens; a larger one is stored and its outline returned"
+    )
 
     def as_columns(self) -> dict[str, int | None]:
         columns: dict[str, int | None] = self.model_dump(exclude_unset=True, exclude={"rate_limit"})
@@ -172,12 +180,12 @@ class PolicyDecision(Body):
 
 
 class Change(Body):
-    """What operators decide about a tool. What is left out stays as it is."""
+    """Decisions of operators about a tool. Omitted fields are unchanged."""
 
     enabled: bool = Field(default=True, json_schema_extra=without_default)
     ask: bool = Field(
         default=False,
-        description="Whether every call waits until an operator approves it",
+        description="Whether every call requires an operator's approval",
         json_schema_extra=without_default,
     )
     policy: PolicyDecision = Field(default=PolicyDecision(), json_schema_extra=without_default)
@@ -195,20 +203,20 @@ class Change(Body):
 
 @router.get("", response={200: ToolPage, 304: None, **failures()}, url_name="tools")
 async def list_tools(request: HttpRequest, query: Query[ListQuery]) -> HttpResponse:
-    """List the tools by name, a page at a time. All filters must fit."""
+    """List the tools by name, in pages. Filters are combined (AND)."""
     caller = caller_of(request)
     access.require(caller, "tools:list")
     snapshot = (await catalog.fresh()).seen_by(caller)
-    asked = snapshot.all if query.q is None else sorted(snapshot.matching(query.q), key=lambda entry: entry.name)
-    found = [entry for entry in asked if query.fits(entry)]
+    candidates = snapshot.all if query.q is None else sorted(snapshot.matching(query.q), key=lambda entry: entry.name)
+    matching = [entry for entry in candidates if query.fits(entry)]
     first = (query.page - 1) * query.limit
     page = {
-        "tools": [shown(entry) for entry in found[first : first + query.limit]],
+        "tools": [shown(entry) for entry in matching[first : first + query.limit]],
         "pagination": {
             "page": query.page,
             "limit": query.limit,
-            "total": len(found),
-            "totalPages": math.ceil(len(found) / query.limit),
+            "total": len(matching),
+            "totalPages": math.ceil(len(matching) / query.limit),
         },
         "listedTokens": listed.cost_of_list(snapshot),
     }
@@ -217,26 +225,26 @@ async def list_tools(request: HttpRequest, query: Query[ListQuery]) -> HttpRespo
 
 @router.get("/{name}", response={200: ToolDetail, 304: None, **failures(404)}, url_name="tool")
 async def show_tool(request: HttpRequest, name: str) -> HttpResponse:
-    """Show everything there is to know about one tool. An alias and `a-b` for `a_b` find it, too."""
+    """Show a tool in full. Its aliases are accepted, and `a-b` for `a_b`."""
     access.require(caller_of(request), "tools:read")
     return answer_unless_known(request, await _detail(request, name))
 
 
 @router.patch("/{name}", response={200: ChangedTool, **failures(404, 408, 413, 415)})
 async def change_tool(request: HttpRequest, name: str, body: Change) -> HttpResponse:
-    """Switch a tool on or off and decide how it is called, all of it or nothing. Needs `tools:manage`.
+    """Enable or disable a tool and set its policy, atomically. Requires `tools:manage`.
 
-    What is left out stays as it is. A part of the policy that is null is decided by the tool, its pack and the
-    settings again. The change counts from the very next call, through every door. That calls wait for an operator
-    (`ask`) is lifted by people, and by keys with `admin:*`.
+    Omitted fields are unchanged. A policy field that is null is inherited from the tool, its pack or the settings. The
+    change takes effect on the next call, through every door. Required approval (`ask`) can be turned off only by
+    people and by keys with `admin:*`.
     """
     caller = caller_of(request)
     access.require(caller, "tools:manage")
     entry = await seen(request, name)
     if entry.ask and "ask" in body.model_fields_set and not body.ask and not access.may_lift(caller):
         raise AuthorizationError(
-            f"Permission denied: that calls of {entry.shown_name} wait for an operator cannot be lifted with your key",
-            next_step="Ask an operator to lift it in the admin, or use a key with admin:*.",
+            f"Permission denied: your key cannot turn off the required approval of {entry.shown_name}",
+            next_step="Ask an operator to turn it off in the admin, or use a key with admin:*.",
         )
     await database.run(
         governance.change_tool,
@@ -256,9 +264,9 @@ async def change_tool(request: HttpRequest, name: str, body: Change) -> HttpResp
 
 
 def serve_tool_named(name: str, beside: StrictRouter) -> None:
-    """Show and change the tool `name` although `POST` at that address means something else.
+    """Show and change the tool `name` at a path where `POST` means something else.
 
-    `search` is what agents expect some tools to be called: no name is taken from tools because the hub uses it.
+    Agents expect some tools to be called `search`: the hub's own paths reserve no names.
     """
 
     async def show(request: HttpRequest) -> HttpResponse:
@@ -272,7 +280,7 @@ def serve_tool_named(name: str, beside: StrictRouter) -> None:
 
 
 async def seen(request: HttpRequest, name: str) -> Entry:
-    """The tool, if it is there for this caller.
+    """The tool, if it exists for this caller.
 
     Raises:
         ToolNotFoundError
@@ -284,7 +292,7 @@ async def seen(request: HttpRequest, name: str) -> Entry:
 
 
 def shown(entry: Entry) -> dict[str, Any]:
-    """A tool as lists show it."""
+    """A tool in a list."""
     tool = entry.tool
     item: dict[str, Any] = {
         "name": entry.shown_name,
@@ -310,9 +318,9 @@ def shown(entry: Entry) -> dict[str, Any]:
 
 
 def _dependencies(entry: Entry, view: Snapshot) -> list[str]:
-    """In the words of the tool's author, as far as the caller may know of it."""
-    known = view.needs(entry)
-    return [said for said, need in zip(entry.dependencies, entry.needs, strict=True) if need in known]
+    """Dependencies as the author wrote them, only those that the caller can see."""
+    visible = view.needs(entry)
+    return [dependency for dependency, need in zip(entry.dependencies, entry.needs, strict=True) if need in visible]
 
 
 async def _detail(request: HttpRequest, name: str) -> dict[str, Any]:

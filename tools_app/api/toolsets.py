@@ -1,4 +1,4 @@
-"""Toolsets: named choices of tools, which keys can be bound to."""
+"""Toolsets: named selections of tools, to which keys can be restricted."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ Selector = Annotated[list[Named], Field(max_length=1000)]
 
 
 _MODE = (
-    "How agents are shown these tools over MCP: all in a list (direct), by searching (search), or by searching where "
-    "the list is long (auto); empty: as the settings say"
+    "How agents get these tools over MCP: as a full list (direct), through a search tool (search), or through a search "
+    "tool if the list is long (auto); empty: the default from the settings"
 )
-_OVERRIDES = "What these tools are called here, and what is said of them, by their names"
+_OVERRIDES = "Other names and descriptions of tools in this toolset, by tool name"
 
 
 class Override(Body):
-    """What is left out is the tool's own."""
+    """Omitted fields keep the tool's own value."""
 
     name: str = Field(default="", max_length=64)
     description: str = Field(default="", max_length=1024)
 
 
 class ToolsetItem(Shown):
-    """The tools that any of the selectors fits; all tools where there is none."""
+    """The tools that match any of the selectors; all tools if there are none."""
 
     name: str
     description: str
@@ -53,18 +53,18 @@ class ToolsetItem(Shown):
     categories: list[str]
     tags: list[str]
     names: list[str]
-    read_only: bool = Field(description="Of all these, only tools that say they change nothing")
+    read_only: bool = Field(description="Only read-only tools from the selection")
     mode: Literal["", "direct", "search", "auto"] = Field(description=_MODE)
     overrides: dict[str, Override] = Field(description=_OVERRIDES)
-    keys: int = Field(description="How many keys are bound to it, revoked ones too")
+    keys: int = Field(description="Number of keys restricted to it, including revoked ones")
     created_at: str
     updated_at: str
 
 
 class ToolsetDetail(ToolsetItem):
-    tools: list[str] = Field(description="The tools that it holds right now")
-    tokens: int = Field(description="About how many tokens their list takes of an agent's context")
-    listed_tokens: int = Field(description="About how many the list takes that agents are sent, by the mode")
+    tools: list[str] = Field(description="Tools that currently match")
+    tokens: int = Field(description="Estimated tokens of the full list of these tools")
+    listed_tokens: int = Field(description="Estimated tokens of the MCP tool list in the toolset's mode")
 
 
 class Toolsets(Shown):
@@ -73,19 +73,19 @@ class Toolsets(Shown):
 
 
 class ToolsetChange(Body):
-    """What is left out stays as it is."""
+    """Omitted fields are unchanged."""
 
     description: str = Field(default="", max_length=500)
-    packs: Selector = Field(default=[], description="Every tool of these packs")
-    categories: Selector = Field(default=[], description="Every tool of these categories")
-    tags: Selector = Field(default=[], description="Every tool that has one of these tags")
+    packs: Selector = Field(default=[], description="All tools of these packs")
+    categories: Selector = Field(default=[], description="All tools of these categories")
+    tags: Selector = Field(default=[], description="All tools with one of these tags")
     names: Selector = Field(default=[], description="These tools")
     read_only: bool = False
     mode: Literal["", "direct", "search", "auto"] = Field(default="", description=_MODE)
     overrides: dict[str, Override] = Field(default={}, max_length=1000, description=_OVERRIDES)
     reason: Reason = ""
 
-    def decided(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Any]:
         return self.model_dump(exclude_unset=True, exclude={"name", "reason"})
 
 
@@ -101,44 +101,46 @@ class ToolsetRequest(ToolsetChange):
 
 @router.get("", response={200: Toolsets, **failures()}, url_name="toolsets")
 async def list_toolsets(request: HttpRequest) -> HttpResponse:
-    """List the toolsets by name. Needs `admin:*`."""
+    """List the toolsets by name. Requires `admin:*`."""
     _administrator(request)
-    found = [_item(toolset) for toolset in await database.run(list, _rows())]
-    return answer({"toolsets": found, "total": len(found)})
+    items = [_item(toolset) for toolset in await database.run(list, _rows())]
+    return answer({"toolsets": items, "total": len(items)})
 
 
 @router.post("", response={201: ToolsetDetail, **failures(408, 409, 413, 415)})
 async def create_toolset(request: HttpRequest, body: ToolsetRequest) -> HttpResponse:
-    """Make a toolset. Needs `admin:*`. What any of its selectors fits is in it, tools to come included."""
+    """Create a toolset. Requires `admin:*`. It includes all tools that match a selector, also future ones."""
     caller = _administrator(request)
-    await database.run(governance.create_toolset, body.name, actor=str(caller), reason=body.reason, **body.decided())
+    await database.run(governance.create_toolset, body.name, actor=str(caller), reason=body.reason, **body.values())
     return answer(await _detail(body.name), 201)
 
 
 @router.get("/{name}", response={200: ToolsetDetail, **failures(404)}, url_name="toolset")
 async def show_toolset(request: HttpRequest, name: str) -> HttpResponse:
-    """Show a toolset and the tools that it holds right now. Needs `admin:*`."""
+    """Show a toolset and its current tools. Requires `admin:*`."""
     _administrator(request)
     return answer(await _detail(name))
 
 
 @router.patch("/{name}", response={200: ToolsetDetail, **failures(404, 408, 413, 415)})
 async def change_toolset(request: HttpRequest, name: str, body: ToolsetChange) -> HttpResponse:
-    """Change what a toolset holds, for every key that is bound to it and from its next request.
+    """Change a toolset. Requires `admin:*` and a key not restricted to toolsets.
 
-    Needs `admin:*`, for all tools.
+    Takes effect on the next request of every key restricted to it.
     """
     caller = caller_of(request)
     access.require_all_tools(caller, "admin:*")
-    await database.run(governance.change_toolset, _known(name), actor=str(caller), reason=body.reason, **body.decided())
+    await database.run(
+        governance.change_toolset, _checked(name), actor=str(caller), reason=body.reason, **body.values()
+    )
     return answer(await _detail(name))
 
 
 @router.delete("/{name}", response={204: None, **failures(404, 409)})
 async def delete_toolset(request: HttpRequest, name: str, query: Query[Removal]) -> HttpResponse:
-    """Delete a toolset that no key is bound to, not even a revoked one. Needs `admin:*`."""
+    """Delete a toolset. Requires `admin:*`. Refused while a key is restricted to it, even a revoked one."""
     caller = _administrator(request)
-    await database.run(governance.delete_toolset, _known(name), actor=str(caller), reason=query.reason or "")
+    await database.run(governance.delete_toolset, _checked(name), actor=str(caller), reason=query.reason or "")
     response = HttpResponse(status=204)
     del response["Content-Type"]
     return response
@@ -150,14 +152,14 @@ def _administrator(request: HttpRequest) -> Caller:
     return caller
 
 
-def _known(name: str) -> str:
-    """A name that a toolset can have: no database is asked for any other."""
+def _checked(name: str) -> str:
+    """The name if it is well-formed; the database is not queried for any other."""
     if not NAME.fullmatch(name):
-        raise _nothing()
+        raise _not_found()
     return name
 
 
-def _nothing() -> NotFoundError:
+def _not_found() -> NotFoundError:
     return NotFoundError("There is no such toolset", next_step="The toolsets are at /v1/toolsets.")
 
 
@@ -183,16 +185,16 @@ def _item(toolset: Any) -> dict[str, Any]:
 
 
 async def _detail(name: str) -> dict[str, Any]:
-    toolset = await database.run(_rows().filter(name=_known(name)).first)
+    toolset = await database.run(_rows().filter(name=_checked(name)).first)
     if toolset is None:
-        raise _nothing()
+        raise _not_found()
     choice = toolset.choice()
     snapshot = await catalog.fresh()
-    held = [entry for entry in snapshot.all if choice.holds(entry)]
-    known = listed.costs(snapshot)
+    entries = [entry for entry in snapshot.all if choice.holds(entry)]
+    costs = listed.costs(snapshot)
     return {
         **_item(toolset),
-        "tools": [entry.name for entry in held],
-        "tokens": sum(known.get(entry.name, 0) for entry in held if entry.callable and not entry.is_finder),
+        "tools": [entry.name for entry in entries],
+        "tokens": sum(costs.get(entry.name, 0) for entry in entries if entry.callable and not entry.is_finder),
         "listedTokens": listed.cost_of_list(snapshot.within(name)),
     }

@@ -1,4 +1,4 @@
-"""The addresses of the REST door, and what the site answers where there is none."""
+"""The URLs of the REST API, and the JSON 404 for all others."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tools_app.api.errors import RouteNotFoundError
 
 
 async def nothing_here(request: HttpRequest) -> NoReturn:
-    """Below /v1 every answer is JSON, also with DEBUG, where Django would show a page of its own."""
+    """JSON for unknown paths below /v1, also with DEBUG, where Django would show its own page."""
     raise RouteNotFoundError
 
 
 _operations, _app_name, _namespace = api.urls
 for _operation in _operations:
-    # All but ninja's own root, which our first address hides.
+    # Not ninja's own root, which our first path replaces.
     if isinstance(_operation, URLPattern) and iscoroutinefunction(_operation.callback):
         _operation.callback = behind_door(_operation.callback)
 

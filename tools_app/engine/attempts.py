@@ -19,7 +19,7 @@ from tools_app.sdk.accounts import Account
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import ToolError, ToolExecutionError, ToolTimeoutError
 from tools_app.sdk.policies import Backoff
-from tools_app.sdk.questions import Asked
+from tools_app.sdk.questions import InputRequired
 from tools_app.sdk.tool import Tool
 from tools_app.text import redaction
 
@@ -155,7 +155,7 @@ class Attempts:
                 raise
             # Nobody cancelled this call: the tool let a cancellation of its own escape.
             raise unforeseen(tool, error) from error
-        except (Asked, KeyboardInterrupt):
+        except (InputRequired, KeyboardInterrupt):
             raise
         except BaseException as error:
             raise unforeseen(tool, error) from error

@@ -41,7 +41,7 @@ from tools_app.sdk.errors import (
 )
 from tools_app.sdk.hub_errors import ShuttingDownError, StorageBusyError
 from tools_app.sdk.policies import Rate
-from tools_app.sdk.questions import NOBODY, Asked, Client
+from tools_app.sdk.questions import NOBODY, Client, InputRequired
 from tools_app.sdk.tool import Tool
 from tools_app.text import json_text
 
@@ -148,7 +148,7 @@ class Calls:
         self._under_way.add(task)
         try:
             return await self._call(one, name, arguments, options, client, offered)
-        except Asked:
+        except InputRequired:
             await one.asked()
             raise
         except ToolError as error:
@@ -376,7 +376,7 @@ async def _approved(
         try:
             return await running
         except BaseException as error:
-            if one.attempts == 0 or isinstance(error, Asked) or _may_be_repeated(error):
+            if one.attempts == 0 or isinstance(error, InputRequired) or _may_be_repeated(error):
                 await asyncio.shield(approvals.give_back(approval))
             raise
     finally:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tools_app import answers as parts
-from tools_app.answers import Asked, Document
+from tools_app.answers import Document, PageRequest
 from tools_app.base import conf, database
 from tools_app.catalog import catalog
 from tools_app.catalog.entry import READER
@@ -95,7 +95,9 @@ class Shelf:
         self._held: tuple[str, Document] | None = None
         self._letting_go: asyncio.TimerHandle | None = None
 
-    async def page(self, caller: Caller, handle: str, asked: Asked, most_bytes: int) -> tuple[dict[str, Any], bool]:
+    async def page(
+        self, caller: Caller, handle: str, request: PageRequest, most_bytes: int
+    ) -> tuple[dict[str, Any], bool]:
         """A page, and whether it may hold what outsiders wrote.
 
         Raises:
@@ -103,7 +105,7 @@ class Shelf:
         """
         document, passes_on = await self.document(caller, handle)
         try:
-            page = await heavy.aside(parts.page, document, asked, handle=handle, most_bytes=most_bytes)
+            page = await heavy.aside(parts.page, document, request, handle=handle, most_bytes=most_bytes)
         except parts.PageError as error:
             raise InvalidArgumentsError(problems=[Problem(f"/{error.field}", str(error))]) from error
         return page, passes_on
@@ -153,8 +155,8 @@ class Reading:
     # Whether what was read of them may hold what outsiders wrote.
     untrusted: bool = False
 
-    async def page(self, handle: str, asked: Asked) -> dict[str, Any]:
-        page, passes_on = await self.shelf.page(self.caller, handle, asked, self.most_bytes)
+    async def page(self, handle: str, request: PageRequest) -> dict[str, Any]:
+        page, passes_on = await self.shelf.page(self.caller, handle, request, self.most_bytes)
         self.untrusted = self.untrusted or passes_on
         return page
 

@@ -67,7 +67,7 @@ async def call(
 
     Raises:
         ToolError: whatever went wrong; it is on record already and knows its `call_id` and `duration_ms`.
-        Asked: the tool has questions, and the client answers by calling again.
+        InputRequired: the tool has questions, and the client answers by calling again.
     """
     loop, calls = _started()
     work = calls.call(

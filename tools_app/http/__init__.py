@@ -1,28 +1,27 @@
-"""The way out: every request that a tool sends to an upstream goes through here.
+"""Outgoing HTTP: every request of a tool to an upstream goes through this package.
 
     workflow = await ctx.http.get("workflows", workflow_id, operation="get workflow", resource="Workflow")
 
-`ApiClient` speaks to the one upstream that an operator has set up: its origin, and nothing else of its network.
-`WebClient` reads pages of the open web: public addresses, and nothing else. Both keep one deadline over a whole
-request, hold no more than they may, follow no redirect on their own, take nothing from the environment, and turn
-whatever goes wrong into a `ToolError`.
+`ApiClient` sends requests to the one origin of a connection that an operator configured. `WebClient` reads pages of the
+open web: public addresses only. Both have one deadline for the whole request, limit memory, ignore proxy settings and
+other environment variables, and turn every failure into a `ToolError`. Redirects are never followed by the library.
 
-    addresses   what a request is addressed to: base URLs, path parts, queries
-    bodies      what comes back: decompressed, counted, decoded
-    charsets    from bytes to text, as browsers do it
+    addresses   base URLs, path segments, query strings
+    bodies      response bodies: decompression, size limits, decoding
+    charsets    text encodings, as in browsers
     client      ApiClient
     web         WebClient
-    exchange    one request and its answer, the same for both
-    failures    from exceptions and status codes to errors
-    network     where a connection may go, and TLS
+    exchange    one request and its response, shared by both
+    failures    exceptions and status codes as ToolErrors
+    network     the egress guard (permitted addresses) and TLS
     names       DNS, in threads of its own
-    pool        the connections, kept by httpcore2
-    transport   httpx's interface over that pool; sdk_transport, the same for the mcp SDK's client
-    sockets     how long a client keeps its transport
-    events      what is logged of a request
-    public      which addresses belong to the open web
+    pool        the connection pool, based on httpcore2
+    transport   httpx's interface of that pool; sdk_transport, the same for the mcp SDK's client
+    sockets     lifetime of a client's transport
+    events      logging of requests
+    public      which addresses are public
 
-httpx is imported with the first request: an agent waits for the start of its process, and most calls need no upstream.
+httpx is imported at the first request: an agent waits for the start of its process, and most calls need no upstream.
 
 Belongs here: sending, reading within limits, and turning failures into errors.
 Does not belong here: which account a call uses (sdk, catalog), and what an upstream's data means (packs).

@@ -1,8 +1,7 @@
-"""What an upstream sends: decompressed by us, counted while it comes, and decoded strictly.
+"""Response bodies: decompressed with a size limit and decoded strictly.
 
-httpx decompresses a chunk at once, and 64 KiB can become 64 MiB: here never more is made than may still be kept. What
-takes long is done in pieces or in a thread, so that the event loop always gets its turn: a deadline can end it at any
-moment, and other calls go on.
+httpx decompresses a chunk at once, so 64 KiB can become 64 MiB; here decompression stops at the limit. Long work is
+done in pieces or in a thread, so that the event loop stays responsive: deadlines apply, and other calls continue.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from tools_app.text import json_text
 MOST_BYTES: Final = 10 * 1024 * 1024
 MOST_MEMBERS: Final = 1_000  # of one gzip stream
 JSON_BOUNDS: Final = json_text.Bounds(depth=200, values=400_000, digits=400, any_text=True)
-# For those who ask for more than MOST_BYTES.
+# For requests with a limit above MOST_BYTES.
 LARGE_JSON_BOUNDS: Final = json_text.Bounds(depth=200, values=1_500_000, digits=400, any_text=True)
-# So many bodies larger than MOST_BYTES are in memory at once, and about six times their size for each while it is read.
+# Number of bodies larger than MOST_BYTES in memory at once; each needs about six times its size while it is read.
 LARGE_AT_ONCE: Final = 2
 _STEP: Final = 64 * 1024
 _TURN_SECONDS: Final = 0.005
@@ -33,24 +32,24 @@ _GZIP: Final = zlib.MAX_WBITS | 16
 
 
 class Unreadable(Exception):
-    """The body cannot be used. The message goes on from `the answer`."""
+    """The body cannot be used. The message continues `the response of <upstream> …`."""
 
 
 class TooLarge(Unreadable):
-    """There is more of it than is taken."""
+    """The body exceeds the limit."""
 
 
 class WebPage(Unreadable):
-    """It is a page for people, where an interface was asked."""
+    """The body is an HTML page instead of an API response, such as a login page."""
 
 
 async def collected(
-    chunks: AsyncIterator[bytes], encoding: str, declared: str, most: int, held: AsyncExitStack
+    chunks: AsyncIterator[bytes], encoding: str, declared: str, most: int, slots: AsyncExitStack
 ) -> bytes:
-    """The whole body, decompressed. A large one waits for its turn among the large ones, and has it until `held` ends.
+    """The whole body, decompressed. A large one takes a slot (`LARGE_AT_ONCE`) until `slots` exits.
 
     Raises:
-        Unreadable: it is larger than `most`, or is not compressed the way it says.
+        Unreadable: it is larger than `most`, or its compression is invalid.
     """
     if declared.isdecimal() and (len(declared) > 18 or int(declared) > most):
         raise _too_large(most)
@@ -64,12 +63,12 @@ async def collected(
                 raise _too_large(most)
             if not is_large and len(body) > MOST_BYTES:
                 is_large = True
-                await held.enter_async_context(_large())
+                await slots.enter_async_context(_large())
     return bytes(body)
 
 
 async def beginning(chunks: AsyncIterator[bytes], encoding: str, most: int) -> bytes:
-    """As much of a body as is worth showing; nothing that is wrong with it is an error."""
+    """The first bytes of a body, for display. Errors in it are ignored."""
     body = bytearray()
     received = 0
     try:
@@ -96,19 +95,19 @@ def _large() -> asyncio.Semaphore:
 
 
 async def _pieces(chunks: AsyncIterator[bytes], inflater: _Inflater | None) -> AsyncGenerator[tuple[bytes, int], None]:
-    """The body a bounded piece at a time, each with how much arrived for it. Others on the loop have their turn.
+    """The decompressed body in bounded pieces, each with the number of received bytes. Yields to the event loop.
 
-    Neither many tiny chunks nor one that becomes very large waits for anything by itself.
+    Neither many tiny chunks nor one highly compressed chunk would ever await by itself.
     """
-    began = time.monotonic()
+    started = time.monotonic()
     async for chunk in chunks:
         arrived = len(chunk)
         for piece in inflater.pieces(chunk) if inflater is not None else (chunk,):
             yield piece, arrived
             arrived = 0
-            if time.monotonic() - began > _TURN_SECONDS:
+            if time.monotonic() - started > _TURN_SECONDS:
                 await asyncio.sleep(0)
-                began = time.monotonic()
+                started = time.monotonic()
     if inflater is not None and inflater.begun and not inflater.ended:
         raise Unreadable("ends in the middle")
 
@@ -117,7 +116,7 @@ async def _pieces(chunks: AsyncIterator[bytes], inflater: _Inflater | None) -> A
 
 
 class _Inflater:
-    """Undoes one encoding, a bounded piece at a time."""
+    """Decompresses one encoding in bounded pieces."""
 
     def __init__(self, bits: int) -> None:
         self._bits = bits
@@ -127,13 +126,13 @@ class _Inflater:
         self.ended = False
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """What becomes of it. A piece may be empty: also what yields nothing takes time."""
+        """The decompressed data. Pieces may be empty: work without output also takes time."""
         while data or not self.ended:
             if self.ended:
                 if self._bits != _GZIP:
-                    raise Unreadable("goes on after its end")
+                    raise Unreadable("has data after its compressed end")
                 self._next_member()
-            piece = self._inflated(data)
+            piece = self._inflate(data)
             data = self._stream.unconsumed_tail
             yield piece
             if self._stream.eof:
@@ -142,16 +141,16 @@ class _Inflater:
             elif not data and len(piece) < _STEP:
                 return
 
-    def _inflated(self, data: bytes) -> bytes:
+    def _inflate(self, data: bytes) -> bytes:
         try:
             piece = self._stream.decompress(data, _STEP)
         except zlib.error:
             if self.begun or self._bits != zlib.MAX_WBITS:
-                raise Unreadable("is not compressed the way it says") from None
-            # Many send `deflate` without its wrapping.
+                raise Unreadable("has an invalid compression") from None
+            # Many servers send `deflate` without the zlib header.
             self._bits = -zlib.MAX_WBITS
             self._stream = zlib.decompressobj(self._bits)
-            return self._inflated(data)
+            return self._inflate(data)
         self.begun = self.begun or bool(data)
         return piece
 
@@ -163,18 +162,18 @@ class _Inflater:
 
 
 def _inflater(encoding: str) -> _Inflater | None:
-    """What undoes a `Content-Encoding`.
+    """The decompressor for a `Content-Encoding`.
 
     Raises:
-        Unreadable: there are several. With each one a few bytes could become a thousand times as many, for as long as
-            nothing comes out of the last that could be counted.
+        Unreadable: several encodings. Each multiplies a decompression bomb by up to a thousand before the last one
+            yields any bytes that could be counted.
     """
     names = [name for part in encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]
     if len(names) > 1:
         raise Unreadable("is compressed more than once")
     bits = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
     if unknown := [name for name in names if name not in bits]:
-        raise Unreadable(f"is compressed in a way that was not asked for: {unknown[0][:20]!r}")
+        raise Unreadable(f"has an unsupported compression: {unknown[0][:20]!r}")
     return _Inflater(bits[names[0]]) if names else None
 
 
@@ -192,7 +191,7 @@ async def read(body: bytes, reads: Reads, content_type: str, most: int = MOST_BY
     if reads == "text":
         return await heavy.by_size(body, text, body, content_type)
     if is_html(body, content_type):
-        raise WebPage("is a web page, and no JSON")
+        raise WebPage("is a web page, not JSON")
     bounds = JSON_BOUNDS if most <= MOST_BYTES else LARGE_JSON_BOUNDS
     try:
         if len(body) < heavy.LARGE_BYTES:
@@ -201,11 +200,11 @@ async def read(body: bytes, reads: Reads, content_type: str, most: int = MOST_BY
     except json_text.TooManyValuesError as error:
         raise TooLarge(f"is too large: {error}") from error
     except json_text.JsonError as error:
-        raise Unreadable(f"is no JSON: {error}") from error
+        raise Unreadable(f"is not valid JSON: {error}") from error
 
 
 def text(body: bytes, content_type: str) -> str:
-    """In the encoding that it says, or else looks like; what does not fit into that is marked."""
+    """The text in its declared or detected encoding; invalid bytes become U+FFFD."""
     return charsets.decoded(body, charsets.of_body(body, content_type))
 
 

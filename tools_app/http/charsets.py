@@ -1,7 +1,7 @@
 """From bytes to text as browsers do it. https://encoding.spec.whatwg.org, https://html.spec.whatwg.org/#encoding-sniffing-algorithm
 
-A BOM wins over the header, the header over what the page says of itself. Where nothing is declared, UTF-8 is tried
-first, then the encodings of Japan; the rest is read as windows-1252.
+Precedence: BOM, header, declaration in the page. Without any, UTF-8 is tried first, then the Japanese encodings; the
+fallback is windows-1252.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ _FALLBACK: Final = "windows-1252"
 _BOMS: Final = ((codecs.BOM_UTF8, UTF_8), (codecs.BOM_UTF16_LE, "utf-16le"), (codecs.BOM_UTF16_BE, "utf-16be"))
 _UTF_16: Final = ("utf-16le", "utf-16be")
 _LABEL: Final = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
-# Where a page declares its encoding itself, if it does.
+# Where a page can declare its encoding.
 _HEAD: Final = 4_096
 _COMMENT: Final = re.compile(rb"<!--.*?-->", re.DOTALL)
 _XML: Final = re.compile(rb"\s*<\?xml[^>]{1,200}?encoding\s*=\s*[\"']([\w.:-]{1,40})")
 _META: Final = re.compile(rb"<meta[\s/][^>]{1,500}", re.IGNORECASE)
 _IN_META: Final = re.compile(rb"[\s;\"'/]charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 _IS_JAPANESE: Final = re.compile(rb"<html[^>]{1,300}?lang\s*=\s*[\"']?ja\b", re.IGNORECASE)
-# How much of a text is looked at to guess its encoding.
+# How much of a text is used to detect its encoding.
 _SAMPLE: Final = 64 * 1024
 _ASCII: Final = bytes(range(128))
 _KANA: Final = re.compile("[\u3041-\u30fe]")
-# What Python calls them, where it has another table by the name of the standard.
+# Python's names, where Python has a different table under the name of the standard.
 _CODECS: Final = {"gbk": "gb18030", "euc-jp": "euc_jp", "iso-2022-jp": "iso2022_jp_ext", "replacement": UTF_8}
-# Characters of JIS X 0208 for which Python and the standard have chosen differently.
+# Characters of JIS X 0208 that Python and the standard map differently.
 _DIFFERING: Final = tuple(zip("\u301c\u2016\u2212\xa2\xa3\xac", "\uff5e\u2225\uff0d\uffe0\uffe1\uffe2", strict=True))
 _WITH_NEC: Final = "toolhub.nec"
-# Each takes a microsecond: millions of bytes that fit nowhere would take seconds.
+# Each takes a microsecond: millions of invalid bytes would take seconds.
 _MOST_OF_NEC: Final = 20_000
 
 
 def of_body(body: bytes, content_type: str, *, markup: bool = False) -> str:
-    """The standard's name of the encoding of a body; `markup` may declare it in itself."""
+    """The standard's name of the encoding of a body; with `markup`, also from a declaration in the body."""
     for bom, name in _BOMS:
         if body.startswith(bom):
             return name
-    found = _LABEL.search(content_type)
-    return (_known(found[1]) if found else "") or (_declared(body) if markup else "") or _guessed(body)
+    label = _LABEL.search(content_type)
+    return (_encoding(label[1]) if label else "") or (_declared(body) if markup else "") or _detect(body)
 
 
 def has_bom(body: bytes) -> bool:
@@ -55,7 +55,7 @@ def is_utf_16(name: str) -> bool:
 
 
 def decoded(body: bytes, name: str) -> str:
-    """What does not fit into the encoding is marked."""
+    """The text; invalid bytes become U+FFFD."""
     for bom, _ in _BOMS:
         body = body.removeprefix(bom)
     if name in ("euc-jp", "iso-2022-jp"):
@@ -71,10 +71,10 @@ def decoded(body: bytes, name: str) -> str:
     return str(text)
 
 
-def _known(label: str) -> str:
-    """The encoding of that label; empty where there is none."""
-    found = webencodings.lookup(label)
-    return found.name if found is not None else ""
+def _encoding(label: str) -> str:
+    """The encoding of a label; empty if it is unknown."""
+    encoding = webencodings.lookup(label)
+    return encoding.name if encoding is not None else ""
 
 
 def _declared(body: bytes) -> str:
@@ -82,23 +82,23 @@ def _declared(body: bytes) -> str:
     xml = _XML.match(head)
     labels = [xml[1]] if xml else []
     for tag in _META.findall(_COMMENT.sub(b"", head)):
-        # Other tags may speak of a charset, as a description does.
-        found = _IN_META.search(tag)
-        if found and (b"http-equiv" in tag.lower() or b"content" not in tag.lower()):
-            labels.append(found[1])
-    for label in labels:
-        if name := _known(label.decode()):
-            # It could be read as bytes of ASCII: so it is not UTF-16, whatever it says.
+        # Other meta tags may contain the word charset too, for example a description.
+        label = _IN_META.search(tag)
+        if label and (b"http-equiv" in tag.lower() or b"content" not in tag.lower()):
+            labels.append(label[1])
+    for declared in labels:
+        if name := _encoding(declared.decode()):
+            # The declaration was readable as ASCII, so the page is not UTF-16.
             return {"utf-16le": UTF_8, "utf-16be": UTF_8, "x-user-defined": _FALLBACK}.get(name, name)
     return ""
 
 
-def _guessed(body: bytes) -> str:
+def _detect(body: bytes) -> str:
     sample = body[:_SAMPLE]
     high = len(sample.translate(None, _ASCII))
     if not high:
         return "iso-2022-jp" if b"\x1b$B" in sample or b"\x1b$@" in sample else UTF_8
-    # The end of the sample may cut a character in two, and old pages have single bytes that do not belong.
+    # The end of the sample may split a character, and old pages have a few invalid bytes.
     few = high // 50 + (len(body) > _SAMPLE)
     if sample.decode(UTF_8, errors="replace").count("\ufffd") <= few:
         return UTF_8
@@ -106,7 +106,7 @@ def _guessed(body: bytes) -> str:
     best, most = _FALLBACK, 0
     for name in ("euc-jp", "shift_jis"):
         text = decoded(sample, name)
-        # No text in Japanese does without kana, and no other text has them in any of these encodings.
+        # Every Japanese text contains kana, and no other text does in any of these encodings.
         kana = len(_KANA.findall(text)) + japanese
         if text.count("\ufffd") <= few and kana > most and (japanese or kana * 20 > high):
             best, most = name, kana
@@ -114,7 +114,7 @@ def _guessed(body: bytes) -> str:
 
 
 def _with_nec(error: UnicodeError) -> tuple[str, int]:
-    """Characters of NEC and IBM, which the standard has in all encodings of Japan, and Python in one only."""
+    """Decode NEC and IBM characters, which the standard has in all Japanese encodings, Python in one only."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     pair = bytes(byte & 0x7F for byte in error.object[error.start : error.start + 2])

@@ -1,4 +1,4 @@
-"""The client of one upstream that an operator has set up."""
+"""The client for the upstream of a connection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from tools_app.http import addresses
 from tools_app.http.addresses import Params
 from tools_app.http.bodies import MOST_BYTES
-from tools_app.http.responses import ACCEPT, Asked, Reads, Refused, Response
+from tools_app.http.responses import ACCEPT, Reads, Refused, Response, UpstreamRequest
 from tools_app.http.secrecy import Secrets
 from tools_app.http.sockets import Sockets
 from tools_app.sdk.errors import (
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 SECONDS: Final = 30.0
 AT_ONCE: Final = 10
-# The deadline of a call belongs to the engine, which knows more to say about it: it comes first.
+# The engine's deadline for the call must fire first: its error says more.
 _GRACE: Final = 0.1
-# A request has its own, and a tool has no business with them.
+# Headers that the client sets; tools must not.
 _OURS: Final = frozenset(
     {"host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "accept-encoding", "cookie"}
 )
@@ -45,10 +45,10 @@ Explain = Callable[[Refused], ToolError | None]
 
 
 class Sending(TypedDict, total=False):
-    """What a request may have, beside its path."""
+    """Options of a request."""
 
-    resource: str  # what the path leads to, as people call it: `Workflow`
-    resource_id: str | int  # which one; the second part of the path, where it is left out
+    resource: str  # type of the resource, for errors: `Workflow`
+    resource_id: str | int  # its id; default: the second part of the path
     params: Params
     json: Any
     form: Mapping[str, str]
@@ -57,21 +57,21 @@ class Sending(TypedDict, total=False):
     headers: Mapping[str, str]
     suffix: str
     timeout: float
-    writes: bool  # False for a POST that only asks
-    most_bytes: int  # how large the answer may be, unpacked
+    writes: bool  # False for a POST that only reads
+    most_bytes: int  # maximum size of the decompressed response
 
 
 class ApiClient:
-    """Asks one upstream, and tells in our errors what went wrong.
+    """Sends requests to one upstream and turns failures into `ToolError`s.
 
-    Made once for a connection, and used by all its calls on one event loop: the pool of sockets belongs to the loop of
-    the first request, and neither another loop nor a forked process can use it. `for_call` gives a call its own view,
-    with its deadline and its id.
+    Created once for a connection and used by all its calls on one event loop: the connection pool belongs to the loop
+    of the first request, and neither another loop nor a forked process can use it. `for_call` returns a view for one
+    call with its deadline and id.
 
-    `secrets` are headers that prove who we are; they go to this origin, and appear nowhere else. `explain` may turn a
-    refusal into an error that knows the upstream better; with None, the status code decides. `below` is a path that the
-    base URL is given where it lacks it, `suffix` ends every path. The machine's own network, such as a cloud's
-    metadata, is refused without `link_local`.
+    `secrets` are authentication headers; they are sent to this origin only and appear nowhere else. `explain` can turn
+    a refusal into a more specific error; if it returns None, the status code decides. `below` is a path that is
+    appended to the base URL unless it has it, `suffix` ends every path. Link-local addresses, such as a cloud's
+    metadata service, are refused unless `link_local` is set.
     """
 
     def __init__(
@@ -105,18 +105,18 @@ class ApiClient:
         self._explain = explain
         self._sockets = Sockets(lambda: transport or _transport(self.base, tls, at_once, link_local))
         self._remaining: Callable[[], float] | None = None
-        # How many requests may have changed something, or still may: those of one call, where it is `for_call`.
+        # Number of requests that may have changed something (of one call, in a view by `for_call`).
         self._changes = 0
-        # How long its requests took, added up: those of one call, where it is `for_call`.
+        # Total duration of its requests (of one call, in a view by `for_call`).
         self.seconds = 0.0
-        # What a pack has learnt through this account, for all its calls. Another secret is another client.
+        # A cache for packs, shared by all calls of this account. A changed secret creates a new client.
         self.memory: dict[object, Any] = {}
 
     def __repr__(self) -> str:
         return f"<ApiClient {self.name} at {self.base.origin}>"
 
     def for_call(self, call_id: str, remaining: Callable[[], float]) -> ApiClient:
-        """The same client, for one call: within its deadline, and under its id, which the upstream's log will have."""
+        """A view of the client for one call, with its deadline, and its id in headers for the upstream's log."""
         own = copy.copy(self)
         own._remaining = remaining
         own._changes = 0
@@ -129,15 +129,15 @@ class ApiClient:
     # ---- what tools use
 
     async def get(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Any:
-        """What the upstream's JSON says; None for `204 No Content`."""
+        """The parsed JSON; None for `204 No Content`."""
         return (await self.request("GET", *path, operation=operation, **sending)).data
 
     async def get_text(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> str:
-        """A text, a page or XML, as text."""
+        """A text, HTML page or XML document, as text."""
         return (await self.request("GET", *path, operation=operation, reads="text", **sending)).data or ""
 
     async def get_bytes(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> bytes:
-        """A file, as it is."""
+        """A file, as bytes."""
         return (await self.request("GET", *path, operation=operation, reads="bytes", **sending)).data or b""
 
     async def post(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Response:
@@ -155,63 +155,69 @@ class ApiClient:
     async def request(
         self, method: str, *path: str | int, operation: str, reads: Reads = "json", **sending: Unpack[Sending]
     ) -> Response:
-        """Ask for something. Every part of the path is encoded, and stays the part that it is.
+        """Send a request. Each part of the path is encoded as one segment.
 
-        `operation` says what is being done, for errors: `update workflow`. A change that was made, and whose answer
-        cannot be read, is a success with a warning.
+        `operation` names the action, for errors: `update workflow`. A change that succeeded but whose response cannot
+        be read is a success with a warning.
 
         Raises:
-            ToolError: in words for whoever called the tool; the upstream's own are in its detail, for the error log.
+            ToolError: the message is for the caller of the tool; the upstream's own text is in the detail, for the log.
         """
-        asked = self._asked(method, path, operation, sending)
-        if self.read_only and asked.writes:
+        upstream_request = self._upstream_request(method, path, operation, sending)
+        if self.read_only and upstream_request.writes:
             raise AuthorizationError(
-                f"Permission denied: {self.name} may only be read",
+                f"Permission denied: the connection to {self.name} is read-only",
                 next_step="An operator can allow changes through this connection.",
             )
-        # Everything about httpx comes with the first request.
+        # Imports httpx: at the first request.
         from tools_app.http.exchange import Exchange
 
-        request = self._request(asked, path, reads, sending)
+        request = self._http_request(upstream_request, path, reads, sending)
         seconds = sending.get("timeout", self.timeout)
         if self._remaining is not None:
             seconds = min(seconds, self._remaining() + _GRACE)
-        exchange = Exchange(asked, request, self._secrets, seconds, sending.get("most_bytes", self._most_bytes), reads)
-        began = time.monotonic()
-        # Before it is sent: whoever gives up in the middle does not know what became of it.
-        self._changes += asked.writes and self._remaining is not None
+        exchange = Exchange(
+            upstream_request, request, self._secrets, seconds, sending.get("most_bytes", self._most_bytes), reads
+        )
+        started = time.monotonic()
+        # Counted before sending: if the request is cancelled, its outcome is unknown.
+        self._changes += upstream_request.writes and self._remaining is not None
         try:
             async with self._sockets as transport:
                 outcome = await exchange.over(transport)
         except ToolError as error:
-            self._weigh(asked, error)
+            self._weigh(upstream_request, error)
             raise
         finally:
-            self.seconds += time.monotonic() - began
+            self.seconds += time.monotonic() - started
         if isinstance(outcome, Response):
             return outcome
         refusal = self._refusal(outcome)
-        self._weigh(asked, refusal)
+        self._weigh(upstream_request, refusal)
         raise refusal
 
     async def close(self) -> None:
-        """Take no new requests. Those under way end as they would have, and take the sockets with them."""
+        """Refuse new requests. Running ones finish; the last one closes the sockets."""
         await self._sockets.close()
 
     # ---- how it is sent
 
-    def _asked(self, method: str, path: tuple[str | int, ...], operation: str, sending: Sending) -> Asked:
+    def _upstream_request(
+        self, method: str, path: tuple[str | int, ...], operation: str, sending: Sending
+    ) -> UpstreamRequest:
         resource = sending.get("resource", "")
         resource_id = sending.get("resource_id", path[1] if resource and len(path) > 1 else "")
         method = method.upper()
         writes = sending.get("writes", method not in _SAFE)
-        return Asked(self.name, method, operation, resource, str(resource_id), writes)
+        return UpstreamRequest(self.name, method, operation, resource, str(resource_id), writes)
 
-    def _request(self, asked: Asked, path: tuple[str | int, ...], reads: Reads, sending: Sending) -> httpx.Request:
+    def _http_request(
+        self, upstream_request: UpstreamRequest, path: tuple[str | int, ...], reads: Reads, sending: Sending
+    ) -> httpx.Request:
         import httpx
 
-        named = f"{asked.resource} ID" if asked.resource else "Every part of the path"
-        parts = "".join(f"/{addresses.segment(part, named)}" for part in path)
+        label = f"{upstream_request.resource} ID" if upstream_request.resource else "Every part of the path"
+        parts = "".join(f"/{addresses.segment(part, label)}" for part in path)
         target = f"{self.base.path}{parts}{sending.get('suffix', self._suffix)}" or "/"
         if query := addresses.query(sending.get("params")):
             target = f"{target}?{query}"
@@ -219,27 +225,27 @@ class ApiClient:
         headers = self._headers | {"accept": ACCEPT[reads], "accept-encoding": "gzip, deflate"}
         if content_type:
             headers["content-type"] = content_type
-        headers |= self._given(sending.get("headers", {}))
+        headers |= self._tool_headers(sending.get("headers", {}))
         pairs = [*headers.items(), *self._secrets.headers]
         try:
-            request = httpx.Request(asked.method, self.base.origin + target, headers=pairs, content=content)
+            request = httpx.Request(upstream_request.method, self.base.origin + target, headers=pairs, content=content)
         except httpx.InvalidURL as error:
-            raise ConfigurationError("The base URL of this connection is not one", detail=error) from error
+            raise ConfigurationError("The base URL of this connection is not valid", detail=error) from error
         if request.url.raw_path != target.encode("ascii"):
             raise InvalidArgumentsError("The path cannot be sent as it is")
         return request
 
-    def _given(self, headers: Mapping[str, str]) -> dict[str, str]:
-        given = {name.lower(): value for name, value in headers.items()}
-        if taken := given.keys() & (_OURS | {name for name, _ in self._secrets.headers}):
-            raise ValueError(f"a tool may not set the header {min(taken)}")
-        Secrets(given)  # checks that they can be sent
-        return given
+    def _tool_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        lowered = {name.lower(): value for name, value in headers.items()}
+        if reserved := lowered.keys() & (_OURS | {name for name, _ in self._secrets.headers}):
+            raise ValueError(f"a tool may not set the header {min(reserved)}")
+        Secrets(lowered)  # validates the headers
+        return lowered
 
-    def _weigh(self, asked: Asked, error: ToolError) -> None:
-        """The error of a request: nothing was done only if no other request of its call changed anything either."""
-        harmless = not asked.writes or error.nothing_done
-        self._changes -= harmless and asked.writes and self._remaining is not None
+    def _weigh(self, upstream_request: UpstreamRequest, error: ToolError) -> None:
+        """Set `nothing_done` of an error: only if no request of this call can have changed anything."""
+        harmless = not upstream_request.writes or error.nothing_done
+        self._changes -= harmless and upstream_request.writes and self._remaining is not None
         error.nothing_done = harmless and not self._changes
 
     def _refusal(self, refused: Refused) -> ToolError:
@@ -259,7 +265,7 @@ def _content(sending: Sending) -> tuple[bytes | None, str]:
     """The body and its type.
 
     Raises:
-        InvalidArgumentsError: the value is nothing that JSON can say.
+        InvalidArgumentsError: the value cannot be represented as JSON.
     """
     if "json" in sending:
         try:

@@ -1,6 +1,6 @@
-"""What the log says of requests: at DEBUG where they go and how large the answer is, at TRACE what it says.
+"""Logging of requests: URL and response size at DEBUG, response bodies at TRACE.
 
-Addresses and bodies hold what callers sent: above DEBUG there is only the host.
+URLs and bodies contain input of callers: above DEBUG only the host is logged.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tools_app.text import redaction
 if TYPE_CHECKING:
     import httpx
 
-    from tools_app.http.responses import Asked, Refused
+    from tools_app.http.responses import Refused, UpstreamRequest
     from tools_app.http.secrecy import Secrets
     from tools_app.sdk.errors import ToolError
 
 log = logging.getLogger("tools_app.http")
 
 MOST_TRACED: Final = 64 * 1024
-# This many characters fit into a line, whatever they are.
+# Number of characters that fit into a log line, whatever they are.
 _PART: Final = 1_500
 _BINARY: Final = 1_000
 
@@ -36,41 +36,41 @@ def sending(request: httpx.Request, secrets: Secrets) -> None:
 def answered(request: httpx.Request, response: httpx.Response | None, size: int, seconds: float) -> None:
     """The end of a request, with the `size` of its body after decompression."""
     if log.isEnabledFor(logging.DEBUG):
-        status = response.status_code if response is not None else "no answer"
+        status = response.status_code if response is not None else "no response"
         about = {"method": request.method, "host": request.url.host, "status": status}
         log.debug("HTTP response", extra={**about, "bytes": size, "ms": round(seconds * 1000)})
 
 
 def body(content: bytes, content_type: str, secrets: Secrets) -> None:
-    """A whole body, in as many lines as it takes. Secrets are masked before it is cut: a part of one stays hidden."""
+    """Log a whole body in several lines. Secrets are masked before it is split, so that no part of one remains."""
     if not log.isEnabledFor(TRACE):
         return
     if b"\x00" in content[:_BINARY]:
-        log.log(TRACE, "HTTP response body: %d bytes that are no text", len(content))
+        log.log(TRACE, "HTTP response body: %d bytes of binary data", len(content))
         return
-    # A little more, so that no secret of ours is cut in two before it is masked.
-    shown = secrets.masked_in(text(content[: MOST_TRACED + _PART], content_type))
-    shown = redaction.redacted_beginning(shown, MOST_TRACED)
-    parts = [shown[start : start + _PART] for start in range(0, len(shown), _PART)]
+    # Slightly more than is logged, so that no secret is split before it is masked.
+    masked = secrets.masked_in(text(content[: MOST_TRACED + _PART], content_type))
+    masked = redaction.redacted_beginning(masked, MOST_TRACED)
+    parts = [masked[start : start + _PART] for start in range(0, len(masked), _PART)]
     for number, part in enumerate(parts, 1):
         log.log(TRACE, "HTTP response body %d/%d: %s", number, len(parts), part)
     if len(content) > MOST_TRACED:
-        log.log(TRACE, "HTTP response body: cut, it has %d bytes", len(content))
+        log.log(TRACE, "HTTP response body: truncated, it has %d bytes", len(content))
 
 
-def failed(asked: Asked, request: httpx.Request, problem: ToolError, secrets: Secrets) -> None:
-    """Nothing came back that can be used."""
+def failed(upstream_request: UpstreamRequest, request: httpx.Request, problem: ToolError, secrets: Secrets) -> None:
+    """Log a request without a usable response."""
     cause = problem.__cause__
     behind = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
-    _failed(asked, request, problem.log_level, secrets.hidden_in(f"{problem.message}{behind}"))
+    _log_failure(upstream_request, request, problem.log_level, secrets.hidden_in(f"{problem.message}{behind}"))
 
 
 def refused(request: httpx.Request, refusal: Refused) -> None:
-    """The upstream itself is ill. With a status below 500 it is well, and the call's own line says what it said."""
+    """Log a server error (5xx). Other refusals are in the log line of the call."""
     if refusal.status >= 500:
-        _failed(refusal.asked, request, logging.ERROR, f"HTTP {refusal.status}")
+        _log_failure(refusal.asked, request, logging.ERROR, f"HTTP {refusal.status}")
 
 
-def _failed(asked: Asked, request: httpx.Request, level: int, error: str) -> None:
-    about = {"upstream": asked.upstream, "method": request.method, "host": request.url.host}
+def _log_failure(upstream_request: UpstreamRequest, request: httpx.Request, level: int, error: str) -> None:
+    about = {"upstream": upstream_request.upstream, "method": request.method, "host": request.url.host}
     log.log(level, "HTTP request failed", extra={**about, "error": error})

@@ -1,4 +1,4 @@
-"""The one place where what httpx raises and what upstreams answer become errors of ours."""
+"""Turns exceptions of httpx and error responses of upstreams into `ToolError`s. The only place that does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import httpx
 
 from tools_app.http.bodies import TooLarge, Unreadable
 from tools_app.http.network import NotOurOriginError, NotPublicError
-from tools_app.http.responses import Asked, Refused
+from tools_app.http.responses import Refused, UpstreamRequest
 from tools_app.sdk import network_errors
 from tools_app.sdk.errors import (
     ApiError,
@@ -32,10 +32,12 @@ from tools_app.sdk.errors import (
 MOST_WAIT: Final = 24 * 3600.0
 _MOST_WORDS: Final = 10
 _MOST_LETTERS: Final = 500
-_NOTHING_SENT: Final = "Nothing was sent. Try again later; if it stays so, an operator should check the connection."
+_NOTHING_SENT: Final = (
+    "Nothing was sent. Try again later; if the error persists, an operator should check the connection."
+)
 _BUSY: Final = "Nothing was sent. Call again in a moment, with fewer calls at once."
-_LATER: Final = "Try again later; if it stays so, an operator should check the connection."
-_LESS: Final = "Ask for less: fewer items, a smaller page, or a part of it."
+_LATER: Final = "Try again later; if the error persists, an operator should check the connection."
+_LESS: Final = "Request less: fewer items, a smaller page, or a part of it."
 _Kind = TypeVar("_Kind", bound=BaseException)
 _OPERATOR: Final = "An operator should check the base URL of this connection."
 _GONE: Final = re.compile("disconnected|closed", re.IGNORECASE)
@@ -44,20 +46,20 @@ _TITLE: Final = re.compile(r"<title[^>]{0,100}>([^<]{1,300})", re.IGNORECASE)
 # ---- no answer
 
 
-def unreachable(error: Exception, asked: Asked, detail: str) -> ToolError:
-    """An exception from below, as the error that callers are told of."""
-    who = asked.upstream
+def unreachable(error: Exception, request: UpstreamRequest, detail: str) -> ToolError:
+    """The error for an exception of the network or the HTTP library."""
+    who = request.upstream
     causes = list(network_errors.causes(error, hidden=True))
     if _first(causes, NotPublicError):
         return InvalidArgumentsError(
             f"{who} is not on the open web", next_step="Only public addresses can be read.", detail=detail
         )
     if _first(causes, NotOurOriginError):
-        return UpstreamInvalidResponseError(f"{who} may only be reached where it was set up", detail=detail)
+        return UpstreamInvalidResponseError(f"{who} can only be reached at its configured address", detail=detail)
     if untrusted := _first(causes, ssl.SSLCertVerificationError):
         reason = shortened(untrusted.verify_message or "its certificate is not valid")
         return UpstreamTlsError(
-            f"{who} cannot prove who it is: {reason}",
+            f"{who} has an invalid certificate: {reason}",
             detail=detail,
             next_step="An operator should check the base URL and the certificate of this connection.",
         )
@@ -65,22 +67,22 @@ def unreachable(error: Exception, asked: Asked, detail: str) -> ToolError:
         reason = shortened((insecure.reason or "the handshake failed").replace("_", " ").lower())
         return UpstreamTlsError(f"{who} cannot be reached securely: {reason}", detail=detail, next_step=_OPERATOR)
     if isinstance(error, httpx.ConnectTimeout):
-        return _unavailable(asked, "does not accept connections", detail, sent=False)
+        return _unavailable(request, "does not accept connections", detail, sent=False)
     if isinstance(error, httpx.ConnectError | OSError) and not isinstance(error, httpx.ReadError):
-        return _unavailable(asked, _why_not_connected(causes), detail, sent=False)
+        return _unavailable(request, _why_not_connected(causes), detail, sent=False)
     if isinstance(error, httpx.RemoteProtocolError) and not _GONE.search(str(error)):
         odd = UpstreamInvalidResponseError(
-            f"{who} does not answer in HTTP that can be read", detail=detail, next_step=_OPERATOR
+            f"{who} does not respond with valid HTTP", detail=detail, next_step=_OPERATOR
         )
-        return _sent(odd, asked)
-    return _unavailable(asked, "broke off the connection", detail, sent=True)
+        return _mark_outcome(odd, request)
+    return _unavailable(request, "closed the connection", detail, sent=True)
 
 
-def too_slow(asked: Asked, seconds: float, detail: str, *, sent: bool) -> ToolError:
-    context = {"operation": asked.operation}
+def too_slow(request: UpstreamRequest, seconds: float, detail: str, *, sent: bool) -> ToolError:
+    context = {"operation": request.operation}
     if not sent:
         busy = ToolTimeoutError(
-            f"All connections to {asked.upstream} were busy for {round(seconds * 1000)}ms",
+            f"All connections to {request.upstream} were busy for {round(seconds * 1000)}ms",
             detail=detail,
             context=context,
             next_step=_BUSY,
@@ -88,45 +90,45 @@ def too_slow(asked: Asked, seconds: float, detail: str, *, sent: bool) -> ToolEr
         busy.nothing_done, busy.blames_upstream = True, False
         return busy
     slow = ToolTimeoutError(
-        f"{asked.upstream} did not answer within {round(seconds * 1000)}ms",
+        f"{request.upstream} did not answer within {round(seconds * 1000)}ms",
         detail=detail,
         context=context,
         next_step=_LATER,
     )
-    return _sent(slow, asked)
+    return _mark_outcome(slow, request)
 
 
-def unreadable(error: Unreadable, asked: Asked, detail: str) -> ToolError:
-    """An answer that says success and cannot be read."""
+def unreadable(error: Unreadable, request: UpstreamRequest, detail: str) -> ToolError:
+    """The error for a successful response that cannot be read."""
     too_large = isinstance(error, TooLarge)
     odd = UpstreamInvalidResponseError(
-        f"Failed to {asked.operation}: the answer of {asked.upstream} {error}",
+        f"Failed to {request.operation}: the response of {request.upstream} {error}",
         detail=detail,
-        context={"operation": asked.operation},
+        context={"operation": request.operation},
         next_step=_LESS if too_large else _OPERATOR,
     )
-    # What answers with more than is taken is well.
+    # An upstream that sends a large response is healthy.
     odd.blames_upstream = not too_large
-    return _sent(odd, asked)
+    return _mark_outcome(odd, request)
 
 
-def _unavailable(asked: Asked, reason: str, detail: str, *, sent: bool) -> ToolError:
-    # `Network error` are the documents' words, which their tests look for.
+def _unavailable(request: UpstreamRequest, reason: str, detail: str, *, sent: bool) -> ToolError:
+    # `Network error` is required by the requirements, whose tests look for it.
     error = UpstreamUnavailableError(
-        f"Network error: {asked.upstream} {reason}",
+        f"Network error: {request.upstream} {reason}",
         detail=detail,
-        context={"operation": asked.operation},
+        context={"operation": request.operation},
         next_step=_LATER if sent else _NOTHING_SENT,
     )
     if sent:
-        return _sent(error, asked)
+        return _mark_outcome(error, request)
     error.nothing_done = True
     return error
 
 
-def _sent(error: ToolError, asked: Asked) -> ToolError:
-    """The error of a request that the upstream may have acted upon."""
-    if asked.writes:
+def _mark_outcome(error: ToolError, request: UpstreamRequest) -> ToolError:
+    """Mark the outcome of a write as unknown: the upstream may have executed it."""
+    if request.writes:
         error.leave_outcome_open()
     return error
 
@@ -134,12 +136,12 @@ def _sent(error: ToolError, asked: Asked) -> ToolError:
 def _why_not_connected(causes: list[BaseException]) -> str:
     if unnamed := _first(causes, socket.gaierror):
         if unnamed.errno == socket.EAI_AGAIN:
-            return "cannot be found now: its host name could not be looked up"
+            return "cannot be found now: the DNS lookup of its host name failed"
         return "cannot be found: its host name has no address"
     if _first(causes, ConnectionRefusedError):
         return "refuses connections"
-    said = next((cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror), None)
-    return f"cannot be reached ({said.lower()})" if said else "cannot be reached"
+    reason = next((cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror), None)
+    return f"cannot be reached ({reason.lower()})" if reason else "cannot be reached"
 
 
 def _first(causes: list[BaseException], kind: type[_Kind]) -> _Kind | None:
@@ -150,32 +152,32 @@ def _first(causes: list[BaseException], kind: type[_Kind]) -> _Kind | None:
 
 
 def refusal(refused: Refused) -> ToolError:
-    """What an upstream's status code means, where its pack does not know better."""
-    asked, status = refused.asked, refused.status
-    if status == 404 and asked.resource and asked.resource_id:
-        context = {"operation": asked.operation, "resourceType": asked.resource, "resourceId": asked.resource_id}
-        message = f"{asked.resource} '{shortened(asked.resource_id)}' not found"
+    """The error for a status code, unless the pack has a more specific one."""
+    request, status = refused.asked, refused.status
+    if status == 404 and request.resource and request.resource_id:
+        context = {"operation": request.operation, "resourceType": request.resource, "resourceId": request.resource_id}
+        message = f"{request.resource} '{shortened(request.resource_id)}' not found"
         return NotFoundError(message, detail=refused.detail, context=context)
     if status == 422:
-        message = ", ".join(refused.said) or f"{asked.upstream} did not accept the values"
+        message = ", ".join(refused.said) or f"{request.upstream} did not accept the values"
         return UpstreamValidationError(message, detail=refused.detail)
     message, next_step = _in_words(refused)
     return ApiError(
         message,
         detail=refused.detail,
-        context=asked.context(statusCode=status, errorDetails=", ".join(refused.said) or None),
+        context=request.context(statusCode=status, errorDetails=", ".join(refused.said) or None),
         next_step=next_step,
         retry_after=refused.retry_after,
     )
 
 
 def _in_words(refused: Refused) -> tuple[str, str]:
-    asked, who = refused.asked, refused.asked.upstream
+    request, who = refused.asked, refused.asked.upstream
     match refused.status:
         case 301 | 302 | 303 | 307 | 308:
             target = shown_target(refused.headers.get("location", ""))
             return (
-                f"Failed to {asked.operation}: {who} redirects to {target}, which is not followed",
+                f"Failed to {request.operation}: {who} redirects to {target}, which is not followed",
                 "The base URL of this connection is probably wrong: an operator should check it.",
             )
         case 401:
@@ -185,28 +187,28 @@ def _in_words(refused: Refused) -> tuple[str, str]:
             )
         case 403:
             return (
-                f"Permission denied: {who} does not let this connection {asked.operation}",
-                "An operator can check what the account of this connection may do.",
+                f"Permission denied: {who} does not let this connection {request.operation}",
+                "An operator can check the permissions of this connection's account.",
             )
         case 404:
-            return f"Failed to {asked.operation}: there is nothing at that address of {who}", _OPERATOR
+            return f"Failed to {request.operation}: {who} has nothing at that URL", _OPERATOR
         case 408 | 429 | 502 | 503 | 504:
-            return f"Failed to {asked.operation}: {who} is busy or not available now", "Try again in a moment."
-    return f"Failed to {asked.operation}", ""
+            return f"Failed to {request.operation}: {who} is busy or not available now", "Try again in a moment."
+    return f"Failed to {request.operation}", ""
 
 
 def shown_target(location: str) -> str:
-    """Where a redirect points, without what may be secret in it."""
+    """The target of a redirect, without credentials and query, which may contain secrets."""
     place = location.partition("?")[0].partition("#")[0]
-    scheme, found, rest = place.partition("://")
-    if found:
+    scheme, separator, rest = place.partition("://")
+    if separator:
         host, slash, path = rest.partition("/")
         place = f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
     return shortened(place) or "nowhere"
 
 
 def retry_after(value: str, now: datetime | None = None) -> float | None:
-    """The seconds of a `Retry-After`; None where it is missing, nonsense, or too long to be meant."""
+    """The seconds of a `Retry-After`; None if it is missing, invalid or implausibly long."""
     try:
         if value.strip().isdecimal():
             seconds = float(value)
@@ -219,35 +221,35 @@ def retry_after(value: str, now: datetime | None = None) -> float | None:
 
 
 def words(body: Any, text: str, content_type: str) -> list[str]:
-    """What an upstream says about a failure, wherever it puts that."""
+    """The error messages in an upstream's response, wherever it puts them."""
     if body is None:
         if "html" in content_type.lower() or text.lstrip()[:1] == "<":
-            found = _TITLE.search(text)
-            said = [found[1]] if found else []
+            title = _TITLE.search(text)
+            messages = [title[1]] if title else []
         else:
-            said = [text]
+            messages = [text]
     else:
-        said = list(_said(body, 0))
-    clean = (shortened(" ".join(each.split()), _MOST_LETTERS) for each in said)
-    return list(dict.fromkeys(each for each in clean if each))[:_MOST_WORDS]
+        messages = list(_messages(body, 0))
+    clean = (shortened(" ".join(message.split()), _MOST_LETTERS) for message in messages)
+    return list(dict.fromkeys(message for message in clean if message))[:_MOST_WORDS]
 
 
-def _said(body: Any, depth: int) -> Iterator[str]:
+def _messages(body: Any, depth: int) -> Iterator[str]:
     if isinstance(body, str):
         yield body
     elif depth < 4 and isinstance(body, list):
         for part in body[:_MOST_WORDS]:
-            yield from _said(part, depth + 1)
+            yield from _messages(part, depth + 1)
     elif depth < 4 and isinstance(body, dict):
-        known = [key for key in _TELLING if body.get(key)]
-        for key in known:
-            yield from _said(body[key], depth + 1)
-        if not known and depth:  # {"subject": ["cannot be blank"]}
+        message_keys = [key for key in _MESSAGE_KEYS if body.get(key)]
+        for key in message_keys:
+            yield from _messages(body[key], depth + 1)
+        if not message_keys and depth:  # {"subject": ["cannot be blank"]}
             for key, value in list(body.items())[:_MOST_WORDS]:
-                yield from (f"{key}: {each}" for each in _said(value, depth + 1))
+                yield from (f"{key}: {message}" for message in _messages(value, depth + 1))
 
 
-_TELLING: Final = (
+_MESSAGE_KEYS: Final = (
     "message",
     "error",
     "error_description",

@@ -1,4 +1,4 @@
-"""Sockets and TLS. The last word on where a connection goes is spoken here, about the address that is connected to."""
+"""The egress guard and TLS. Destinations are checked here, by the IP address that is actually connected to."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ Resolver = Callable[[str, int], Awaitable[Iterable[str]]]
 
 
 class NotPublicError(Exception):
-    """A name leads to an address that is not of the open web."""
+    """A name resolves to an address that is not public."""
 
 
 class NotOurOriginError(Exception):
-    """Somebody tried to connect to another place than the one that was set up."""
+    """An attempt to connect to another origin than the configured one."""
 
 
 @lru_cache(1)
 def shared_tls() -> ssl.SSLContext:
-    """Trusts whom this system trusts (`SSL_CERT_FILE` names others), from TLS 1.2 on. Made once: it takes a while."""
+    """TLS 1.2 or later, with the system's CA certificates (or `SSL_CERT_FILE`). Cached: creating it is slow."""
     context = ssl.create_default_context()
     if not context.cert_store_stats()["x509_ca"]:
         context.load_verify_locations(certifi.where())
@@ -43,16 +43,16 @@ def shared_tls() -> ssl.SSLContext:
 
 
 class _Resolving(httpcore2.AnyIOBackend):
-    """Resolves a name once, in threads that do nothing else, and connects to what was found, all within one time."""
+    """Resolves a name once, in dedicated threads, checks all addresses and connects, within one timeout."""
 
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
 
     def _check(self, host: str, port: int) -> None:
-        """Raises: an exception, where no connection is made to that name."""
+        """Raises: an exception, if connections to this host and port are forbidden."""
 
     def _check_address(self, address: str) -> None:
-        """Raises: an exception, where no connection is made to that address."""
+        """Raises: an exception, if connections to this address are forbidden."""
 
     async def connect_tcp(
         self,
@@ -82,7 +82,7 @@ class _Resolving(httpcore2.AnyIOBackend):
 
 
 class OneOrigin(_Resolving):
-    """Connects to the host and port of one upstream, as an operator has set them, but to no `closed` address."""
+    """Connects only to the configured host and port of an upstream, and to no `closed` address."""
 
     def __init__(
         self,
@@ -101,18 +101,18 @@ class OneOrigin(_Resolving):
 
     def _check_address(self, address: str) -> None:
         if self._closed(ipaddress.ip_address(address.partition("%")[0])):
-            # A name may lead anywhere.
-            raise NotOurOriginError(f"{self._place[0]} is {address}, which is the machine's own network")
+            # DNS may return any address.
+            raise NotOurOriginError(f"{self._place[0]} is {address}, which is link-local or a metadata service")
 
 
 class OpenWeb(_Resolving):
-    """Connects to public addresses. A name is resolved once, and what was checked is what is connected to."""
+    """Connects only to public addresses. A name is resolved once, so the checked address is the one connected to."""
 
     def __init__(self, resolver: Resolver = names.of_the_web, allowed: Callable[[Any], bool] = is_public) -> None:
         super().__init__(resolver)
         self._allowed = allowed
 
     def _check_address(self, address: str) -> None:
-        # All are checked: one inner address among public ones is no accident.
+        # All are checked: an internal address among public ones is an attack (DNS rebinding).
         if not self._allowed(ipaddress.ip_address(address.partition("%")[0])):
             raise NotPublicError(address)

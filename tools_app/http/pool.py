@@ -1,8 +1,8 @@
-"""The connections to an upstream: httpcore2's pool, on a network that judges every address (`network`).
+"""The connection pool: httpcore2's, with a network backend that checks every address (`network`).
 
-`Pool` is what all clients send through, whichever library they belong to: `transport.Transport` gives it to httpx.
-Two things are added to it (docs/decisions/0022): a socket is closed when its request is cancelled during the TLS
-handshake, and a connection on which the upstream sent more than its answer is never used again.
+All clients use `Pool`, whichever library they belong to: `transport.Transport` provides it to httpx. It adds two things
+(docs/decisions/0022): a socket is closed if its request is cancelled during the TLS handshake, and a connection on
+which the upstream sent data after its response is never reused.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, Final
 import anyio
 import httpcore2
 
-# Node closes idle connections after five seconds, and a request sent in that moment is lost.
+# Less than Node's keep-alive timeout of five seconds: a request sent at that moment would be lost.
 KEPT_SECONDS: Final = 4.0
-# Among the extensions of a request until it has a connection: nothing of it has been sent.
+# In the extensions of a request until it has a connection: nothing has been sent yet.
 WAITS: Final = "toolhub.waits"
 
 
 class Pool(httpcore2.AsyncConnectionPool):
-    """At most so many connections at once; a request waits for one as long as its own deadline allows."""
+    """At most `connections` at once; a request waits for one until its deadline."""
 
     def __init__(self, network: httpcore2.AsyncNetworkBackend, tls: ssl.SSLContext, connections: int) -> None:
         super().__init__(max_connections=connections)
@@ -40,16 +40,16 @@ class _Connection(httpcore2.AsyncHTTPConnection):
         return super().has_expired() or (self.is_idle() and self._has_surplus())
 
     def _has_surplus(self) -> bool:
-        """Whether bytes behind the last answer were read: httpcore2 would take them for the next caller's answer.
+        """Whether data after the last response was read: httpcore2 would take it for the next caller's response.
 
-        The only private name of httpcore2's that we use; where it is missing, no connection is used twice.
+        Uses the only private name of httpcore2 that we need; if it is missing, no connection is reused.
         """
         state = getattr(self._connection, "_h11_state", None)
         return state is None or bool(state.trailing_data[0])
 
 
 class _Network(httpcore2.AsyncNetworkBackend):
-    """Hands out streams that close themselves."""
+    """Wraps connections in `_Stream`."""
 
     def __init__(self, network: httpcore2.AsyncNetworkBackend) -> None:
         self._network = network
@@ -62,7 +62,7 @@ class _Network(httpcore2.AsyncNetworkBackend):
 
 
 class _Stream(httpcore2.AsyncNetworkStream):
-    """One socket, or TLS on it."""
+    """A socket or TLS connection that closes itself when the TLS handshake fails or is cancelled."""
 
     def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
         self._stream = stream
@@ -90,7 +90,7 @@ class _Stream(httpcore2.AsyncNetworkStream):
         return self._stream.get_extra_info(info)
 
     def _is_decryptable(self) -> bool:
-        """Whether TLS holds bytes that nobody has read; the socket alone does not tell."""
+        """Whether TLS has buffered unread bytes, which the socket does not report."""
         tls = self._stream.get_extra_info("ssl_object")
         if tls is None:
             return False

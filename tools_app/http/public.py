@@ -1,6 +1,6 @@
-"""Which addresses belong to the open web. Everything else is somebody's inside, and perhaps ours.
+"""Which addresses are public. All others belong to an internal network, possibly ours.
 
-Python's own predicates are not enough: they let carrier-grade NAT pass, and IPv6 that wraps an IPv4 address.
+Python's own predicates are not enough: they accept carrier-grade NAT, and IPv6 that embeds an IPv4 address.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _CLOSED_4: Final = tuple(
         "168.63.129.16/32",  # Azure's own services, at a public address
     )
 )
-# The only part of IPv6 that is given out, and what of it is set aside: Teredo and other protocols, benchmarks,
-# documentation, 6to4. With them goes all that wraps an IPv4 address: ::ffff:a.b.c.d, 64:ff9b::a.b.c.d, 2002:ab:cd::.
+# The allocated part of IPv6, and its reserved ranges: Teredo and other protocols, benchmarks, documentation, 6to4.
+# This excludes all that embeds an IPv4 address: ::ffff:a.b.c.d, 64:ff9b::a.b.c.d, 2002:ab:cd::.
 _GIVEN_6: Final = ipaddress.IPv6Network("2000::/3")
 _CLOSED_6: Final = tuple(
     ipaddress.IPv6Network(network) for network in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
@@ -29,7 +29,7 @@ _CLOSED_6: Final = tuple(
 
 
 def is_public(address: Address) -> bool:
-    """Whether anybody on the Internet would reach the same machine at this address."""
+    """Whether the address is reachable on the Internet, as the same machine from everywhere."""
     if isinstance(address, ipaddress.IPv4Address):
         return not any(address in network for network in _CLOSED_4)
     mapped = address.ipv4_mapped
@@ -39,7 +39,7 @@ def is_public(address: Address) -> bool:
 
 
 def is_of_the_machine(address: Address) -> bool:
-    """Whether this address leads to what a machine's own network tells of it, and to the credentials that it lends."""
+    """Whether the address is link-local or a cloud's metadata service, which hands out credentials."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return is_of_the_machine(address.ipv4_mapped)
@@ -48,7 +48,7 @@ def is_of_the_machine(address: Address) -> bool:
 
 
 def names_the_machine(host: str) -> bool:
-    """The same of a host as an address names it, in any of the ways in which systems read numbers."""
+    """The same for a host name or IP address in a URL, in any number format that systems accept."""
     host = host.lower().rstrip(".")
     if host in _MACHINES_NAMES:
         return True
@@ -62,7 +62,7 @@ def names_the_machine(host: str) -> bool:
         return False
 
 
-# Link-local, and where clouds have put the same: Azure, Oracle, Alibaba; AWS and Google over IPv6.
+# Link-local, and metadata services elsewhere: Azure, Oracle, Alibaba; AWS and Google over IPv6.
 _MACHINES_4: Final = tuple(
     ipaddress.IPv4Network(network)
     for network in ("169.254.0.0/16", "168.63.129.16/32", "192.0.0.192/32", "100.100.100.200/32")

@@ -1,4 +1,4 @@
-"""What a tool sees of an upstream's answers."""
+"""Upstream responses as tools see them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ACCEPT: Final[Mapping[Reads, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An upstream did what it was asked to.
+    """A successful response.
 
-    `data` is what it said: JSON as Python values, or text, or bytes; None where it said nothing, as many do after a
-    change. With a `warning` the change was made, and what was said about it could not be read: `data` is None then, and
-    the warning is a sentence for whoever called the tool.
+    `data` is the body: JSON as Python values, or text, or bytes; None if it is empty, as after many changes. With a
+    `warning` the change was made, but the response could not be read: `data` is None, and the warning is a sentence for
+    the caller of the tool.
 
-    `masked`: the upstream repeated the key of this connection, and `data` holds a mask in its place. Sent back, the
-    mask would replace the key.
+    `masked`: the upstream echoed the key of this connection, and `data` contains a mask instead. Written back, the mask
+    would replace the key.
     """
 
     status: int
@@ -35,8 +35,8 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What was asked of an upstream, in the words that its errors will use."""
+class UpstreamRequest:
+    """What a request to an upstream is for, in the words that its errors use."""
 
     upstream: str
     method: str
@@ -53,13 +53,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An upstream answered that it will not do what it was asked to.
+    """An error response.
 
-    `said` are its own words, as far as they could be found: without secrets, on one line each, and not long. They come
-    from outside and prove nothing.
+    `said` are the upstream's error messages, if any were found: without secrets, one line each, truncated. They are
+    external content and must not be trusted.
     """
 
-    asked: Asked
+    asked: UpstreamRequest
     status: int
     said: tuple[str, ...] = ()
     body: Any = field(default=None, repr=False)

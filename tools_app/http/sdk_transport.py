@@ -1,4 +1,4 @@
-"""For the HTTP client of the mcp SDK, httpx2: the same pool, and the same judgement about every address."""
+"""The transport for httpx2, the HTTP client of the mcp SDK: the same pool and the same egress guard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a connection must not give away: the values that it proves itself with."""
+"""The secrets of a connection: header values that must never appear elsewhere, and their masking in texts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from urllib.parse import quote
 from tools_app.sdk.errors import ConfigurationError
 from tools_app.text import redaction
 
-_SHORTEST: Final = 4  # what is shorter stands in every text
-# In answers, which people work with: a shorter secret would mask ordinary words, and be guessed by what is missing.
+_SHORTEST: Final = 4  # anything shorter occurs in every text
+# For response bodies: a shorter secret would mask ordinary words, and the gaps would reveal it.
 _SHORTEST_IN_ANSWERS: Final = 8
 _MASK: Final = redaction.MASK.encode()
 _URL_SAFE: Final = str.maketrans("+/", "-_")
@@ -25,22 +25,22 @@ _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 class Secrets:
-    """Headers that only the upstream may see. Shows nothing of them, and hides them in texts."""
+    """Headers that only the upstream gets. Its repr hides them, and it masks them in texts."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         for name, value in headers.items():
-            # Here and in our words: what checks it later would repeat it in its message.
+            # Checked here: a library that checks it later would repeat the value in its error message.
             if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
                 raise ConfigurationError(
-                    "The key of this connection holds characters that no header can carry",
-                    next_step="Set it again, without line breaks and spaces around it.",
+                    "The key of this connection contains characters that are not allowed in an HTTP header",
+                    next_step="Set it again, without line breaks or surrounding spaces.",
                 )
         self.headers: Final = tuple((name.lower(), value) for name, value in headers.items())
         plain = {form for _, value in self.headers for form in _plain(value) if len(form) >= _SHORTEST}
         forms = sorted({form for secret in plain for form in _forms(secret)}, key=len, reverse=True)
-        found = "|".join(map(re.escape, forms))
-        self._forms: Final = re.compile(found, re.IGNORECASE) if found else None
-        # Digits alone may be a number, whose place in JSON no mask can take.
+        pattern = "|".join(map(re.escape, forms))
+        self._forms: Final = re.compile(pattern, re.IGNORECASE) if pattern else None
+        # Not digits alone: they may be a JSON number, which a mask would make invalid.
         self._in_answers: Final = tuple(
             form.encode()
             for form in forms
@@ -52,11 +52,11 @@ class Secrets:
         return text if self._forms is None else self._forms.sub(redaction.MASK, text)
 
     def hidden_in(self, text: str) -> str:
-        """The text without these secrets, and without whatever else looks like one."""
+        """The text without these secrets and anything else that looks like one."""
         return redaction.redacted_text(self.masked_in(text))
 
     def masked_body(self, body: bytes) -> bytes:
-        """An answer of the upstream without these secrets. Quick where it has none, as nearly every answer."""
+        """A response body without these secrets. Fast if it contains none, which is nearly always."""
         for form in self._in_answers:
             if form in body:
                 body = body.replace(form, _MASK)
@@ -67,7 +67,7 @@ class Secrets:
 
 
 def _plain(value: str) -> set[str]:
-    """A header's value, and the secret in it: without its scheme, and the password of Basic."""
+    """A header value and the secrets in it: without the scheme, and the password of Basic authentication."""
     plain = {value}
     scheme, _, rest = value.partition(" ")
     if rest:
@@ -79,7 +79,7 @@ def _plain(value: str) -> set[str]:
 
 
 def _forms(secret: str) -> set[str]:
-    """How a secret may come back: as it is, and the way that addresses, HTML, base64, hex and JSON write it."""
+    """All forms in which a secret may be echoed: plain, URL-encoded, HTML, base64, hex and JSON."""
     quoted = quote(secret, safe="")
     forms = {
         secret,
@@ -94,20 +94,20 @@ def _forms(secret: str) -> set[str]:
         for before in range(3):
             standard = _in_base64(encoded, before)
             forms |= {standard, standard.translate(_URL_SAFE), quote(standard, safe="")}
-    return forms | {written for form in forms for written in _in_json(form)}
+    return forms | {escaped for form in forms for escaped in _in_json(form)}
 
 
 def _in_json(text: str) -> set[str]:
-    """As Python, PHP, Go and .NET write it: most escape more than they have to."""
+    """The JSON escapes of Python, PHP, Go and .NET: most escape more than necessary."""
     escaped = json.dumps(text)[1:-1]
-    written = {escaped, escaped.replace("/", r"\/")}
+    variants = {escaped, escaped.replace("/", r"\/")}
     for characters in ("<>&", "<>&+'\"`"):
         for number in (r"\u{:04x}", r"\u{:04X}"):
-            written.add("".join(number.format(ord(c)) if c in characters else json.dumps(c)[1:-1] for c in text))
-    return written
+            variants.add("".join(number.format(ord(c)) if c in characters else json.dumps(c)[1:-1] for c in text))
+    return variants
 
 
 def _in_base64(secret: bytes, before: int) -> str:
-    """What base64 makes of a secret that so many bytes stand before: the characters that depend on it alone."""
+    """The base64 of a secret after `before` other bytes: only the characters that depend on the secret alone."""
     text = base64.b64encode(bytes(before) + secret).decode()
     return text[-(-before * 8 // 6) : (before + len(secret)) * 8 // 6]

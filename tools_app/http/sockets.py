@@ -1,4 +1,4 @@
-"""Who may use a client's sockets, and until when."""
+"""Lifetime of a client's transport."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Sockets:
-    """The transport of a client: made when it is first needed, closed when nobody uses it any more."""
+    """The transport of a client: created at first use, closed after `close` when its last request has ended."""
 
     def __init__(self, make: Callable[[], httpx.AsyncBaseTransport]) -> None:
         self._make = make
@@ -25,7 +25,7 @@ class Sockets:
     async def __aenter__(self) -> httpx.AsyncBaseTransport:
         if self._closed:
             changed = UpstreamUnavailableError(
-                "The connection was changed while the tool ran", next_step="Call again: the new one will be used."
+                "The connection was changed while the tool ran", next_step="Call again to use the new connection."
             )
             changed.nothing_done, changed.blames_upstream = True, False
             raise changed
@@ -44,7 +44,7 @@ class Sockets:
         await self._close_when_idle()
 
     async def close(self) -> None:
-        """Let nobody in any more. Who is in stays, and the last one closes."""
+        """Refuse new requests. Running ones finish, and the last one closes the transport."""
         self._closed = True
         await self._close_when_idle()
 

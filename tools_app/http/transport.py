@@ -1,4 +1,4 @@
-"""What makes an HTTP library send through our pool: no proxies, nothing from the environment, every address judged."""
+"""Transports that make an HTTP library use our pool: no proxies, no environment variables, every address checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Close = Callable[[httpcore2.Response], Awaitable[None]]
 
 
 class PooledBody:
-    """The body of an answer, with the exceptions of the library that reads it."""
+    """A response body that raises the exceptions of the library that reads it."""
 
     def __init__(self, response: httpcore2.Response, close: _Close, faults: _Faults) -> None:
         self._response = response
@@ -35,7 +35,7 @@ class PooledBody:
 
 
 class PooledTransport:
-    """What the transports of httpx and of httpx2 have in common, which is all but the names of their classes."""
+    """The common part of the transports for httpx and httpx2, which differ only in their classes."""
 
     library: ModuleType
     body: type[PooledBody]
@@ -66,7 +66,7 @@ class PooledTransport:
         await self.pool.aclose()
 
     async def _close(self, response: httpcore2.Response) -> None:
-        """In a task of its own: cancelled in the middle of it, a request would keep its connection for ever."""
+        """In a task of its own: a cancelled close would leak the connection."""
         closing = asyncio.create_task(response.aclose())
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
@@ -74,7 +74,7 @@ class PooledTransport:
 
 
 class _Faults:
-    """httpcore2's exceptions as those of a library, which have the same names."""
+    """Converts httpcore2's exceptions into those of a library, which have the same names."""
 
     def __init__(self, library: ModuleType, request: object) -> None:
         self._library = library
@@ -102,7 +102,7 @@ class _Body(PooledBody, httpx.AsyncByteStream):
 
 
 class Transport(PooledTransport, httpx.AsyncBaseTransport):
-    """For the clients of tools, which are httpx's."""
+    """The transport for httpx, which tools use."""
 
     library = httpx
     body = _Body

@@ -1,4 +1,4 @@
-"""The client of the open web."""
+"""The client for the open web."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode, urljoin
 from tools_app.http import addresses
 from tools_app.http.addresses import Base, Params
 from tools_app.http.public import Address, is_public
-from tools_app.http.responses import ACCEPT, Asked, Reads, Refused, Response
+from tools_app.http.responses import ACCEPT, Reads, Refused, Response, UpstreamRequest
 from tools_app.http.secrecy import Secrets
 from tools_app.http.sockets import Sockets
 from tools_app.sdk.errors import (
@@ -44,7 +44,7 @@ _PATH: Final = "/%:@!$&'()*+,;=~-._"
 
 _ELSEWHERE: Final = "Look for another page."
 _LATER: Final = "Try again later, or look for another page."
-# What is wrong with a page is nothing that an operator of this hub could correct.
+# Instead of "an operator should …": operators of this hub cannot fix a web page.
 _STEPS: Final[dict[type[ToolError], str]] = {
     ToolTimeoutError: _LATER,
     UpstreamInvalidResponseError: _ELSEWHERE,
@@ -55,7 +55,7 @@ _STEPS: Final[dict[type[ToolError], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What was found, and where in the end. `data` is text, or whatever was asked for."""
+    """A page, with its final URL after redirects. `data` is text, or as requested with `reads`."""
 
     url: str
     status: int
@@ -64,11 +64,11 @@ class Page:
 
 
 class WebClient:
-    """Reads the open web, wherever somebody says that something is.
+    """Reads pages at arbitrary public URLs.
 
-    A name is resolved once for a connection, its addresses have to be public, and what was checked is connected to.
-    Redirects are followed here, a few at most, each through the same checks and never from https to http. Nothing is
-    sent that says who asks: no keys, no cookies, no ids of calls. One client serves all calls on one event loop.
+    A name is resolved once per connection, all its addresses must be public, and the checked address is the one
+    connected to. A few redirects are followed, each with the same checks and never from https to http. Requests carry
+    no keys, cookies or call ids. One client serves all calls on one event loop.
     """
 
     def __init__(
@@ -103,11 +103,11 @@ class WebClient:
         """A page, after all redirects.
 
         Raises:
-            ToolError: it is not of the open web, could not be had, or is not what was asked for.
+            ToolError: the URL is not public, or the page is not available or not of the requested type.
         """
         if query := addresses.query(params):
             url = f"{url}{'&' if '?' in url else '?'}{query}"
-        return await self._followed("GET", url, None, operation, headers or {}, reads, seconds)
+        return await self._follow("GET", url, None, operation, headers or {}, reads, seconds)
 
     async def post(
         self,
@@ -119,16 +119,16 @@ class WebClient:
         reads: Reads = "text",
         seconds: float | None = None,
     ) -> Page:
-        """What a form leads to. For forms that ask, as those of search engines: it may be sent on by a redirect."""
+        """The result of a form. Only for forms that read, as of search engines: a redirect may send it again."""
         content = urlencode(form).encode()
-        given = {"content-type": "application/x-www-form-urlencoded"} | dict(headers or {})
-        return await self._followed("POST", url, content, operation, given, reads, seconds)
+        form_headers = {"content-type": "application/x-www-form-urlencoded"} | dict(headers or {})
+        return await self._follow("POST", url, content, operation, form_headers, reads, seconds)
 
     async def close(self) -> None:
-        """Take no new requests. Those under way end as they would have."""
+        """Refuse new requests. Running ones finish."""
         await self._sockets.close()
 
-    async def _followed(
+    async def _follow(
         self,
         method: str,
         url: str,
@@ -148,22 +148,22 @@ class WebClient:
             if outcome.status in (301, 302, 303):
                 method, content = "GET", None
             if self._place(url).origin != place.origin:
-                # Whoever was asked first may be told things that others may not.
+                # Headers and form were meant for the first origin only.
                 headers, content = {}, None
         raise ApiError(
             f"Failed to {operation}: more than {self._hops} redirects",
             context={"operation": operation},
-            next_step="Ask for the address that it leads to in the end.",
+            next_step="Request the final URL instead.",
         )
 
     def _place(self, url: str) -> Base:
-        """Where an address leads, as far as it says so itself; its host is looked at when it is connected to."""
+        """The parsed URL. Its host is checked when it is connected to."""
         parts = addresses.split(url) if len(url) <= MOST_ADDRESS else "is too long"
         if isinstance(parts, str):
-            raise InvalidArgumentsError(f"The address {parts}")
+            raise InvalidArgumentsError(f"The URL {parts}")
         scheme, host, port, path, rest = parts
         if port not in self._ports:
-            raise InvalidArgumentsError(f"The address names port {port}, and only the usual ports can be read")
+            raise InvalidArgumentsError(f"The URL has port {port}; only the standard ports are allowed")
         target = quote(path or "/", safe=_PATH) + quote(rest.partition("#")[0], safe=_PATH + "?")
         return Base(scheme, host, port, target)
 
@@ -177,21 +177,21 @@ class WebClient:
         reads: Reads,
         end: float,
     ) -> Response | Refused:
-        # Everything about httpx comes with the first request.
+        # Imports httpx: at the first request.
         import httpx
 
         from tools_app.http.exchange import Exchange
 
-        asked = Asked(shortened(place.host), method, operation)
-        sent = {"user-agent": self._user_agent, "accept": ACCEPT[reads], "accept-encoding": "gzip, deflate"}
-        sent |= {name.lower(): value for name, value in headers.items()}
-        Secrets(sent)  # checks that they can be sent
+        upstream_request = UpstreamRequest(shortened(place.host), method, operation)
+        all_headers = {"user-agent": self._user_agent, "accept": ACCEPT[reads], "accept-encoding": "gzip, deflate"}
+        all_headers |= {name.lower(): value for name, value in headers.items()}
+        Secrets(all_headers)  # validates the headers
         try:
-            request = httpx.Request(method, str(place), headers=sent, content=content)
+            request = httpx.Request(method, str(place), headers=all_headers, content=content)
         except httpx.InvalidURL as error:
-            raise InvalidArgumentsError("The address is not one", detail=error) from error
+            raise InvalidArgumentsError("The URL is not valid", detail=error) from error
         seconds = max(0.0, end - time.monotonic())
-        exchange = Exchange(asked, request, _NOBODYS, seconds, self._most_bytes, reads)
+        exchange = Exchange(upstream_request, request, _NOBODYS, seconds, self._most_bytes, reads)
         try:
             async with self._sockets as transport:
                 return await exchange.over(transport)
@@ -204,35 +204,35 @@ def _target(place: Base, refused: Refused) -> str:
     """Where a refusal redirects to.
 
     Raises:
-        ToolError: it is no redirect, or one that nobody should follow.
+        ToolError: it is not a redirect, or one that is not safe to follow.
     """
     location = refused.headers.get("location", "") if refused.status in _REDIRECTS else ""
     if not location:
         raise _refusal(refused)
     url = urljoin(str(place), location)
     if place.scheme == "https" and not url.lower().startswith("https:"):
-        raise InvalidArgumentsError(f"{shortened(place.host)} redirects to a place without https")
+        raise InvalidArgumentsError(f"{shortened(place.host)} redirects from https to http")
     return url
 
 
 def _refusal(refused: Refused) -> ApiError:
-    """What a status code means of a page: there is no account, and no address that an operator has set."""
-    asked, who = refused.asked, refused.asked.upstream
+    """The error for a status code of a web page: no account and no base URL are involved."""
+    upstream_request, who = refused.asked, refused.asked.upstream
     match refused.status:
         case 401 | 407:
-            why, next_step = f"{who} shows it only to those who sign in", _ELSEWHERE
+            why, next_step = f"{who} requires a login", _ELSEWHERE
         case 403 | 451:
-            why, next_step = f"{who} does not show it to this hub", _ELSEWHERE
+            why, next_step = f"{who} denies access to this page", _ELSEWHERE
         case 404 | 410:
-            why, next_step = f"there is no such page at {who}", "Check the address, or look for another page."
+            why, next_step = f"there is no such page at {who}", "Check the URL, or look for another page."
         case 408 | 429 | 502 | 503 | 504:
             why, next_step = f"{who} is busy or not available now", _LATER
         case status:
             why, next_step = f"{who} answered with status {status}", _LATER if status >= 500 else _ELSEWHERE
     return ApiError(
-        f"Failed to {asked.operation}: {why}",
+        f"Failed to {upstream_request.operation}: {why}",
         detail=refused.detail,
-        context=asked.context(statusCode=refused.status, errorDetails=", ".join(refused.said) or None),
+        context=upstream_request.context(statusCode=refused.status, errorDetails=", ".join(refused.said) or None),
         next_step=next_step,
         retry_after=refused.retry_after,
     )

@@ -1,4 +1,4 @@
-"""Sends over HTTP what somebody is still working on: in one piece if it is soon there, and else as a stream."""
+"""HTTP responses for work in progress: one JSON body if it finishes quickly, otherwise an event stream."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Final, TypeAlias
 
 from starlette.types import Receive, Send
 
-# The status and the JSON-RPC frame that are being made.
+# Returns the HTTP status and the JSON-RPC frame.
 Work: TypeAlias = asyncio.Task[tuple[int, bytes]]
 
-# What takes longer is watched: its client may hang up, and a proxy may lose patience.
+# Slower work is watched: the client may disconnect, or a proxy time out.
 QUICK_SECONDS: Final = 0.05
 PING_SECONDS: Final = 15.0
 _SSE: Final = [
@@ -23,30 +23,32 @@ _SSE: Final = [
 
 
 async def respond(work: Work, receive: Receive, send: Send, headers: Mapping[bytes, bytes], *, leaves: bool) -> None:
-    """Send what `work` comes to. `leaves`: whoever hangs up cancels it."""
+    """Send the result of `work`. `leaves`: a disconnect cancels it."""
     try:
         await asyncio.wait({work}, timeout=QUICK_SECONDS)
-        streaming = not work.done() and await _waited(work, receive, send, headers, leaves=leaves)
+        streaming = not work.done() and await _keep_alive(work, receive, send, headers, leaves=leaves)
     finally:
         work.cancel()
     status, frame = work.result()
     if streaming:
         await send({"type": "http.response.body", "body": b"event: message\r\ndata: %b\r\n\r\n" % frame})
         return
-    told = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(frame)), *headers.items()]
-    await send({"type": "http.response.start", "status": int(status), "headers": told})
+    all_headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(frame)), *headers.items()]
+    await send({"type": "http.response.start", "status": int(status), "headers": all_headers})
     await send({"type": "http.response.body", "body": frame})
 
 
-async def _waited(work: Work, receive: Receive, send: Send, headers: Mapping[bytes, bytes], *, leaves: bool) -> bool:
-    """Wait until `work` is done, and say whether a stream was begun meanwhile to keep the connection alive."""
-    gone = asyncio.create_task(_gone(receive))
+async def _keep_alive(
+    work: Work, receive: Receive, send: Send, headers: Mapping[bytes, bytes], *, leaves: bool
+) -> bool:
+    """Wait until `work` is done. Returns whether a stream was started to keep the connection alive."""
+    disconnect = asyncio.create_task(_disconnected(receive))
     streaming = False
     try:
         while not work.done():
-            watched = {work} if gone.done() else {work, gone}
-            await asyncio.wait(watched, timeout=PING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            if gone.done():
+            tasks = {work} if disconnect.done() else {work, disconnect}
+            await asyncio.wait(tasks, timeout=PING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if disconnect.done():
                 if leaves:
                     work.cancel()
                     await asyncio.wait({work})
@@ -61,10 +63,10 @@ async def _waited(work: Work, receive: Receive, send: Send, headers: Mapping[byt
                     await send(start)
                 await send({"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True})
     finally:
-        gone.cancel()
+        disconnect.cancel()
     return streaming
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,6 +1,6 @@
-"""What agents can ask for beside tools: prompts, resources, and what an argument of one could be.
+"""Prompts, resources and completions: everything that agents can request apart from tools.
 
-Most agents never do. So that none waits for it at the start, what answers is imported when somebody asks.
+Most agents never do, so the modules are imported at the first request: it keeps the start short.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from tools_app.mcp_server.changes import Changes, RequestContext
 from tools_app.mcp_server.conversation import Conversation
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import InputRequiredError
-from tools_app.sdk.questions import Asked
+from tools_app.sdk.questions import InputRequired
 
-# Method → what its parameters are, and the module with the function that answers.
+# Method → type of its parameters, module and function of the handler.
 _METHODS: Final[dict[str, tuple[type[RequestParams], str, str]]] = {
     "prompts/list": (PaginatedRequestParams, "prompts", "list_prompts"),
     "prompts/get": (GetPromptRequestParams, "prompts", "get_prompt"),
@@ -40,30 +40,30 @@ _METHODS: Final[dict[str, tuple[type[RequestParams], str, str]]] = {
     "resources/read": (ReadResourceRequestParams, "resources", "read_resource"),
     "completion/complete": (CompleteRequestParams, "completions", "complete"),
 }
-# What of the parameters says what is asked for.
+# The parameters that identify the request, to which answers to its questions are bound.
 _ABOUT: Final = ("name", "arguments", "uri")
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Who asks, in which revision of the protocol, and whom what is run can ask in turn."""
+    """The caller of a request, its protocol revision, and the client that running code can ask questions."""
 
     caller: Caller
     version: str
     client: Conversation
 
     async def run(self, entry: Entry, arguments: dict[str, Any]) -> Result:
-        """Run what a pack offers.
+        """Run a prompt or resource of a pack.
 
         Raises:
-            ToolError, Asked
+            ToolError, InputRequired
         """
         call = engine.call(entry.name, arguments, self.caller, door="mcp", client=self.client, offered=entry)
         return await whole(call)
 
 
 def serve(server: Server[Any], changes: Changes, caller_of: Callable[[RequestContext], Caller], *, tells: bool) -> None:
-    """Answer for these, too. `tells` is whether clients of the handshake era can be told of changes."""
+    """Register the handlers. `tells`: clients of the handshake era can receive change notifications."""
     for method, (params, module, name) in _METHODS.items():
         server.add_request_handler(method, params, _later(f"{__package__}.{module}", name, caller_of))
     if tells:
@@ -76,14 +76,14 @@ def _later(
 ) -> Callable[[RequestContext, Any], Awaitable[Any]]:
     async def answer(context: RequestContext, params: Any) -> Any:
         caller = caller_of(context)
-        asked_for = [context.method, {key: (context.params or {}).get(key) for key in _ABOUT}]
-        client = Conversation(context, caller, asked_for)
+        about = [context.method, {key: (context.params or {}).get(key) for key in _ABOUT}]
+        client = Conversation(context, caller, about)
         client.check()
         try:
             asking = Asking(caller, context.protocol_version, client)
             return await getattr(importlib.import_module(module), name)(asking, params)
-        except Asked as asked:
-            return client.result(asked)
+        except InputRequired as required:
+            return client.result(required)
         except InputRequiredError as error:
             if (refusal := client.refusal(error)) is not None:
                 raise refusal from error

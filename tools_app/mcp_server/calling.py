@@ -1,4 +1,4 @@
-"""A tool call, from what was asked to what is answered; the same whoever takes the message in."""
+"""A tool call, from its parameters to its wire result. Shared by the SDK's handler and the short cut."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import InputRequiredError, ToolError, ToolNotFoundError, shortened
 from tools_app.sdk.questions import NOBODY
 
-# In the `_meta` of a call: one with the same key gets the answer of the first.
+# In the `_meta` of a call: a call with the same key gets the result of the first.
 IDEMPOTENCY_KEY: Final = "toolhub/idempotencyKey"
-# Likewise: how many milliseconds it may take.
+# Timeout in milliseconds.
 TIMEOUT: Final = "toolhub/timeoutMs"
-# About how large the answer may be; a larger one is kept, and its outline sent.
+# Approximate maximum size of the result in tokens; a larger one is stored and its outline sent.
 ANSWER_TOKENS: Final = "toolhub/answerTokens"
-# What an operator has approved, by the id that an earlier call was told.
+# Id of an operator's approval, from the error of an earlier call.
 APPROVAL: Final = "toolhub/approval"
 
 
@@ -29,8 +29,8 @@ async def result_of(
     name: str, arguments: Mapping[str, Any] | None, meta: Mapping[str, Any], caller: Caller, client: Conversation | None
 ) -> results.WireResult:
     """Raises:
-    MCPError: it is no call that could succeed or fail.
-    Asked: the tool has questions.
+    MCPError: the request is invalid, for example names an unknown tool.
+    InputRequired: the tool has questions.
     """
     options = engine.Options(
         timeout_ms=meta.get(TIMEOUT),
@@ -43,8 +43,8 @@ async def result_of(
         return results.succeeded(done)
     except ToolError as error:
         if isinstance(error, ToolNotFoundError) and error.error_id is None and "through" not in error.context:
-            # Refused before anything ran; a tool that fails with it has an error id. Named in the arguments of another
-            # tool, it is that tool's failure, which a model is told of.
+            # Refused before anything ran: a tool that raises this error has an error id. If another tool was told to
+            # call the unknown name, it is a failure of that tool, which the model must see.
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {shortened(name)}", results.wire_form(error)) from error
         if isinstance(error, InputRequiredError) and client is not None and (refusal := client.refusal(error)):
             raise refusal from error
@@ -52,6 +52,6 @@ async def result_of(
 
 
 def refusal(error: ToolError) -> MCPError:
-    """For what is refused without being a call."""
+    """The JSON-RPC error for a request that is refused before it becomes a call."""
     code = INTERNAL_ERROR if error.status >= 500 else INVALID_REQUEST
     return MCPError(code, error.message, results.wire_form(error))

@@ -1,4 +1,4 @@
-"""Calls, and how a client's cancelling reaches them."""
+"""Passing a client's cancellation on to a call."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ CANCEL_SECONDS: Final = 0.4
 
 
 async def whole(call: Coroutine[Any, Any, T]) -> T:
-    """Run a call in a task of its own, so that being cancelled reaches it once.
+    """Run a call in a task of its own, so that it is cancelled only once.
 
-    The SDK cancels whatever awaits, again and again until it has ended; the engine then could not write down that
+    The SDK cancels an awaiting handler repeatedly until it has ended, which would keep the engine from recording that
     the call was cancelled.
     """
     task = asyncio.create_task(call)
@@ -30,6 +30,6 @@ async def whole(call: Coroutine[Any, Any, T]) -> T:
 
 
 def _forget(task: asyncio.Task[T]) -> None:
-    """Whoever waited is gone; asking for the exception keeps asyncio from complaining that nobody did."""
+    """Retrieve the exception, so that asyncio does not log it as never retrieved."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Tells connected clients what has changed for them: lists, and the resources that they subscribed to."""
+"""Change notifications to connected clients: lists, and resources that they subscribed to."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from mcp_types import (
 from tools_app.base import conf
 from tools_app.catalog import catalog, listed, offers
 from tools_app.catalog.snapshot import Snapshot
-from tools_app.mcp_server.connections import connection_of
+from tools_app.mcp_server.conversation import connection_of
 from tools_app.sdk import resource
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import RateLimitError, ToolError
@@ -44,9 +44,9 @@ from tools_app.sdk.hub_errors import OverloadedError, StorageBusyError
 log = logging.getLogger("tools_app.mcp")
 
 RequestContext: TypeAlias = ServerRequestContext[Any, Any]
-# Who somebody is at the moment when it is asked: what a key may see can change while its client is connected.
-Asked: TypeAlias = Callable[[], Awaitable[Caller]]
-# What a client wants to hear of, and in which state each of these was when it was last told.
+# Looks the caller up each time: what a key can see may change while its client is connected.
+CurrentCaller: TypeAlias = Callable[[], Awaitable[Caller]]
+# Events that a client subscribed to, each with a digest of the state that the client was last notified of.
 State: TypeAlias = dict[ServerEvent, str]
 
 PATIENCE_SECONDS: Final = 5.0
@@ -55,20 +55,20 @@ MOST_SUBSCRIBED: Final = 256
 LISTS: Final[tuple[ServerEvent, ...]] = (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged())
 
 
-def always(caller: Caller) -> Callable[[RequestContext], Asked]:
-    """For a server that has one caller only."""
+def always(caller: Caller) -> Callable[[RequestContext], CurrentCaller]:
+    """For a server with a single caller."""
 
-    async def asked() -> Caller:
+    async def current_caller() -> Caller:
         return caller
 
-    return lambda _: asked
+    return lambda _: current_caller
 
 
 @dataclass(eq=False)
 class _Listener:
-    """A client that wants to know: of what, how that was when it was last told, and what it is to be told now."""
+    """A client with its subscriptions, their last known state, and the notifications that are due."""
 
-    asked: Asked
+    current_caller: CurrentCaller
     send: Callable[[ServerEvent], Awaitable[None]]
     wanted: set[ServerEvent]
     seen: State
@@ -81,37 +81,36 @@ class _Listener:
 
 
 class Changes:
-    """Every client is told of what changes for its caller, and of nothing else. `tell` does it until it is cancelled.
+    """Notifies each client of changes that its caller can see. `tell` runs until it is cancelled.
 
-    `most_listening` bounds the subscriptions that are open at once, over all clients, and `most_of_one` those of one
-    caller.
+    `most_listening` limits the open subscriptions of all clients, `most_of_one` those of one caller.
     """
 
     def __init__(
-        self, caller_of: Callable[[RequestContext], Asked], most_listening: int = 700, most_of_one: int = 100
+        self, caller_of: Callable[[RequestContext], CurrentCaller], most_listening: int = 700, most_of_one: int = 100
     ) -> None:
         self._caller_of = caller_of
         self._most_listening = most_listening
         self._most_of_one = most_of_one
         self._listeners: dict[int, _Listener] = {}
-        # With the ids of their callers.
+        # Open streams → caller ids.
         self._streams: dict[ListenHandler, str] = {}
         self._somebody = asyncio.Event()
         self._snapshot: Snapshot | None = None
-        # Of resources whose packs say that they have changed.
+        # Resources that packs reported as changed.
         self._uris: set[str] = set()
 
     async def join(self, context: RequestContext, _: NotificationParams) -> None:
-        """A client of the handshake era is ready: from now on it is told, until it leaves."""
+        """Handshake era: notify the client, which is ready now, until it disconnects."""
         await self._joined(context)
 
     async def subscribe(self, context: RequestContext, params: SubscribeRequestParams) -> EmptyResult:
-        """A client of the handshake era wants to know when a resource is worth reading again."""
+        """Handshake era: subscribe to changes of a resource."""
         from tools_app.mcp_server import resources
 
         listener = await self._joined(context)
         event = ResourceUpdated(params.uri)
-        caller = await listener.asked()
+        caller = await listener.current_caller()
         snapshot = await catalog.fresh()
         if not resources.can_change(params.uri, snapshot.seen_by(caller), caller):
             raise resources.not_found(params.uri, context.protocol_version)
@@ -134,16 +133,16 @@ class Changes:
     async def listen(
         self, context: RequestContext, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
-        """A client of the modern era subscribes: it is told on the stream of this request, until it ends that."""
+        """Modern era: send notifications on the stream of this request until the client closes it."""
         bus = InMemorySubscriptionBus()
         stream = ListenHandler(bus)
-        asked = self._caller_of(context)
-        caller = await asked()
+        current_caller = self._caller_of(context)
+        caller = await current_caller()
         self._check_room(caller)
         self._streams[stream] = caller.id
         try:
-            chosen = await _honoured(params.notifications, asked)
-            self._add(id(stream), await _listener(asked, bus.publish, _events(chosen)))
+            chosen = await _honoured(params.notifications, current_caller)
+            self._add(id(stream), await _listener(current_caller, bus.publish, _events(chosen)))
             return await stream(context, params.model_copy(update={"notifications": chosen}))
         finally:
             self._listeners.pop(id(stream), None)
@@ -153,19 +152,19 @@ class Changes:
         """Raises: OverloadedError, RateLimitError."""
         if list(self._streams.values()).count(caller.id) >= self._most_of_one:
             raise RateLimitError(
-                f"Too many subscriptions: at most {self._most_of_one} of one caller are open at once",
+                f"Too many subscriptions: a caller can have at most {self._most_of_one} open",
                 context={"limit": self._most_of_one},
-                next_step="End some of them, or listen to all that is of interest in one.",
+                next_step="Close some of them, or combine them into one subscription.",
             )
         if len(self._streams) >= self._most_listening:
             raise OverloadedError(
-                f"Too many subscriptions: at most {self._most_listening} of all callers are open at once",
+                f"Too many subscriptions: the hub can have at most {self._most_listening} open",
                 context={"limit": self._most_listening},
                 next_step="Try again later.",
             )
 
     def close(self) -> None:
-        """End every subscription, and let its client know that it was meant."""
+        """End every subscription properly, so that clients know that it was intended."""
         for stream in list(self._streams):
             stream.close()
 
@@ -213,20 +212,20 @@ class Changes:
         self._somebody.set()
 
     def _note(self, uri: str) -> None:
-        """A pack says that a resource has changed."""
+        """Handle a pack's report that a resource has changed."""
         event = ResourceUpdated(uri)
         if any(event in listener.wanted for listener in self._listeners.values()):
             self._uris.add(uri)
 
     async def _look(self) -> None:
-        """Tell whoever sees something else now. What changes while somebody is being told is told after that."""
+        """Notify the clients whose state has changed. Changes during a notification are sent after it."""
         if not self._listeners:
             self._somebody.clear()
             return
         snapshot = await catalog.fresh()
         uris, self._uris = self._uris, set()
         if snapshot is not self._snapshot or uris:
-            # Set before it is true: whoever joins while others are looked after takes it away again.
+            # Set before the loop: a client that joins during it resets this to None, so that it gets checked next time.
             self._snapshot = snapshot
             try:
                 for listener in list(self._listeners.values()):
@@ -237,31 +236,31 @@ class Changes:
         for listener in list(self._listeners.values()):
             if listener.due and not listener.busy:
                 events, listener.due = listener.due, set()
-                # In a task of its own: whoever does not read keeps nobody else waiting.
-                listener.telling = asyncio.create_task(_told(listener, events))
+                # In a task of its own: a client that does not read must not delay the others.
+                listener.telling = asyncio.create_task(_send(listener, events))
 
 
 async def _listener(
-    asked: Asked, send: Callable[[ServerEvent], Awaitable[None]], wanted: Iterable[ServerEvent]
+    current_caller: CurrentCaller, send: Callable[[ServerEvent], Awaitable[None]], wanted: Iterable[ServerEvent]
 ) -> _Listener:
     events = set(wanted)
     try:
-        seen = await _state(await catalog.fresh(), await asked(), events)
+        seen = await _state(await catalog.fresh(), await current_caller(), events)
     except ToolError as error:
-        log.warning("what a client sees cannot be read yet: %r", error)
+        log.warning("the state of a client's subscriptions cannot be read yet: %r", error)
         seen = {}
-    return _Listener(asked, send, events, seen)
+    return _Listener(current_caller, send, events, seen)
 
 
 async def _notice(listener: _Listener, snapshot: Snapshot, uris: set[str]) -> None:
-    """Note what a client is to be told of."""
+    """Mark the changes that a client must be notified of."""
     try:
-        caller = await listener.asked()
+        caller = await listener.current_caller()
         state = await _state(snapshot, caller, list(listener.wanted))
     except StorageBusyError:
         raise
     except ToolError:
-        return  # Its key holds no more: it is told nothing, and its stream is about to end.
+        return  # Its key is no longer valid: it gets no notifications, and its stream is about to end.
     state = {event: now for event, now in state.items() if event in listener.wanted}
     listener.due |= {event for event, now in state.items() if listener.seen.get(event) != now}
     listener.due |= {event for event in map(ResourceUpdated, uris) if state.get(event)}
@@ -269,27 +268,27 @@ async def _notice(listener: _Listener, snapshot: Snapshot, uris: set[str]) -> No
 
 
 async def _state(snapshot: Snapshot, caller: Caller, wanted: Iterable[ServerEvent]) -> State:
-    """How what is wanted is now; empty where there is nothing for this caller."""
-    seen = snapshot.seen_by(caller)
+    """The current state of each event; empty for what this caller cannot see."""
+    view = snapshot.seen_by(caller)
     state: State = {}
     for event in wanted:
         match event:
             case ToolsListChanged():
-                state[event] = listed.digest(seen)
+                state[event] = listed.digest(view)
             case PromptsListChanged():
-                state[event] = offers.of(seen, caller.reach).prompts_digest
+                state[event] = offers.of(view, caller.reach).prompts_digest
             case ResourcesListChanged():
-                state[event] = offers.of(seen, caller.reach).resources_digest
+                state[event] = offers.of(view, caller.reach).resources_digest
             case ResourceUpdated(uri):
-                # At first use, here and below: few clients subscribe, and all of them wait for the start.
+                # Imported at first use, here and below: few clients subscribe, and all wait for the start.
                 from tools_app.mcp_server import resources
 
-                state[event] = await resources.state(uri, seen, caller)
+                state[event] = await resources.state(uri, view, caller)
     return state
 
 
-async def _honoured(requested: SubscriptionFilter, asked: Asked) -> SubscriptionFilter:
-    """What a client will be told of: of the resources those that it can read, and that can change."""
+async def _honoured(requested: SubscriptionFilter, current_caller: CurrentCaller) -> SubscriptionFilter:
+    """The accepted part of a subscription: only resources that the caller can read and that can change."""
     uris = list(dict.fromkeys(requested.resource_subscriptions or ()))
     if not uris:
         return requested
@@ -297,15 +296,15 @@ async def _honoured(requested: SubscriptionFilter, asked: Asked) -> Subscription
         raise MCPError(INVALID_PARAMS, f"At most {MOST_SUBSCRIBED} resources can be subscribed to at once")
     from tools_app.mcp_server import resources
 
-    caller = await asked()
-    seen = (await catalog.fresh()).seen_by(caller)
-    kept = [uri for uri in uris if resources.can_change(uri, seen, caller)]
-    return requested.model_copy(update={"resource_subscriptions": kept})
+    caller = await current_caller()
+    view = (await catalog.fresh()).seen_by(caller)
+    readable = [uri for uri in uris if resources.can_change(uri, view, caller)]
+    return requested.model_copy(update={"resource_subscriptions": readable})
 
 
 def _events(chosen: SubscriptionFilter) -> set[ServerEvent]:
-    asked_for = (chosen.tools_list_changed, chosen.prompts_list_changed, chosen.resources_list_changed)
-    lists = {event for event, wanted in zip(LISTS, asked_for, strict=True) if wanted}
+    flags = (chosen.tools_list_changed, chosen.prompts_list_changed, chosen.resources_list_changed)
+    lists = {event for event, wanted in zip(LISTS, flags, strict=True) if wanted}
     return lists | {ResourceUpdated(uri) for uri in chosen.resource_subscriptions or ()}
 
 
@@ -324,10 +323,10 @@ def _sender(session: ServerSession) -> Callable[[ServerEvent], Awaitable[None]]:
     return send
 
 
-async def _told(listener: _Listener, events: set[ServerEvent]) -> None:
+async def _send(listener: _Listener, events: set[ServerEvent]) -> None:
     try:
         with anyio.fail_after(PATIENCE_SECONDS):
             for event in events:
                 await listener.send(event)
     except Exception as error:
-        log.warning("a client could not be told of what has changed: %r", error)
+        log.warning("a client could not be notified of changes: %r", error)

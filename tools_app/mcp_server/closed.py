@@ -1,7 +1,7 @@
-"""The door over stdio of a hub that cannot be used: whoever knocks is told why.
+"""The stdio server of a hub that cannot start: every request gets an error with the reason.
 
-All that an agent's user sees is what comes over the protocol; stderr goes where few look. Only the standard library is
-imported here, since Django or the settings may be what is broken.
+Users of an agent see only what comes over the protocol, rarely stderr. Imports only the standard library, since Django
+or the settings may be broken.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, Final, Never
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
 INTERNAL_ERROR: Final = -32603
-# A longer line is none that needs an answer of its own.
+# A longer line gets a parse error.
 LONGEST: Final = 1024 * 1024
 
 
 def refuse(readable: int, writable: int, why: str) -> None:
-    """Answer every request with `why`, until the client leaves or a signal comes."""
+    """Answer every request with the error `why`, until the client disconnects or a signal arrives."""
     if os.isatty(readable):
-        return  # Somebody at a terminal, who has read it on stderr.
+        return  # A person at a terminal has read it on stderr.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
     for descriptor in (readable, writable):
@@ -33,10 +33,10 @@ def refuse(readable: int, writable: int, why: str) -> None:
             for line in lines:
                 _send(writable, _answer(line, why))
             if len(rest) > LONGEST:
-                rest = rest[:1]  # Enough to be no JSON.
+                rest = rest[:1]  # Enough to fail as JSON.
         _send(writable, _answer(rest, why))
     except OSError:
-        return  # Nobody is left to tell.
+        return  # The client has disconnected.
 
 
 def _answer(line: bytes, why: str) -> dict[str, Any] | None:

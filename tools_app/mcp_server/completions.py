@@ -1,4 +1,4 @@
-"""What an argument of a prompt, or a blank in the address of a resource, could be, while somebody types it."""
+"""Completion of prompt arguments and resource template variables while a user types."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ from tools_app.sdk.offer import Offer
 MOST_VALUES: Final = 100
 MOST_CONSIDERED: Final = 10_000
 MOST_TYPED: Final = 1_000
-# Somebody types, and does not wait.
+# A user is typing and will not wait longer.
 PATIENCE_MS: Final = 3_000
 
 
 async def complete(asking: Asking, params: CompleteRequestParams) -> Any:
     caller = asking.caller
     access.require(caller, "tools:list")
-    seen = (await catalog.fresh()).seen_by(caller)
+    view = (await catalog.fresh()).seen_by(caller)
     argument, typed = params.argument.name, params.argument.value
-    known = (params.context.arguments if params.context is not None else None) or {}
+    other_arguments = (params.context.arguments if params.context is not None else None) or {}
     if len(typed) > MOST_TYPED:
         values: Iterable[str] = ()
     elif isinstance(params.ref, PromptReference):
-        prompt = prompts.find(params.ref.name, seen, asking)
-        values = await _values(prompt, argument, typed, known, seen, caller)
+        prompt = prompts.find(params.ref.name, view, asking)
+        values = await _values(prompt, argument, typed, other_arguments, view, caller)
     else:
-        values = await _of_template(params.ref.uri, argument, typed, known, seen, caller)
-    found = _fitting(values, typed)
-    completion = {"values": found[:MOST_VALUES], "total": len(found), "hasMore": len(found) > MOST_VALUES}
+        values = await _of_template(params.ref.uri, argument, typed, other_arguments, view, caller)
+    matches = _matching(values, typed)
+    completion = {"values": matches[:MOST_VALUES], "total": len(matches), "hasMore": len(matches) > MOST_VALUES}
     return {"completion": completion, "resultType": "complete"}
 
 
 async def _of_template(
-    uri: str, argument: str, typed: str, known: Mapping[str, str], seen: Snapshot, caller: Caller
+    uri: str, argument: str, typed: str, other_arguments: Mapping[str, str], view: Snapshot, caller: Caller
 ) -> Iterable[str]:
     for one in own.ALL:
         if one.uri == uri:
             if argument not in one.template.variables:
                 raise _unknown(argument, one.template.variables)
-            return await one.complete(seen, caller) if one.complete is not None else ()
-    template = offers.of(seen, caller.reach).template(uri)
+            return await one.complete(view, caller) if one.complete is not None else ()
+    template = offers.of(view, caller.reach).template(uri)
     if template is None:
         raise MCPError(INVALID_PARAMS, f"Unknown resource template: {shortened(uri)}")
-    return await _values(template, argument, typed, known, seen, caller)
+    return await _values(template, argument, typed, other_arguments, view, caller)
 
 
 async def _values(
-    offer: Offer, argument: str, typed: str, known: Mapping[str, str], seen: Snapshot, caller: Caller
+    offer: Offer, argument: str, typed: str, other_arguments: Mapping[str, str], view: Snapshot, caller: Caller
 ) -> Iterable[str]:
     if argument not in offer.properties:
         raise _unknown(argument, offer.properties)
@@ -68,47 +68,57 @@ async def _values(
     if source is None:
         return ()
     if isinstance(source, str):
-        return await _like(source, argument, typed, known, seen, caller)
-    entry = offers.entry(offer, seen, source)
-    given = {"value": typed, "arguments": dict(known)}
-    taken = {name: value for name, value in given.items() if name in source.input_schema["properties"]}
+        return await _like(source, argument, typed, other_arguments, view, caller)
+    entry = offers.entry(offer, view, source)
+    available = {"value": typed, "arguments": dict(other_arguments)}
+    arguments = {name: value for name, value in available.items() if name in source.input_schema["properties"]}
     timeout_ms = min(PATIENCE_MS, entry.policy.timeout_ms)
     try:
         options = engine.Options(timeout_ms=timeout_ms)
-        result = await engine.call(entry.name, taken, caller, door="mcp", options=options, offered=entry, quietly=True)
+        result = await engine.call(
+            entry.name, arguments, caller, door="mcp", options=options, offered=entry, quietly=True
+        )
     except (AuthorizationError, RateLimitError):
         raise
     except ToolError:
-        return ()  # It is in the error log. Whoever types can do without.
+        return ()  # The error is in the log; the user can type without completion.
     value = result.answer.value
     return [str(one) for one in value] if isinstance(value, list) else ()
 
 
 async def _like(
-    template: str, argument: str, typed: str, known: Mapping[str, str], seen: Snapshot, caller: Caller
+    template: str, argument: str, typed: str, other_arguments: Mapping[str, str], view: Snapshot, caller: Caller
 ) -> Iterable[str]:
-    """As the variable of a template: the one of the same name, or the only one."""
-    own_one = next((one for one in own.ALL if one.uri == template), None)
-    theirs = offers.of(seen, caller.reach).template(template)
-    parsed = own_one.template if own_one is not None else theirs.template if theirs is not None else None
+    """Complete like a variable of `template`: the one of the same name, or the only one."""
+    own_resource = next((one for one in own.ALL if one.uri == template), None)
+    pack_resource = offers.of(view, caller.reach).template(template)
+    resource = own_resource or pack_resource
+    parsed = resource.template if resource is not None else None
     if parsed is None:
         return ()
     names = parsed.variables if len(parsed.variables) == 1 else (argument,)
-    return await _of_template(template, names[0], typed, known, seen, caller) if names[0] in parsed.variables else ()
+    return (
+        await _of_template(template, names[0], typed, other_arguments, view, caller)
+        if names[0] in parsed.variables
+        else ()
+    )
 
 
-def _fitting(values: Iterable[str], typed: str) -> list[str]:
-    """Those that begin so first, then those in which it occurs."""
-    wanted = typed.casefold()
-    ranked: tuple[list[str], list[str]] = ([], [])
+def _matching(values: Iterable[str], typed: str) -> list[str]:
+    """The values that contain `typed`, those that start with it first."""
+    needle = typed.casefold()
+    prefix_matches: list[str] = []
+    other_matches: list[str] = []
     for number, value in enumerate(dict.fromkeys(values)):
         if number >= MOST_CONSIDERED:
             break
-        shaped = value.casefold()
-        if wanted in shaped:
-            ranked[not shaped.startswith(wanted)].append(value)
-    return [*ranked[0], *ranked[1]]
+        folded = value.casefold()
+        if needle in folded:
+            (prefix_matches if folded.startswith(needle) else other_matches).append(value)
+    return [*prefix_matches, *other_matches]
 
 
 def _unknown(argument: str, known: Iterable[str]) -> MCPError:
-    return MCPError(INVALID_PARAMS, f"Unknown argument: {shortened(argument)}; known are {', '.join(known) or 'none'}")
+    return MCPError(
+        INVALID_PARAMS, f"Unknown argument: {shortened(argument)}; known arguments: {', '.join(known) or 'none'}"
+    )

@@ -1,8 +1,8 @@
-"""What a running call and its client say to each other: progress, messages, questions and answers.
+"""Messages between a running call and its client: progress, log messages, questions and answers.
 
-Clients of the handshake era are asked over their connection, and the call waits. Those of the modern era get the
-questions as the result of the call, and make the call anew with the answers. What they answered before comes back
-with a sealed note of ours: whose call it is, of what, and until when.
+In the handshake era the client is asked over its connection while the call waits. In the modern era the call returns
+the questions, and the client repeats it with the answers. Earlier answers travel with the client in an encrypted
+`requestState` that is bound to caller, call and expiry.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import anyio
 import mcp_types as types
+from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
@@ -25,17 +26,16 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from tools_app.base import conf, secrets
-from tools_app.mcp_server.connections import connection_of
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import InputRequiredError
-from tools_app.sdk.questions import LEVELS, Asked, Question, Unfit
+from tools_app.sdk.questions import LEVELS, InputRequired, Question, Unfit
 from tools_app.text import hygiene, json_text, redaction
 
 log = logging.getLogger("tools_app.mcp")
 
 RequestContext = ServerRequestContext[Any, Any]
 
-# Somebody who does not read is not waited for; what was to be told is dropped.
+# A client that does not read is not waited for; messages beyond these limits are dropped.
 PATIENCE_SECONDS: Final = 1.0
 MOST_WAITING: Final = 100
 MOST_MESSAGE: Final = 4_000
@@ -49,14 +49,19 @@ _REQUESTS: Final[Mapping[str, tuple[Any, Any]]] = {
 }
 
 
+def connection_of(context: RequestContext) -> Connection:
+    # A session lives for one message; what lasts longer is kept with the connection, which the SDK makes private.
+    return context.session._connection
+
+
 async def set_level(context: RequestContext, params: types.SetLevelRequestParams) -> types.EmptyResult:
-    """From which level on a client of the handshake era wants to be told things."""
+    """Set the minimum log level of a client of the handshake era."""
     connection_of(context).state[_LEVEL] = params.level
     return types.EmptyResult()
 
 
 class Conversation:
-    """Of one call. `about` is what it asks for: an answer to one request must not be taken for another's."""
+    """The conversation of one call. `about` identifies the request: answers are valid for no other."""
 
     def __init__(self, context: RequestContext, caller: Caller, about: list[Any]) -> None:
         self._context = context
@@ -79,16 +84,16 @@ class Conversation:
         return getattr(self._context.session.client_capabilities, capability, None) is not None
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        self._post(lambda: self._report(done, total, _shown(message) or None))
+        self._post(lambda: self._report(done, total, _sanitized(message) or None))
 
     def tell(self, level: str, message: str, data: Mapping[str, Any]) -> None:
-        wanted = self._level()
-        if wanted is None or LEVELS.index(level) < LEVELS.index(wanted):
+        minimum = self._level()
+        if minimum is None or LEVELS.index(level) < LEVELS.index(minimum):
             return
-        told: Any = _shown(message)
+        content: Any = _sanitized(message)
         if data:
-            told = {"message": told, **redaction.redacted(hygiene.cleaned_json(dict(data)))}
-        params: dict[str, Any] = {"level": level, "data": told, "logger": "tool"}
+            content = {"message": content, **redaction.redacted(hygiene.cleaned_json(dict(data)))}
+        params: dict[str, Any] = {"level": level, "data": content, "logger": "tool"}
         notification = types.LoggingMessageNotification(params=types.LoggingMessageNotificationParams(**params))
         self._post(lambda: self._context.session.send_notification(notification, self._context.request_id))
 
@@ -98,24 +103,24 @@ class Conversation:
                 raise InputRequiredError.nobody_can(question.capability)
         if self._modern:
             return self._answers({self._numbered(key): key for key in questions}, questions)
-        return {key: await self._asked_now(question) for key, question in questions.items()}
+        return {key: await self._ask_now(question) for key, question in questions.items()}
 
     # ---- for the door
 
     async def end(self) -> None:
-        """What has been said is on its way before the answer follows."""
+        """Send pending messages before the result."""
         if self._sending is not None:
             with anyio.move_on_after(PATIENCE_SECONDS):
                 await self._sending
             self._sending.cancel()
 
-    def result(self, asked: Asked) -> dict[str, Any]:
-        """The questions with which a call ends in the modern era."""
-        requests = {key: {"method": one.method, "params": one.params()} for key, one in asked.questions.items()}
+    def result(self, required: InputRequired) -> dict[str, Any]:
+        """The result that carries the questions in the modern era."""
+        requests = {key: {"method": one.method, "params": one.params()} for key, one in required.questions.items()}
         return {"resultType": "input_required", "inputRequests": requests, "requestState": self._sealed()}
 
     def refusal(self, error: InputRequiredError) -> MCPError | None:
-        """The protocol's own word for a client that cannot be asked, where it has one."""
+        """The protocol's error for a client that lacks a capability; None in the handshake era."""
         capability = error.context.get("capability")
         if not self._modern or capability is None:
             return None
@@ -132,7 +137,7 @@ class Conversation:
         return level if level in LEVELS else None
 
     async def _report(self, done: float, total: float | None, message: str | None) -> None:
-        # It must grow: whoever reports from several threads may come too late.
+        # Progress must increase: reports from several threads may arrive out of order.
         if done > self._done:
             self._done = done
             await self._context.session.report_progress(done, total, message)
@@ -153,81 +158,82 @@ class Conversation:
             try:
                 await message()
             except Exception as error:
-                log.debug("a client could not be told: %r", error)
+                log.debug("a message could not be sent to the client: %r", error)
                 return
 
     # ---- questions
 
-    async def _asked_now(self, question: Question) -> Any:
-        request, result = _REQUESTS[question.method]
-        asked = request.model_validate({"method": question.method, "params": question.params()})
+    async def _ask_now(self, question: Question) -> Any:
+        request_type, result_type = _REQUESTS[question.method]
+        request = request_type.model_validate({"method": question.method, "params": question.params()})
         related = ServerMessageMetadata(related_request_id=self._context.request_id)
+        timeout = conf.value("TOOLHUB_ASK_SECONDS")
         try:
-            said = await self._context.session.send_request(asked, result, conf.value("TOOLHUB_ASK_SECONDS"), related)
-            return question.read(said.model_dump(by_alias=True, mode="json", exclude_none=True))
+            reply = await self._context.session.send_request(request, result_type, timeout, related)
+            return question.read(reply.model_dump(by_alias=True, mode="json", exclude_none=True))
         except (ValidationError, Unfit) as error:
-            raise InputRequiredError.unanswered("what came back does not fit", detail=error) from error
+            raise InputRequiredError.unanswered("the answer is invalid", detail=error) from error
         except MCPError as error:
-            raise InputRequiredError.unanswered("the client refused, or took too long", detail=error) from error
+            raise InputRequiredError.unanswered("the client refused or timed out", detail=error) from error
 
     def _numbered(self, key: str) -> str:
-        """A tool may ask the same again; in every run its n-th question of a name is the same one."""
+        """A unique key for each question: in every run the n-th question with the same key is the same one."""
         self._times[key] += 1
         return key if self._times[key] == 1 else f"{key}-{self._times[key]}"
 
     def _answers(self, keys: Mapping[str, str], questions: Mapping[str, Question]) -> Mapping[str, Any]:
-        known = self._known_answers()
-        read: dict[str, Any] = {}
+        answers = self._known_answers()
+        results: dict[str, Any] = {}
         missing: dict[str, Question] = {}
         for number, key in keys.items():
             try:
-                if number not in known:
+                if number not in answers:
                     raise Unfit("not answered yet")
-                read[key] = questions[key].read(known[number])
+                results[key] = questions[key].read(answers[number])
             except Unfit:
-                known.pop(number, None)
+                answers.pop(number, None)
                 missing[number] = questions[key]
         if missing:
-            raise Asked(missing)
-        return read
+            raise InputRequired(missing)
+        return results
 
     def _known_answers(self) -> dict[str, Any]:
         if self._known is None:
             params = self._context.params or {}
-            said = params.get("inputResponses")
-            said = {} if said is None else said
-            if not isinstance(said, dict):
+            responses = params.get("inputResponses")
+            responses = {} if responses is None else responses
+            if not isinstance(responses, dict):
                 raise MCPError(INVALID_PARAMS, "Invalid inputResponses: expected an object, with an answer to each key")
-            if len(json.dumps(said)) > MOST_ANSWERS:
+            if len(json.dumps(responses)) > MOST_ANSWERS:
                 raise MCPError(INVALID_PARAMS, f"The answers are longer than {MOST_ANSWERS:,} characters")
-            self._known = {**self._unsealed(params.get("requestState")), **said}
+            self._known = {**self._unsealed(params.get("requestState")), **responses}
         return self._known
 
     def check(self) -> None:
-        """Before the call begins.
+        """Check the answers before the call starts.
 
         Raises:
-            MCPError: what the client brings back is not what it was given.
+            MCPError: the `requestState` is not valid for this call.
         """
         if self._modern and self._context.params and self._context.params.keys() & {"requestState", "inputResponses"}:
             self._known_answers()
 
     def _sealed(self) -> str:
-        kept = {"for": self._caller.id, "about": json_text.digest(self._about), "said": self._known or {}}
-        return secrets.sealed(json.dumps(kept, separators=(",", ":")).encode())
+        content = {"for": self._caller.id, "about": json_text.digest(self._about), "said": self._known or {}}
+        return secrets.sealed(json.dumps(content, separators=(",", ":")).encode())
 
     def _unsealed(self, state: object) -> dict[str, Any]:
         if state is None:
             return {}
         plain = secrets.unsealed(state, STATE_SECONDS) if isinstance(state, str) else None
-        kept = json.loads(plain) if plain is not None else {}
-        if kept.get("for") != self._caller.id or kept.get("about") != json_text.digest(self._about):
+        content = json.loads(plain) if plain is not None else {}
+        if content.get("for") != self._caller.id or content.get("about") != json_text.digest(self._about):
             log.warning("refused: a requestState that is not of this call of %s", self._caller)
             raise MCPError(INVALID_PARAMS, "Invalid or expired requestState")
-        said: dict[str, Any] = kept["said"]
-        return said
+        answers: dict[str, Any] = content["said"]
+        return answers
 
 
-def _shown(message: str) -> str:
-    """A tool may have taken it from anywhere."""
+def _sanitized(message: str) -> str:
+    """A tool may have taken the message from anywhere."""
     return redaction.redacted_text(hygiene.cleaned(str(message)))[:MOST_MESSAGE]

@@ -1,7 +1,7 @@
-"""The SDK without what a server over stdio has no use for.
+"""Importing the SDK without the parts that a stdio server does not use.
 
-`import mcp` brings in its client and an HTTP stack, and every message of every revision has its validator built,
-used or not: a good third of the start, which an agent pays for in every session.
+`import mcp` loads its client and an HTTP stack, and builds a validator for every message of every revision: a good
+third of the start-up time, in every session of an agent.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _lock = threading.RLock()
 
 @contextmanager
 def slim() -> Iterator[None]:
-    """Inside this, import what is needed of the SDK.
+    """Import what is needed of the SDK inside this context.
 
-    Its packages stay empty until somebody asks them for something, and validators are built when first used.
+    Its packages load lazily at the first use of a name in them, and validators are built at first use.
     """
     for name in PACKAGES:
         spec = importlib.util.find_spec(name)
@@ -44,11 +44,11 @@ def slim() -> Iterator[None]:
 
 
 class _Later(ModuleType):
-    """A package whose own code runs at the first use of a name in it: `import mcp` in a tool works as ever."""
+    """A lazy package: its code runs at the first use of a name in it, so `import mcp` in a tool works as usual."""
 
     def __getattr__(self, name: str) -> Any:
-        # One thread loads and the others wait, but not for ever: one of them may hold what the first needs.
-        waited = _lock.acquire(timeout=PATIENCE_SECONDS)
+        # One thread loads, the others wait. With a timeout against deadlock: a waiting thread may hold an import lock.
+        acquired = _lock.acquire(timeout=PATIENCE_SECONDS)
         try:
             if type(self) is _Later:
                 self.__class__ = ModuleType  # type: ignore[assignment]
@@ -56,6 +56,6 @@ class _Later(ModuleType):
                 if spec is not None and spec.loader is not None:
                     spec.loader.exec_module(self)
         finally:
-            if waited:
+            if acquired:
                 _lock.release()
         return getattr(self, name)

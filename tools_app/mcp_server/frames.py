@@ -1,7 +1,6 @@
-"""One line, one message: cuts what comes in into lines, reads them strictly, writes what goes out.
+"""Line framing: splits input into lines, parses each strictly as one message, serializes output.
 
-Works on bytes alone. A line that cannot be read is a fault with the answer it deserves; silence would leave its
-sender waiting.
+Works on bytes only. An unreadable line becomes an error response, since its sender may be waiting for one.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from tools_app.text import json_text
 from tools_app.text.json_text import CharacterError, JsonError
 
 MAX_LINE: Final = 4 * 1024 * 1024
-# In longer lines that are refused, nobody looks for the id of a request.
+# The request id is not searched for in longer lines that are refused.
 MOST_LOOKED_AT: Final = 64 * 1024
 
 
 class Unreadable(Exception):
-    """A line that is not a message; `answer` says so to its sender."""
+    """A line that is not a message; `answer` is the error response."""
 
     def __init__(self, code: int, message: str, request_id: RequestId | None = None) -> None:
         super().__init__(message)
@@ -40,7 +39,7 @@ class Unreadable(Exception):
 
 
 class Lines:
-    """Cuts a stream into lines and never holds more than the longest one allowed."""
+    """Splits a stream into lines and buffers at most one line of the maximum length."""
 
     def __init__(self, limit: int = MAX_LINE) -> None:
         self._limit = limit
@@ -48,27 +47,27 @@ class Lines:
         self._skipping = False
 
     def feed(self, data: bytes) -> list[bytes | None]:
-        """The lines that are complete now. None stands for one that is too long: its bytes are thrown away."""
+        """The completed lines; None for one that is too long and was dropped."""
         *ends, rest = data.split(b"\n")
-        found: list[bytes | None] = []
+        lines: list[bytes | None] = []
         for piece in ends:
             if not self._skipping:
                 line = self._joined(piece)
                 if line is None or not (line == b"" or line.isspace()):
-                    found.append(line)
+                    lines.append(line)
             self._skipping = False
         if not self._skipping:
             if len(self._rest) + len(rest) > self._limit:
-                # Told at once, not at its end, which may never come.
+                # Reported now: the end of the line may never come.
                 self._rest.clear()
                 self._skipping = True
-                found.append(None)
+                lines.append(None)
             else:
                 self._rest += rest
-        return found
+        return lines
 
     def end(self) -> list[bytes | None]:
-        """What is left when nothing more comes: a last line may lack its end."""
+        """The rest at the end of input: the last line may lack a newline."""
         return self.feed(b"\n")
 
     def _joined(self, piece: bytes) -> bytes | None:
@@ -89,7 +88,7 @@ def read(line: bytes) -> JSONRPCMessage:
     """The message in a line.
 
     Raises:
-        Unreadable: it is not JSON, or JSON that is no message.
+        Unreadable: not JSON, or not a JSON-RPC message.
     """
     try:
         value = json_text.parsed(line)
@@ -111,22 +110,22 @@ def write(message: JSONRPCMessage) -> bytes:
     if isinstance(message, JSONRPCResponse):
         value: dict[str, Any] = {"jsonrpc": "2.0", "id": message.id, "result": message.result}
     else:
-        # What was left unset stays out: JSON-RPC knows no `"params": null`.
+        # Unset fields are omitted: JSON-RPC has no `"params": null`.
         value = message.model_dump(by_alias=True, exclude_unset=True)
     return encoded(value) + b"\n"
 
 
 def encoded(value: dict[str, Any]) -> bytes:
-    """A message as JSON, whatever is in it."""
+    """A message as JSON, for any content."""
     try:
         return to_json(value, inf_nan_mode="null")
     except ValueError:
-        # Half a character, as careless upstreams send them, or something that is not JSON deep inside.
+        # A lone surrogate from an upstream, or a value that is not JSON.
         return json.dumps(value, ensure_ascii=False, default=str).encode(errors="replace")
 
 
 def _id_in(line: bytes) -> RequestId | None:
-    """The id of a request that is refused for a character. Models write such; who sent it waits for an answer to it."""
+    """The id of a request that is refused for an invalid character: models write those, and the sender waits for it."""
     if len(line) > MOST_LOOKED_AT:
         return None
     try:
@@ -137,10 +136,12 @@ def _id_in(line: bytes) -> RequestId | None:
 
 
 def _id_of(value: dict[str, Any]) -> RequestId | None:
-    found = value.get("id") if "method" in value else None
-    if isinstance(found, str) and found.isprintable():
-        return found
-    return found if isinstance(found, int) and not isinstance(found, bool) and abs(found) < 2**63 else None
+    request_id = value.get("id") if "method" in value else None
+    if isinstance(request_id, str) and request_id.isprintable():
+        return request_id
+    if isinstance(request_id, int) and not isinstance(request_id, bool) and abs(request_id) < 2**63:
+        return request_id
+    return None
 
 
 def _kind_of(value: dict[str, Any]) -> type[JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError]:

@@ -1,4 +1,4 @@
-"""Who may come in over HTTP: looked at before anything of a request's body is read."""
+"""Access checks of HTTP requests, made before the body is read."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ _ADDRESS: Final = re.compile(r"/mcp(?:/(?P<toolset>[^/]+))?/?")
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who came, and to which address: `/mcp`, or that of a toolset."""
+    """The key of a request and its URL: `/mcp` or that of a toolset."""
 
     key: str | None
     toolset: str | None
-    # The address itself, which tokens are made for.
+    # The URL, which is the audience of tokens.
     at: str = ""
 
     async def caller(self) -> Caller:
-        """Who that is now: keys are revoked and toolsets change while their clients are connected.
+        """The current caller: keys are revoked and toolsets change while clients are connected.
 
         Raises:
-            AuthenticationError: the key is not, or no longer, a usable one.
-            AuthorizationError: the token allows nothing any more.
-            NotFoundError: for this caller there is no such toolset.
+            AuthenticationError: the key is not valid, or no longer.
+            AuthorizationError: the token has no permissions any more.
+            NotFoundError: no such toolset exists for this caller.
             StorageBusyError: the database cannot be read.
         """
         return await self.within(await access.caller_of_key(self.key, self.at))
 
     async def within(self, caller: Caller) -> Caller:
-        """The caller, as far as this address reaches."""
+        """The caller, restricted to the toolset of this URL."""
         if self.toolset is None:
             return caller
         allowed = caller.reach.toolsets
-        known = self.toolset in (await catalog.fresh()).toolsets
-        if not known or (allowed is not None and self.toolset not in allowed):
+        exists = self.toolset in (await catalog.fresh()).toolsets
+        if not exists or (allowed is not None and self.toolset not in allowed):
             raise NotFoundError(NOTHING)
         return replace(caller, reach=replace(caller.reach, toolsets=frozenset({self.toolset})))
 
 
 async def admit(request: Request) -> tuple[Visitor, Caller]:
-    """Who sends a request. It is counted.
+    """Authenticate a request and count it against the rate limit.
 
     Raises:
         AuthenticationError, AuthorizationError, CircuitOpenError, NotFoundError, RateLimitError, StoppedError,
@@ -83,13 +83,13 @@ async def admit(request: Request) -> tuple[Visitor, Caller]:
 
 
 def place(scope: Scope) -> str:
-    """The address that was asked, without its query."""
+    """The URL of the request, without its query."""
     host = next((value for name, value in scope["headers"] if name == b"host"), b"")
     return f"{scope['scheme']}://{host.decode('latin-1').strip()}{scope['path']}"
 
 
 def check_place(request: Request, origins: Collection[str]) -> None:
-    """Keep out the pages of other sites than `origins`, also those that let their own name point to this machine.
+    """Refuse pages of other sites than `origins`, also those that use DNS rebinding.
 
     Raises:
         Refused
@@ -103,11 +103,11 @@ def check_place(request: Request, origins: Collection[str]) -> None:
     for origin in request.headers.getlist("origin"):
         if origin != own and origin not in origins and "*" not in origins:
             log.warning("refused: the origin %s is none of ours", shortened(repr(origin)))
-            raise Refused.because(HTTPStatus.FORBIDDEN, "Pages of this origin may not come in")
+            raise Refused.because(HTTPStatus.FORBIDDEN, "This origin is not allowed")
 
 
 def check_form(request: Request) -> None:
-    """Whether what is to come is JSON, and whether its sender can read either kind of answer.
+    """Check that the body is JSON and that the client accepts both kinds of response.
 
     Raises:
         Refused
@@ -117,7 +117,7 @@ def check_form(request: Request) -> None:
     if media_type.strip().lower() != "application/json" or charset not in ("", "charset=utf-8"):
         raise Refused.because(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send JSON in UTF-8, as application/json")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Refused.because(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Compressed messages are not taken")
+        raise Refused.because(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Compressed messages are not accepted")
     if check_accept_headers(request) != (True, True):
         raise Refused.because(HTTPStatus.NOT_ACCEPTABLE, "Accept must name both application/json and text/event-stream")
 

@@ -1,4 +1,4 @@
-"""What the hub has to say about a caller's tools and calls, written for people and agents to read: Markdown."""
+"""The texts of the hub's own resources, in Markdown for agents and people: tools and calls of a caller."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tools_app.models import Call
 from tools_app.sdk.schemas import Schema
 from tools_app.text import hygiene
 
-# Of a description, where all tools stand together.
+# Maximum length of a description in the overview.
 _GLANCE: Final = 160
 
 
-def overview(seen: Snapshot) -> str:
-    """All tools at a glance, by category; and those that cannot be called, with the reason."""
-    lines = ["# Tools", "", f"{len(seen.callable)} can be called. Each is explained at `toolhub://tools/<name>`.", ""]
-    by_category = sorted(seen.callable, key=lambda entry: (entry.category == "", entry.category, entry.name))
+def overview(view: Snapshot) -> str:
+    """An overview of the callable tools by category, and of those that cannot be called, with the reason."""
+    lines = ["# Tools", "", f"Callable tools: {len(view.callable)}. Details are at `toolhub://tools/<name>`.", ""]
+    by_category = sorted(view.callable, key=lambda entry: (entry.category == "", entry.category, entry.name))
     for category, entries in groupby(by_category, key=lambda entry: entry.category):
         lines += [f"## {_line(category) or 'Other'}", ""]
         lines += [f"- `{entry.shown_name}` – {_line(_first(entry.description), _GLANCE)}" for entry in entries]
         lines.append("")
-    if others := [entry for entry in seen.all if not entry.callable]:
-        lines += ["## Not now", ""]
+    if others := [entry for entry in view.all if not entry.callable]:
+        lines += ["## Not callable now", ""]
         lines += [
             f"- `{entry.shown_name}` – {_line(entry.refusal.reason)}" for entry in others if entry.refusal is not None
         ]
@@ -37,7 +37,7 @@ def overview(seen: Snapshot) -> str:
 
 
 def page(entry: Entry) -> str:
-    """All about one tool."""
+    """The page of a tool."""
     tool = entry.tool
     lines = [
         f"# {_line(entry.title or entry.shown_name)}",
@@ -56,10 +56,10 @@ def page(entry: Entry) -> str:
         for example in tool.examples:
             lines += [f"{_line(example.description)}:", "", *_fenced(_pretty(dict(example.parameters))), ""]
             if example.expected_result is not None:
-                lines += ["answers", "", *_fenced(_pretty(example.expected_result)), ""]
-    lines += ["## What a call does", "", *_effects(entry), ""]
+                lines += ["Result:", "", *_fenced(_pretty(example.expected_result)), ""]
+    lines += ["## Effects", "", *_effects(entry), ""]
     if tool.output_schema is not None:
-        lines += ["## Answer", "", *_fenced(_pretty(tool.output_schema)), ""]
+        lines += ["## Result", "", *_fenced(_pretty(tool.output_schema)), ""]
     lines += ["## Limits", "", *_limits(entry), ""]
     facts = {"Category": entry.category, "Tags": ", ".join(entry.tags), "Pack": entry.pack, "Author": entry.author}
     lines += [f"- {name}: {_line(fact)}" for name, fact in facts.items() if fact]
@@ -67,41 +67,41 @@ def page(entry: Entry) -> str:
 
 
 def calls(entry: Entry, latest: Iterable[Call]) -> str:
-    """How a caller's latest calls of a tool ended."""
+    """The latest calls of a tool by a caller, and how they ended."""
     lines = [f"# Your latest calls of `{entry.shown_name}`", ""]
     rows = [
         f"| {_moment(one.started_at)} | {one.status} | {one.code} | {_cell(one.error)} | `toolhub://calls/{one.id}` |"
         for one in latest
     ]
     if rows:
-        lines += ["| began | ended | code | message | more |", "|---|---|---|---|---|", *rows]
+        lines += ["| started | status | code | message | details |", "|---|---|---|---|---|", *rows]
     else:
-        lines.append("There are none on record.")
+        lines.append("No calls yet.")
     return _finished(lines)
 
 
 def call(one: Call) -> str:
-    """All that its caller may know of a call."""
+    """The page of a call, for its caller."""
     facts = {
         "Status": one.status,
         "Code": one.code,
         "Message": one.error,
-        "errorId": f"{one.error_id} (operators find the cause under it)" if one.error_id else "",
-        "Began": _moment(one.started_at),
-        "Took": f"{one.duration_ms:,} ms" if one.duration_ms is not None else "",
-        "Called through": one.via,
+        "errorId": f"{one.error_id} (operators find the cause by this id)" if one.error_id else "",
+        "Started": _moment(one.started_at),
+        "Duration": f"{one.duration_ms:,} ms" if one.duration_ms is not None else "",
+        "Called via": one.via,
         "Attempts": str(one.attempts),
         "Answered by": one.get_answered_by_display() if one.answered_by else "",
         "Refused": f"{one.count} times within a minute" if one.count > 1 else "",
         "Arguments": f"{one.argument_bytes:,} bytes" if one.argument_bytes else "",
-        "Answer": f"{one.result_bytes:,} bytes" if one.result_bytes else "",
+        "Result": f"{one.result_bytes:,} bytes" if one.result_bytes else "",
         "Version": one.tool_version,
     }
     lines = [f"# Call of `{_line(one.tool_name)}`", ""]
     lines += [f"- {name}: {_line(fact)}" for name, fact in facts.items() if fact]
-    for name, kept in (("Arguments", one.arguments), ("Answer", one.result)):
-        if kept:
-            lines += ["", f"## {name}, as far as they are kept", "", *_fenced(kept)]
+    for name, stored in (("Arguments", one.arguments), ("Result", one.result)):
+        if stored:
+            lines += ["", f"## {name} (as stored)", "", *_fenced(stored)]
     return _finished(lines)
 
 
@@ -112,7 +112,7 @@ def _parameters(schema: Schema) -> list[str]:
         f"| {_cell(_explained(part))} |"
         for name, part in schema.get("properties", {}).items()
     ]
-    return ["| name | type | needed | what it is |", "|---|---|---|---|", *rows] if rows else ["None."]
+    return ["| name | type | required | description |", "|---|---|---|---|", *rows] if rows else ["None."]
 
 
 def _kind(part: Any) -> str:
@@ -131,7 +131,7 @@ def _default(part: Any) -> str:
     return f"no, default {json.dumps(part['default'])}" if isinstance(part, dict) and "default" in part else "no"
 
 
-# Keyword → how it is said; what stands for itself in a table.
+# Schema keyword → text in the table of parameters.
 _BOUNDS: Final = {
     "minimum": "at least {}",
     "maximum": "at most {}",
@@ -149,41 +149,41 @@ _BOUNDS: Final = {
 def _explained(part: Any) -> str:
     if not isinstance(part, dict):
         return ""
-    said = [part.get("description", "")]
+    texts = [part.get("description", "")]
     if choices := part.get("enum"):
-        said.append("one of " + ", ".join(f"`{json.dumps(choice)}`" for choice in choices))
-    said += [words.format(part[key]) for key, words in _BOUNDS.items() if key in part]
-    return "; ".join(filter(None, said))
+        texts.append("one of " + ", ".join(f"`{json.dumps(choice)}`" for choice in choices))
+    texts += [text.format(part[key]) for key, text in _BOUNDS.items() if key in part]
+    return "; ".join(filter(None, texts))
 
 
 def _effects(entry: Entry) -> Iterator[str]:
     hints = entry.hints
     if hints.read_only:
-        yield "- It reads, and changes nothing."
+        yield "- Read-only: it changes nothing."
     elif hints.destroys:
-        yield "- It writes, and may overwrite or remove what is there."
+        yield "- Destructive: it may overwrite or delete data."
     else:
-        yield "- It writes, and only adds to what is there."
+        yield "- Write: it adds data and deletes nothing."
     if not hints.read_only:
         yield (
-            "- Doing it twice does no more than doing it once."
+            "- Idempotent: repeating a call has no further effect."
             if hints.repeatable
-            else "- Doing it twice counts twice."
+            else "- Not idempotent: repeating a call repeats its effect."
         )
-    yield "- It reaches other systems." if hints.open_world else "- It stays within this hub."
+    yield "- It accesses other systems." if hints.open_world else "- It accesses nothing outside this hub."
     if entry.tool is not None and entry.tool.passes_on:
-        yield "- Its answers may hold what people outside this hub wrote, and are marked as untrusted."
+        yield "- Its results may contain external content and are then marked as untrusted."
 
 
 def _limits(entry: Entry) -> Iterator[str]:
     policy = entry.policy
-    yield f"- A call may take {policy.timeout_ms / 1000:g} seconds."
+    yield f"- Timeout: {policy.timeout_ms / 1000:g} seconds."
     if policy.rate is not None:
-        yield f"- At most {policy.rate.most:,} calls in {policy.rate.seconds:g} seconds."
+        yield f"- Rate limit: {policy.rate.most:,} calls per {policy.rate.seconds:g} seconds."
     if policy.retries and entry.hints.repeatable:
-        yield f"- What may pass is tried again up to {policy.retries} times."
+        yield f"- Transient errors are retried up to {policy.retries} times."
     if policy.cache_seconds:
-        yield f"- An answer may be up to {policy.cache_seconds} seconds old."
+        yield f"- Results may come from a cache and be up to {policy.cache_seconds} seconds old."
 
 
 def _first(text: str) -> str:
@@ -191,7 +191,7 @@ def _first(text: str) -> str:
 
 
 def _line(text: str, most: int = 1_000) -> str:
-    """Somebody's text within a line of ours."""
+    """A text of a tool or upstream as a single line."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
@@ -209,8 +209,8 @@ def _pretty(value: Any) -> str:
 
 
 def _fenced(text: str) -> list[str]:
-    """A block that nothing in the text can end."""
-    ticks = "`" * (max((len(found) for found in re.findall(r"`{3,}", text)), default=2) + 1)
+    """A code block whose fence is longer than any in the text."""
+    ticks = "`" * (max(map(len, re.findall(r"`{3,}", text)), default=2) + 1)
     return [f"{ticks}json", text, ticks]
 
 

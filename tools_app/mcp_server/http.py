@@ -1,7 +1,7 @@
 """MCP over streamable HTTP, as an ASGI application for `/mcp` and `/mcp/<toolset>`.
 
-Every request is looked at here first: where it comes from, whose key it has, whether its body is a message. What is
-left is answered by the SDK, behind `transport`.
+Every request is checked here first: its origin, its key, and that its body is a message. `transport` passes it to the
+SDK.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ log = logging.getLogger("tools_app.mcp")
 
 DOOR: Final = "mcp"
 MAX_BODY: Final = frames.MAX_LINE
-# How long a stream outlives its key at most.
+# Maximum time that a stream outlives its key.
 KEY_SECONDS: Final = 5.0
-# For the last words on streams when the process is told to end.
+# Time for the last messages on streams at shutdown.
 LEAVE_SECONDS: Final = 0.5
 
 
 class Http:
-    """The application. It starts with the server's lifespan, or with the first request where there is none.
+    """The application. It starts with the server's lifespan, or with the first request if there is none.
 
-    It takes bodies as they come: whoever stands in front of it sees to their size. Of browsers it lets in the hub's own
-    pages, and those of the `origins` given; `*` is all of them.
+    It does not limit the size of bodies; the middleware in front of it does. Browser pages are accepted from the hub's
+    own origin and from `origins`; `*` is all.
     """
 
     def __init__(self, origins: Collection[str] = ()) -> None:
@@ -58,7 +58,7 @@ class Http:
         return self._transport
 
     def leave(self) -> None:
-        """End the streams that would not end by themselves, and that a server would wait for. For signal handlers."""
+        """End the open streams, which a server would wait for at shutdown. For signal handlers."""
         if self._transport is not None:
             self._transport.leave()
 
@@ -68,61 +68,61 @@ class Http:
             await transport.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begun = ended = False
+        started = ended = False
 
-        async def noticed(message: Message) -> None:
-            nonlocal begun, ended
-            begun = True
+        async def tracked_send(message: Message) -> None:
+            nonlocal started, ended
+            started = True
             ended = message["type"] == "http.response.body" and not message.get("more_body", False)
             await send(message)
 
         try:
-            await self._serve(await self.start(), scope, receive, noticed)
+            await self._serve(await self.start(), scope, receive, tracked_send)
         except Exception as error:
-            refused = await _refused(error, scope)
-            if begun:
+            refusal = await _refusal(error, scope)
+            if started:
                 raise
-            await refused.response()(scope, receive, noticed)
-        if begun and not ended:  # A stream that was ended from here.
+            await refusal.response()(scope, receive, tracked_send)
+        if started and not ended:  # A stream that we cancelled.
             await send({"type": "http.response.body"})
 
     async def _serve(self, transport: Transport, scope: Scope, receive: Receive, send: Send) -> None:
-        # White space around a value is no part of it; not every server takes it off.
+        # Whitespace around a header value is not part of it; not every server strips it.
         headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         request = Request({**scope, "headers": headers})
         gate.check_place(request, self._origins)
         visitor, caller = await gate.admit(request)
         allowed = ["GET", "POST", "DELETE"] if transport.has_sessions and not is_modern(request) else ["POST"]
         if request.method not in allowed:
-            told = ", ".join(allowed)
-            raise Refused.because(HTTPStatus.METHOD_NOT_ALLOWED, f"Here is only {told}", {"Allow": told})
+            methods = ", ".join(allowed)
+            raise Refused.because(HTTPStatus.METHOD_NOT_ALLOWED, f"Allowed methods: {methods}", {"Allow": methods})
         message, body = None, b""
         if request.method == "POST":
             gate.check_form(request)
             scope[SENDER] = caller.id
-            sent = await whole_body(receive)
-            if sent is None:
+            content = await whole_body(receive)
+            if content is None:
                 return
-            limits.count_body(caller, len(sent))
-            if len(sent) > heavy.LARGE_BYTES:
-                message = await heavy.in_turn(caller.id, partial(frames.read, sent))
+            limits.count_body(caller, len(content))
+            if len(content) > heavy.LARGE_BYTES:
+                message = await heavy.in_turn(caller.id, partial(frames.read, content))
             else:
-                message = frames.read(sent)
-            body = sent
+                message = frames.read(content)
+            body = content
         again = Again(body, receive)
         answering = transport.answer(message, request, visitor, caller, again, send)
         subscribes = isinstance(message, JSONRPCRequest) and message.method == "subscriptions/listen"
         try:
             if request.method == "GET" or subscribes:
-                await _while_welcome(answering, visitor, transport)
+                await _while_authorized(answering, visitor, transport)
             else:
                 await answering
         finally:
             again.end()
 
 
-async def _while_welcome(answering: Coroutine[Any, Any, None], visitor: Visitor, transport: Transport) -> None:
-    """Answer with a stream that ends when its key does not hold any more, or when the process is about to end."""
+async def _while_authorized(answering: Coroutine[Any, Any, None], visitor: Visitor, transport: Transport) -> None:
+    """Answer with a stream that ends when its key becomes invalid or the process shuts down."""
     with anyio.CancelScope() as stream:
         watching = asyncio.create_task(_watch(visitor, transport, stream))
         try:
@@ -147,7 +147,7 @@ async def _watch(visitor: Visitor, transport: Transport, stream: anyio.CancelSco
     stream.cancel()
 
 
-async def _refused(error: Exception, scope: Scope) -> Refused:
+async def _refusal(error: Exception, scope: Scope) -> Refused:
     where = f"{scope['method']} {shortened(scope['path'])}"
     match error:
         case Refused():

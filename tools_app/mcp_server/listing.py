@@ -1,4 +1,4 @@
-"""Lists as they go over the wire, of callable tools above all: prepared once, cut into pages for each request."""
+"""Lists in wire form, mainly of callable tools: built once for each snapshot, paginated for each request."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ log = logging.getLogger("tools_app.mcp")
 
 PAGE: Final = 1000
 
-# Operators can switch a tool off at any moment, and whoever listens is told within a second: a client that does not
-# listen may rely on a list for as long, too. What is in it depends on who asks.
+# Operators can disable a tool at any time, and subscribed clients are notified within a second: others may cache the
+# list for as long. It depends on the caller, hence private.
 LIST_TTL_MS: Final = 1000
 LIST_SCOPE: Final = "private"
 
@@ -34,42 +34,42 @@ _Key = tuple[object, ...]
 
 
 class Listing:
-    """The things of one kind, in the order of what identifies them: for tools their names."""
+    """The items of one kind, in the order of their keys: for tools their names."""
 
-    def __init__(self, things: Iterable[dict[str, Any]], kind: str = "tools", key: str = "name") -> None:
-        self._things = list(things)
+    def __init__(self, items: Iterable[dict[str, Any]], kind: str = "tools", key: str = "name") -> None:
+        self._items = list(items)
         self._kind = kind
-        self._keys: list[str] = [thing[key] for thing in self._things]
+        self._keys: list[str] = [item[key] for item in self._items]
 
     @cached_property
-    def first_things(self) -> bytes:
-        """Those of the first page, as they are sent."""
-        return to_json(self._things[:PAGE])
+    def first_items(self) -> bytes:
+        """The items of the first page as JSON."""
+        return to_json(self._items[:PAGE])
 
     @cached_property
-    def beside_first_things(self) -> dict[str, Any]:
+    def first_page_without_items(self) -> dict[str, Any]:
         page = self.page(None)
         del page[self._kind]
         return page
 
     def page(self, cursor: str | None, size: int = PAGE) -> dict[str, Any]:
-        """Raises: MCPError, when the cursor is none of ours."""
+        """Raises: MCPError, when the cursor is invalid."""
         start = 0 if cursor is None else bisect_right(self._keys, _read_cursor(cursor))
-        page: dict[str, Any] = {self._kind: self._things[start : start + size]}
-        if start + size < len(self._things):
+        page: dict[str, Any] = {self._kind: self._items[start : start + size]}
+        if start + size < len(self._items):
             page["nextCursor"] = _cursor(self._keys[start + size - 1])
         return page
 
 
 class Listings:
-    """Keeps the listings of the latest snapshot for both eras, and builds only what has changed."""
+    """Caches the listings of the latest snapshot for both eras, and rebuilds only what has changed."""
 
     def __init__(self) -> None:
         self._eras = {False: _Era(modern=False), True: _Era(modern=True)}
 
-    def of(self, seen: Snapshot, version: str) -> Listing:
-        """`seen` is what the caller sees of a snapshot, which is one object for all who see the same."""
-        return self._eras[version in MODERN_PROTOCOL_VERSIONS].listing(seen)
+    def of(self, view: Snapshot, version: str) -> Listing:
+        """`seen` is the caller's view of a snapshot: one object for all callers with the same view."""
+        return self._eras[version in MODERN_PROTOCOL_VERSIONS].listing(view)
 
 
 class _Era:
@@ -80,14 +80,14 @@ class _Era:
         self._known: dict[_Key, WireTool | None] = {}
         self._earlier: dict[_Key, WireTool | None] = {}
 
-    def listing(self, seen: Snapshot) -> Listing:
-        listing = self._listings.get(seen)
+    def listing(self, view: Snapshot) -> Listing:
+        listing = self._listings.get(view)
         if listing is None:
-            if self._moment != (seen.revision, seen.generation):
-                self._moment = (seen.revision, seen.generation)
+            if self._moment != (view.revision, view.generation):
+                self._moment = (view.revision, view.generation)
                 self._earlier, self._known = self._known, {}
-            wires = map(self._wire, listed(seen))
-            listing = self._listings[seen] = Listing(wire for wire in wires if wire is not None)
+            wires = map(self._wire, listed(view))
+            listing = self._listings[view] = Listing(wire for wire in wires if wire is not None)
         return listing
 
     def _wire(self, entry: Entry) -> WireTool | None:
@@ -100,12 +100,12 @@ class _Era:
 
 def _key(entry: Entry) -> _Key:
     """Two entries with the same key look the same on the wire."""
-    shown = entry.shown_name, entry.definition_hash, entry.title, entry.description, entry.category, entry.tags
-    return *shown, entry.choices
+    texts = entry.shown_name, entry.definition_hash, entry.title, entry.description, entry.category, entry.tags
+    return *texts, entry.choices
 
 
 def _checked(entry: Entry, *, modern: bool) -> WireTool | None:
-    """The tool as the SDK would send it. One that it refuses would take the whole list with it."""
+    """The tool as the SDK would send it; None if the SDK refuses it, which would otherwise fail the whole list."""
     tool = entry.tool
     if tool is None:
         return None
@@ -120,7 +120,7 @@ def _checked(entry: Entry, *, modern: bool) -> WireTool | None:
 
 
 def _cursor(name: str) -> str:
-    # A name, not a number: pages stay right when tools come and go between them.
+    # A name, not an offset: pages stay correct when tools are added or removed between requests.
     return base64.urlsafe_b64encode(name.encode()).decode()
 
 

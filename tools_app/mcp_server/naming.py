@@ -1,4 +1,4 @@
-"""What a prompt says of tools, met with what its reader is listed: some go by another name, others are not listed."""
+"""Tool names in prompts: tells the agent which of them have another name in its list, or are not in it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tools_app.sdk.names import folded
 _NAMED: Final = re.compile(r"`([a-z][a-z0-9_-]{0,63})`")
 
 
-def beside(messages: Iterable[dict[str, Any]], seen: Snapshot) -> dict[str, Any] | None:
-    """A message that says how to call the tools that these name; None where they are listed by these names."""
-    shown = {entry.name for entry in listed.listed(seen)}
+def beside(messages: Iterable[dict[str, Any]], view: Snapshot) -> dict[str, Any] | None:
+    """A message on how to call the tools that these messages name; None if all are listed under these names."""
+    listed_names = {entry.name for entry in listed.listed(view)}
     renamed: dict[str, str] = {}
     unlisted: dict[str, list[str]] = {}
-    for name, entry in _named(messages, seen).items():
+    for name, entry in _mentioned(messages, view).items():
         if folded(name) != folded(entry.shown_name):
             renamed[name] = entry.shown_name
-        if entry.name not in shown:
+        if entry.name not in listed_names:
             through = "call_tool" if entry.hints.read_only else "call_writing_tool"
             if entry.shown_name not in unlisted.setdefault(through, []):
                 unlisted[through].append(entry.shown_name)
@@ -33,16 +33,16 @@ def beside(messages: Iterable[dict[str, Any]], seen: Snapshot) -> dict[str, Any]
     return {"role": "user", "content": {"type": "text", "text": "\n".join(lines)}}
 
 
-def _named(messages: Iterable[dict[str, Any]], seen: Snapshot) -> dict[str, Entry]:
-    """In the order in which they are named first, by what they are called there."""
-    found: dict[str, Entry] = {}
+def _mentioned(messages: Iterable[dict[str, Any]], view: Snapshot) -> dict[str, Entry]:
+    """The tools by the name that the messages use, in order of first mention."""
+    mentioned: dict[str, Entry] = {}
     for message in messages:
         content = message["content"]
         for name in _NAMED.findall(content["text"]) if content["type"] == "text" else ():
-            entry = seen.find(name)
+            entry = view.find(name)
             if entry is not None and entry.callable and not entry.is_finder:
-                found[name] = entry
-    return found
+                mentioned[name] = entry
+    return mentioned
 
 
 def _joined(names: Iterable[str]) -> str:

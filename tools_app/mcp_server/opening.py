@@ -1,4 +1,4 @@
-"""A hub whose database cannot be used yet: it greets its client, and refuses the rest until it can."""
+"""Starting while the database is unavailable: the handshake works, all other requests are refused until it recovers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tools_app.setup.installation import NotReady
 log = logging.getLogger("tools_app.mcp")
 
 LOOK_SECONDS: Final = 0.5
-# Answered without the database. A client whose greeting is refused leaves, and would not see the trouble pass.
+# Answered without the database. A client whose handshake fails disconnects and would miss the recovery.
 GREETINGS: Final = frozenset({"initialize", "ping", "server/discover", "subscriptions/listen"})
 
 
 class Opening:
-    """What still keeps the hub closed, and `prepare`, which opens it or says what does."""
+    """The reason why the hub is not ready, and `prepare`, which makes it ready or raises the current reason."""
 
     def __init__(self, trouble: NotReady, prepare: Callable[[], None]) -> None:
         self._trouble: NotReady | None = trouble
@@ -33,7 +33,7 @@ class Opening:
         return self._trouble is not None
 
     async def look(self) -> None:
-        """Try again and again, until the hub can be used."""
+        """Retry until the hub is ready."""
         while self._trouble is not None:
             await asyncio.sleep(LOOK_SECONDS)
             try:
@@ -42,8 +42,8 @@ class Opening:
             except NotReady as trouble:
                 self._trouble = trouble
             except Exception:
-                log.exception("looking whether the hub can be used failed")
-        log.warning("the database can be used now")
+                log.exception("checking whether the hub is ready failed")
+        log.warning("the database is available now")
 
     async def guard(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         trouble = self._trouble

@@ -1,4 +1,4 @@
-"""The resources that the hub itself has, each for its caller: the tools, and the calls."""
+"""The hub's own resources, for each caller: its tools and its calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RowT = TypeVar("RowT")
 
 @dataclass(frozen=True)
 class Own:
-    """One of them. `read` knows nothing: None. Only what is `lasting` can be subscribed to."""
+    """A resource. `read` returns None if it does not exist. Only a `lasting` resource can be subscribed to."""
 
     template: UriTemplate
     name: str
@@ -63,42 +63,42 @@ def find(uri: str) -> tuple[Own, dict[str, str]] | None:
     return None
 
 
-async def text(uri: str, seen: Snapshot, caller: Caller) -> str | None:
-    """What is to be read there; None when there is nothing for this caller.
+async def text(uri: str, view: Snapshot, caller: Caller) -> str | None:
+    """The content; None if it does not exist for this caller.
 
     Raises:
         StorageBusyError: the database cannot be read.
     """
-    if (found := find(uri)) is None:
+    if (match := find(uri)) is None:
         return None
-    one, values = found
-    return await one.read(seen, caller, values)
+    resource, values = match
+    return await resource.read(view, caller, values)
 
 
-async def digest(uri: str, seen: Snapshot, caller: Caller) -> str:
-    """Differs when there is something else to read."""
-    return hashlib.sha256((await text(uri, seen, caller) or "").encode(errors="replace")).hexdigest()
+async def digest(uri: str, view: Snapshot, caller: Caller) -> str:
+    """A hash that changes with the content."""
+    return hashlib.sha256((await text(uri, view, caller) or "").encode(errors="replace")).hexdigest()
 
 
-async def _overview(seen: Snapshot, _: Caller, __: Values) -> str:
-    # The longest of them, and the same for all who see the same.
-    text = _overviews.get(seen)
+async def _overview(view: Snapshot, _: Caller, __: Values) -> str:
+    # Cached: it is the longest, and the same for all callers with the same view.
+    text = _overviews.get(view)
     if text is None:
-        text = _overviews[seen] = handbook.overview(seen)
+        text = _overviews[view] = handbook.overview(view)
     return text
 
 
-async def _tool(seen: Snapshot, _: Caller, values: Values) -> str | None:
-    entry = seen.find(values["name"])
+async def _tool(view: Snapshot, _: Caller, values: Values) -> str | None:
+    entry = view.find(values["name"])
     return handbook.page(entry) if entry is not None else None
 
 
-async def _calls_of_tool(seen: Snapshot, caller: Caller, values: Values) -> str | None:
-    entry = seen.find(values["name"])
+async def _calls_of_tool(view: Snapshot, caller: Caller, values: Values) -> str | None:
+    entry = view.find(values["name"])
     if entry is None:
         return None
-    theirs = Call.objects.filter(caller_id=caller.id, tool_name=entry.name).order_by("-started_at")
-    latest = await _asked(lambda: list(theirs.defer("arguments", "result")[:LATEST]))
+    rows = Call.objects.filter(caller_id=caller.id, tool_name=entry.name).order_by("-started_at")
+    latest = await _query(lambda: list(rows.defer("arguments", "result")[:LATEST]))
     return handbook.calls(entry, latest)
 
 
@@ -106,22 +106,22 @@ async def _call(_: Snapshot, caller: Caller, values: Values) -> str | None:
     call_id = values["id"]
     if not call_id.isalnum():
         return None
-    call = await _asked(Call.objects.filter(caller_id=caller.id, pk=call_id).first)
+    call = await _query(Call.objects.filter(caller_id=caller.id, pk=call_id).first)
     return handbook.call(call) if call is not None else None
 
 
-async def _names(seen: Snapshot, _: Caller) -> list[str]:
-    return [entry.shown_name for entry in seen.all]
+async def _names(view: Snapshot, _: Caller) -> list[str]:
+    return [entry.shown_name for entry in view.all]
 
 
 async def _ids(_: Snapshot, caller: Caller) -> list[str]:
-    theirs = Call.objects.filter(caller_id=caller.id).order_by("-started_at").values_list("pk", flat=True)
-    return await _asked(lambda: list(theirs[:MOST_COMPLETED]))
+    rows = Call.objects.filter(caller_id=caller.id).order_by("-started_at").values_list("pk", flat=True)
+    return await _query(lambda: list(rows[:MOST_COMPLETED]))
 
 
-async def _asked(question: Callable[[], RowT]) -> RowT:
+async def _query(query: Callable[[], RowT]) -> RowT:
     try:
-        return await database.run(question)
+        return await database.run(query)
     except DatabaseError as error:
         raise StorageBusyError(detail=error) from error
 
@@ -131,14 +131,14 @@ ALL: Final = (
         UriTemplate("toolhub://tools"),
         "tools",
         "Tools at a glance",
-        "The tools that you can use, by category, and those that you cannot use now.",
+        "The tools that you can call, by category, and those that cannot be called now.",
         _overview,
         lasting=True,
     ),
     Own(
         UriTemplate("toolhub://tools/{name}"),
         "tool",
-        "A tool, explained",
+        "Tool details",
         "What a tool does, its parameters, examples and limits.",
         _tool,
         _names,
@@ -148,7 +148,7 @@ ALL: Final = (
         UriTemplate("toolhub://tools/{name}/calls"),
         "calls",
         "Your latest calls of a tool",
-        f"How your last {LATEST} calls of a tool ended.",
+        f"Your last {LATEST} calls of a tool, and how they ended.",
         _calls_of_tool,
         _names,
     ),
@@ -156,7 +156,7 @@ ALL: Final = (
         UriTemplate("toolhub://calls/{id}"),
         "call",
         "One of your calls",
-        "How a call of yours went, by its id (`toolhub/callId` in the answer).",
+        "Details of one of your calls, by its id (`toolhub/callId` in the result).",
         _call,
         _ids,
     ),

@@ -1,7 +1,7 @@
-"""The two pipes to the client, as the streams that the SDK reads requests from and writes answers to.
+"""The stdio streams between the client and the SDK.
 
-The SDK's own pair hops through a thread for every line, drops what it cannot read without a word, and does not end
-when it should. This one stays on the event loop, answers every line, holds only so much in memory, and ends in time.
+The SDK's own streams use a thread for every line, silently drop unreadable lines, and do not end in time. These stay
+on the event loop, answer every line, limit memory (backpressure), and end in time.
 """
 
 from __future__ import annotations
@@ -38,22 +38,21 @@ _CANCELLED: Final = "notifications/cancelled"
 
 
 class Aside(Protocol):
-    """Somebody beside the SDK."""
+    """Sees every message before the SDK does, and may handle it instead."""
 
     def takes(self, message: JSONRPCMessage) -> bool: ...
     def sent(self, message: JSONRPCMessage) -> None: ...
 
 
 class Pipes:
-    """Requests in, answers out.
+    """Requests in, responses out, with backpressure.
 
-    A client that does not take its answers, or leaves very many requests open, is not read from until it does and
-    they are answered: neither its requests nor our answers can pile up.
+    While a client does not read its responses, or has too many open requests, its input is not read: neither requests
+    nor responses can pile up in memory.
     """
 
     def __init__(self, leaving: Callable[[], None] | None = None) -> None:
         self._leaving = leaving
-        # Whoever wants to see every message, and to take some of them away from the SDK.
         self.aside: Aside | None = None
         self._lines = frames.Lines()
         self._unread: deque[bytes | None] = deque()
@@ -72,7 +71,7 @@ class Pipes:
         self._copier: threading.Thread | None = None
 
     async def connect(self, readable: int, writable: int) -> None:
-        """Begin to read and write these descriptors, which belong to the pipes from now on."""
+        """Start reading and writing these descriptors; the pipes own them from now on."""
         loop = asyncio.get_running_loop()
         if not _can_wait(readable):
             readable = self._copied_from(readable)
@@ -83,14 +82,14 @@ class Pipes:
         self._source, _ = await loop.connect_read_pipe(lambda: _Source(self), os.fdopen(readable, "rb", 0))
 
     def stop(self) -> None:
-        """End as if the client had left, and answer nothing more."""
+        """End as if the client had disconnected, without further responses."""
         self._ended = self._stopped = True
         self._unread.clear()
         self._room.set()
         self._changed.set()
 
     async def close(self) -> None:
-        """Give the last answers a moment to leave."""
+        """Close the pipes after a short time for the last responses."""
         for timer in (self._looking, self._deadline):
             if timer is not None:
                 timer.cancel()
@@ -110,9 +109,9 @@ class Pipes:
         while True:
             await self._until(lambda: self._stopped or self._may_read() or (self._ended and not self._unread))
             if not self._unread:
-                await self._answered()
+                await self._wait_for_responses()
                 raise anyio.EndOfStream
-            line = self._taken()
+            line = self._next_line()
             try:
                 if line is None:
                     raise frames.too_long()
@@ -144,7 +143,7 @@ class Pipes:
         await self.put(frames.write(message), answered)
 
     async def put(self, line: bytes, answered: RequestId | None) -> None:
-        """Send a line, which may be the answer to a request."""
+        """Send a line, which may be the response to the request `answered`."""
         try:
             await self._put(line)
         finally:
@@ -153,7 +152,7 @@ class Pipes:
                 self._changed.set()
 
     async def aclose(self) -> None:
-        """The SDK closes its streams before it is done with them; `close` is what ends the pipes."""
+        """Does nothing: the SDK closes its streams before it is done with them. `close` ends the pipes."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -186,7 +185,7 @@ class Pipes:
         self._changed.set()
 
     def flushed(self) -> None:
-        """Everything is written, or nobody is left to read it."""
+        """Everything is written, or the client has disconnected."""
         self._flushed.set()
         self.stop()
 
@@ -207,7 +206,7 @@ class Pipes:
             self._changed.set()
 
     def _follow(self, message: JSONRPCMessage) -> None:
-        """Remember which requests still wait for an answer."""
+        """Track the open requests."""
         if isinstance(message, JSONRPCRequest):
             self._open.add(message.id)
         elif isinstance(message, JSONRPCNotification) and message.method == _CANCELLED:
@@ -215,7 +214,7 @@ class Pipes:
             if isinstance(cancelled, str | int):
                 self._open.discard(cancelled)
 
-    def _taken(self) -> bytes | None:
+    def _next_line(self) -> bytes | None:
         line = self._unread.popleft()
         self._unread_size -= _size(line)
         if self._looking is not None and self._unread_size <= MOST_UNREAD:
@@ -225,18 +224,18 @@ class Pipes:
         return line
 
     def _look(self) -> None:
-        """A pipe that is not read does not tell when it is closed at the other end."""
+        """Poll for a hang-up: the event loop does not report it while reading is paused."""
         if _hung_up(self._source.get_extra_info("pipe").fileno()):
             self._hurry()
         self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
 
     def _hurry(self) -> None:
-        """The client has closed its side. What it asked before is answered still, unless that takes long."""
+        """The client has closed its side: allow open requests a short time to be answered."""
         if self._deadline is None:
             self._deadline = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self.stop)
 
-    async def _answered(self) -> None:
-        """Wait until nothing is open any more, or until it is time to go."""
+    async def _wait_for_responses(self) -> None:
+        """Wait until no request is open, or until the time is over."""
         if self._leaving is not None:
             self._leaving()
         await self._until(lambda: self._stopped or not self._open)
@@ -292,7 +291,7 @@ def _size(line: bytes | None) -> int:
 
 
 def _can_wait(descriptor: int) -> bool:
-    """Whether the event loop can wait for it: for pipes it can, for a file or the null device a thread must."""
+    """Whether the event loop can wait for it: pipes, sockets and terminals. Files and /dev/null need a thread."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 

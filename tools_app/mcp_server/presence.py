@@ -1,4 +1,4 @@
-"""Who is connected, from what clients say of themselves: any text, or nothing at all."""
+"""Connected agents, as clients describe themselves: the text is arbitrary and may be missing."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tools_app.models import Agent
 from tools_app.sdk.context import Caller
 from tools_app.text import hygiene
 
-# Clients without a session, of one process. The one that was seen longest ago makes room for another.
+# Clients without a session, in one process; LRU: the one seen longest ago is evicted.
 MOST_PASSING: Final = 500
-# So long after its last request one of them counts as gone.
+# Idle time after which such a client counts as disconnected.
 PASSING_SECONDS: Final = 300.0
 MOST_CHARACTERS: Final = 64
 
@@ -23,8 +23,8 @@ MOST_CHARACTERS: Final = 64
 def introduced(
     door: str, caller: Caller, client: Any, protocol: str, *, modern: bool, idle_seconds: float | None = None
 ) -> engine.Presence:
-    """A client that has come, with its `clientInfo`. Tell the engine that it has arrived."""
-    name, version = _said(client)
+    """The presence of a new client with this `clientInfo`, for `engine.arrived`."""
+    name, version = _name_and_version(client)
     return engine.Presence(
         door=door,
         caller=caller,
@@ -37,27 +37,27 @@ def introduced(
 
 
 def follow(agent: engine.Presence, message: JSONRPCMessage | None) -> None:
-    """Note that a client has sent something."""
+    """Record activity of a client."""
     if isinstance(message, JSONRPCRequest):
         agent.seen(calls=message.method == "tools/call")
 
 
 class Passing:
-    """Clients whose requests stand alone: told apart by their caller and by what they say of themselves."""
+    """Clients without sessions, identified by their caller and their `clientInfo`."""
 
     def __init__(self) -> None:
         self._agents: OrderedDict[tuple[str, ...], engine.Presence] = OrderedDict()
 
     def seen(self, caller: Caller, message: JSONRPCMessage | None, *, modern: bool) -> engine.Presence | None:
-        """The client that sends this. While its request is under way, it is busy."""
+        """The client that sent this message; None if it is not a request."""
         if not isinstance(message, JSONRPCRequest):
             return None
         client, protocol = _of_request(message)
-        key = (caller.id, *sorted(caller.reach.toolsets or ()), "", protocol, *_said(client))
+        key = (caller.id, *sorted(caller.reach.toolsets or ()), "", protocol, *_name_and_version(client))
         agent = self._agents.get(key)
         if agent is None or agent.left:
-            made = introduced(Agent.Door.HTTP, caller, client, protocol, modern=modern, idle_seconds=PASSING_SECONDS)
-            agent = self._agents[key] = engine.arrived(made)
+            new = introduced(Agent.Door.HTTP, caller, client, protocol, modern=modern, idle_seconds=PASSING_SECONDS)
+            agent = self._agents[key] = engine.arrived(new)
             while len(self._agents) > MOST_PASSING:
                 engine.left(self._agents.popitem(last=False)[1])
         self._agents.move_to_end(key)
@@ -66,17 +66,17 @@ class Passing:
 
 
 def _of_request(message: JSONRPCRequest) -> tuple[Any, str]:
-    """What the client of a request says of itself, and the protocol that it speaks."""
+    """The `clientInfo` of a request and its protocol version."""
     params = message.params or {}
     meta = params.get("_meta")
-    said = meta if isinstance(meta, dict) else {}
+    meta = meta if isinstance(meta, dict) else {}
     if message.method == "initialize":
         return params.get("clientInfo"), _text(params.get("protocolVersion")) or LATEST_HANDSHAKE_VERSION
-    return said.get(CLIENT_INFO_META_KEY), _text(said.get(PROTOCOL_VERSION_META_KEY))
+    return meta.get(CLIENT_INFO_META_KEY), _text(meta.get(PROTOCOL_VERSION_META_KEY))
 
 
-def _said(client: Any) -> tuple[str, str]:
-    """Name and version. What is too long is cut off."""
+def _name_and_version(client: Any) -> tuple[str, str]:
+    """Name and version of a client, truncated."""
     if not isinstance(client, dict):
         return "", ""
     return _text(client.get("title")) or _text(client.get("name")), _text(client.get("version"))

@@ -1,4 +1,4 @@
-"""Prompts, as far as their caller may use the tools that they work with."""
+"""Prompts. A caller sees those whose tools it can use."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ _listings: WeakKeyDictionary[Offers, Listing] = WeakKeyDictionary()
 
 async def list_prompts(asking: Asking, params: PaginatedRequestParams) -> Any:
     access.require(asking.caller, "tools:list")
-    there = offers.of((await catalog.fresh()).seen_by(asking.caller), asking.caller.reach)
-    listing = _listings.get(there)
+    visible = offers.of((await catalog.fresh()).seen_by(asking.caller), asking.caller.reach)
+    listing = _listings.get(visible)
     if listing is None:
-        listing = _listings[there] = Listing((prompt.wire() for prompt in there.prompts), "prompts")
+        listing = _listings[visible] = Listing((prompt.wire() for prompt in visible.prompts), "prompts")
     return {**listing.page(params.cursor), "resultType": "complete", "ttlMs": LIST_TTL_MS, "cacheScope": LIST_SCOPE}
 
 
 async def get_prompt(asking: Asking, params: GetPromptRequestParams) -> Any:
     caller = asking.caller
-    seen = (await catalog.fresh()).seen_by(caller)
-    prompt = find(params.name, seen, asking)
+    view = (await catalog.fresh()).seen_by(caller)
+    prompt = find(params.name, view, asking)
     try:
-        result = await asking.run(offers.entry(prompt, seen), prompt.read(params.arguments or {}))
+        result = await asking.run(offers.entry(prompt, view), prompt.read(params.arguments or {}))
     except InvalidArgumentsError as error:
         raise MCPError(INVALID_PARAMS, error.message, results.wire_form(error)) from error
-    said = list(result.answer.content or ())
-    if (note := naming.beside(said, seen)) is not None:
-        said.insert(0, note)
-    messages = await asyncio.gather(*(_whole(message, seen, asking) for message in said))
+    content = list(result.answer.content or ())
+    if (note := naming.beside(content, view)) is not None:
+        content.insert(0, note)
+    messages = await asyncio.gather(*(_with_resource(message, view, asking) for message in content))
     return {
         "description": prompt.description,
         "messages": messages,
@@ -51,22 +51,22 @@ async def get_prompt(asking: Asking, params: GetPromptRequestParams) -> Any:
     }
 
 
-def find(name: str, seen: Snapshot, asking: Asking) -> Prompt:
-    """Raises: MCPError, when there is none of this name for whoever asks."""
-    prompt = offers.of(seen, asking.caller.reach).prompt(name)
+def find(name: str, view: Snapshot, asking: Asking) -> Prompt:
+    """Raises: MCPError, when the caller has no prompt of this name."""
+    prompt = offers.of(view, asking.caller.reach).prompt(name)
     if prompt is None:
         raise MCPError(INVALID_PARAMS, f"Unknown prompt: {shortened(name)}")
     return prompt
 
 
-async def _whole(message: dict[str, Any], seen: Snapshot, asking: Asking) -> dict[str, Any]:
-    """The message with what it includes. What cannot be read is told of in words: the prompt may do without."""
+async def _with_resource(message: dict[str, Any], view: Snapshot, asking: Asking) -> dict[str, Any]:
+    """The message with the resource that it includes; if that cannot be read, a note instead of an error."""
     content = message["content"]
     if content["type"] != "included":
         return message
     uri = content["uri"]
     try:
-        contents, _ = await resources.contents(uri, seen, asking)
+        contents, _ = await resources.contents(uri, view, asking)
     except NotFoundError:
         return {**message, "content": {"type": "text", "text": f"(There is nothing at {uri} for you.)"}}
     except ToolError as error:

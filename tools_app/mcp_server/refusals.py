@@ -1,4 +1,4 @@
-"""What is refused before the SDK sees it, as it leaves: an HTTP status with a JSON-RPC error."""
+"""Responses to requests that are refused before the SDK sees them: an HTTP status with a JSON-RPC error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools_app.sdk.errors import ToolError
 
 
 class Refused(Exception):
-    """A request that gets no further. `error` is what its sender is told."""
+    """A refused request. `error` is the response."""
 
     def __init__(self, status: int, error: JSONRPCError, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(error.error.message)
@@ -33,10 +33,10 @@ class Refused(Exception):
         return cls(HTTPStatus.BAD_REQUEST, fault.answer)
 
     @classmethod
-    def by(cls, error: ToolError, at: str) -> Refused:
-        """`at` is the address that was asked."""
+    def by(cls, error: ToolError, url: str) -> Refused:
+        """A refusal with the error of a request to `url`."""
         headers = {}
-        if challenge := issuer.challenge(error, at):
+        if challenge := issuer.challenge(error, url):
             headers["WWW-Authenticate"] = challenge
         if error.retry_after is not None:
             headers["Retry-After"] = str(math.ceil(error.retry_after))

@@ -20,7 +20,7 @@ from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import InvalidArgumentsError, NotFoundError, ToolError, shortened
 from tools_app.sdk.resource import OWN_SCHEME
 
-# Of the handshake era; later ones know no code of its own for this.
+# Handshake era only; the modern era has no code for this.
 RESOURCE_NOT_FOUND: Final = -32002
 
 _fixed: WeakKeyDictionary[Offers, Listing] = WeakKeyDictionary()
@@ -28,72 +28,74 @@ _templates: WeakKeyDictionary[Offers, Listing] = WeakKeyDictionary()
 
 
 async def list_resources(asking: Asking, params: PaginatedRequestParams) -> Any:
-    there = await _offers(asking)
-    listing = _fixed.get(there)
+    visible = await _offers(asking)
+    listing = _fixed.get(visible)
     if listing is None:
-        wires = [*(one.wire() for one in own.FIXED), *(one.wire() for one in there.resources)]
-        listing = _fixed[there] = Listing(sorted(wires, key=lambda wire: str(wire["uri"])), "resources", "uri")
+        wires = [*(one.wire() for one in own.FIXED), *(one.wire() for one in visible.resources)]
+        listing = _fixed[visible] = Listing(sorted(wires, key=lambda wire: str(wire["uri"])), "resources", "uri")
     return _page(listing, params)
 
 
 async def list_templates(asking: Asking, params: PaginatedRequestParams) -> Any:
-    there = await _offers(asking)
-    listing = _templates.get(there)
+    visible = await _offers(asking)
+    listing = _templates.get(visible)
     if listing is None:
-        wires = [*(one.wire() for one in own.TEMPLATES), *(one.wire() for one in there.templates)]
+        wires = [*(one.wire() for one in own.TEMPLATES), *(one.wire() for one in visible.templates)]
         wires.sort(key=lambda wire: str(wire["uriTemplate"]))
-        listing = _templates[there] = Listing(wires, "resourceTemplates", "uriTemplate")
+        listing = _templates[visible] = Listing(wires, "resourceTemplates", "uriTemplate")
     return _page(listing, params)
 
 
 async def read_resource(asking: Asking, params: ReadResourceRequestParams) -> Any:
-    seen = (await catalog.fresh()).seen_by(asking.caller)
+    view = (await catalog.fresh()).seen_by(asking.caller)
     try:
-        found, ttl_ms = await contents(params.uri, seen, asking)
+        pieces, ttl_ms = await contents(params.uri, view, asking)
     except NotFoundError as error:
         raise not_found(params.uri, asking.version, error) from error
-    except InvalidArgumentsError as error:  # It is what fills the blanks of the URI.
+    except InvalidArgumentsError as error:  # A variable of the URI template is invalid.
         raise MCPError(INVALID_PARAMS, error.message, results.wire_form(error)) from error
-    return {"contents": found, "resultType": "complete", "ttlMs": ttl_ms, "cacheScope": LIST_SCOPE}
+    return {"contents": pieces, "resultType": "complete", "ttlMs": ttl_ms, "cacheScope": LIST_SCOPE}
 
 
-async def contents(uri: str, seen: Snapshot, asking: Asking) -> tuple[list[dict[str, Any]], int]:
-    """What is to be read at a URI, and for how many milliseconds it may be kept.
+async def contents(uri: str, view: Snapshot, asking: Asking) -> tuple[list[dict[str, Any]], int]:
+    """The contents of a resource, and for how many milliseconds they may be cached.
 
     Raises:
-        ToolError: it cannot be read; NotFoundError, when there is nothing for whoever asks.
+        ToolError: it cannot be read; NotFoundError, if it does not exist for this caller.
     """
     caller = asking.caller
     if uri.startswith(OWN_SCHEME):
         access.require(caller, "tools:read")
-        text = await own.text(uri, seen, caller)
+        text = await own.text(uri, view, caller)
         if text is None:
-            raise _nothing(uri)
+            raise _no_resource(uri)
         return [{"uri": uri, "mimeType": own.MIME_TYPE, "text": text}], LIST_TTL_MS
-    found = offers.of(seen, caller.reach).resource(uri)
-    if found is None:
-        raise _nothing(uri)
-    resource, values = found
-    result = await asking.run(offers.entry(resource, seen), resource.read(values))
+    match = offers.of(view, caller.reach).resource(uri)
+    if match is None:
+        raise _no_resource(uri)
+    resource, values = match
+    result = await asking.run(offers.entry(resource, view), resource.read(values))
     pieces = [piece["resource"] for piece in result.answer.content or ()]
-    # What stands at another URI says so; the rest stands where it was asked for.
+    # A piece without a URI of its own gets the requested one.
     whole = [{**piece, "uri": uri if piece["uri"] == resource.uri else piece["uri"]} for piece in pieces]
     return whole, round(resource.max_age * 1000)
 
 
-def can_change(uri: str, seen: Snapshot, caller: Caller) -> bool:
-    """Whether there is something here for this caller that it could be told of when it changes."""
-    if (found := own.find(uri)) is not None:
-        one, values = found
-        return one.lasting and caller.may("tools:read") and ("name" not in values or bool(seen.find(values["name"])))
-    return offers.of(seen, caller.reach).resource(uri) is not None
+def can_change(uri: str, view: Snapshot, caller: Caller) -> bool:
+    """Whether this caller can subscribe to the resource."""
+    if (match := own.find(uri)) is not None:
+        resource, values = match
+        return (
+            resource.lasting and caller.may("tools:read") and ("name" not in values or bool(view.find(values["name"])))
+        )
+    return offers.of(view, caller.reach).resource(uri) is not None
 
 
-async def state(uri: str, seen: Snapshot, caller: Caller) -> str:
-    """Differs when there is something else to read; empty where there is nothing for this caller."""
-    if not can_change(uri, seen, caller):
+async def state(uri: str, view: Snapshot, caller: Caller) -> str:
+    """A value that changes with the content; empty if the resource does not exist for this caller."""
+    if not can_change(uri, view, caller):
         return ""
-    return await own.digest(uri, seen, caller) if uri.startswith(OWN_SCHEME) else "there"
+    return await own.digest(uri, view, caller) if uri.startswith(OWN_SCHEME) else "there"
 
 
 def not_found(uri: str, version: str, error: ToolError | None = None) -> MCPError:
@@ -104,7 +106,7 @@ def not_found(uri: str, version: str, error: ToolError | None = None) -> MCPErro
     return MCPError(code, f"Resource not found: {shortened(uri)}", data)
 
 
-def _nothing(uri: str) -> NotFoundError:
+def _no_resource(uri: str) -> NotFoundError:
     about = {"operation": "read", "resourceType": "resource", "resourceId": shortened(uri)}
     return NotFoundError("Resource not found", context=about)
 

@@ -1,4 +1,4 @@
-"""From how a call ended to what an agent is sent."""
+"""The wire form of results and errors of calls."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tools_app.sdk.errors import ToolError
 
 WireResult = dict[str, Any]
 
-# In the `_meta` of a result: what it holds may have been written by people outside this hub.
+# In the `_meta` of a result: it may contain external content.
 UNTRUSTED: Final = "toolhub/untrusted"
-# … and how many characters were left out of it because nobody would see them.
+# Number of invisible characters removed from the result.
 LEFT_OUT: Final = "toolhub/invisibleCharactersLeftOut"
 
 
 def succeeded(result: Result) -> WireResult:
-    """The answer as text, and as an object where the tool has declared one.
+    """The result as text, and as structured content if the tool declares an output schema.
 
-    Clients check that object against the declared schema, and refuse an answer without it. Undeclared, nobody can
-    rely on it, and those that hand both forms to their model would pay for every answer twice.
+    Clients validate structured content against the declared schema and refuse a result without it. Undeclared, no
+    client can rely on it, and clients that pass both forms to their model would pay for every result twice.
     """
     meta: dict[str, Any] = {"toolhub/callId": result.call_id}
     if result.answered_by:
@@ -35,7 +35,7 @@ def succeeded(result: Result) -> WireResult:
     content = list(answer.content or [_text(answer.text)])
     if answer.left_out:
         meta[LEFT_OUT] = answer.left_out
-        # Few clients show their model the rest.
+        # As text too: few clients show `_meta` to their model.
         content.append(_text(answer.note))
     wire = _wire(content, failed=False, meta=meta)
     tool = result.entry.tool
@@ -45,11 +45,11 @@ def succeeded(result: Result) -> WireResult:
 
 
 def failed(error: ToolError) -> WireResult:
-    """First the message exactly; then what else helps, in words, since models rarely see the rest.
+    """First the exact message, then further details as text, since models rarely see `_meta`.
 
-    There is no structured content: clients would check it against the output schema, and lose the message over it.
+    Without structured content: clients would validate it against the output schema and drop the message.
     """
-    more = "\n".join(_more(error))
+    more = "\n".join(_details(error))
     meta = {"toolhub/error": wire_form(error)}
     if error.call_id is not None:
         meta["toolhub/callId"] = error.call_id
@@ -61,12 +61,12 @@ def failed(error: ToolError) -> WireResult:
 
 
 def wire_form(error: ToolError) -> Any:
-    """`as_dict`, with a tool author's context brought to JSON, whatever is in it."""
+    """`as_dict` with the context, which tool authors fill, converted to JSON."""
     return to_jsonable_python(error.as_dict(), inf_nan_mode="null", fallback=str)
 
 
 def _wire(content: Sequence[dict[str, Any]], *, failed: bool, meta: dict[str, Any]) -> WireResult:
-    # The SDK fills in `resultType` for its models only; the handshake era never sees it.
+    # The SDK sets `resultType` only on its own models; it is removed for the handshake era.
     return {
         "content": list(content),
         "isError": failed,
@@ -79,14 +79,14 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _more(error: ToolError) -> Iterator[str]:
+def _details(error: ToolError) -> Iterator[str]:
     for problem in error.details:
         expected = f" (expected {problem.expected})" if problem.expected not in problem.message else ""
         if expected or len(error.details) > 1:
             yield f"- {problem.path or 'arguments'}: {problem.message}{expected}"
     for reason in (error.context.get("reason"), error.context.get("errorDetails")):
         if reason:
-            # Words of an upstream stay within quotes: they cannot go on as if they were ours.
+            # Quoted, so that text of an upstream cannot pass for ours.
             plain = isinstance(reason, str) and not error.untrusted
             text = reason if plain else json.dumps(reason, ensure_ascii=False, default=str)
             yield f"Reason: {text}"

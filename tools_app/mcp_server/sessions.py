@@ -1,6 +1,6 @@
-"""The sessions of the handshake era: each a loop of its own, fed by the requests that name it.
+"""The sessions of the handshake era: each is a loop of its own that gets the requests with its session id.
 
-The SDK has sessions too, but there a client that begins one for every call shuts everybody else out.
+Not the SDK's sessions: with those, a client that opens a session for every call locks out all others.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class _Session:
     version: str
     used: float = field(default_factory=monotonic)
     requests: int = 0
-    # Of the requests under way. The SDK would give the answer of one to another with the same id.
+    # Ids of open requests. The SDK would confuse the responses of two requests with the same id.
     ids: set[str] = field(default_factory=set)
-    # Whether its client has said that it is ready.
+    # Whether the client has sent notifications/initialized.
     ready: bool = False
-    # Who it is, as operators see it; known when the session is open.
+    # The connected agent as operators see it; set when the session is open.
     agent: engine.Presence | None = None
-    # Those that go past the SDK, by the id of their request.
+    # Requests handled by the short cut, by request id.
     work: dict[str, answering.Work] = field(default_factory=dict)
 
     @property
@@ -63,30 +63,30 @@ class _Session:
 
     @contextmanager
     def busy(self, request_id: RequestId | None) -> Iterator[None]:
-        """Raises: Refused, while another request with this id is under way."""
-        own = str(request_id)
-        if request_id is not None and own in self.ids:
-            raise Refused.because(HTTPStatus.BAD_REQUEST, "A request with this id is still under way")
+        """Raises: Refused, while another request with this id is open."""
+        key = str(request_id)
+        if request_id is not None and key in self.ids:
+            raise Refused.because(HTTPStatus.BAD_REQUEST, "A request with this id is still in progress")
         if request_id is not None:
-            self.ids.add(own)
+            self.ids.add(key)
         self.requests += 1
         self._not_idle_before(math.inf)
         try:
             yield
         finally:
             self.requests -= 1
-            self.ids.discard(own)
+            self.ids.discard(key)
             if not self.requests:
                 self._not_idle_before(anyio.current_time() + self.idle_seconds)
 
     def _not_idle_before(self, when: float) -> None:
         self.used = monotonic()
-        # The SDK does the same, but knows only of the requests that it is given.
+        # The SDK does the same, but only for the requests that it handles.
         if self.transport.idle_scope is not None:
             self.transport.idle_scope.deadline = when
 
     def follow(self, message: JSONRPCMessage | None) -> None:
-        """Notice what the client says about the session, and about requests that the SDK knows nothing of."""
+        """Handle notifications about the session and about requests of the short cut."""
         if not isinstance(message, JSONRPCNotification):
             return
         if message.method == "notifications/initialized":
@@ -97,12 +97,12 @@ class _Session:
                 work.cancel()
 
     def takes_short_cuts(self, scope: Scope) -> bool:
-        said = Headers(scope=scope).getlist(MCP_PROTOCOL_VERSION_HEADER)
-        return self.ready and self.version in shortcut.VERSIONS and said in ([], [self.version])
+        versions = Headers(scope=scope).getlist(MCP_PROTOCOL_VERSION_HEADER)
+        return self.ready and self.version in shortcut.VERSIONS and versions in ([], [self.version])
 
 
 class Sessions:
-    """At most `most` at once. Unused for `idle_seconds`, one ends."""
+    """All sessions of a process: at most `most`, each with an idle timeout of `idle_seconds`."""
 
     def __init__(self, server: Server[Any], short: ShortCut, most: int, idle_seconds: float) -> None:
         self._server = server
@@ -114,7 +114,7 @@ class Sessions:
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """Inside this there can be sessions; at its end they end."""
+        """Allow sessions inside this context; they end with it."""
         async with anyio.create_task_group() as self._tasks:
             yield
             self._tasks.cancel_scope.cancel()
@@ -122,10 +122,10 @@ class Sessions:
     async def serve(
         self, owner: str, message: JSONRPCMessage | None, caller: Caller, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Answer a request of a session, or one that opens a session.
+        """Handle a request of a session, or one that opens a session.
 
         Raises:
-            Refused: there is no such session, or none for this owner.
+            Refused: the session does not exist or belongs to another owner.
         """
         session_id = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
         if session_id is None:
@@ -161,23 +161,23 @@ class Sessions:
         session = self._sessions[str(transport.mcp_session_id)] = _Session(
             owner, transport, self._idle_seconds, _version(message)
         )
-        opened = False
+        is_open = False
 
-        async def noticed(answer: Message) -> None:
-            nonlocal opened
-            opened = opened or answer.get("status") == HTTPStatus.OK
+        async def tracked_send(answer: Message) -> None:
+            nonlocal is_open
+            is_open = is_open or answer.get("status") == HTTPStatus.OK
             await send(answer)
 
         try:
             await self._tasks.start(self._run, session)
-            await self._pass_on(session, message, scope, receive, noticed)
+            await self._pass_on(session, message, scope, receive, tracked_send)
         finally:
-            if not opened:
+            if not is_open:
                 await self._end(session)
         if session.id in self._sessions:
             client = (message.params or {}).get("clientInfo")
-            made = presence.introduced(Agent.Door.HTTP, caller, client, session.version, modern=False)
-            session.agent = engine.arrived(made)
+            agent = presence.introduced(Agent.Door.HTTP, caller, client, session.version, modern=False)
+            session.agent = engine.arrived(agent)
 
     async def _pass_on(
         self, session: _Session, message: JSONRPCMessage | None, scope: Scope, receive: Receive, send: Send
@@ -186,19 +186,19 @@ class Sessions:
             await session.transport.handle_request(scope, receive, send)
 
     async def _make_room(self, newcomer: str) -> None:
-        """Whoever has most sessions loses the one that is unused longest.
+        """LRU eviction: the owner with the most sessions loses the one unused longest.
 
         Raises:
-            Refused: that would be the newcomer, who needs them all.
+            Refused: that owner is the newcomer, and all its sessions are in use.
         """
         if len(self._sessions) < self._most:
             return
         owner, _ = Counter(session.owner for session in self._sessions.values()).most_common(1)[0]
-        theirs = [session for session in self._sessions.values() if session.owner == owner]
-        victim = min(theirs, key=lambda session: (session.requests > 0, session.used))
+        candidates = [session for session in self._sessions.values() if session.owner == owner]
+        victim = min(candidates, key=lambda session: (session.requests > 0, session.used))
         if owner == newcomer and victim.requests:
             raise Refused.because(HTTPStatus.SERVICE_UNAVAILABLE, "Too many sessions are open")
-        log.warning("there are %d sessions: %s loses the one unused longest", self._most, owner)
+        log.warning("session limit of %d reached: closing the least recently used session of %s", self._most, owner)
         await self._end(victim)
 
     async def _run(self, session: _Session, *, task_status: TaskStatus[None]) -> None:
@@ -209,7 +209,7 @@ class Sessions:
                 with transport.idle_scope or anyio.CancelScope():
                     await serve_loop(self._server, incoming, outgoing, lifespan_state={}, session_id=session.id)
         except Exception:
-            log.exception("a session broke")
+            log.exception("a session failed")
         finally:
             await self._end(session)
 
@@ -223,6 +223,6 @@ class Sessions:
 
 
 def _version(message: JSONRPCMessage) -> str:
-    """What the SDK agrees to when a client opens a session with this."""
-    wanted = (message.params or {}).get("protocolVersion") if isinstance(message, JSONRPCRequest) else None
-    return wanted if wanted in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION
+    """The protocol version that the SDK negotiates for this `initialize` request."""
+    requested = (message.params or {}).get("protocolVersion") if isinstance(message, JSONRPCRequest) else None
+    return requested if requested in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION

@@ -1,4 +1,4 @@
-"""MCP over the process's stdin and stdout: one client, from its first line until it leaves."""
+"""MCP over stdin and stdout: one client, from its first line until it disconnects."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from tools_app.mcp_server.shortcut import VERSIONS, Plain, ShortCut
 from tools_app.models import Agent
 from tools_app.sdk.context import Caller
 
-# With the times in `pipes` and `server` less than the two seconds after which clients kill.
+# Together with the timeouts in `pipes` less than two seconds, after which clients kill the process.
 CLOSE_SECONDS: Final = 0.5
 
-# One client needs one. Each is a request that stays open, of which the pipes allow only so many.
+# A client needs one. Each is an open request, which `pipes` limits.
 MOST_LISTENING: Final = 16
 
-# An agent waits for the start: nothing that can be done later may stand in its way.
+# Delays of background work: an agent waits for the start.
 LATER_SECONDS: Final = 60.0
 SOON_SECONDS: Final = 0.5
 
 
 async def serve(readable: int, writable: int, caller: Caller, opening: Opening | None = None) -> None:
-    """Serve until the client closes its side, or until SIGTERM or SIGINT. With `opening`, once the hub can be used."""
+    """Serve until the client closes its side, or until SIGTERM or SIGINT. `opening` refuses requests until ready."""
     engine.adopt_running_loop()
     loop = asyncio.get_running_loop()
     changes = Changes(always(caller), MOST_LISTENING)
@@ -52,11 +52,15 @@ async def serve(readable: int, writable: int, caller: Caller, opening: Opening |
         loop.add_signal_handler(number, pipes.stop)
     if opening is not None:
         served.middleware.insert(0, opening.guard)
-    beside = [asyncio.create_task(_tell(changes, opening)), asyncio.create_task(_watch()), asyncio.create_task(_keep())]
+    tasks = [
+        asyncio.create_task(_notify(changes, opening)),
+        asyncio.create_task(_watch()),
+        asyncio.create_task(_prune()),
+    ]
     try:
         await served.run(pipes, pipes, served.create_initialization_options())
     finally:
-        for task in beside:
+        for task in tasks:
             task.cancel()
         aside.close()
         with anyio.move_on_after(CLOSE_SECONDS, shield=True):
@@ -65,7 +69,7 @@ async def serve(readable: int, writable: int, caller: Caller, opening: Opening |
 
 
 class Aside:
-    """Takes the plain requests off a client's pipes, as soon as the SDK has come to terms with the client."""
+    """Handles the plain requests of a client, after the SDK has negotiated the protocol with it."""
 
     def __init__(self, pipes: Pipes, short: ShortCut, caller: Caller, opening: Opening | None = None) -> None:
         self._pipes = pipes
@@ -74,18 +78,18 @@ class Aside:
         self._caller = caller
         self._version = ""
         self._ready = False
-        # The id of the request that will settle which era it is, and that era if it succeeds.
+        # The request that negotiates the protocol: its id, and the modern version if it asks for that.
         self._settling: tuple[RequestId, str] | None = None
         self._client: Any = None
         self._agent: engine.Presence | None = None
         self._work: dict[RequestId, asyncio.Task[None]] = {}
-        self._forgotten: set[RequestId] = set()
+        self._cancelled: set[RequestId] = set()
 
     def takes(self, message: JSONRPCMessage) -> bool:
         if self._agent is not None:
             presence.follow(self._agent, message)
         if not self._ready:
-            self._notice(message)
+            self._negotiate(message)
             return False
         if isinstance(message, JSONRPCNotification):
             self._cancel(message)
@@ -102,7 +106,7 @@ class Aside:
         return True
 
     def sent(self, message: JSONRPCMessage) -> None:
-        """Called with what the SDK answers."""
+        """Called with each message that the SDK sends."""
         if self._settling is None or not isinstance(message, JSONRPCResponse) or message.id != self._settling[0]:
             return
         modern = self._settling[1] == LATEST_MODERN_VERSION
@@ -110,14 +114,14 @@ class Aside:
         self._ready, self._settling = modern, None
         if self._agent is not None:
             engine.left(self._agent)
-        made = presence.introduced(Agent.Door.STDIO, self._caller, self._client, self._version, modern=modern)
-        self._agent = engine.arrived(made)
+        agent = presence.introduced(Agent.Door.STDIO, self._caller, self._client, self._version, modern=modern)
+        self._agent = engine.arrived(agent)
 
     def close(self) -> None:
         for work in self._work.values():
             work.cancel()
 
-    def _notice(self, message: JSONRPCMessage) -> None:
+    def _negotiate(self, message: JSONRPCMessage) -> None:
         if isinstance(message, JSONRPCRequest):
             meta = (message.params or {}).get("_meta") or {}
             if message.method == "initialize":
@@ -134,30 +138,30 @@ class Aside:
         if message.method == "notifications/cancelled" and isinstance(cancelled, str | int):
             work = self._work.get(cancelled)
             if work is not None:
-                # Nobody waits for its answer any more.
-                self._forgotten.add(cancelled)
+                # A cancelled request gets no response.
+                self._cancelled.add(cancelled)
                 work.cancel()
 
     async def _answer(self, plain: Plain) -> None:
         try:
             _, frame = await self._short.answer(plain, self._caller)
-            if plain.id not in self._forgotten:
+            if plain.id not in self._cancelled:
                 with contextlib.suppress(anyio.BrokenResourceError):
                     await self._pipes.put(frame + b"\n", plain.id)
         finally:
             self._work.pop(plain.id, None)
-            self._forgotten.discard(plain.id)
+            self._cancelled.discard(plain.id)
 
 
-async def _tell(changes: Changes, opening: Opening | None) -> None:
-    """Tell of changes, until cancelled. That the hub can be used at last is the first of them."""
+async def _notify(changes: Changes, opening: Opening | None) -> None:
+    """Send change notifications until cancelled, beginning when the hub is ready."""
     if opening is not None:
         await opening.look()
     await changes.tell()
 
 
 async def _watch() -> None:
-    """Take up what changes in the tools directory, until cancelled."""
+    """Watch the tools directory until cancelled."""
     await asyncio.sleep(SOON_SECONDS)
     from tools_app.sources.watcher import Watcher
 
@@ -166,12 +170,12 @@ async def _watch() -> None:
     try:
         await asyncio.Event().wait()
     finally:
-        # The thread is not waited for: it may be executing a file.
+        # Without waiting for the thread, which may be executing a file.
         watcher.stop(0)
 
 
-async def _keep() -> None:
-    """Let go of what is old, until cancelled."""
+async def _prune() -> None:
+    """Prune old records until cancelled."""
     await asyncio.sleep(LATER_SECONDS)
     from tools_app.journal import retention
 
@@ -180,5 +184,5 @@ async def _keep() -> None:
     try:
         await asyncio.Event().wait()
     finally:
-        # In a thread: a batch may be under way.
+        # In a thread: it waits for a batch in progress.
         await asyncio.get_running_loop().run_in_executor(None, keeper.stop)

@@ -1,7 +1,7 @@
-"""The SDK's side of MCP over HTTP: answers what was let in.
+"""The SDK's side of MCP over HTTP: handles authenticated requests.
 
-Clients of the handshake era have sessions where one process serves. Where several do, none could find the sessions of
-the others, and every request stands alone, as all those of the modern era do.
+Clients of the handshake era have sessions if a single process serves. With several, a process could not find the
+sessions of the others, so every request is stateless, as in the modern era.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tools_app.base import conf
 from tools_app.catalog import catalog
 from tools_app.catalog.snapshot import NOTHING, Snapshot
 from tools_app.mcp_server import answering, server
-from tools_app.mcp_server.changes import Asked, Changes, RequestContext
+from tools_app.mcp_server.changes import Changes, CurrentCaller, RequestContext
 from tools_app.mcp_server.gate import Visitor
 from tools_app.mcp_server.presence import Passing
 from tools_app.mcp_server.sessions import Sessions
@@ -32,17 +32,17 @@ from tools_app.sdk.context import Caller
 
 _CALLER: Final = "toolhub.caller"
 _VISITOR: Final = "toolhub.visitor"
-_seen: ContextVar[Snapshot] = ContextVar("seen", default=NOTHING)
+_view: ContextVar[Snapshot] = ContextVar("seen", default=NOTHING)
 
 
 class Transport:
-    """Made on the server's event loop, and at work until it is closed."""
+    """Created on the server's event loop; runs until it is closed."""
 
     def __init__(self) -> None:
         most_sessions: int = conf.value("TOOLHUB_MCP_SESSIONS")
         self.has_sessions = most_sessions > 0
         self.leaving = asyncio.Event()
-        self._changes = Changes(_asked)
+        self._changes = Changes(_current_caller)
         self._server = server.build(self._changes, _caller, tells=self.has_sessions, schema_of=_schema)
         self._alone = StreamableHTTPSessionManager(self._server, stateless=True)
         self._short = ShortCut(self._server.server_info_stamp)
@@ -51,7 +51,7 @@ class Transport:
         self._passing = Passing()
         self._started: asyncio.Future[None] = self._loop.create_future()
         self._closing = asyncio.Event()
-        # The tasks of sessions belong to one that lasts, not to that of a request.
+        # Session tasks need a parent task that outlives the request.
         self._running = asyncio.create_task(self._run(), name="toolhub-mcp")
 
     async def ready(self) -> None:
@@ -73,7 +73,7 @@ class Transport:
         receive: Receive,
         send: Send,
     ) -> None:
-        """Raises: Refused, when it names a session that it cannot have."""
+        """Raises: Refused, when the session does not exist or belongs to another caller."""
         scope = request.scope
         scope[_VISITOR], scope[_CALLER] = visitor, caller
         modern = is_modern(request)
@@ -100,14 +100,14 @@ class Transport:
         *,
         modern: bool,
     ) -> None:
-        """Answer a request that has no session."""
+        """Handle a request without a session."""
         if modern:
             plain = self._short.takes(message, caller, modern=True)
-            if plain is not None and _headers_say(plain, request) and not self._short.wants_headers(plain, caller):
+            if plain is not None and _headers_match(plain, request) and not self._short.wants_headers(plain, caller):
                 work = asyncio.create_task(self._short.answer(plain, caller))
                 await answering.respond(work, receive, send, {}, leaves=True)
                 return
-        _seen.set((await catalog.fresh()).seen_by(caller))
+        _view.set((await catalog.fresh()).seen_by(caller))
         await self._alone.handle_request(request.scope, receive, send)
 
     def _leave(self) -> None:
@@ -132,17 +132,17 @@ def is_modern(request: Request) -> bool:
     return version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
 
 
-def _headers_say(plain: Plain, request: Request) -> bool:
-    """Whether the headers repeat what the body says, once and in plain letters, and nothing else of it."""
-    said: dict[str, str] = {}
+def _headers_match(plain: Plain, request: Request) -> bool:
+    """Whether the MCP headers match the body: each once, not encoded, and without parameters."""
+    headers: dict[str, str] = {}
     for name, value in request.headers.items():
-        if name.startswith("mcp-") and (name in said or name.startswith("mcp-param-")):
+        if name.startswith("mcp-") and (name in headers or name.startswith("mcp-param-")):
             return False
-        said[name] = value
-    name = said.get("mcp-name", "")
+        headers[name] = value
+    name = headers.get("mcp-name", "")
     return (
-        said.get("mcp-method") == plain.method
-        and said.get("mcp-protocol-version") == LATEST_MODERN_VERSION
+        headers.get("mcp-method") == plain.method
+        and headers.get("mcp-protocol-version") == LATEST_MODERN_VERSION
         and (name == plain.name and not name.startswith("=?"))
     )
 
@@ -153,13 +153,13 @@ def _caller(context: RequestContext) -> Caller:
     return caller
 
 
-def _asked(context: RequestContext) -> Asked:
+def _current_caller(context: RequestContext) -> CurrentCaller:
     request: Any = context.request
     visitor: Visitor = request.scope[_VISITOR]
     return visitor.caller
 
 
 def _schema(name: str) -> Mapping[str, Any] | None:
-    """What a tool takes, as far as there is one of that name for whoever asks in this context."""
-    entry = _seen.get().find(name)
+    """The input schema of a tool, if the current caller can see it."""
+    entry = _view.get().find(name)
     return entry.input_schema if entry is not None and entry.tool is not None else None

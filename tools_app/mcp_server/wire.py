@@ -1,7 +1,7 @@
-"""The process's own stdin and stdout, taken for the protocol before anybody else can reach them.
+"""Reserving stdin and stdout for the protocol.
 
-`claim` is the first thing that `toolhub runmcp` does, since whatever is imported after it may print. That is why
-nothing but os and sys is imported here.
+`claim` is the first thing that `toolhub runmcp` does, since any later import may print. Therefore only os and sys are
+imported here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _claimed: tuple[int, int] | None = None
 
 
 def claim() -> None:
-    """Keep stdin and stdout for the protocol. From now on the others read nothing, and write to stderr."""
+    """Reserve stdin and stdout for the protocol. All other code then reads nothing from stdin and prints to stderr."""
     global _claimed
     if _claimed is not None:
         return
@@ -21,7 +21,7 @@ def claim() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            # Closed: the number would go to the next file that is opened. The lowest free one is taken here.
+            # Closed: the next opened file would get this number. Opening /dev/null takes it.
             os.open(os.devnull, os.O_RDWR)
     if sys.stdout is not None:
         sys.stdout.flush()
@@ -30,7 +30,7 @@ def claim() -> None:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    # stderr shows every line at once; the old stdout would keep a tool's prints back, to the end and beyond.
+    # stderr is line-buffered; the old stdout would hold back a tool's prints until its buffer is full.
     sys.stdout = sys.stderr
     _claimed = private
 
@@ -39,7 +39,7 @@ def claimed() -> tuple[int, int]:
     """The descriptors to read requests from and to write answers to.
 
     Raises:
-        RuntimeError: nobody claimed them.
+        RuntimeError: `claim` was not called.
     """
     if _claimed is None:
         raise RuntimeError("stdin and stdout are not claimed; call wire.claim() before everything else")

@@ -18,7 +18,7 @@ from tools_app.sdk.questions import LEVELS, NOBODY, Client, Elicit, Question, Re
 from tools_app.sdk.reach import EVERYWHERE, Reach
 
 if TYPE_CHECKING:
-    from tools_app.answers import Asked
+    from tools_app.answers import PageRequest
     from tools_app.http import ApiClient
 
 
@@ -77,7 +77,7 @@ class Answers(Protocol):
         """
         ...
 
-    async def page(self, handle: str, asked: Asked) -> dict[str, Any]:
+    async def page(self, handle: str, request: PageRequest) -> dict[str, Any]:
         """A part of a stored value, within the token budget of this call.
 
         Raises:
@@ -98,7 +98,7 @@ class _NothingKept:
     async def value(self, handle: str) -> Any:
         raise AnswerNotFoundError.of(handle)
 
-    async def page(self, handle: str, asked: Asked) -> dict[str, Any]:
+    async def page(self, handle: str, request: PageRequest) -> dict[str, Any]:
         raise AnswerNotFoundError.of(handle)
 
 

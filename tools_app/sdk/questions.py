@@ -41,8 +41,11 @@ class Unfit(ValueError):
     """The client's answer is not valid for the question."""
 
 
-class Asked(BaseException):
-    """Ends a call with questions; with the answers the client repeats it. Not an error: tools must not catch it."""
+class InputRequired(BaseException):
+    """Ends a call with questions; with the answers the client repeats it. Not an error: tools must not catch it.
+
+    `InputRequiredError` is the error of a client that cannot answer.
+    """
 
     def __init__(self, questions: Mapping[str, Question]) -> None:
         super().__init__(*questions)
@@ -173,7 +176,7 @@ class Client(Protocol):
     def progress(self, done: float, total: float | None, message: str) -> None: ...
     def tell(self, level: str, message: str, data: Mapping[str, Any]) -> None: ...
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
-        """Raises: InputRequiredError, Asked."""
+        """Raises: InputRequiredError, InputRequired."""
         ...
 
 

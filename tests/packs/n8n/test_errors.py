@@ -94,7 +94,7 @@ def test_a_path_that_is_not_there(ask: Ask, n8n: N8n, name: str) -> None:
     n8n.fail(404, {"message": "not found"})
     arguments, _, _, message = TOOLS[name]
     error = ask.error(name, **arguments)
-    assert error.message == f"{message}: there is nothing at that address of n8n"
+    assert error.message == f"{message}: n8n has nothing at that URL"
     on_the_wire(error)
 
 
@@ -148,7 +148,7 @@ def test_what_nobody_foresaw(ask: Ask, monkeypatch: pytest.MonkeyPatch, name: st
     ("status", "body", "kind", "words"),
     [
         (500, "<!DOCTYPE html><pre>Error<br>    at parse (x.js:1:2)</pre>", "text/html", "Failed to"),
-        (200, "<!DOCTYPE html><title>Sign in</title>", "text/html", "the answer of n8n is a web page"),
+        (200, "<!DOCTYPE html><title>Sign in</title>", "text/html", "the response of n8n is a web page"),
         (401, {"message": "unauthorized"}, "application/json", "Authentication failed"),
         (503, {"message": "n8n is starting up"}, "application/json", "not available now"),
         (200, [1, 2], "application/json", "something else than it should"),

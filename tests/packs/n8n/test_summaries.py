@@ -329,7 +329,7 @@ def test_too_much_to_be_read_is_still_summed_up_where_n8n_can_leave_things_out(a
     run = told["data"]["resultData"]["runData"]["A node that has a rather long name, 0"][0]
     run |= {"data": {"main": [[{"json": {"page": "x" * 68_000_000}}]]}, "error": {"name": "E", "message": "m"}}
     n8n.executions["7"] = told
-    too_large = "Failed to fetch execution: the answer of n8n is too large: more than 64 MiB"
+    too_large = "Failed to fetch execution: the response of n8n is too large: more than 64 MiB"
     name = "A node that has a rather long name, 0"
     error = ask.error("get_execution_by_node", id="7", nodeName=name)
     assert error.message == too_large

@@ -54,7 +54,7 @@ CASES: dict[str, tuple[str | bytes, str, type[ToolError], str]] = {
     "422": (b'{"errors":["Subject cannot be blank","Hours is invalid"]}', "422 Unprocessable Entity",
             UpstreamValidationError, "Subject cannot be blank, Hours is invalid"),
     "500": (ERRORS, "500 Internal Server Error", ApiError, "Failed to {get}: Internal server error, Disk is <full>"),
-    "HTML": (HTML, "200 OK", UpstreamInvalidResponseError, "Failed to {get}: the answer of Redmine is a web page"),
+    "HTML": (HTML, "200 OK", UpstreamInvalidResponseError, "Failed to {get}: the response of Redmine is a web page"),
     "timeout": ("hang", "", ToolTimeoutError, "Redmine did not answer within 200ms"),
 }  # fmt: skip
 
@@ -200,7 +200,7 @@ def test_a_thing_that_was_made_and_not_told_is_a_success_with_a_warning(office: 
     redmine.breaks("POST /issues", b'{"issue": {"id"', status="201 Created")
     said = office.call("admin", "create_issue", project_id="1", subject="x")["response"]
     assert (said["status"], said["message"]) == ("success", "Issue was successfully created.")
-    assert said["warnings"] == ["The change was made, but what Redmine said about it could not be read."]
+    assert said["warnings"] == ["The change was made, but the response of Redmine could not be read."]
 
 
 def test_a_change_that_cannot_be_read_back_is_a_success_with_a_warning(office: Office, redmine: FakeRedmine) -> None:

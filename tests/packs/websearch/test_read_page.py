@@ -146,8 +146,8 @@ def test_what_is_no_text_is_refused(read: Read, web: FakeWeb, kind: str) -> None
 @pytest.mark.parametrize(
     ("outcome", "told"),
     [
-        ("status:401", "page.test shows it only to those who sign in"),
-        ("status:403", "page.test does not show it to this hub"),
+        ("status:401", "page.test requires a login"),
+        ("status:403", "page.test denies access to this page"),
         ("status:404", "there is no such page at page.test"),
         ("status:410", "there is no such page at page.test"),
         ("status:422", "page.test answered with status 422"),
@@ -156,7 +156,7 @@ def test_what_is_no_text_is_refused(read: Read, web: FakeWeb, kind: str) -> None
         ("status:503", "page.test is busy or not available now"),
         ("reset", "Network error"),
         ("close", "Network error"),
-        ("garbage", "does not answer in HTTP"),
+        ("garbage", "does not respond with valid HTTP"),
         ("bomb:gzip", "Failed to read the page"),
     ],
 )

@@ -117,7 +117,7 @@ class Command(HubCommand):
         import uvicorn
         from uvicorn.supervisors import Multiprocess
 
-        from tools_app.management.connections import SERVING
+        from tools_app.management.http_protocol import SERVING
 
         module, _, attribute = settings.ASGI_APPLICATION.rpartition(".")
         config = uvicorn.Config(

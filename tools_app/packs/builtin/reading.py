@@ -45,7 +45,7 @@ async def read_result(
     Pages follow each other by `nextOffset`; items larger than a page are named in `larger`, with the pointer to read.
     """
     conditions = [answers.Condition(one.field, one.op, one.value) for one in where]
-    return await ctx.answers.page(id, answers.Asked(pointer, offset, limit, conditions, fields))
+    return await ctx.answers.page(id, answers.PageRequest(pointer, offset, limit, conditions, fields))
 
 
 def add_to(pack: Pack) -> None:

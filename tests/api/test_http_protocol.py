@@ -14,7 +14,7 @@ import pytest
 from tests.api.rest import failure
 from tests.api.test_server import CALL, head_of, raw
 from tests.support.tools import Hub, eventually
-from tools_app.management import connections
+from tools_app.management import http_protocol
 from tools_app.sdk.decorator import tool
 from tools_app.sdk.tool import Hints
 
@@ -80,13 +80,13 @@ def test_a_body_that_breaks_off_in_the_middle_of_nonsense_is_refused(server: htt
 def test_a_request_that_never_begins_is_not_waited_for(
     server: httpx.Client, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.3)
 
     assert raw(server, sent) == (b"", b"")
 
 
 def test_a_head_that_drips_is_not_waited_for(server: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.5)
     begun = time.monotonic()
 
     def drip(dripping: socket.socket) -> None:
@@ -103,7 +103,7 @@ def test_a_second_request_that_drips_is_not_waited_for(server: httpx.Client, mon
         received = b""
         while not received.endswith(b"}"):
             received += connection.recv(65536)
-        monkeypatch.setattr(connections, "HEAD_SECONDS", 0.3)
+        monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.3)
         connection.sendall(b"GET /hea")
         assert connection.recv(65536) == b""
 
