@@ -106,7 +106,7 @@ def test_whatever_an_upstream_sends_fits_or_says_that_it_was_cut(
         assert len(told.text.encode()) == told.size <= 75_000
         if told.value != answer:
             assert told.value["outline"]["estimatedTokens"] > 25_000
-            assert "25,000 fit" in told.value["_guidance"]["message"]
+            assert "the limit is 25,000" in told.value["_guidance"]["message"]
 
 
 @pytest.mark.parametrize("answer", ["line\n" * 2_000, "<a>" + "<b>x</b>" * 2_000 + "</a>", list(range(2_000))])

@@ -77,7 +77,7 @@ async def test_more_values_than_are_taken_are_too_much_and_no_nonsense(client: C
     with pytest.raises(ToolError, match="is too large: more than 400,000 values$") as caught:
         await client("wide-json").get("a", operation="x")
     assert not caught.value.blames_upstream
-    assert "Ask for less" in caught.value.next_step
+    assert "Request less" in caught.value.next_step
     assert len(await client("wide-json").get("a", operation="x", most_bytes=64 * 1024 * 1024)) == 750_001
 
 
