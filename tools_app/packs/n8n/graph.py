@@ -9,7 +9,7 @@ from tools_app.packs.n8n.runs import MAIN, STICKY_NOTE, listed, mapped
 
 
 def graph(workflow: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Each node with what leads to it and where it leads. Targets that do not exist are shown as they are."""
+    """Each node with its inputs and outputs. Targets that do not exist are included, as `missing`."""
     nodes = [node for node in map(mapped, listed(workflow.get("nodes"))) if node and node.get("type") != STICKY_NOTE]
     outputs: dict[str, list[dict[str, Any]]] = {str(node.get("name", "")): [] for node in nodes}
     inputs: dict[str, list[dict[str, Any]]] = {name: [] for name in outputs}
@@ -19,10 +19,10 @@ def graph(workflow: Mapping[str, Any]) -> list[dict[str, Any]]:
         ends |= {"type": kind} if kind != MAIN else {}
         outputs.setdefault(source, []).append({"node": target} | ends)
         inputs.setdefault(target, []).append({"node": source} | ends)
-    known = {str(node.get("name", "")): node for node in nodes}
+    nodes_by_name = {str(node.get("name", "")): node for node in nodes}
     entries = []
     for name in dict.fromkeys([*outputs, *inputs]):
-        node = known.get(name)
+        node = nodes_by_name.get(name)
         entry = {"node": name, "id": (node or {}).get("id"), "type": (node or {}).get("type")}
         entry |= {"inputs": inputs.get(name, []), "outputs": outputs.get(name, [])}
         if node is None:
@@ -44,7 +44,7 @@ def edges(connections: Mapping[str, Any]) -> Iterator[tuple[str, str, int, str, 
 
 
 def without(connections: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """Connections after nodes were deleted. An output keeps its place, also where nothing is left of it."""
+    """Connections after nodes were deleted. Outputs keep their index, even if they are empty now."""
     return _changed(
         {source: kinds for source, kinds in connections.items() if source not in names},
         lambda ends: [end for end in ends if mapped(end).get("node") not in names],

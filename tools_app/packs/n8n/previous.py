@@ -1,4 +1,4 @@
-"""The state of a workflow before an update: kept by the hub, and put back where the update fails."""
+"""The state of a workflow before an update: stored by the hub, and restored if the update fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tools_app.sdk.errors import (
     UpstreamUnavailableError,
 )
 
-# With these n8n says that it could not make active what it has saved.
+# n8n's statuses for an update that was saved but could not be activated.
 _HALVES: Final = frozenset({400, 403, 409})
 _UNKNOWN_OUTCOME: Final = (UpstreamUnavailableError, ToolTimeoutError, UpstreamInvalidResponseError)
 _PARTS: Final = ("name", "nodes", "connections", "settings")
@@ -30,7 +30,7 @@ _KEY: Final = "workflowBefore"
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """A workflow as it was, and where the hub keeps that."""
+    """A workflow before an update, and the handle under which the hub stores it."""
 
     ctx: Context
     workflow_id: str
@@ -40,25 +40,25 @@ class Before:
     not_kept: str = ""
 
     @property
-    def told(self) -> dict[str, Any]:
-        """For the answer of an update."""
+    def answer_part(self) -> dict[str, Any]:
+        """For the answer of an update tool."""
         return {"previousState": {"handle": self.handle, "expiresAt": self.expires_at}} if self.handle else {}
 
     @property
     def warnings(self) -> list[str]:
-        return [f"The state before this update was not kept: {self.not_kept}."] if self.not_kept else []
+        return [f"The previous state was not saved: {self.not_kept}."] if self.not_kept else []
 
     @property
     def call(self) -> str:
-        """What puts it back."""
+        """The call that restores it."""
         return f"update_workflow(id: {quoted(self.workflow_id)}, restore: {quoted(self.handle)})"
 
     async def after(self, error: ToolError, body: Mapping[str, Any]) -> None:
-        """An update has failed: put back what it has changed all the same, and say so in the error."""
+        """Restore the previous state if a failed update was saved anyway, and say so in the error."""
         status = error.context.get("statusCode")
         active = self.state.get("active") is True
         if isinstance(error, _UNKNOWN_OUTCOME) and self.handle:
-            step = f"{error.next_step} If the change was made, {self.call} puts back what was there before."
+            step = f"{error.next_step} If the change was made, {self.call} restores the previous state."
             error.next_step = step.lstrip()
         if not isinstance(error, ApiError) or not isinstance(status, int):
             return
@@ -69,33 +69,33 @@ class Before:
             return
         error.message = "Failed to update workflow"
         if not _same(now, body):
-            error.next_step = "The workflow has changed meanwhile: get_workflow shows what it is now."
+            error.next_step = "The workflow has been changed since then: get_workflow shows its current state."
             return
         if await self._put_back(active=active):
             error.next_step = (
-                "n8n had saved the change all the same, and the hub has put back what was there before. Correct what "
-                "n8n names as the reason, and update it again."
+                "n8n had saved the change anyway, and the hub has restored the previous state. Fix the reason that n8n "
+                "gives, and update it again."
             )
             return
-        back = f" {self.call} puts back what was there before." if self.handle else ""
+        back = f" {self.call} restores the previous state." if self.handle else ""
         error.next_step = (
-            "n8n has saved the change all the same, and the hub could not put back what was there before: get_workflow "
-            f"shows what it is now.{back}"
+            "n8n has saved the change anyway, and the hub could not restore the previous state: get_workflow shows the "
+            f"current one.{back}"
         )
 
     async def _put_back(self, *, active: bool) -> bool:
-        """Whether the workflow is again what it was, as n8n itself tells."""
+        """Restore the workflow. Returns whether n8n then has the previous state."""
         body = drafts.restored(self.state)
         try:
             await self.ctx.http.put(
                 "workflows", self.workflow_id, operation="update workflow", resource="Workflow", json=body
             )
         except ToolError:
-            # It may have been saved all the same, as the change before it was.
-            self.ctx.log.info("n8n answers with an error to the state that it had before", exc_info=True)
+            # It may have been saved anyway, like the change before it.
+            self.ctx.log.info("n8n answers with an error to its previous state", exc_info=True)
         now = await self._now()
         if now is not None and active and now.get("active") is not True:
-            # n8n 1 has switched it off.
+            # n8n 1 has deactivated it.
             try:
                 await self.ctx.http.post(
                     *("workflows", self.workflow_id, "activate"),
@@ -116,32 +116,32 @@ class Before:
 
 
 async def keep(ctx: Context, workflow_id: str, current: Mapping[str, Any]) -> Before:
-    """Keep the state of a workflow for its caller, who can put it back."""
+    """Store the state of a workflow for its caller, who can restore it."""
     state = {part: current.get(part) for part in _PARTS}
     try:
-        kept = await ctx.answers.keep({_KEY: {"id": workflow_id, **state}})
+        stored = await ctx.answers.keep({_KEY: {"id": workflow_id, **state}})
     except NotKeptError as error:
         return Before(ctx, workflow_id, current, not_kept=str(error))
-    return Before(ctx, workflow_id, current, kept.handle, kept.expires_at.isoformat(timespec="seconds"))
+    return Before(ctx, workflow_id, current, stored.handle, stored.expires_at.isoformat(timespec="seconds"))
 
 
 async def kept(ctx: Context, workflow_id: str, handle: str) -> Mapping[str, Any]:
-    """The state that `keep` has kept under this handle.
+    """The state that `keep` stored under this handle.
 
     Raises:
-        AnswerNotFoundError: there is nothing under it for this caller, or not any more.
-        InvalidArgumentsError: what is there is no state of this workflow.
+        AnswerNotFoundError: this caller has no such handle, or it has expired.
+        InvalidArgumentsError: the handle is not of a state of this workflow.
     """
     value = await ctx.answers.value(handle)
     state = mapped(value.get(_KEY)) if isinstance(value, Mapping) else {}
     if state.get("id") != workflow_id:
-        problem = Problem("/restore", f"{handle!r} is no earlier state of the workflow {workflow_id!r}")
-        raise InvalidArgumentsError(problems=[problem], next_step="previousState of an update has the handle to send.")
+        problem = Problem("/restore", f"{handle!r} is not a previous state of the workflow {workflow_id!r}")
+        raise InvalidArgumentsError(problems=[problem], next_step="Use the handle from previousState of an update.")
     return state
 
 
 def _same(workflow: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
-    """Whether n8n has what it was sent. It adds settings of its own, and never takes one away."""
+    """Whether n8n has what it was sent. It adds settings of its own, but never removes one."""
     settings = mapped(workflow.get("settings"))
     return all(workflow.get(part) == body[part] for part in ("name", "nodes", "connections")) and all(
         settings.get(key) == value for key, value in body["settings"].items()
