@@ -129,7 +129,9 @@ def test_text_of_every_kind_is_read(read: Read, web: FakeWeb, data: Any, kind: s
 )
 def test_what_is_no_text_is_refused(read: Read, web: FakeWeb, kind: str) -> None:
     web.say("page", ("data", kind))
-    with pytest.raises(ToolError, match=re.escape(f"Failed to read the page: its type is {kind}, and only text can be read")):
+    with pytest.raises(
+        ToolError, match=re.escape(f"Failed to read the page: its type is {kind}, and only text can be read")
+    ):
         read()
     for number, data in enumerate((b"%PDF-1.7", b"\x89PNG\x1a\n", b"\x1f\x8b\x08")):
         web.say("page", (data, ""))

@@ -12,9 +12,9 @@ from pydantic import Field
 from tools_app.packs.n8n import WorkflowId, drafts, pack, previous
 from tools_app.packs.n8n.drafts import ChangedNodes, Connections, Name, Nodes, Settings
 from tools_app.packs.n8n.refusals import in_its_words
-from tools_app.packs.n8n.runs import mapped
+from tools_app.packs.n8n.runs import as_mapping
 from tools_app.packs.n8n.summary import quoted
-from tools_app.packs.n8n.workflows import brief, fetched, fetched_to_change, whole
+from tools_app.packs.n8n.workflows import brief, fetch_for_update, fetched, whole
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import ApiError, InvalidArgumentsError, NotFoundError, Problem, ToolError
 from tools_app.sdk.examples import Example
@@ -53,7 +53,7 @@ def _after_creating(data: dict[str, Any]) -> dict[str, str]:
 
 def after_updating(data: dict[str, Any]) -> dict[str, str]:
     message = "get_workflow shows the new state; an active workflow uses it immediately."
-    if handle := mapped(data.get("previousState")).get("handle"):
+    if handle := as_mapping(data.get("previousState")).get("handle"):
         return {
             "message": f"{message} The call in the example restores the previous state.",
             "example": f"update_workflow(id: {quoted(str(data['id']))}, restore: {quoted(handle)})",
@@ -66,7 +66,7 @@ async def create(ctx: Context, body: Mapping[str, Any], warnings: list[str]) -> 
     if response.data is None:
         warnings = [*warnings, response.warning]
         return {"id": None, "name": body["name"], "active": False, "warnings": warnings}
-    return _answer(mapped(response.data), warnings)
+    return _answer(as_mapping(response.data), warnings)
 
 
 def turn(ctx: Context, workflow_id: str) -> asyncio.Lock:
@@ -82,7 +82,7 @@ async def replace(
     ctx: Context, current: Mapping[str, Any], workflow_id: str, body: Mapping[str, Any], warnings: list[str]
 ) -> dict[str, Any]:
     """Replace the workflow, now `current`, with `body`. The answer has a handle of the previous state."""
-    before = await previous.keep(ctx, workflow_id, current)
+    before = await previous.save(ctx, workflow_id, current)
     warnings = [*warnings, *before.warnings]
     try:
         response = await ctx.http.put(
@@ -104,7 +104,7 @@ async def replace(
             return _answer(await fetched(ctx, workflow_id), warnings) | before.answer_part
         except ToolError:
             return {"id": workflow_id, "name": body["name"], "warnings": warnings} | before.answer_part
-    now = mapped(response.data)
+    now = as_mapping(response.data)
     if changed_meanwhile(current, now):
         warnings = [*warnings, "Another change was made at the same time and may be lost: check the workflow."]
     return _answer(now, warnings) | before.answer_part
@@ -220,10 +220,10 @@ async def update_workflow(
         problem = Problem("/restore", "restore replaces the whole workflow: omit name, nodes, connections and settings")
         raise InvalidArgumentsError(problems=[problem])
     async with turn(ctx, workflow_id):
-        current = await fetched_to_change(ctx, workflow_id)
+        current = await fetch_for_update(ctx, workflow_id)
         warnings = drafts.ignored(active=active, tags=tags, now_active=current.get("active") is True)
         if restore is not None:
-            state = await previous.kept(ctx, workflow_id, restore)
+            state = await previous.saved_state(ctx, workflow_id, restore)
             return await replace(ctx, current, workflow_id, drafts.restored(state), warnings)
         if all(part is None for part in parts.values()):
             return _answer(current, [*warnings, "There was nothing to change."])
@@ -286,7 +286,7 @@ async def _deletion_state(ctx: Context, workflow_id: str) -> Literal["gone", "of
         return "gone"
     except ToolError:
         return "on or unknown"
-    return "off" if mapped(workflow).get("active") is False else "on or unknown"
+    return "off" if as_mapping(workflow).get("active") is False else "on or unknown"
 
 
 # ---- activate and deactivate
@@ -312,7 +312,7 @@ async def _switch(ctx: Context, workflow_id: str, verb: str, *, active: bool) ->
         )
     if response.data is None:
         return {"id": workflow_id, "active": active, "warnings": [response.warning]}
-    return whole(mapped(response.data))
+    return whole(as_mapping(response.data))
 
 
 @pack.tool(

@@ -14,9 +14,9 @@ from pydantic import Field
 
 from tools_app.packs.n8n import WorkflowId, drafts, pack
 from tools_app.packs.n8n.changes import CHANGED, after_updating, create, replace, turn
-from tools_app.packs.n8n.runs import listed, mapped
+from tools_app.packs.n8n.runs import as_list, as_mapping
 from tools_app.packs.n8n.summary import quoted
-from tools_app.packs.n8n.workflows import brief, fetched_to_change
+from tools_app.packs.n8n.workflows import brief, fetch_for_update
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import AuthorizationError, ConfigurationError, NotFoundError, ValidationError
 from tools_app.sdk.examples import Example
@@ -80,7 +80,7 @@ async def replace_workflow_from_file(ctx: Context, workflow_id: WorkflowId, file
     """
     workflow, ignored_warnings = await _read(ctx, file_path)
     async with turn(ctx, workflow_id):
-        current = await fetched_to_change(ctx, workflow_id)
+        current = await fetch_for_update(ctx, workflow_id)
         change = drafts.changed(current, workflow, anew=True)
         warnings = [*change.warnings, *drafts.losses(change), *ignored_warnings]
         return await replace(ctx, current, workflow_id, change.body, warnings)
@@ -117,11 +117,11 @@ async def _read(ctx: Context, file_path: str) -> tuple[dict[str, Any], list[str]
         raise _wrong("Workflow connections must be an object")
     parts = {"name": workflow["name"], "nodes": workflow["nodes"], "connections": dict(workflow["connections"])}
     warnings = drafts.ignored(
-        active=workflow.get("active") is True or None, tags=listed(workflow.get("tags")), now_active=False
+        active=workflow.get("active") is True or None, tags=as_list(workflow.get("tags")), now_active=False
     )
     if workflow.get("pinData"):
         warnings.append("pinData: pinned data in the file was ignored.")
-    return parts | {"settings": dict(mapped(workflow.get("settings")))}, warnings
+    return parts | {"settings": dict(as_mapping(workflow.get("settings")))}, warnings
 
 
 def _content(root: Path, file_path: str) -> bytes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tools_app.packs.n8n.runs import Execution, Run, iso, listed, mapped
-from tools_app.packs.n8n.secrecy import error_of, readable, stripped
+from tools_app.packs.n8n.runs import Execution, Run, as_list, as_mapping, iso
+from tools_app.packs.n8n.secrecy import error_of, readable, without_secrets
 from tools_app.packs.n8n.sizes import ANSWER, fitted, size, words
 from tools_app.text import hygiene
 
@@ -74,7 +74,7 @@ def node_data(execution: Execution, run: Run, offset: int, limit: int, *, raw: b
     inputs = list(execution.inputs(run))
     outputs = [(output.label, item) for output in run.outputs for item in output.items]
     secrets = execution.secrets
-    parameters = stripped(mapped(execution.nodes.get(run.node, {}).get("parameters")), secrets)
+    parameters = without_secrets(as_mapping(execution.nodes.get(run.node, {}).get("parameters")), secrets)
     error = error_of(run.error, secrets)
     answer: dict[str, Any] = {
         "executionId": execution.id,
@@ -148,14 +148,14 @@ def _page_items(
 def shown_item(label: int | str, raw_item: Any, secrets: frozenset[str]) -> Any:
     """An item without n8n's metadata; if it is not of the first output, its output is named."""
     if not isinstance(raw_item, Mapping):
-        return stripped(raw_item, secrets)
+        return without_secrets(raw_item, secrets)
     item: dict[str, Any] = {} if label == 0 else {"output": label}
-    item["json"] = stripped(raw_item.get("json"), secrets)
-    if files := mapped(raw_item.get("binary")):
-        item["binary"] = {name: _file(mapped(each)) for name, each in files.items()}
+    item["json"] = without_secrets(raw_item.get("json"), secrets)
+    if files := as_mapping(raw_item.get("binary")):
+        item["binary"] = {name: _file(as_mapping(each)) for name, each in files.items()}
     if (wrong := raw_item.get("error")) is not None:
         item["error"] = error_of(wrong, secrets)
-    if mapped(raw_item.get("redaction")).get("redacted"):
+    if as_mapping(raw_item.get("redaction")).get("redacted"):
         item["redacted"] = True
     return item
 
@@ -164,13 +164,13 @@ def _file(file: Mapping[str, Any]) -> dict[str, Any]:
     return {key: file[key] for key in ("fileName", "mimeType", "fileSize", "bytes") if key in file}
 
 
-def swallowed(run: Run) -> Any:
+def error_passed_on(run: Run) -> Any:
     """The error that a node passed on as data because it is set to continue; None if there is none."""
     if run.outcome == "error":
         return None
     for output in run.outputs:
         for item in output.items[:50]:
-            content = mapped(mapped(item).get("json"))
+            content = as_mapping(as_mapping(item).get("json"))
             if isinstance(item, Mapping) and (item.get("error") or _is_error(content)):
                 return item.get("error") or content["error"]
     return None
@@ -189,7 +189,7 @@ def notes(execution: Execution, run: Run) -> list[str]:
         notes_of_run.append("Its output is pinned data: the node itself did not run.")
     if len(execution.runs[run.node]) > 1:
         notes_of_run.append(f"It ran {len(execution.runs[run.node])} times: runIndex selects the run.")
-    if any(mapped(item).get("redaction") for output in run.outputs for item in listed(output.items)[:1]):
+    if any(as_mapping(item).get("redaction") for output in run.outputs for item in as_list(output.items)[:1]):
         notes_of_run.append("n8n redacted the data of these items.")
     if execution.n8n_status == "crashed":
         notes_of_run.append("n8n crashed while this ran: the items are placeholders.")

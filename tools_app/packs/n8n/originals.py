@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tools_app.packs.n8n.graph import renamed
-from tools_app.packs.n8n.runs import listed, mapped
+from tools_app.packs.n8n.runs import as_list, as_mapping
 from tools_app.packs.n8n.secrecy import readable
 from tools_app.text import hygiene
 
@@ -39,13 +39,13 @@ class Originals:
         if isinstance(value, str):
             return self._text(value, current, place)
         if isinstance(value, Sequence):
-            others = listed(current)
+            others = as_list(current)
             return [
                 self.restored(each, others[index] if index < len(others) else None, place)
                 for index, each in enumerate(value)
             ]
         if isinstance(value, Mapping):
-            current_items = mapped(current)
+            current_items = as_mapping(current)
             plain: dict[str, str] = {as_shown(key): key for key in current_items}
             restored: dict[str, Any] = {}
             for key, each in value.items():

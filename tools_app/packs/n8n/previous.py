@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tools_app.packs.n8n import drafts
-from tools_app.packs.n8n.runs import mapped
+from tools_app.packs.n8n.runs import as_mapping
 from tools_app.packs.n8n.summary import quoted
 from tools_app.packs.n8n.workflows import fetched
 from tools_app.sdk.context import Context, NotKeptError
@@ -115,25 +115,25 @@ class Before:
             return None
 
 
-async def keep(ctx: Context, workflow_id: str, current: Mapping[str, Any]) -> Before:
+async def save(ctx: Context, workflow_id: str, current: Mapping[str, Any]) -> Before:
     """Store the state of a workflow for its caller, who can restore it."""
     state = {part: current.get(part) for part in _PARTS}
     try:
-        stored = await ctx.answers.keep({_KEY: {"id": workflow_id, **state}})
+        saved = await ctx.answers.keep({_KEY: {"id": workflow_id, **state}})
     except NotKeptError as error:
         return Before(ctx, workflow_id, current, not_kept=str(error))
-    return Before(ctx, workflow_id, current, stored.handle, stored.expires_at.isoformat(timespec="seconds"))
+    return Before(ctx, workflow_id, current, saved.handle, saved.expires_at.isoformat(timespec="seconds"))
 
 
-async def kept(ctx: Context, workflow_id: str, handle: str) -> Mapping[str, Any]:
-    """The state that `keep` stored under this handle.
+async def saved_state(ctx: Context, workflow_id: str, handle: str) -> Mapping[str, Any]:
+    """The state that `save` stored under this handle.
 
     Raises:
         AnswerNotFoundError: this caller has no such handle, or it has expired.
         InvalidArgumentsError: the handle is not of a state of this workflow.
     """
     value = await ctx.answers.value(handle)
-    state = mapped(value.get(_KEY)) if isinstance(value, Mapping) else {}
+    state = as_mapping(value.get(_KEY)) if isinstance(value, Mapping) else {}
     if state.get("id") != workflow_id:
         problem = Problem("/restore", f"{handle!r} is not a previous state of the workflow {workflow_id!r}")
         raise InvalidArgumentsError(problems=[problem], next_step="Use the handle from previousState of an update.")
@@ -142,7 +142,7 @@ async def kept(ctx: Context, workflow_id: str, handle: str) -> Mapping[str, Any]
 
 def _same(workflow: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
     """Whether n8n has what it was sent. It adds settings of its own, but never removes one."""
-    settings = mapped(workflow.get("settings"))
+    settings = as_mapping(workflow.get("settings"))
     return all(workflow.get(part) == body[part] for part in ("name", "nodes", "connections")) and all(
         settings.get(key) == value for key, value in body["settings"].items()
     )

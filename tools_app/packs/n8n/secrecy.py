@@ -37,12 +37,12 @@ _REQUEST: Final = frozenset({"params", "query", "body"})
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 
-def stripped(value: Any, secrets: frozenset[str] = _NOTHING) -> Any:
+def without_secrets(value: Any, secrets: frozenset[str] = _NOTHING) -> Any:
     """The value without secrets. `secrets`: texts to replace wherever they occur."""
     if isinstance(value, str):
         return _text(value, secrets)
     if isinstance(value, list):
-        return [stripped(each, secrets) for each in value]
+        return [without_secrets(each, secrets) for each in value]
     if not isinstance(value, Mapping):
         return value
     if _is_error(value):
@@ -67,7 +67,7 @@ def _shown_value(key: str, value: Any, secrets: frozenset[str], *, request: bool
     if request and key in ("headers", "rawHeaders"):
         # The names of the headers are no secret, and often needed.
         return {_text(name, secrets): HIDDEN for name in value} if isinstance(value, Mapping) else HIDDEN
-    return stripped(value, secrets)
+    return without_secrets(value, secrets)
 
 
 def error_of(error: Any, secrets: frozenset[str] = _NOTHING) -> Any:

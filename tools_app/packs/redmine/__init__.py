@@ -20,7 +20,7 @@ https://www.redmine.org/projects/redmine/wiki/Rest_api
 
 from __future__ import annotations
 
-from tools_app.packs.redmine.refusals import explained
+from tools_app.packs.redmine.refusals import explain_refusal
 from tools_app.packs.redmine.xml import document
 from tools_app.sdk.accounts import ConnectionKind, ConnectionOption
 from tools_app.sdk.pack import Pack, TextForm
@@ -37,7 +37,7 @@ REDMINE = ConnectionKind(
     # Elsewhere Redmine treats a wrong key as an anonymous user, without an error; only this path refuses it.
     probe="/users/current.json",
     suffix=".json",
-    explain=explained,
+    explain=explain_refusal,
     options=(USER_ADMINISTRATION,),
 )
 

@@ -108,7 +108,7 @@ async def ask(ctx: Context, *path: str | int, **sending: Unpack[Asking]) -> Any:
     Raises:
         ToolError: with the reason, where Redmine gives none.
     """
-    async with reasons.explained(ctx, sending["operation"], **_about(path, sending)):
+    async with reasons.with_reasons(ctx, sending["operation"], **_about(path, sending)):
         try:
             response = (await ctx.http.request("GET", *path, **sending)).data
         except (ApiError, NotFoundError) as error:

@@ -132,6 +132,6 @@ CustomValues = Annotated[
 ]
 
 
-def given(values: Mapping[str, Any]) -> dict[str, Any]:
+def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values that are not None."""
     return {name: value for name, value in values.items() if value is not None}

@@ -141,7 +141,7 @@ async def _number(
         fetch,
         enough=lambda cached: lookups.only(cached, name) is not None,
     )
-    return lookups.chosen("custom field", choices, name, "custom_fields").id
+    return lookups.choose("custom field", choices, name, "custom_fields").id
 
 
 async def _fields(ctx: Context, customized: Customized, project: int | str) -> list[Field]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from tools_app.packs.redmine import account, lookups
-from tools_app.packs.redmine.arguments import DateFilter, Id, IssuesInclude, Limit, Name, Offset, given, is_id
+from tools_app.packs.redmine.arguments import DateFilter, Id, IssuesInclude, Limit, Name, Offset, is_id, without_none
 from tools_app.packs.redmine.memory import cached_answer
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import InvalidArgumentsError, Problem
@@ -80,13 +80,13 @@ class Filters(BaseModel):
     offset: Offset = 0
 
 
-async def resolved(ctx: Context, filters: Filters) -> dict[str, Any]:
+async def resolve(ctx: Context, filters: Filters) -> dict[str, Any]:
     """The filters as Redmine's parameters, with ids instead of names.
 
     Raises:
         InvalidArgumentsError: a name is unknown or ambiguous.
     """
-    params = given(filters.model_dump())
+    params = without_none(filters.model_dump())
     if filters.project_id is not None:
         params["project_id"] = await lookups.project_key(ctx, filters.project_id)
     if filters.issue_id is not None:

@@ -14,8 +14,8 @@ from tools_app.packs.redmine.arguments import (
     Id,
     IssueInclude,
     Name,
-    given,
     is_id,
+    without_none,
 )
 from tools_app.packs.redmine.filters import Filters
 from tools_app.sdk.context import Context
@@ -74,7 +74,7 @@ class ListIssues(Tool):
     Arguments: ClassVar[Any] = Filters
 
     async def run(self, ctx: Context, arguments: Filters) -> dict[str, Any]:
-        params = await filters.resolved(ctx, arguments)
+        params = await filters.resolve(ctx, arguments)
         answer = await account.page(
             ctx,
             "issues",
@@ -259,7 +259,9 @@ async def _payload(
     ctx: Context, arguments: Fields, project: int | str, own_fields: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
     """The fields for Redmine. `own_fields` are the custom fields of the issue."""
-    payload = given(arguments.model_dump(exclude={"id", "project_id", "clear", "custom_fields", "watcher_user_ids"}))
+    payload = without_none(
+        arguments.model_dump(exclude={"id", "project_id", "clear", "custom_fields", "watcher_user_ids"})
+    )
     if arguments.custom_fields is not None:
         payload["custom_fields"] = await custom_fields.for_redmine(
             ctx, arguments.custom_fields, "issue", project, own_fields

@@ -86,14 +86,16 @@ async def id_of(ctx: Context, kind: Kind, value: str, parameter: str, project: i
         return number in {one.id for one in cached} or only(cached, value) is not None
 
     try:
-        known = await choices(ctx, kind, project, enough=is_known)
+        choices_of_kind = await choices(ctx, kind, project, enough=is_known)
     except ToolError:
         if number is None:
             raise
         return number
-    if number is not None and (number in {one.id for one in known} or not (_with_name(known, value) or kind.replaced)):
+    if number is not None and (
+        number in {one.id for one in choices_of_kind} or not (_with_name(choices_of_kind, value) or kind.replaced)
+    ):
         return number
-    return chosen(kind.title, known, value, parameter).id
+    return choose(kind.title, choices_of_kind, value, parameter).id
 
 
 async def user_id(ctx: Context, value: str, parameter: str, project: int | str) -> int:
@@ -130,7 +132,7 @@ async def project_key(ctx: Context, value: str, parameter: str = "project_id") -
     # Redmine does not list archived projects, and may have more than were read.
     if _has_key(projects, value) or (_IDENTIFIER.fullmatch(value) and not _with_name(projects, value)):
         return value
-    return str(chosen(PROJECT.title, projects, value, parameter).id)
+    return str(choose(PROJECT.title, projects, value, parameter).id)
 
 
 async def project_number(ctx: Context, value: str, parameter: str = "project_id") -> int:
@@ -167,7 +169,7 @@ def _with_name(candidates: Sequence[Choice], name: str) -> list[Choice]:
     return list({one.id: one for one in matching}.values())
 
 
-def chosen(title: str, candidates: Sequence[Choice], name: str, parameter: str) -> Choice:
+def choose(title: str, candidates: Sequence[Choice], name: str, parameter: str) -> Choice:
     """The object with this name.
 
     Raises:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from tools_app.packs.redmine import account, identity, lookups, memory, pack, reasons, shapes, writing
-from tools_app.packs.redmine.arguments import Limit, Name, Offset, ProjectInclude, given, is_id
+from tools_app.packs.redmine.arguments import Limit, Name, Offset, ProjectInclude, is_id, without_none
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import InvalidArgumentsError, Problem
 from tools_app.sdk.examples import Example
@@ -87,7 +87,7 @@ async def list_projects(
 ) -> dict[str, Any]:
     """List the projects that the account of this connection can see."""
     number = {"active": "1", "closed": "5"}.get(status, status)
-    params = given({"include": include, "status": number, "limit": limit, "offset": offset})
+    params = without_none({"include": include, "status": number, "limit": limit, "offset": offset})
     projects, counts = await account.many(ctx, "projects", name="projects", operation="list projects", params=params)
     return {"projects": [_output(project) for project in projects], **counts}
 
@@ -139,7 +139,7 @@ async def create_project(
     enabled_module_names: _Modules | None = None,
 ) -> dict[str, Any]:
     """Create a project."""
-    payload = given(
+    payload = without_none(
         {
             "name": name,
             "identifier": identifier,
@@ -178,7 +178,7 @@ async def update_project(
     enabled_module_names: _Modules | None = None,
 ) -> dict[str, Any]:
     """Change a project, except its identifier. Omitted fields stay unchanged. The result is verified."""
-    payload = given(
+    payload = without_none(
         {
             "name": name,
             "description": description,
@@ -245,7 +245,7 @@ async def _put_away(ctx: Context, given_id: str, verb: str) -> dict[str, Any]:
     key = await lookups.project_key(ctx, given_id, "id")
     await identity.check(ctx)
     operation = f"{verb} project"
-    async with reasons.explained(ctx, operation, project=key):
+    async with reasons.with_reasons(ctx, operation, project=key):
         await ctx.http.put("projects", key, verb, operation=operation, resource="Project")
     return await _then_forget(ctx, writing.done(f"Project #{key} was successfully {verb}d."))
 

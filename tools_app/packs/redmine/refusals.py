@@ -61,11 +61,11 @@ _CORRECT: Final = {
 ROLES: Final = "Ask an administrator of Redmine for that, or use a connection whose account has it."
 
 
-def explained(refused: Refused) -> ToolError | None:
+def explain_refusal(refused: Refused) -> ToolError | None:
     """The error for a refusal; None if the default for its status is right."""
-    asked, said = refused.asked, ", ".join(refused.said)
+    request, reasons = refused.asked, ", ".join(refused.said)
     is_page = "html" in refused.headers.get("content-type", "")
-    context = asked.context(statusCode=refused.status, errorDetails=None if is_page else said or None)
+    context = request.context(statusCode=refused.status, errorDetails=None if is_page else reasons or None)
     match refused.status:
         case 401:
             return ApiError(
@@ -75,44 +75,44 @@ def explained(refused: Refused) -> ToolError | None:
                 "Redmine shows under “My account”.",
             )
         case 403:
-            required = REQUIRED.get(asked.operation, f"a role that may {asked.operation}")
+            required = REQUIRED.get(request.operation, f"a role that may {request.operation}")
             return ApiError(f"Permission denied: requires {required}", context=context, next_step=ROLES)
         case 404:
             return None if is_page else _not_found(refused)
         case 409:
             return ApiError(
-                f"Failed to {asked.operation}: another user has changed it in the meantime",
+                f"Failed to {request.operation}: another user has changed it in the meantime",
                 context=context,
                 next_step="Read it again, and repeat the change if it is still wanted.",
             )
-        case 422 if not said:
+        case 422 if not reasons:
             # Redmine sends an empty list if a change refers to an object that no longer exists.
             return UpstreamValidationError(
-                f"Failed to {asked.operation}: Redmine refused it without a reason",
+                f"Failed to {request.operation}: Redmine refused it without a reason",
                 next_step="It may have been changed in the meantime: read it again.",
             )
         case 422:
-            return UpstreamValidationError(said, next_step=_CORRECT.get(asked.operation))
-        case 500 if not is_page and said:
-            return ApiError(f"Failed to {asked.operation}: {said}", context=context)
+            return UpstreamValidationError(reasons, next_step=_CORRECT.get(request.operation))
+        case 500 if not is_page and reasons:
+            return ApiError(f"Failed to {request.operation}: {reasons}", context=context)
     return None
 
 
 def _not_found(refused: Refused) -> ToolError | None:
     """An empty body means an unknown object, a JSON body an unknown path."""
-    asked = refused.asked
-    if isinstance(refused.body, dict) and asked.operation in _WITH_IDS:
+    request = refused.asked
+    if isinstance(refused.body, dict) and request.operation in _WITH_IDS:
         return UpstreamValidationError(
-            f"Failed to {asked.operation}: Redmine does not have all of the given ids",
+            f"Failed to {request.operation}: Redmine does not have all of the given ids",
             next_step="Check the ids of trackers and watchers: list_trackers and list_users have them.",
         )
     if isinstance(refused.body, dict):
         return ApiError(
-            f"Failed to {asked.operation}: this Redmine does not support it",
-            context=asked.context(statusCode=refused.status, errorDetails=", ".join(refused.said) or None),
+            f"Failed to {request.operation}: this Redmine does not support it",
+            context=request.context(statusCode=refused.status, errorDetails=", ".join(refused.said) or None),
             next_step="It may be older than Redmine 5.0; else an operator should check the address.",
         )
-    if asked.resource and asked.resource_id:
-        about = {"operation": asked.operation, "resourceType": asked.resource, "resourceId": asked.resource_id}
-        return NotFoundError(f"{asked.resource} #{shortened(asked.resource_id)} not found", context=about)
+    if request.resource and request.resource_id:
+        about = {"operation": request.operation, "resourceType": request.resource, "resourceId": request.resource_id}
+        return NotFoundError(f"{request.resource} #{shortened(request.resource_id)} not found", context=about)
     return None

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from tools_app.packs.redmine import account, lookups, pack, shapes
-from tools_app.packs.redmine.arguments import Limit, Name, Offset, given
+from tools_app.packs.redmine.arguments import Limit, Name, Offset, without_none
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import shortened
 from tools_app.sdk.examples import Example
@@ -61,7 +61,7 @@ async def search_redmine(
         operation="search",
         resource="Project",
         resource_id=path[1] if project_id is not None else "",
-        params=given({**params, "limit": limit, "offset": offset}),
+        params=without_none({**params, "limit": limit, "offset": offset}),
     )
     message = _unused(query)
     return answer | {"message": message} if message else answer

@@ -8,7 +8,17 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from tools_app.packs.redmine import account, custom_fields, lookups, pack, shapes, writing
-from tools_app.packs.redmine.arguments import CustomValue, CustomValues, Day, Id, Limit, Name, Offset, given, is_id
+from tools_app.packs.redmine.arguments import (
+    CustomValue,
+    CustomValues,
+    Day,
+    Id,
+    Limit,
+    Name,
+    Offset,
+    is_id,
+    without_none,
+)
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import InvalidArgumentsError, Problem
 from tools_app.sdk.examples import Example
@@ -68,7 +78,7 @@ async def list_time_entries(
         operation="list time entries",
         resource="Project",
         resource_id=project or "",
-        params=given(params | {"from": from_, "to": to, "limit": limit, "offset": offset}),
+        params=without_none(params | {"from": from_, "to": to, "limit": limit, "offset": offset}),
     )
     hours = sum(entry.get("hours", 0) for entry in answer["time_entries"])
     return answer | {"total_hours": round(hours, 2)}
@@ -140,7 +150,7 @@ async def create_time_entry(
         "user_id": await lookups.user_id(ctx, user_id, "user_id", place) if user_id is not None else None,
         "custom_fields": await _custom_fields(ctx, custom_values),
     }
-    return await writing.create(ctx, TIME_ENTRY, given(payload))
+    return await writing.create(ctx, TIME_ENTRY, without_none(payload))
 
 
 @pack.tool(
@@ -166,7 +176,7 @@ async def update_time_entry(
     place: int | str = ""
     if activity_id is not None and not is_id(activity_id):
         place = await (_project_of_issue(ctx, issue_id) if issue_id is not None else _project_of_entry(ctx, id))
-    payload = given(
+    payload = without_none(
         {
             "issue_id": issue_id,
             "hours": hours,

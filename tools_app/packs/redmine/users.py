@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from tools_app.packs.redmine import REDMINE, USER_ADMINISTRATION, account, pack, shapes, writing
-from tools_app.packs.redmine.arguments import Id, Limit, Offset, UserInclude, given
+from tools_app.packs.redmine.arguments import Id, Limit, Offset, UserInclude, without_none
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import AuthorizationError, InvalidArgumentsError, Problem
 from tools_app.sdk.examples import Example
@@ -61,7 +61,7 @@ async def list_users(
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """List Redmine users. For its administrators only."""
-    params = given({"status": status, "name": name, "group_id": group_id, "limit": limit, "offset": offset})
+    params = without_none({"status": status, "name": name, "group_id": group_id, "limit": limit, "offset": offset})
     users, counts = await account.many(ctx, "users", name="users", operation="list users", params=params)
     return {"users": [_output(user) for user in users], **counts}
 
@@ -132,7 +132,7 @@ async def create_user(
 ) -> dict[str, Any]:
     """Create a user. Requires user administration to be enabled for this connection."""
     _check_allowed(ctx)
-    payload = given(
+    payload = without_none(
         {
             "login": login,
             "firstname": firstname,
@@ -179,7 +179,7 @@ async def update_user(
 ) -> dict[str, Any]:
     """Change a user. Requires user administration to be enabled for this connection. The result is verified."""
     _check_allowed(ctx)
-    payload = given(
+    payload = without_none(
         {
             "login": login,
             "firstname": firstname,

@@ -34,7 +34,7 @@ async def add_issue_watcher(ctx: Context, issue_id: _Issue, user_id: _User) -> d
     """Add a watcher to an issue: notified of its changes."""
     await identity.check(ctx)
     user = await _user(ctx, issue_id, user_id)
-    async with reasons.explained(ctx, "add watcher", issue=issue_id):
+    async with reasons.with_reasons(ctx, "add watcher", issue=issue_id):
         path, body = ("issues", issue_id, "watchers"), {"user_id": user}
         await ctx.http.post(*path, operation="add watcher", resource="Issue", json=body)
     return await _verified_answer(ctx, issue_id, user, watching=True)
@@ -53,7 +53,7 @@ async def remove_issue_watcher(ctx: Context, issue_id: _Issue, user_id: _User) -
     """Remove a watcher from an issue."""
     await identity.check(ctx)
     user = await _user(ctx, issue_id, user_id)
-    async with reasons.explained(ctx, "remove watcher", issue=issue_id):
+    async with reasons.with_reasons(ctx, "remove watcher", issue=issue_id):
         await ctx.http.delete("issues", issue_id, "watchers", user, operation="remove watcher", resource="Issue")
     return await _verified_answer(ctx, issue_id, user, watching=False)
 

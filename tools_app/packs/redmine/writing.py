@@ -73,7 +73,7 @@ async def create(
     about: reasons.About = {"issue": payload["issue_id"]} if "issue_id" in payload else {}
     if "project_id" in payload:
         about = {"project": payload["project_id"]}
-    async with reasons.explained(ctx, operation, **about):
+    async with reasons.with_reasons(ctx, operation, **about):
         response = await ctx.http.post(noun.path, operation=operation, json=body)
     created = response.data.get(noun.name) if isinstance(response.data, dict) else None
     if not isinstance(created, dict) or not isinstance(created.get("id"), int):
@@ -98,7 +98,7 @@ async def update(
     """
     await identity.check(ctx)
     operation, body = f"update {noun.words}", {noun.name: payload, **beside}
-    async with reasons.explained(ctx, operation, **noun.about(key)):
+    async with reasons.with_reasons(ctx, operation, **noun.about(key)):
         await ctx.http.put(noun.path, key, operation=operation, resource=noun.title, json=body)
     return await _read_back(ctx, noun, key, payload, "updated", before=before)
 
@@ -107,7 +107,7 @@ async def delete(ctx: Context, noun: Noun, key: int | str) -> dict[str, Any]:
     """Delete an object."""
     await identity.check(ctx)
     operation = f"delete {noun.words}"
-    async with reasons.explained(ctx, operation, **noun.about(key)):
+    async with reasons.with_reasons(ctx, operation, **noun.about(key)):
         await ctx.http.delete(noun.path, key, operation=operation, resource=noun.title)
     return done(f"{noun.label(None, key)} was successfully deleted.")
 
@@ -145,7 +145,9 @@ async def _read_back(
     ignored_fields = {field: requested for field, requested in payload.items() if applied[field] is False}
     label, fields = noun.label(thing, key), ", ".join(ignored_fields)
     why = await reasons.ignored(ctx, thing, ignored_fields) if ignored_fields and noun.name == "issue" else {}
-    warnings = [_explained(field, requested, thing, why.get(field, "")) for field, requested in ignored_fields.items()]
+    warnings = [
+        _explanation(field, requested, thing, why.get(field, "")) for field, requested in ignored_fields.items()
+    ]
     if invisible := [field for field, is_applied in applied.items() if is_applied is None]:
         warnings.append(f"{', '.join(invisible)}: the account of this connection cannot see the result.")
     if ignored_fields and len(ignored_fields) == len(payload):
@@ -173,10 +175,10 @@ def _without(thing: Mapping[str, Any], extra: Sequence[str]) -> dict[str, Any]:
     return {name: part for name, part in thing.items() if name not in extra}
 
 
-def _explained(field: str, requested: Any, thing: Mapping[str, Any], why: str) -> str:
+def _explanation(field: str, requested: Any, thing: Mapping[str, Any], why: str) -> str:
     current = _current(field, thing)
     if field == "custom_fields":
-        return _explained_fields(requested, thing)
+        return _fields_explanation(requested, thing)
     value = current.get("name", current.get("id")) if isinstance(current, dict) else current
     allowed = parts_of(thing, "allowed_statuses") if field == "status_id" else []
     names = [str(one["name"]) for one in allowed if "name" in one]
@@ -189,12 +191,12 @@ def _explained(field: str, requested: Any, thing: Mapping[str, Any], why: str) -
     return f"{still} {why}{more}" if why else f"{still}{more}"
 
 
-def _explained_fields(requested: Any, thing: Mapping[str, Any]) -> str:
+def _fields_explanation(requested: Any, thing: Mapping[str, Any]) -> str:
     fields = _values(thing)
-    lost = [str(value["id"]) for value in requested if not _same(fields.get(str(value["id"])), value["value"])]
-    missing = [number for number in lost if number not in fields]
+    ignored_ids = [str(value["id"]) for value in requested if not _same(fields.get(str(value["id"])), value["value"])]
+    missing = [number for number in ignored_ids if number not in fields]
     more = f" The issue shows no field {', '.join(missing)}." if missing else ""
-    return f"custom_fields: the value of {', '.join(lost)} was not applied.{more}"
+    return f"custom_fields: the value of {', '.join(ignored_ids)} was not applied.{more}"
 
 
 def _is_applied(field: str, requested: Any, thing: Mapping[str, Any], payload: Mapping[str, Any]) -> bool | None:
