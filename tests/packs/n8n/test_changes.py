@@ -69,9 +69,9 @@ class TestCreating:
         assert sent(n8n)["settings"] == {"executionOrder": "v1"}
         assert all(node["id"] for node in sent(n8n)["nodes"])
         assert data["warnings"] == [
-            "settings: n8n does not take noSuch; left out.",
-            "active: n8n does not take it together with a workflow; use activate_workflow.",
-            "tags: n8n does not take them together with a workflow; left out.",
+            "settings: n8n does not accept noSuch; ignored.",
+            "active: n8n does not accept it here; use activate_workflow.",
+            "tags: n8n does not accept them here; ignored.",
         ]
         assert {key: data[key] for key in ("name", "active")} == {"name": "New", "active": False}
         assert data["_guidance"]["example"] == f"activate_workflow(id: '{data['id']}')"
@@ -147,7 +147,7 @@ class TestUpdating:
         one = made(n8n)
         data = ask("update_workflow", id=one, settings={"timezone": "UTC", "nope": 1}, raw=True)
         assert sent(n8n)["settings"].items() >= {"executionOrder": "v1", "timezone": "UTC"}.items()
-        assert data["warnings"] == ["settings: n8n does not take nope; left out."]
+        assert data["warnings"] == ["settings: n8n does not accept nope; ignored."]
 
     def test_settings_of_the_editor_that_n8n_refuses_survive(self, ask: Ask, n8n: N8n) -> None:
         one = made(n8n)
@@ -200,7 +200,7 @@ class TestUpdating:
         assert "warnings" not in ask("update_workflow", id=one, nodes=BOTH, settings={"timezone": "UTC"})
         n8n.between = lambda: n8n.workflows[one].update(nodes=[], versionCounter=7)
         (warning,) = ask("update_workflow", id=one, name="renamed")["warnings"]
-        assert warning.startswith("Somebody else changed it meanwhile")
+        assert warning.startswith("Another change was made at the same time")
 
     def test_what_n8n_saves_of_an_update_that_fails_is_put_back(self, ask: Ask, n8n: N8n) -> None:
         first, second = made(n8n), made(n8n)
@@ -212,7 +212,7 @@ class TestUpdating:
             "update_workflow", id=second, nodes=[{"id": "w", "parameters": {"path": "there"}}], confirmRemoved=["Add"]
         )
         assert error.message == "Failed to update workflow"
-        assert "n8n had saved the change all the same, and the hub has put back what was there" in error.next_step
+        assert "n8n had saved the change anyway, and the hub has restored the previous state" in error.next_step
         now = n8n.workflows[second]
         assert {key: now[key] for key in KEPT} == {key: before[key] for key in KEPT}
         assert [asked for asked in n8n.asked() if asked == f"PUT /workflows/{second}"] == [
@@ -229,7 +229,7 @@ class TestUpdating:
         n8n.between = lambda: n8n.failing_puts.append(500) if next(puts) == 0 else None
         error = ask.error("update_workflow", id=second, nodes=[webhook("there"), {"name": "Add"}])
         n8n.between = None
-        assert "could not put back" in error.next_step
+        assert "could not restore the previous state" in error.next_step
         handle = re.search(r"restore: '(\w+)'", error.next_step)
         assert handle is not None
         ask("update_workflow", id=second, restore=handle[1])
@@ -247,7 +247,7 @@ class TestUpdating:
         error = ask.error("update_workflow", id=one, name="renamed")
         assert error.message == "Failed to update workflow"
         assert "workflow:activate" in error.context["errorDetails"]
-        assert "the hub has put back what was there before" in error.next_step
+        assert "the hub has restored the previous state" in error.next_step
         assert (n8n.workflows[one]["name"], n8n.workflows[one]["active"]) == ("there", True)
 
     def test_what_others_have_made_of_it_is_not_put_back(self, ask: Ask, n8n: N8n) -> None:
@@ -257,7 +257,7 @@ class TestUpdating:
             ask("activate_workflow", id=one)
         n8n.afterwards = lambda: n8n.workflows[second].update(name="by others")
         error = ask.error("update_workflow", id=second, nodes=[webhook("there"), {"name": "Add"}])
-        assert error.next_step.startswith("The workflow has changed meanwhile")
+        assert error.next_step.startswith("The workflow has been changed since then")
         assert n8n.workflows[second]["name"] == "by others"
 
     def test_what_was_not_saved_is_not_said_to_be(self, ask: Ask, n8n: N8n) -> None:
@@ -314,8 +314,8 @@ class TestChangingOneNode:
         one = n8n.add(UNSEEN)
         nodes = [{"name": "Start"}, {"name": "zerowidth", "parameters": {"jsCode": "new", "list": ["x", "\u00e9y"]}}]
         assert ask("update_workflow", id=one, nodes=nodes)["warnings"] == [
-            "Node 'zerowidth': changed texts lost characters that are not shown, in parameters.jsCode.",
-            "Node 'zerowidth': parameters left out: key.",
+            "Node 'zerowidth': changed texts lost invisible characters, in parameters.jsCode.",
+            "Node 'zerowidth': removed parameters: key.",
         ]
         # What has another place in a list than before is found all the same.
         assert sent(n8n)["nodes"][1]["parameters"]["list"] == ["x", "\u00e9\u200by"]
@@ -352,7 +352,7 @@ class TestChangingOneNode:
         nodes = [{"name": "Webhook", "parameters": {"path": "there"}}, {"name": "Add"}]
         data = ask("update_workflow", id=one, nodes=nodes, connections={})
         assert data["warnings"] == [
-            "Node 'Webhook': parameters left out: httpMethod, responseMode, options.",
+            "Node 'Webhook': removed parameters: httpMethod, responseMode, options.",
             "No longer connected: 'Webhook' → 'Add'.",
         ]
 
@@ -366,11 +366,11 @@ class TestChangingOneNode:
         one = made(n8n)
         error = ask.error("update_workflow", id=one, nodes=[*BOTH, {"name": "Ad", "parameters": {"jsCode": "1"}}])
         assert error.message == (
-            "nodes.2: 'Ad' is no node of this workflow, and a new one needs type, typeVersion and position too"
+            "nodes.2: 'Ad' is not a node of this workflow; a new one also needs type, typeVersion and position"
         )
         assert "'Webhook', 'Add'" in error.next_step
         error = ask.error("update_workflow", id=one, nodes=[BOTH[0], {"name": "Add", "type": "n8n-nodes-base.set"}])
-        assert error.message == "nodes.1: 'Add' changes its type, and needs typeVersion and parameters too"
+        assert error.message == "nodes.1: 'Add' changes its type and also needs typeVersion and parameters"
 
 
 class TestTheKeyOfTheConnection:
@@ -380,7 +380,7 @@ class TestTheKeyOfTheConnection:
         before = json.loads(json.dumps(n8n.workflows[one]))
         assert KEY not in json.dumps(ask("get_workflow", id=one, raw=True))
         error = ask.error("update_workflow", id=one, name="renamed")
-        assert (error.code, "holds the API key of this connection" in error.message) == ("CONFLICT", True)
+        assert (error.code, "contains the API key of this connection" in error.message) == ("CONFLICT", True)
         assert n8n.workflows[one] == before
 
 
@@ -418,22 +418,24 @@ class TestTheStateBefore:
     def test_of_another_workflow_is_refused(self, ask: Ask, n8n: N8n) -> None:
         one, other = made(n8n), made(n8n)
         handle = ask("update_workflow", id=one, name="renamed")["previousState"]["handle"]
-        assert "is no earlier state" in ask.error("update_workflow", id=other, restore=handle).message
+        assert "is not a previous state" in ask.error("update_workflow", id=other, restore=handle).message
         assert ask.error("update_workflow", id=other, restore="0" * 32).code == "ANSWER_NOT_FOUND"
         error = ask.error("update_workflow", id=one, restore=handle, name="x")
-        assert error.message.startswith("restore puts back a whole state")
+        assert error.message.startswith("restore replaces the whole workflow")
 
     def test_where_it_is_not_kept_this_is_said(self, ask: Ask, n8n: N8n, settings: LazySettings) -> None:
         settings.TOOLHUB_ANSWER_SECONDS = 0
         data = ask("update_workflow", id=made(n8n), name="renamed")
         assert "previousState" not in data
-        assert data["warnings"] == ["The state before this update was not kept: this hub keeps no answers."]
+        assert data["warnings"] == ["The previous state was not saved: this hub keeps no answers."]
 
     def test_is_told_where_n8n_gives_no_answer(self, ask: Ask, n8n: N8n) -> None:
         one = made(n8n)
         n8n.between = lambda: n8n.fail(-1)
         error = ask.error("update_workflow", id=one, name="renamed")
-        assert re.search(r"update_workflow\(id: '\w+', restore: .\w{32}.\) puts back", error.next_step)
+        assert re.search(
+            r"update_workflow\(id: '\w+', restore: .\w{32}.\) restores the previous state", error.next_step
+        )
 
     def test_is_that_before_the_first_attempt(self, ask: Ask, n8n: N8n) -> None:
         one = made(n8n)
@@ -553,7 +555,7 @@ class TestExecutions:
         one = n8n.hold("error_code")
         n8n.executions[one]["status"] = status
         error = ask.error("retry_execution", id=one)
-        assert error.message == f"Execution '{one}' cannot be retried: it has not ended yet, n8n calls it {status}"
+        assert error.message == f"Execution '{one}' cannot be retried: it has not ended yet (status: {status})"
         assert (error.code, error.retryable) == ("CONFLICT", False)
         assert n8n.asked() == [f"GET /executions/{one}"]
 

@@ -151,7 +151,7 @@ def test_what_nobody_foresaw(ask: Ask, monkeypatch: pytest.MonkeyPatch, name: st
         (200, "<!DOCTYPE html><title>Sign in</title>", "text/html", "the response of n8n is a web page"),
         (401, {"message": "unauthorized"}, "application/json", "Authentication failed"),
         (503, {"message": "n8n is starting up"}, "application/json", "not available now"),
-        (200, [1, 2], "application/json", "something else than it should"),
+        (200, [1, 2], "application/json", "unexpected response"),
     ],
 )
 def test_nonsense_and_bad_days(ask: Ask, n8n: N8n, status: int, body: Any, kind: str, words: str) -> None:

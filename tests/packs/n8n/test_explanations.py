@@ -53,14 +53,14 @@ def test_the_cause_of_a_sub_workflow_lies_there(line: str) -> None:
 @pytest.mark.parametrize(
     ("name", "cause"),
     [
-        ("timeout", "longer than the 2 s"),
+        ("timeout", "longer than the workflow's timeout of 2 s"),
         ("canceled", "by a person, or over the API"),
         ("wait_canceled", "after 'Wait for hook'"),
         ("crashed", "out of memory, while the node 'Sleep 120 s' ran"),
         ("waiting", "waits at the node 'Wait for hook'"),
         ("running", "has not ended yet"),
         ("chain", "did not fail"),
-        ("continue", "passed on as data"),
+        ("continue", "passed errors on as data"),
     ],
 )
 def test_other_ends_are_explained_too(name: str, cause: str) -> None:

@@ -13,7 +13,7 @@ from tests.packs.n8n.conftest import Ask
 from tests.packs.n8n.fake import N8n, recorded
 from tests.packs.n8n.test_summaries import large
 from tools_app import engine
-from tools_app.packs.n8n.node_data import found, node_data, telling
+from tools_app.packs.n8n.node_data import default_run, find_node, node_data
 from tools_app.packs.n8n.runs import Execution
 
 KEYS = {
@@ -92,7 +92,7 @@ def test_every_way_out_counts_and_items_say_which_it_was() -> None:
 
 def test_each_run_of_a_loop_is_its_own() -> None:
     execution = Execution(recorded("execution_loop"))
-    assert telling(execution, "Loop") == 3
+    assert default_run(execution, "Loop") == 3
     counts = [node_data(execution, run, 0, 50)["output"]["branches"][1:] for run in execution.runs["Loop"]]
     assert [sum(branch["items"] for branch in branches) for branches in counts] == [3, 3, 1, 0]
     assert shown("loop", "Work", run=1)["input"]["total"] == 3
@@ -278,5 +278,5 @@ class TestThroughTheHub:
 def test_a_name_with_what_nobody_sees_is_found_by_what_they_see() -> None:
     execution = Execution(large(1))
     execution.runs["HTTP\u200b Request"] = []
-    assert found(execution, "HTTP Request") == "HTTP\u200b Request"
-    assert found(execution, "Other") is None
+    assert find_node(execution, "HTTP Request") == "HTTP\u200b Request"
+    assert find_node(execution, "Other") is None

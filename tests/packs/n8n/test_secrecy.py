@@ -13,7 +13,7 @@ from tests.packs.n8n.fake import recorded, recorded_executions
 from tools_app.packs.n8n.explanation import explanation
 from tools_app.packs.n8n.node_data import node_data
 from tools_app.packs.n8n.runs import Execution
-from tools_app.packs.n8n.secrecy import error_of, stripped
+from tools_app.packs.n8n.secrecy import error_of, without_secrets
 from tools_app.packs.n8n.summary import summary
 from tools_app.packs.n8n.workflows import whole
 
@@ -51,10 +51,10 @@ def test_of_a_workflow_its_people_and_versions_stay_away() -> None:
 
 def test_an_address_loses_its_signature_wherever_it_stands() -> None:
     text = "Click http://n8n.test/webhook-waiting/23?signature=abc or http://n8n.test/form-waiting/4/x?a=1&signature=b."
-    assert stripped({"json": [text]}) == {
+    assert without_secrets({"json": [text]}) == {
         "json": ["Click http://n8n.test/webhook-waiting/23 or http://n8n.test/form-waiting/4/x"]
     }
-    assert stripped("https://example.test/?signature=kept") == "https://example.test/?signature=kept"
+    assert without_secrets("https://example.test/?signature=kept") == "https://example.test/?signature=kept"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_an_address_loses_its_signature_wherever_it_stands() -> None:
     ],
 )
 def test_an_address_within_another_loses_it_too(text: str) -> None:
-    assert "abc" not in json.dumps(stripped({"a": [{"b": text}]}))
+    assert "abc" not in json.dumps(without_secrets({"a": [{"b": text}]}))
     assert "abc" not in json.dumps(error_of({"message": text}))
 
 
@@ -90,8 +90,8 @@ def test_who_resumed_an_execution_sent_its_signature() -> None:
     sent = told["data"]["resultData"]["runData"]["Wait for hook"][0]["data"]["main"][0][0]["json"]["query"]
     assert len(sent["signature"]) == 64
     assert sent["signature"] not in everything(told)
-    assert stripped({"webhookUrl": "x", "query": {"signature": "a" * 64, "page": 2}})["query"] == {"page": 2}
-    assert stripped({"query": {"signature": "a" * 64}}) == {"query": {"signature": "a" * 64}}
+    assert without_secrets({"webhookUrl": "x", "query": {"signature": "a" * 64, "page": 2}})["query"] == {"page": 2}
+    assert without_secrets({"query": {"signature": "a" * 64}}) == {"query": {"signature": "a" * 64}}
 
 
 def test_errors_among_items_are_errors_however_deep_they_lie() -> None:
@@ -112,9 +112,9 @@ def test_errors_among_items_are_errors_however_deep_they_lie() -> None:
         "cause": {"options": {"uri": "https://api.test/", "headers": {"cookie": "secret"}}, "Authorization": "secret"},
     }
     for told in ({"error": axios}, {"a": [{"b": {"error": api}}]}, axios, api):
-        assert "secret" not in json.dumps(stripped(told))
+        assert "secret" not in json.dumps(without_secrets(told))
         assert "secret" not in json.dumps(error_of(told))
-    assert stripped({"error": axios})["error"]["config"] == {"method": "get", "uri": "https://api.test/x"}
+    assert without_secrets({"error": axios})["error"]["config"] == {"method": "get", "uri": "https://api.test/x"}
 
 
 def test_the_words_of_people_are_no_errors() -> None:
@@ -123,13 +123,13 @@ def test_the_words_of_people_are_no_errors() -> None:
         {"message": "hello", "request": "please", "timestamp": 1, "node": ""},
         {"signature": "kept", "level": "", "stack": ["a"]},
     ):
-        assert stripped(kept) == kept
+        assert without_secrets(kept) == kept
 
 
 def test_a_traceback_is_a_stack() -> None:
     text = 'Traceback (most recent call last):\n  File "/x.py", line 1, in <module>\n    boom()\nValueError: no'
     assert error_of({"message": text, "description": "a"}) == {"message": "ValueError: no", "description": "a"}
-    assert stripped({"message": "x", "stack": text}) == {"message": "x"}
+    assert without_secrets({"message": "x", "stack": text}) == {"message": "x"}
 
 
 @pytest.mark.parametrize(
@@ -139,25 +139,25 @@ def test_a_traceback_is_a_stack() -> None:
 def test_a_text_of_nothing_but_beginnings_of_secrets_takes_no_time(piece: str) -> None:
     text = piece * (2_000_000 // len(piece))
     began = time.process_time()
-    stripped({"text": text, "stack": text})
+    without_secrets({"text": text, "stack": text})
     error_of({"message": text})
     assert time.process_time() - began < 10
 
 
 def test_headers_of_a_request_are_named_and_those_of_a_response_stay() -> None:
-    assert stripped({"headers": {"cookie": "x"}, "params": {}, "query": {}, "body": {}}) == {
+    assert without_secrets({"headers": {"cookie": "x"}, "params": {}, "query": {}, "body": {}}) == {
         "headers": {"cookie": "(hidden)"},
         "params": {},
         "query": {},
         "body": {},
     }
-    assert stripped({"headers": {"etag": "x"}, "body": "y", "statusCode": 200})["headers"] == {"etag": "x"}
+    assert without_secrets({"headers": {"etag": "x"}, "body": "y", "statusCode": 200})["headers"] == {"etag": "x"}
 
 
 def test_what_is_hidden_leaves_a_mark() -> None:
-    assert stripped({"resumeUrl": "https://example.test/x", "a": 1}) == {"resumeUrl": "(hidden)", "a": 1}
+    assert without_secrets({"resumeUrl": "https://example.test/x", "a": 1}) == {"resumeUrl": "(hidden)", "a": 1}
     webhook = {"headers": "mine", "rawHeaders": ["a", "b"], "params": {}, "query": {}, "body": {}}
-    assert stripped(webhook) == webhook | {"headers": "(hidden)", "rawHeaders": "(hidden)"}
+    assert without_secrets(webhook) == webhook | {"headers": "(hidden)", "rawHeaders": "(hidden)"}
     told = Execution(recorded("execution_error_http"))
     (item,) = node_data(told, told.runs["Webhook"][0], 0, 1)["output"]["items"]
     assert set(item["json"]["headers"].values()) == {"(hidden)"}
@@ -165,8 +165,8 @@ def test_what_is_hidden_leaves_a_mark() -> None:
 
 
 def test_a_field_called_stack_is_no_stack() -> None:
-    assert stripped({"stack": "MERN"}) == {"stack": "MERN"}
-    assert stripped({"stack": "Error: x\n    at run (file.js:1:2)", "message": "x"}) == {"message": "x"}
+    assert without_secrets({"stack": "MERN"}) == {"stack": "MERN"}
+    assert without_secrets({"stack": "Error: x\n    at run (file.js:1:2)", "message": "x"}) == {"message": "x"}
 
 
 def test_of_a_failed_request_it_is_told_where_it_went() -> None:

@@ -117,7 +117,7 @@ def test_the_recorded_chain_in_full() -> None:
         ("running", "still running"),
         ("waiting", "waits at a node"),
         ("crashed", "n8n crashed"),
-        ("too_large", "too much of it"),
+        ("too_large", "because it is too large"),
         ("redacted", "redacted"),
         ("canceled", "kept no data"),
     ],
@@ -333,16 +333,16 @@ def test_too_much_to_be_read_is_still_summed_up_where_n8n_can_leave_things_out(a
     name = "A node that has a rather long name, 0"
     error = ask.error("get_execution_by_node", id="7", nodeName=name)
     assert error.message == too_large
-    assert error.next_step.startswith("n8n sends an execution whole or not at all")
+    assert error.next_step.startswith("n8n sends executions only as a whole")
     if n8n.line == "1":
         assert ask.error("get_execution", id="7").message == too_large
         return
     made = ask("get_execution", id="7")
     assert (made["statistics"]["totalItemsProcessed"], made["statistics"]["failedNodes"]) == (2, 1)
-    assert "too much" in made["_guidance"]["message"]
+    assert "too large to be read in full" in made["_guidance"]["message"]
     explained = ask("explain_execution", id="7")
     assert explained["error"] == {"name": "E"}
-    assert "with E. What it says is not known here: the execution is too large for the hub" in explained["cause"]
+    assert "with E. The error message is unknown: the execution is too large for the hub" in explained["cause"]
     assert explained["_guidance"]["example"].startswith("get_workflow_node(")
     assert not any(call.startswith("get_execution_by_node") for call in explained["lookAt"])
 

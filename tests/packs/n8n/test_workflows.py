@@ -125,7 +125,7 @@ class TestLists:
         assert [each["name"] for each in ask("list_workflows", active=False)["workflows"]] == ["Other"]
         assert [each["name"] for each in ask("list_workflows", tags=["a", "b"])["workflows"]] == ["Other"]
         assert [each["name"] for each in ask("list_workflows", name="invoice")["workflows"]] == ["Invoices"]
-        assert "Nothing found" in ask("list_workflows", name="nope")["_guidance"]["message"]
+        assert "No workflows found" in ask("list_workflows", name="nope")["_guidance"]["message"]
 
     def test_executions_newest_first_and_page_by_page(self, ask: Ask, n8n: N8n) -> None:
         for name in ("chain", "error_code", "pinned", "canceled"):

@@ -194,7 +194,7 @@ class TestOperators:
         try:
             off = failure(root.call("create_user", ANN), 403, "AUTHORIZATION_ERROR")
             assert off["error"] == "Permission denied: user administration is off for the connection hr"
-            assert "can switch its option user_administration on, in the admin or over REST" in str(off)
+            assert "can turn on its option user_administration, in the admin or over REST" in str(off)
             assert root.get("/v1/connections/hr").json()["options"] == {"user_administration": False}
 
             denied = agent.send("PATCH", "/v1/connections/hr", json.dumps({"options": {"user_administration": True}}))
@@ -361,6 +361,6 @@ class TestWhatIsNew:
         by = caller(connections=frozenset({"desk"}))
         governance.create_connection("desk", "redmine", url=redmine.url, secret="key-of-manager", actor="t")
         said = called("create_issue", by, **new, custom_fields=[{"name": "Impact", "value": "x"}])
-        assert "custom_fields: 17 did not take the value" in str(said.answer.value)
+        assert "custom_fields: the value of 17 was not applied" in str(said.answer.value)
         with pytest.raises(InvalidArgumentsError, match="there is no custom field Impct; expected one of"):
             called("create_issue", by, **new, custom_fields=[{"name": "Impct", "value": "x"}])

@@ -39,7 +39,7 @@ RESOURCES: dict[str, tuple[str, dict[str, Any], str, str, str]] = {
         {"id": "5"},
         "/users/5.json",
         "User #5",
-        "an administrator of Redmine, or somebody who works with this user",
+        "an administrator of Redmine, or a user who shares a project with this user",
     ),
 }
 HTML = b"<!DOCTYPE html><html><head><title>Sign in</title></head><body>secret</body></html>"
@@ -50,7 +50,7 @@ CASES: dict[str, tuple[str | bytes, str, type[ToolError], str]] = {
     "401": ("bare:401", "", ApiError, "Authentication failed: Redmine does not accept the API key of this connection"),
     "403": ("bare:403", "", ApiError, "Permission denied: requires {role}"),
     "404": ("bare:404", "", NotFoundError, "{it} not found"),
-    "409": ("bare:409", "", ApiError, "Failed to {get}: it was changed by somebody else in the meantime"),
+    "409": ("bare:409", "", ApiError, "Failed to {get}: another user has changed it in the meantime"),
     "422": (b'{"errors":["Subject cannot be blank","Hours is invalid"]}', "422 Unprocessable Entity",
             UpstreamValidationError, "Subject cannot be blank, Hours is invalid"),
     "500": (ERRORS, "500 Internal Server Error", ApiError, "Failed to {get}: Internal server error, Disk is <full>"),
@@ -100,7 +100,7 @@ def test_a_redmine_that_cannot_be_reached_is_a_network_error() -> None:
 def test_a_rest_interface_that_is_off_is_named(office: Office, redmine: FakeRedmine) -> None:
     redmine.breaks("GET /users/current", "bare:403")
     error = office.refusal("admin", "list_trackers")
-    assert error.message == "Permission denied: requires a Redmine whose REST web service is switched on"
+    assert error.message == "Permission denied: requires a Redmine whose REST web service is enabled"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_that_nobody_is_asking_is_said_before_anything_else(
 ) -> None:
     redmine.breaks("GET /users/current", "bare:403")
     error = office.refusal("limited", name, **arguments)
-    assert error.message == "Permission denied: requires a Redmine whose REST web service is switched on"
+    assert error.message == "Permission denied: requires a Redmine whose REST web service is enabled"
     redmine.breaks("GET /users/current", "bare:401")
     error = office.refusal("somebody", name, **arguments)
     assert error.message == "Authentication failed: Redmine does not accept the API key of this connection"
@@ -128,7 +128,7 @@ def test_that_nobody_is_asking_is_said_before_anything_else(
 def test_what_an_older_redmine_does_not_know_is_said(office: Office, redmine: FakeRedmine) -> None:
     redmine.breaks("PUT /projects/1/archive", b'{"status":404,"error":"Not Found"}', status="404 Not Found")
     error = office.refusal("admin", "archive_project", id="1")
-    assert error.message == "Failed to archive project: this Redmine does not know how"
+    assert error.message == "Failed to archive project: this Redmine does not support it"
 
 
 def test_an_empty_list_of_errors_is_a_change_in_the_meantime(office: Office, redmine: FakeRedmine) -> None:
@@ -207,7 +207,7 @@ def test_a_change_that_cannot_be_read_back_is_a_success_with_a_warning(office: O
     redmine.breaks("GET /issues/1", "bare:403")
     said = office.call("manager", "update_issue", id=1, subject="x")["response"]
     assert (said["status"], len(said["warnings"])) == ("success", 1)
-    assert said["warnings"][0].startswith("It could not be read back: Permission denied")
+    assert said["warnings"][0].startswith("The result could not be verified: Permission denied")
 
 
 MADE: dict[str, tuple[str, dict[str, Any], str]] = {

@@ -15,7 +15,9 @@ def test_a_comment_that_did_not_become_private_is_told(office: Office) -> None:
     said = office.call("limited", "update_issue", id=2, notes="Between us", private_notes=True)["response"]
     assert said["status"] == "partial"
     assert said["message"] == "Issue #2 was updated, but Redmine ignored private_notes."
-    assert said["warnings"] == ["private_notes: the comment is there, and whoever sees the issue can read it."]
+    assert said["warnings"] == [
+        "private_notes: the comment was added, but it is not private: all who see the issue can read it."
+    ]
 
 
 @pytest.mark.parametrize(
@@ -42,14 +44,14 @@ def test_a_private_comment_that_its_author_may_not_read_is_no_failure(office: Of
     redmine.breaks("GET /issues/2.json", b'{"issue": {"id": 2, "journals": []}}')
     said = office.call("manager", "update_issue", id=2, notes="Between us", private_notes=True)["response"]
     assert said["status"] == "success"
-    assert said["warnings"] == ["notes, private_notes: the account of this connection cannot see what became of it."]
+    assert said["warnings"] == ["notes, private_notes: the account of this connection cannot see the result."]
 
 
 @pytest.mark.parametrize("project", ["empty", "Empty", 5])
 def test_a_move_that_redmine_ignored_is_told_however_the_project_was_named(office: Office, project: Any) -> None:
     error = office.refusal("limited", "update_issue", id=2, project_id=project)
     assert isinstance(error, UpstreamValidationError)
-    assert error.message == "Issue #2 was not changed: Redmine accepted the request, and ignored project_id"
+    assert error.message == "Issue #2 was not changed: Redmine accepted the request but ignored project_id"
     moved = office.call("manager", "update_issue", id=2, project_id=project)["response"]
     assert (moved["status"], moved["issue"]["project"]["name"]) == ("success", "Empty")
 
@@ -57,7 +59,7 @@ def test_a_move_that_redmine_ignored_is_told_however_the_project_was_named(offic
 def test_watchers_that_nobody_shows_are_told(office: Office) -> None:
     made = office.call("limited", "create_issue", project_id="alpha", subject="x", watcher_user_ids=[6])["response"]
     assert made["status"] == "success"
-    assert made["warnings"] == ["watcher_user_ids: the account of this connection cannot see what became of it."]
+    assert made["warnings"] == ["watcher_user_ids: the account of this connection cannot see the result."]
 
 
 def test_more_watchers_than_were_asked_for_are_no_failure(office: Office, redmine: FakeRedmine) -> None:
@@ -98,7 +100,7 @@ def test_values_are_compared_as_redmine_keeps_them(
     fields = [{"id": 78, "value": asked}]
     said = office.call("manager", "update_issue", id=2, subject="x", custom_fields=fields)["response"]
     assert said["status"] == ("success" if took else "partial")
-    assert said.get("warnings") == (None if took else ["custom_fields: 78 did not take the value."])
+    assert said.get("warnings") == (None if took else ["custom_fields: the value of 78 was not applied."])
 
 
 @pytest.mark.parametrize("nonsense", ["x", 7, ["x"], [["x"]], {"x": "y"}, [{"x": {}}], True])

@@ -74,7 +74,7 @@ def test_a_custom_field_that_redmine_does_not_filter_by_is_refused(office: Offic
     for name in ("cf_5", "cf_999"):
         error = office.refusal("admin", "list_issues", project_id="alpha", **{name: "8"})
         assert isinstance(error, InvalidArgumentsError)
-        assert f"parameter {name}: Redmine does not filter by it" in error.message
+        assert f"parameter {name}: Redmine ignores it" in error.message
     assert [fields[number]["is_filter"] for number in (1, 3, 5)] == [True, True, False]
 
 
@@ -140,12 +140,12 @@ def test_a_change_that_redmine_only_pretends_to_make_is_a_failure(office: Office
     before = office.call("limited", "get_issue", id=2)["issue"]["subject"]
     error = office.refusal("limited", "update_issue", id=2, subject="mine now")
     assert isinstance(error, UpstreamValidationError)
-    assert error.message == "Issue #2 was not changed: Redmine accepted the request, and ignored subject"
+    assert error.message == "Issue #2 was not changed: Redmine accepted the request but ignored subject"
     assert office.call("limited", "get_issue", id=2)["issue"]["subject"] == before
     partly = office.call("limited", "update_issue", id=2, subject="mine now", notes="a note")["response"]
     assert (partly["status"], len(partly["warnings"])) == ("partial", 1)
     moved = office.refusal("limited", "update_issue", id=2, project_id="empty")
-    assert moved.message == "Issue #2 was not changed: Redmine accepted the request, and ignored project_id"
+    assert moved.message == "Issue #2 was not changed: Redmine accepted the request but ignored project_id"
     public = office.call("limited", "update_issue", id=2, notes="Between us", private_notes=True)["response"]
     assert public["message"] == "Issue #2 was updated, but Redmine ignored private_notes."
 
@@ -168,7 +168,7 @@ def test_ids_that_redmine_does_not_have_are_said_to_be_wrong(office: Office) -> 
             "expected one of Bug (1), Feature (2), Support (3)"
         )
     error = office.refusal("manager", "create_issue", project_id="alpha", subject="x", watcher_user_ids=[6, 999])
-    assert error.message == "Failed to create issue: Redmine does not have all that was named by id"
+    assert error.message == "Failed to create issue: Redmine does not have all of the given ids"
     assert "list_users" in error.next_step
 
 
@@ -177,7 +177,7 @@ def test_watchers_come_and_go(office: Office) -> None:
         said = office.call("manager", name, issue_id=3, user_id=5)["response"]
         assert said["message"] == f"User #5 was successfully {preposition} the watchers of issue #3."
     ignored = office.refusal("manager", "add_issue_watcher", issue_id=3, user_id=999)
-    assert "Redmine accepted the request, and ignored it" in ignored.message
+    assert "Redmine accepted the request but ignored it" in ignored.message
     denied = office.refusal("limited", "remove_issue_watcher", issue_id=1, user_id=5)
     assert denied.message == "Permission denied: requires the permission “Delete watchers” in this project"
 
@@ -213,7 +213,7 @@ def test_a_project_lives_and_dies(office: Office) -> None:
     moved = office.call("admin", "update_project", id=key, parent_id="alpha-sub")["response"]
     assert (moved["status"], moved["project"]["parent"]["name"]) == ("success", "Alpha sub")
     statuses = office.call("admin", "list_project_statuses", project_id=key, tracker_id="Feature")
-    assert (statuses["statuses"], statuses["message"][:17]) == ([], "There is no issue")
+    assert (statuses["statuses"], statuses["message"][:24]) == ([], "The project has no issue")
     assert office.call("admin", "archive_project", id=key)["response"]["message"].endswith("successfully archived.")
     assert office.refusal("admin", "show_project", id=key).message == (
         f"Failed to get project: project #{key} is archived"
@@ -330,7 +330,7 @@ LIMITED: dict[str, tuple[dict[str, Any], str]] = {
     "create_issue": ({"project_id": "beta", "subject": "x"}, f"{DENIED}a role in this project"),
     "update_issue": (
         {"id": 2, "due_date": "2026-12-24"},
-        "Issue #2 was not changed: Redmine accepted the request, and",
+        "Issue #2 was not changed: Redmine accepted the request but",
     ),
     "delete_issue": ({"id": 2}, f"{DENIED}the permission “Delete issues” in this project"),
     "add_issue_watcher": ({"issue_id": 2, "user_id": 5}, f"{DENIED}the permission “Add watchers” in this project"),

@@ -30,12 +30,12 @@ def test_all_custom_fields_of_a_project_are_listed_and_can_be_named(office: Offi
 def test_a_list_of_custom_fields_that_is_not_whole_says_so(office: Office) -> None:
     told = office.call("limited", "list_custom_fields", project_id="empty")
     assert told["complete"] is False
-    assert told["message"].startswith("No issue of Bug, Feature, Support is there to show its fields")
+    assert told["message"].startswith("There is no issue of Bug, Feature, Support to read fields from")
     assert office.call("limited", "list_custom_fields")["complete"] is False
     assert office.call("admin", "list_custom_fields")["complete"] is True
     unsure = office.call("admin", "list_custom_fields", project_id="empty")
     assert unsure["complete"] is True
-    assert "to show whether this project uses Customer, " in unsure["message"]
+    assert "to check whether this project uses Customer, " in unsure["message"]
 
 
 def test_projects_users_and_ids_can_be_sent_in_either_form(office: Office) -> None:
@@ -65,10 +65,10 @@ def test_what_a_time_entry_lacks_is_said_with_where_to_find_it(office: Office) -
 def test_words_that_are_not_looked_for_are_said(office: Office) -> None:
     nothing = office.call("admin", "search_redmine", query="x 1")
     assert nothing["results"] == []
-    assert nothing["message"] == ("Redmine does not look for words of one character: x, 1. So nothing was looked for.")
+    assert nothing["message"] == ("Redmine ignores words of one character: x, 1. So nothing was searched.")
     assert "message" not in office.call("admin", "search_redmine", query='issue "of a"')
     many = office.call("admin", "search_redmine", query="a1 b2 c3 d4 e5 f6")
-    assert many["message"] == "Redmine looks for the first 5 words only, not for f6."
+    assert many["message"] == "Redmine searches only the first 5 words, not f6."
 
 
 def test_a_field_of_all_projects_can_be_named_where_no_issue_shows_it_yet(office: Office) -> None:

@@ -73,7 +73,7 @@ def test_what_is_archived_is_said_to_be_that(office: Office) -> None:
 
 def test_why_an_issue_cannot_be_closed_is_said(office: Office) -> None:
     parent = office.refusal("manager", "update_issue", id=4, status_id="Closed")
-    assert parent.message == "Issue #4 was not changed: Redmine accepted the request, and ignored status_id"
+    assert parent.message == "Issue #4 was not changed: Redmine accepted the request but ignored status_id"
     assert "It cannot be closed while its subtasks are open: #6, #5." in parent.next_step
     assert "permission" not in parent.next_step
     blocked = office.refusal("manager", "update_issue", id=1, status_id="Closed")
@@ -88,7 +88,7 @@ def test_what_redmine_computes_of_an_issue_with_subtasks_is_said(office: Office)
 
 def test_a_move_into_a_project_that_is_closed_is_said_to_be_that(office: Office) -> None:
     error = office.refusal("manager", "update_issue", id=2, project_id="closed")
-    assert error.message == "Issue #2 was not changed: Redmine accepted the request, and ignored project_id"
+    assert error.message == "Issue #2 was not changed: Redmine accepted the request but ignored project_id"
     assert "Project “Closed project” is closed." in error.next_step
 
 
@@ -108,8 +108,7 @@ def test_what_an_issue_loses_when_it_is_moved_is_said(office: Office) -> None:
     moved = office.call("manager", "update_issue", id=number, project_id="empty")["response"]
     assert moved["status"] == "partial"
     assert moved["message"] == (
-        f"Issue #{number} was updated, but Redmine changed or dropped category_id, fixed_version_id, Root cause along "
-        "with it."
+        f"Issue #{number} was updated, but Redmine also changed or dropped category_id, fixed_version_id, Root cause."
     )
     assert moved["warnings"] == [
         "category_id: was Backend, is empty now.",

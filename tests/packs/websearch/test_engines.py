@@ -10,7 +10,7 @@ import pytest
 
 from tests.packs.websearch.conftest import Ask
 from tests.packs.websearch.fakes import FakeWeb
-from tools_app.packs.websearch.settings import Wishes
+from tools_app.packs.websearch.settings import SearchOptions
 from tools_app.sdk.errors import ToolError
 
 BOTH = ("searxng", "duckduckgo")
@@ -43,7 +43,7 @@ def test_a_lost_connection_or_a_challenge_is_the_same_at_both_doors(ask: Ask, we
 
 
 def test_a_query_is_sent_as_a_form_and_stands_in_no_address(ask: Ask, web: FakeWeb) -> None:
-    web.changes["wishes"] = Wishes(region="de-de", safe_search="strict", time_range="week")
+    web.changes["search_options"] = SearchOptions(region="de-de", safe_search="strict", time_range="week")
     web.say("html", "ddg_html_last_page.html")
     query = "a&b=c 日本 " + "頁" * 400
     ask("web_search", query=query)
@@ -71,7 +71,10 @@ def test_what_was_found_stays_found_when_the_next_page_fails(ask: Ask, web: Fake
 
 
 def test_searxng_is_asked_the_way_it_wants(ask: Ask, web: FakeWeb) -> None:
-    web.changes |= {"engines": BOTH, "wishes": Wishes(region="at-de", safe_search="off", time_range="month")}
+    web.changes |= {
+        "engines": BOTH,
+        "search_options": SearchOptions(region="at-de", safe_search="off", time_range="month"),
+    }
     answer = ask("web_search", query="toolhub & more", max_results=12)
     assert titles(answer) == [f"toolhub & more {number}" for number in range(1, 13)]
     assert answer.endswith("_Source: SearXNG (12 results)_")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools_app.packs.websearch._work import answers, text
-from tools_app.packs.websearch._work.engines import Found, Hit, Instant, Topic
+from tools_app.packs.websearch._work.engines import Hit, Instant, Results, Topic
 from tools_app.text import hygiene
 
 HOSTILE = [
@@ -53,7 +53,7 @@ STRUCTURE = re.compile(r"^(?:#|---|\*\*URL:\*\* |_Source: )", re.MULTILINE)
 
 def shown(*hits: Hit) -> str:
     """As callers get it: the engine cleans every answer once more."""
-    return hygiene.cleaned(answers.of_search("q", Found("DuckDuckGo", hits)))
+    return hygiene.cleaned(answers.of_search("q", Results("DuckDuckGo", hits)))
 
 
 @pytest.mark.parametrize("bad", HOSTILE)

@@ -18,7 +18,7 @@ HTML = "text/html; charset=utf-8"
         ("<p>words</p><iframe src='//video.test/1?a=b'></iframe><iframe hidden src='/x'></iframe><iframe></iframe>",
          "words\n\n_The page shows in a frame:_ <http://video.test/1?a=b>"),
         ("<head><meta http-equiv=Refresh content=\"0; URL='next.html'\"></head>",
-         "_The page leads on to:_ <{base}/page/next.html>"),
+         "_The page redirects to:_ <{base}/page/next.html>"),
         ("<meta http-equiv=refresh content='5'><p>again", "again"),
         ("<iframe src='javascript:alert(1)'></iframe><iframe src='a>b'></iframe>",
          "_The page shows in a frame:_ <{base}/page/a%3Eb>"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import Home
-from tools_app.packs.websearch.settings import Settings, Wishes
+from tools_app.packs.websearch.settings import SearchOptions, Settings
 
 FAULTY = {
     "WEBSEARCH_ENGINES": ["google", "duckduckgo,bing", "searxng"],
@@ -66,5 +66,5 @@ def test_an_operator_s_choice_is_the_tools_definition_and_policy(tmp_path: Path)
     ("timeout", "retries", "pace", "deadline"), [(10, 2, 1.0, 45.5), (10, 0, 0.0, 11.0), (60, 3, 60.0, 120.0)]
 )
 def test_the_deadline_fits_all_attempts(timeout: float, retries: int, pace: float, deadline: float) -> None:
-    chosen = Settings(("duckduckgo",), "", 10, timeout, "test", 300, pace, retries, Wishes())
+    chosen = Settings(("duckduckgo",), "", 10, timeout, "test", 300, pace, retries, SearchOptions())
     assert chosen.deadline == deadline

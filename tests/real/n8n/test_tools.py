@@ -166,7 +166,7 @@ def test_a_workflow_from_its_making_to_its_end(ask: Ask, n8n: Server, line: str,
     ask("update_workflow", id=one, nodes=[hook, slow])
     running = _running(ask, n8n, one, "toolhub-life")
     assert ask("get_execution", id=running)["status"] == "running"
-    assert "it has not ended yet, n8n calls it running" in ask.error("retry_execution", id=int(running)).message
+    assert "it has not ended yet (status: running)" in ask.error("retry_execution", id=int(running)).message
     if line == "2":
         assert ask("stop_execution", id=running)["status"] == "canceled"
         assert "by a person, or over the API" in ask("explain_execution", id=running)["cause"]
@@ -394,7 +394,7 @@ def test_an_update_that_fails_leaves_all_as_it_was(ask: Ask, n8n: Server, settle
         before = api.get(f"/workflows/{ids[1]}").json()
         taken = [{"name": "Webhook", "parameters": script.webhook("toolhub-taken")["parameters"]}]
         error = ask.error("update_workflow", id=ids[1], nodes=taken, confirmRemoved=["Work"])
-        assert "the hub has put back what was there before" in error.next_step
+        assert "the hub has restored the previous state" in error.next_step
         after = api.get(f"/workflows/{ids[1]}").json()
     kept = ("name", "nodes", "connections", "settings", "active")
     assert {key: after[key] for key in kept} == {key: before[key] for key in kept}

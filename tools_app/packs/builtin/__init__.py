@@ -1,4 +1,4 @@
-"""Tools that every hub has: two to try it with, and one to read answers that are too large to be sent at once."""
+"""Built-in tools: two for trying out a hub, and one for reading answers that are too large to send at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pack = Pack(
     "builtin", version="1.0.0", title="Built in", description="Tools to try the hub with, and to read large answers."
 )
 
-# As far as a double reaches: what is larger, most readers of JSON do not take.
+# The range of a double: most JSON parsers do not accept larger integers.
 MOST_BITS: Final = 1024
 _HARMLESS: Final = Hints(read_only=True, open_world=False)
 

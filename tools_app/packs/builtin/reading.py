@@ -1,4 +1,4 @@
-"""Reading on in an answer that was too large to be sent at once."""
+"""Paging through an answer that was too large to send at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EXAMPLE = "0f8fad5bd9cb469fa165708677289500"
 
 
 class Condition(BaseModel):
-    """One that items must fulfil."""
+    """A condition that items must fulfil."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -32,7 +32,7 @@ async def read_result(
     id: Annotated[str, Field(pattern="^[0-9a-f]{32}$"), "The id in the outline"],
     pointer: Annotated[str, Field(max_length=MOST_CHARACTERS), "Where: a JSON pointer (RFC 6901); empty: all"] = "",
     offset: Annotated[int, Field(ge=0), "First item (array, object) or character (text) to read"] = 0,
-    limit: Annotated[int | None, Field(ge=1), "At most so many; a page ends earlier when it is full"] = None,
+    limit: Annotated[int | None, Field(ge=1), "At most this number; a full page ends earlier"] = None,
     where: Annotated[
         list[Condition], Field(max_length=MOST_CONDITIONS), "Only items that fulfil all of these conditions"
     ] = [],  # noqa: B006 – a default of the schema; never changed
@@ -40,9 +40,9 @@ async def read_result(
         list[str], Field(max_length=MOST_FIELDS), "Only these members (key or JSON pointer) of objects"
     ] = [],  # noqa: B006 – likewise
 ) -> dict[str, Any]:
-    """Read a part of an answer that was too large, of which you got an outline with an id.
+    """Read a part of an answer that was too large, by the id in its outline.
 
-    Pages follow each other by `nextOffset`; items larger than a page are named in `larger`, with the pointer to read.
+    The next page starts at `nextOffset`; items larger than a page are listed in `larger`, with the pointer to read.
     """
     conditions = [answers.Condition(one.field, one.op, one.value) for one in where]
     return await ctx.answers.page(id, answers.PageRequest(pointer, offset, limit, conditions, fields))
@@ -59,7 +59,7 @@ def add_to(pack: Pack) -> None:
         ),
         hints=Hints(read_only=True, open_world=False),
         examples=[
-            Example("Read on in a list", {"id": _EXAMPLE, "pointer": "/items", "offset": 100}, shown_only=True),
+            Example("Next page of a list", {"id": _EXAMPLE, "pointer": "/items", "offset": 100}, shown_only=True),
             Example(
                 "Find what failed",
                 {

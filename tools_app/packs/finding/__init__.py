@@ -1,7 +1,7 @@
-"""Finding and calling tools that an agent's list does not show: the list stays short, however many tools there are.
+"""Search mode: tools that find and call the other tools, so that an agent's list stays short.
 
-Agents are listed these where a toolset or the settings say so. A call through `call_tool` is one of the tool that it
-names, with all checks, and on record under that name.
+Listed where a toolset or the settings say so. A call through `call_tool` is a call of the named tool, with all checks,
+and recorded under that name.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ Label = Annotated[str, Field(min_length=1, max_length=64)]
 )
 async def search_tools(
     ctx: Context,
-    query: Annotated[str, Field(min_length=1, max_length=500), "What is to be done, in a few words"],
-    category: Annotated[str, Field(max_length=64), "Only tools of this category, or below it"] = "",
+    query: Annotated[str, Field(min_length=1, max_length=500), "What to do, in a few words"],
+    category: Annotated[str, Field(max_length=64), "Only tools of this category or below"] = "",
     tags: Annotated[list[Label], Field(max_length=20), "Only tools with any of these tags"] = [],  # noqa: B006 – a default of the schema; never changed
-    limit: Annotated[int, Field(ge=1, le=50), "At most so many"] = 5,
-    offset: Annotated[int, Field(ge=0, le=10_000), "Leave out so many of the best"] = 0,
+    limit: Annotated[int, Field(ge=1, le=50), "Page size"] = 5,
+    offset: Annotated[int, Field(ge=0, le=10_000), "Number to skip"] = 0,
 ) -> dict[str, Any]:
-    """Search this hub's tools; most of them are not in your list. The best come first, with their parameters.
+    """Search this hub's tools; most of them are not in your list. Best matches first, with their parameters.
 
-    Call what you find with call_tool (or call_writing_tool, where `effect` is not `reads`). `*` marks what is required.
+    Call them with call_tool (or call_writing_tool, if `effect` is not `reads`). `*` marks required parameters.
     """
     return await ctx.tools.found(Wanted(query, category, tuple(tags), limit, offset))
 
@@ -58,7 +58,7 @@ async def search_tools(
 async def describe_tool(
     ctx: Context, name: Annotated[str, Field(min_length=1, max_length=100), "The tool's name"]
 ) -> dict[str, Any]:
-    """Show a tool in full: description, input schema, examples. For parameters that need more than a glance."""
+    """Show a tool in full: description, input schema, examples. For complex parameters."""
     return await ctx.tools.described(name)
 
 
@@ -67,8 +67,8 @@ class Forwarded(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: Annotated[str, Field(min_length=1, max_length=100, description="The tool's name, as search_tools tells it")]
-    arguments: Annotated[dict[str, Any], Field(description="What that tool takes")] = {}
+    name: Annotated[str, Field(min_length=1, max_length=100, description="The tool's name, from search_tools")]
+    arguments: Annotated[dict[str, Any], Field(description="That tool's arguments")] = {}
 
 
 class _Forwarding(Tool):
@@ -80,12 +80,12 @@ class _Forwarding(Tool):
     forwards = True
 
     async def run(self, ctx: Context, arguments: Forwarded) -> Any:
-        raise ToolNotFoundError.named(arguments.name)  # Outside a hub there is no other.
+        raise ToolNotFoundError.named(arguments.name)  # Only a hub can forward.
 
 
 @pack.add
 class CallTool(_Forwarding):
-    """Call a tool that only reads, found with search_tools. Its arguments are checked as if it were called directly."""
+    """Call a tool that only reads, found with search_tools. Its arguments are validated as in a direct call."""
 
     name = "call_tool"
     title = "Call a tool that reads"
@@ -97,7 +97,7 @@ class CallTool(_Forwarding):
 
 @pack.add
 class CallWritingTool(_Forwarding):
-    """Call any tool, also one that changes something, found with search_tools."""
+    """Call any tool found with search_tools, also one that changes something."""
 
     name = "call_writing_tool"
     title = "Call a tool that writes"

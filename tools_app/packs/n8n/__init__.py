@@ -1,6 +1,6 @@
 """n8n: its workflows and executions, in answers that fit an agent. https://docs.n8n.io/api/
 
-Facts about n8n that its documentation leaves out, and that decide how this pack works, stand where they matter.
+Undocumented facts about n8n that this pack depends on are noted next to the code that needs them.
 """
 
 from __future__ import annotations
@@ -18,29 +18,33 @@ if TYPE_CHECKING:
     from tools_app.http import Refused
 
 
-def explained(refused: Refused) -> ToolError | None:
-    """What n8n means where its status code says something else."""
-    asked = refused.asked
-    if refused.status == 409 and asked.operation == "delete workflow":
+def explain_refusal(refused: Refused) -> ToolError | None:
+    """The error that n8n means where its status code says something else."""
+    request = refused.asked
+    if refused.status == 409 and request.operation == "delete workflow":
         return ApiError(
             "Failed to delete workflow",
-            context=asked.context(statusCode=409, errorDetails=", ".join(refused.said) or None),
-            next_step="n8n deletes no workflow that is active: deactivate_workflow switches it off.",
+            context=request.context(statusCode=409, errorDetails=", ".join(refused.said) or None),
+            next_step="n8n does not delete active workflows: call deactivate_workflow first.",
         )
     if refused.status != 404:
         return None
-    if asked.operation == "stop execution" and refused.said == ("not found",):
-        # These are the words for a path that does not exist; of an execution it says `Not Found` or a sentence.
+    if request.operation == "stop execution" and refused.said == ("not found",):
+        # The body for an unknown path; for an unknown execution it is `Not Found` or a sentence.
         return ApiError(
             "Failed to stop execution: this n8n is too old to stop executions over its API",
-            context=asked.context(statusCode=404),
-            next_step="Somebody can stop it in n8n's editor. From version 2 on, n8n can be told to over its API.",
+            context=request.context(statusCode=404),
+            next_step="Stop it in n8n's editor. n8n 2 and later can stop executions over the API.",
         )
-    if asked.writes and any("permission" in said for said in refused.said) and asked.resource_id:
-        # n8n 2 says so of workflows that do not exist, and of those that belong to others.
+    if request.writes and any("permission" in reason for reason in refused.said) and request.resource_id:
+        # n8n 2 says so for workflows that do not exist and for those of other users.
         return NotFoundError(
-            f"{asked.resource} '{asked.resource_id}' not found",
-            context={"operation": asked.operation, "resourceType": asked.resource, "resourceId": asked.resource_id},
+            f"{request.resource} '{request.resource_id}' not found",
+            context={
+                "operation": request.operation,
+                "resourceType": request.resource,
+                "resourceId": request.resource_id,
+            },
             next_step="It does not exist, or the n8n account of this connection may not change it.",
         )
     return None
@@ -53,7 +57,7 @@ N8N: Final = ConnectionKind(
     header="X-N8N-API-KEY",
     path="/api/v1",
     probe="/workflows?limit=1",
-    explain=explained,
+    explain=explain_refusal,
 )
 
 pack: Final = Pack(
@@ -72,7 +76,7 @@ def _id(value: str) -> str:
     return value
 
 
-# n8n's own are numbers and words of 16 letters; imported workflows have kept what others have given them.
+# n8n generates numbers or 16 letters; imported workflows keep the ids they came with.
 Id: Any = Annotated[str, Field(min_length=1, max_length=64), OrNumber(), AfterValidator(_id)]
 WorkflowId = Annotated[Id, "Id of the workflow", Says("Workflow ID is required"), Field(alias="id")]
 ExecutionId = Annotated[Id, "Id of the execution", Says("Execution ID is required"), Field(alias="id")]

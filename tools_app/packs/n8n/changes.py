@@ -1,4 +1,4 @@
-"""Changes of workflows: creating, updating and deleting them, and switching them on and off."""
+"""Create, update, delete, activate and deactivate workflows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pydantic import Field
 from tools_app.packs.n8n import WorkflowId, drafts, pack, previous
 from tools_app.packs.n8n.drafts import ChangedNodes, Connections, Name, Nodes, Settings
 from tools_app.packs.n8n.refusals import in_its_words
-from tools_app.packs.n8n.runs import mapped
+from tools_app.packs.n8n.runs import as_mapping
 from tools_app.packs.n8n.summary import quoted
-from tools_app.packs.n8n.workflows import brief, fetched, fetched_to_change, whole
+from tools_app.packs.n8n.workflows import brief, fetch_for_update, fetched, whole
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import ApiError, InvalidArgumentsError, NotFoundError, Problem, ToolError
 from tools_app.sdk.examples import Example
@@ -22,8 +22,8 @@ from tools_app.sdk.signatures import Says
 from tools_app.sdk.tool import Hints
 
 _TAGS: Final = ("n8n", "workflow", "write")
-# n8n 2 goes on with switching a workflow off after it has said that it has. Until then it refuses to delete it, or
-# fails to. In seconds:
+# n8n 2 still deactivates a workflow after it has reported success. Until it is done, deleting fails with one of
+# these statuses. Retry delays in seconds:
 _UNPUBLISHING: Final = (0.2, 0.5, 1.0, 2.0, 4.0)
 _PASSING: Final = frozenset({409, 500})
 _TURNS: Final = "n8n: turns to change a workflow"
@@ -44,7 +44,7 @@ CHANGED: Final[dict[str, Any]] = {
 
 def _after_creating(data: dict[str, Any]) -> dict[str, str]:
     if not data["id"]:
-        return {"message": "list_workflows shows whether it is there.", "example": "list_workflows(limit: 20)"}
+        return {"message": "list_workflows shows whether it was created.", "example": "list_workflows(limit: 20)"}
     return {
         "message": "It is not active yet: activate_workflow starts its triggers.",
         "example": f"activate_workflow(id: {quoted(data['id'])})",
@@ -52,10 +52,10 @@ def _after_creating(data: dict[str, Any]) -> dict[str, str]:
 
 
 def after_updating(data: dict[str, Any]) -> dict[str, str]:
-    message = "get_workflow shows what it is now; an active workflow works with the change from now on."
-    if handle := mapped(data.get("previousState")).get("handle"):
+    message = "get_workflow shows the new state; an active workflow uses it immediately."
+    if handle := as_mapping(data.get("previousState")).get("handle"):
         return {
-            "message": f"{message} The call in the example puts back what was there before.",
+            "message": f"{message} The call in the example restores the previous state.",
             "example": f"update_workflow(id: {quoted(str(data['id']))}, restore: {quoted(handle)})",
         }
     return {"message": message, "example": f"get_workflow(id: {quoted(str(data['id']))}, raw: true)"}
@@ -66,23 +66,23 @@ async def create(ctx: Context, body: Mapping[str, Any], warnings: list[str]) -> 
     if response.data is None:
         warnings = [*warnings, response.warning]
         return {"id": None, "name": body["name"], "active": False, "warnings": warnings}
-    return _told(mapped(response.data), warnings)
+    return _answer(as_mapping(response.data), warnings)
 
 
 def turn(ctx: Context, workflow_id: str) -> asyncio.Lock:
-    """Held from reading a workflow to sending it back: no other call of this process changes it meanwhile."""
+    """A lock from reading a workflow to sending it back, against race conditions within this process."""
     turns: WeakValueDictionary[str, asyncio.Lock] = ctx.http.memory.setdefault(_TURNS, WeakValueDictionary())
-    found = turns.get(workflow_id)
-    if found is None:
-        found = turns[workflow_id] = asyncio.Lock()
-    return found
+    lock = turns.get(workflow_id)
+    if lock is None:
+        lock = turns[workflow_id] = asyncio.Lock()
+    return lock
 
 
 async def replace(
     ctx: Context, current: Mapping[str, Any], workflow_id: str, body: Mapping[str, Any], warnings: list[str]
 ) -> dict[str, Any]:
-    """Send the workflow, which was `current` a moment ago, as it should be. What it was is kept, and told."""
-    before = await previous.keep(ctx, workflow_id, current, body)
+    """Replace the workflow, now `current`, with `body`. The answer has a handle of the previous state."""
+    before = await previous.save(ctx, workflow_id, current, body)
     warnings = [*warnings, *before.warnings]
     try:
         response = await ctx.http.put(
@@ -91,33 +91,33 @@ async def replace(
     except ToolError as error:
         await before.after(error, body)
         status = error.context.get("statusCode")
-        if not error.next_step and status == 400 and (found := drafts.refused(body["nodes"])):
+        if not error.next_step and status == 400 and (refused_nodes := drafts.refused(body["nodes"])):
             error.next_step = (
-                f"n8n's API does not take all that is in these nodes: {', '.join(found[:5])}. "
-                "update_workflow with nodes in which these are null takes them away."
+                f"n8n's API does not accept some fields of these nodes: {', '.join(refused_nodes[:5])}. "
+                "To remove these fields, set them to null with update_workflow."
             )
         raise
     if response.data is None:
-        # The change was made, and what was said of it is lost: it can be looked up, or not.
+        # The change was made, but its response is lost: read the workflow again if possible.
         warnings = [*warnings, response.warning]
         try:
-            return _told(await fetched(ctx, workflow_id), warnings) | before.told
+            return _answer(await fetched(ctx, workflow_id), warnings) | before.answer_part
         except ToolError:
-            return {"id": workflow_id, "name": body["name"], "warnings": warnings} | before.told
-    now = mapped(response.data)
+            return {"id": workflow_id, "name": body["name"], "warnings": warnings} | before.answer_part
+    now = as_mapping(response.data)
     if changed_meanwhile(current, now):
-        warnings = [*warnings, "Somebody else changed it meanwhile: what they changed may be lost. Look at it again."]
-    return _told(now, warnings) | before.told
+        warnings = [*warnings, "Another change was made at the same time and may be lost: check the workflow."]
+    return _answer(now, warnings) | before.answer_part
 
 
 def changed_meanwhile(current: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether n8n counts more changes than this one. n8n 1 counts what it does itself to active workflows as well."""
+    """Whether n8n counts more changes than this one. n8n 1 also counts its own changes of active workflows."""
     before, after = current.get("versionCounter"), now.get("versionCounter")
     counts = current.get("active") is not True or "nodeGroups" in current
     return counts and isinstance(before, int) and isinstance(after, int) and after - before > 1
 
 
-def _told(workflow: Mapping[str, Any], warnings: list[str]) -> dict[str, Any]:
+def _answer(workflow: Mapping[str, Any], warnings: list[str]) -> dict[str, Any]:
     return whole(workflow) | ({"warnings": warnings} if warnings else {})
 
 
@@ -157,11 +157,11 @@ async def create_workflow(
     name: Annotated[Name, "Name of the workflow", Says("Workflow name is required, with at most 128 characters")],
     nodes: Annotated[Nodes, "Its nodes"],
     connections: Annotated[Connections, "By source node: {main: [[{node, type: main, index: 0}]]}"],
-    settings: Annotated[Settings, "Its settings; {} will do"],
-    active: Annotated[bool | None, "Not taken here: activate_workflow switches it on"] = None,
-    tags: Annotated[list[str] | None, "Not taken by n8n"] = None,
+    settings: Annotated[Settings, "Its settings; may be {}"],
+    active: Annotated[bool | None, "Ignored: use activate_workflow"] = None,
+    tags: Annotated[list[str] | None, "Ignored"] = None,
 ) -> dict[str, Any]:
-    """Create a workflow. It is not active until activate_workflow."""
+    """Create a workflow; activate_workflow makes it active."""
     body, warnings = drafts.created(name, nodes, connections, settings)
     return await create(ctx, body, [*warnings, *drafts.ignored(active=active, tags=tags, now_active=False)])
 
@@ -193,10 +193,10 @@ async def update_workflow(
     name: Annotated[Name | None, "New name"] = None,
     nodes: Annotated[
         ChangedNodes | None,
-        "All nodes it is to have. Of one that is there, its name or id is enough: fields left out stay, parameters "
-        "replace all it had, null takes away another field",
+        "All nodes to keep or add. Of an existing one, the name or id is enough: omitted fields stay, parameters "
+        "replace all old ones, null removes any other field",
     ] = None,
-    connections: Annotated[Connections | None, "All of its connections"] = None,
+    connections: Annotated[Connections | None, "All connections"] = None,
     settings: Annotated[Settings | None, "Settings to change"] = None,
     confirm_removed: Annotated[
         list[str] | None,
@@ -206,28 +206,28 @@ async def update_workflow(
     restore: Annotated[
         str | None,
         Field(min_length=1, max_length=64),
-        "Alone: handle from previousState; puts that state back",
+        "Handle from previousState, to restore it; send it alone",
     ] = None,
-    active: Annotated[bool | None, "Not taken here: use activate_workflow"] = None,
-    tags: Annotated[list[str] | None, "Not taken by n8n"] = None,
+    active: Annotated[bool | None, "Ignored: use activate_workflow"] = None,
+    tags: Annotated[list[str] | None, "Ignored"] = None,
 ) -> dict[str, Any]:
-    """Update a workflow: what is left out stays as it is.
+    """Update a workflow: what is omitted stays unchanged.
 
-    To change one node, send it with what changes, and of each other node its name.
+    To change one node, send its changed fields, and the name of every other node.
     """
-    given = {"name": name, "nodes": nodes, "connections": connections, "settings": settings}
-    if restore is not None and any(part is not None for part in given.values()):
-        problem = Problem("/restore", "restore puts back a whole state: send it without name, nodes and the like")
+    parts = {"name": name, "nodes": nodes, "connections": connections, "settings": settings}
+    if restore is not None and any(part is not None for part in parts.values()):
+        problem = Problem("/restore", "restore replaces the whole workflow: omit name, nodes, connections and settings")
         raise InvalidArgumentsError(problems=[problem])
     async with turn(ctx, workflow_id):
-        current = await fetched_to_change(ctx, workflow_id)
+        current = await fetch_for_update(ctx, workflow_id)
         warnings = drafts.ignored(active=active, tags=tags, now_active=current.get("active") is True)
         if restore is not None:
-            state = await previous.kept(ctx, workflow_id, restore)
+            state = await previous.saved_state(ctx, workflow_id, restore)
             return await replace(ctx, current, workflow_id, drafts.restored(state), warnings)
-        if all(part is None for part in given.values()):
-            return _told(current, [*warnings, "There was nothing to change."])
-        change = drafts.changed(current, given)
+        if all(part is None for part in parts.values()):
+            return _answer(current, [*warnings, "There was nothing to change."])
+        change = drafts.changed(current, parts)
         drafts.confirm(change, confirm_removed or [])
         return await replace(ctx, current, workflow_id, change.body, [*change.warnings, *warnings])
 
@@ -243,7 +243,7 @@ async def update_workflow(
     hints=Hints(destructive=True, idempotent=True),
     done="Workflow deleted",
     guidance=lambda _: {
-        "message": "It is gone, and cannot be brought back. list_workflows shows what is left.",
+        "message": "It cannot be restored. list_workflows shows the remaining ones.",
         "example": "list_workflows(limit: 20)",
     },
     examples=[Example("Delete a workflow", {"id": "TanEWv6Q7n5v83dy"}, shown_only=True)],
@@ -261,45 +261,45 @@ async def delete_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, An
             await ctx.http.delete("workflows", workflow_id, operation="delete workflow", resource="Workflow")
             break
         except NotFoundError:
-            # It was there when this began: what n8n called a failure has deleted it.
+            # It existed at first: the attempt that n8n reported as failed has deleted it.
             if again:
                 break
             raise
         except ApiError as error:
             if error.context.get("statusCode") not in _PASSING:
                 raise
-            found = await _found(ctx, workflow_id)
-            if found == "gone":
+            state = await _deletion_state(ctx, workflow_id)
+            if state == "gone":
                 break
-            if found != "off" or wait is None:
+            if state != "off" or wait is None:
                 raise
         again = True
         await asyncio.sleep(wait)
     return {"id": workflow_id}
 
 
-async def _found(ctx: Context, workflow_id: str) -> Literal["gone", "off", "on or unknown"]:
-    """How a workflow is that n8n would not delete. What is off it will, whatever reason it gave."""
+async def _deletion_state(ctx: Context, workflow_id: str) -> Literal["gone", "off", "on or unknown"]:
+    """The state of a workflow that n8n refused to delete. One that is off can be deleted, whatever reason n8n gave."""
     try:
-        found = await ctx.http.get("workflows", workflow_id, operation="get workflow", resource="Workflow")
+        workflow = await ctx.http.get("workflows", workflow_id, operation="get workflow", resource="Workflow")
     except NotFoundError:
         return "gone"
     except ToolError:
         return "on or unknown"
-    return "off" if mapped(found).get("active") is False else "on or unknown"
+    return "off" if as_mapping(workflow).get("active") is False else "on or unknown"
 
 
-# ---- on and off
+# ---- activate and deactivate
 
 
 def _switched_guidance(data: dict[str, Any]) -> dict[str, str]:
     if data.get("active"):
         return {
-            "message": "Its triggers work from now on. A webhook may take a moment until it can be called.",
+            "message": "Its triggers are active now. A webhook may take a moment until it can be called.",
             "example": f"list_executions(workflowId: {quoted(str(data['id']))})",
         }
     return {
-        "message": "Its triggers have stopped; executions under way go on.",
+        "message": "Its triggers have stopped; running executions continue.",
         "example": f"activate_workflow(id: {quoted(str(data['id']))})",
     }
 
@@ -312,7 +312,7 @@ async def _switch(ctx: Context, workflow_id: str, verb: str, *, active: bool) ->
         )
     if response.data is None:
         return {"id": workflow_id, "active": active, "warnings": [response.warning]}
-    return whole(mapped(response.data))
+    return whole(as_mapping(response.data))
 
 
 @pack.tool(
@@ -323,7 +323,7 @@ async def _switch(ctx: Context, workflow_id: str, verb: str, *, active: bool) ->
         "switch on, go live, put into production, start by itself, schedule",
         "オンにする 本番で動かす 自動で始まる 起動 稼働",
     ),
-    # What it starts may delete; else a caller that may not destroy could create a workflow that does, and start it.
+    # Its nodes may delete data: a caller without destructive tools could otherwise create such a workflow and start it.
     hints=Hints(destructive=True, idempotent=True),
     minimal=lambda full: brief(full, "id", "name", "active"),
     done="Workflow activated",
@@ -332,7 +332,7 @@ async def _switch(ctx: Context, workflow_id: str, verb: str, *, active: bool) ->
     output_schema=CHANGED,
 )
 async def activate_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, Any]:
-    """Activate a workflow: its triggers, webhooks and schedules start to work."""
+    """Activate a workflow: its triggers, webhooks and schedules start."""
     return await _switch(ctx, workflow_id, "activate", active=True)
 
 
@@ -344,7 +344,7 @@ async def activate_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, 
         "switch off, take offline, pause, must not fire, maintenance",
         "オフにする 一時停止 動かないようにする 止めておく 休止",
     ),
-    # What webhooks are sent meanwhile is lost.
+    # Requests to its webhooks are lost while it is off.
     hints=Hints(destructive=True, idempotent=True),
     minimal=lambda full: brief(full, "id", "name", "active"),
     done="Workflow deactivated",

@@ -1,8 +1,7 @@
-"""What n8n is sent of a workflow: what is there, with what should change, and nothing that it refuses.
+"""Request bodies for workflows: the current state merged with the changes, without fields that n8n refuses.
 
-n8n wants all nodes, connections and settings at once, and refuses what it has itself shown of a workflow: its id, its
-tags, whether it is active. What is pinned, what nodes remember, and settings it keeps by itself as long as nobody
-speaks of them.
+n8n wants all nodes, connections and settings at once, and refuses fields that it returned itself: `id`, `tags` and
+`active`. Pinned data, static data of nodes and settings stay in n8n as long as a body does not mention them.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from typing import Annotated, Any, Final
 from pydantic import Field, WithJsonSchema
 
 from tools_app.packs.n8n.graph import edges, renamed, without
-from tools_app.packs.n8n.originals import Originals, as_shown, named
-from tools_app.packs.n8n.runs import listed, mapped
+from tools_app.packs.n8n.originals import Originals, as_shown, with_original_names
+from tools_app.packs.n8n.runs import as_list, as_mapping
 from tools_app.packs.n8n.sizes import words
 from tools_app.sdk.errors import ConflictError, InvalidArgumentsError, Problem
 
-# Those that some version takes. Any other is a slip, for which n8n would refuse the whole workflow.
+# Accepted by at least one version. For any other key n8n would refuse the whole workflow.
 SETTINGS: Final = frozenset(
     {
         *("timezone", "errorWorkflow", "callerIds", "callerPolicy", "executionTimeout", "executionOrder"),
@@ -30,13 +29,13 @@ SETTINGS: Final = frozenset(
     }
 )
 
-# Settings that every version takes. The editor makes others, for which n8n refuses the whole workflow, or does before
-# version 2; of these, n8n 1 would set some back where they are not said again.
+# Settings that every version accepts, copied from the current workflow: n8n 1 resets some of them if they are omitted.
+# The editor stores others, for which n8n's API refuses the whole workflow, at least before version 2.
 _COMMON: Final = SETTINGS - {
     *("timeSavedMode", "binaryMode", "redactionPolicy", "customTelemetryTags", "credentialResolverId")
 }
 
-# What n8n takes of a node. Its editor keeps more there, and its API then refuses the whole workflow.
+# Node fields that n8n's API accepts. Its editor stores more, for which the API refuses the whole workflow.
 _TAKEN: Final = frozenset(
     {
         *("id", "name", "type", "typeVersion", "position", "parameters", "credentials", "webhookId"),
@@ -46,10 +45,10 @@ _TAKEN: Final = frozenset(
 )
 
 _PLACE: Final = frozenset({"name", "position"})
-# Names of nodes in one message, in bytes.
+# Bytes of node names in one message.
 _MOST_NAMED: Final = 4_000
 
-# A node's id and credentials, and the address of its webhook.
+# Kept when a whole node is replaced: its identity, credentials and webhook address.
 _LEADS: Final = frozenset({"id", "credentials", "webhookId"})
 
 _NODE: Final[dict[str, Any]] = {
@@ -67,7 +66,7 @@ _NODE: Final[dict[str, Any]] = {
     "required": ["name", "type", "typeVersion", "position", "parameters"],
     "additionalProperties": True,
 }
-# Of a node that is there already, whatever is left out stays.
+# Omitted fields of an existing node stay unchanged.
 _CHANGED_NODE: Final = {
     "type": "object",
     "properties": {key: {"type": _NODE["properties"][key]["type"]} for key in ("id", "name", "type", "parameters")},
@@ -84,66 +83,68 @@ Name = Annotated[str, Field(min_length=1, max_length=128)]
 def created(
     name: str, nodes: Sequence[Mapping[str, Any]], connections: Any, settings: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The body of a new workflow, and warnings about what had to be left out."""
-    kept, warnings = _known(settings)
-    whole = [{"id": str(uuid.uuid4()), **node} for node in nodes]
-    return {"name": name, "nodes": whole, "connections": connections, "settings": kept}, warnings
+    """The body of a new workflow, and warnings about omitted parts."""
+    accepted, warnings = _accepted(settings)
+    complete_nodes = [{"id": str(uuid.uuid4()), **node} for node in nodes]
+    return {"name": name, "nodes": complete_nodes, "connections": connections, "settings": accepted}, warnings
 
 
 @dataclass(slots=True)
 class Change:
-    """The body that changes a workflow, what to warn of, and the nodes that lose what they had."""
+    """The body that changes a workflow, its warnings, and the nodes that are deleted or emptied."""
 
     body: dict[str, Any]
     warnings: list[str]
     deleted: list[str] = field(default_factory=list)
-    # Nodes that had parameters, and would have none.
+    # Nodes that would lose all their parameters.
     emptied: list[str] = field(default_factory=list)
 
 
-def changed(current: Mapping[str, Any], given: Mapping[str, Any], *, anew: bool = False) -> Change:
-    """What changes a workflow into what is given, and keeps all that is not.
+def changed(current: Mapping[str, Any], changes: Mapping[str, Any], *, anew: bool = False) -> Change:
+    """Merge changes into the current workflow; parts that are not given stay.
 
-    With `anew` nodes become exactly what is given; only what leads to secrets and addresses is kept.
+    With `anew`, nodes are replaced: only their id, credentials and webhook address are kept.
 
     Raises:
-        InvalidArgumentsError: a node is new, and not complete.
+        InvalidArgumentsError: a new node is incomplete.
     """
-    settings = given.get("settings")
-    kept, warnings = _known(settings or {})
-    there = {} if anew else {key: each for key, each in mapped(current.get("settings")).items() if key in _COMMON}
-    name = given.get("name") or current.get("name")
-    if isinstance(now := current.get("name"), str) and name == as_shown(now):
-        name = now
-    change = Change(
+    settings = changes.get("settings")
+    new_settings, warnings = _accepted(settings or {})
+    old_settings = (
+        {} if anew else {key: each for key, each in as_mapping(current.get("settings")).items() if key in _COMMON}
+    )
+    name = changes.get("name") or current.get("name")
+    if isinstance(current_name := current.get("name"), str) and name == as_shown(current_name):
+        name = current_name
+    result = Change(
         {
             "name": name,
             "nodes": current.get("nodes"),
-            "connections": mapped(current.get("connections")),
-            "settings": {**there, **kept},
+            "connections": as_mapping(current.get("connections")),
+            "settings": {**old_settings, **new_settings},
         },
         warnings,
     )
-    if given.get("nodes") is not None:
-        _change_nodes(change, listed(current.get("nodes")), given["nodes"], anew=anew)
-    if given.get("connections") is not None:
-        names = [str(mapped(node).get("name")) for node in listed(change.body["nodes"])]
-        before, connections = change.body["connections"], named(given["connections"], names)
-        change.body["connections"] = connections
-        change.warnings += _unconnected(before, connections)
-    return change
+    if changes.get("nodes") is not None:
+        _change_nodes(result, as_list(current.get("nodes")), changes["nodes"], anew=anew)
+    if changes.get("connections") is not None:
+        names = [str(as_mapping(node).get("name")) for node in as_list(result.body["nodes"])]
+        before, connections = result.body["connections"], with_original_names(changes["connections"], names)
+        result.body["connections"] = connections
+        result.warnings += _unconnected(before, connections)
+    return result
 
 
 def restored(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The body that puts a workflow back into a state that it had."""
+    """The body that restores a previous state."""
     return changed(state, {}).body
 
 
 def confirm(change: Change, names: Collection[str]) -> None:
-    """Let nodes be deleted and their parameters be emptied only where the caller has named these nodes.
+    """Check that the caller has confirmed every node that would be deleted or emptied.
 
     Raises:
-        ConflictError: it has not; nothing was sent.
+        ConflictError: a node is not confirmed; nothing was sent.
     """
     deleted, emptied = (
         [name for name in losing if name not in names and as_shown(name) not in names]
@@ -158,14 +159,13 @@ def confirm(change: Change, names: Collection[str]) -> None:
         raise ConflictError(
             f"Nothing was changed: this update would {' and '.join(refused_losses)}",
             context={"field": "confirmRemoved"},
-            next_step="Send every node that is to stay; of one that does not change its name is enough, as in "
-            '{"name": "…"}, and what is left out of a node stays. To remove these all the same, name each of them in '
-            "confirmRemoved.",
+            next_step='Send every node to keep: for an unchanged one {"name": "…"} is enough, and omitted fields of a '
+            "node stay. To remove these anyway, name each of them in confirmRemoved.",
         )
 
 
 def losses(change: Change) -> list[str]:
-    """Warnings about nodes that lose what they had, where a whole workflow was meant to be replaced."""
+    """Warnings about deleted and emptied nodes, when a whole workflow is replaced."""
     return [
         f"{what}: {words(', '.join(repr(as_shown(name)) for name in names), _MOST_NAMED)}."
         for what, names in (("Deleted nodes", change.deleted), ("Nodes without parameters now", change.emptied))
@@ -173,135 +173,137 @@ def losses(change: Change) -> list[str]:
     ]
 
 
-def _known(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _accepted(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     unknown = [words(key, 60) for key in settings if key not in SETTINGS]
-    warnings = [f"settings: n8n does not take {', '.join(unknown[:10])}; left out."] if unknown else []
+    warnings = [f"settings: n8n does not accept {', '.join(unknown[:10])}; ignored."] if unknown else []
     return {key: value for key, value in settings.items() if key in SETTINGS}, warnings
 
 
-def _change_nodes(change: Change, current: Sequence[Any], given: Sequence[Mapping[str, Any]], *, anew: bool) -> None:
-    """Merge the nodes that are given into those that are there: credentials, above all, stay.
+def _change_nodes(change: Change, current: Sequence[Any], nodes: Sequence[Mapping[str, Any]], *, anew: bool) -> None:
+    """Merge the given nodes into the existing ones; their credentials stay.
 
     Raises:
-        InvalidArgumentsError: a node is new, and not complete.
+        InvalidArgumentsError: a new node is incomplete.
     """
-    known = [mapped(node) for node in current]
-    pairs = _paired(known, given)
+    existing_nodes = [as_mapping(node) for node in current]
+    pairs = _paired(existing_nodes, nodes)
     if not anew:
-        _check(pairs, known)
+        _check(pairs, existing_nodes)
     merged, new_names = [], {}
-    for there, node in pairs:
-        made = _merged(there, node, change.warnings, anew=anew)
-        merged.append(made)
-        if there and made.get("name") != there.get("name"):
-            new_names[str(there.get("name"))] = str(made.get("name"))
-        if there and mapped(there.get("parameters")) and not mapped(made.get("parameters")):
-            change.emptied.append(str(there.get("name")))
-    stay = {id(there) for there, _ in pairs}
-    change.deleted += [str(node.get("name")) for node in known if id(node) not in stay]
-    gone = set(change.deleted) - {str(node.get("name")) for node in merged}
+    for existing, node in pairs:
+        node_body = _merged(existing, node, change.warnings, anew=anew)
+        merged.append(node_body)
+        if existing and node_body.get("name") != existing.get("name"):
+            new_names[str(existing.get("name"))] = str(node_body.get("name"))
+        if existing and as_mapping(existing.get("parameters")) and not as_mapping(node_body.get("parameters")):
+            change.emptied.append(str(existing.get("name")))
+    stay = {id(existing) for existing, _ in pairs}
+    change.deleted += [str(node.get("name")) for node in existing_nodes if id(node) not in stay]
+    removed = set(change.deleted) - {str(node.get("name")) for node in merged}
     change.body["nodes"] = merged
-    change.body["connections"] = renamed(without(change.body["connections"], gone), new_names)
+    change.body["connections"] = renamed(without(change.body["connections"], removed), new_names)
     if new_names and not anew:
         pieces = ", ".join(f"{as_shown(old)!r} is now {as_shown(new)!r}" for old, new in new_names.items())
         change.warnings.append(f"{words(pieces, 500)}: expressions in other nodes still use the old name.")
 
 
 def _paired(
-    known: Sequence[Mapping[str, Any]], given: Sequence[Mapping[str, Any]]
+    current: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]]
 ) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Each node that is given, with the one that it is there already; with an empty one where it is new."""
-    by_id = {str(node["id"]): node for node in known if "id" in node}
-    by_name = {as_shown(str(node.get("name"))): node for node in known} | {
-        str(node.get("name")): node for node in known
+    """Pairs of the existing node (empty for a new one) and the given node."""
+    by_id = {str(node["id"]): node for node in current if "id" in node}
+    by_name = {as_shown(str(node.get("name"))): node for node in current} | {
+        str(node.get("name")): node for node in current
     }
-    taken = {str(node["id"]) for node in given if "id" in node}
+    given_ids = {str(node["id"]) for node in nodes if "id" in node}
     pairs = []
-    for node in given:
-        there: Mapping[str, Any] = by_id.get(str(node["id"]), {}) if "id" in node else {}
-        if not there:
-            # Agents make up ids of their own. A node that another one is by its id has only been renamed.
-            alike = by_name.get(str(node.get("name")), {})
-            there = {} if str(alike.get("id")) in taken else alike
-        pairs.append((there, node))
+    for node in nodes:
+        existing: Mapping[str, Any] = by_id.get(str(node["id"]), {}) if "id" in node else {}
+        if not existing:
+            # Agents invent ids, so the name counts too, unless that node is already given by its id (a rename).
+            namesake = by_name.get(str(node.get("name")), {})
+            existing = {} if str(namesake.get("id")) in given_ids else namesake
+        pairs.append((existing, node))
     return pairs
 
 
-def _check(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], known: Sequence[Mapping[str, Any]]) -> None:
+def _check(
+    pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], existing_nodes: Sequence[Mapping[str, Any]]
+) -> None:
     problems = []
-    for number, (there, node) in enumerate(pairs):
-        if there and _same_type(there, node):
+    for number, (existing, node) in enumerate(pairs):
+        if existing and _same_type(existing, node):
             continue
-        # A node of another type is another node, that only has the place of the old one.
-        has = {*node, *(_PLACE & there.keys())}
-        if missing := [key for key in _NEEDED if key not in has]:
+        # With another type it is another node, which only inherits the name and position.
+        fields = {*node, *(_PLACE & existing.keys())}
+        if missing := [key for key in _NEEDED if key not in fields]:
             name = words(str(node.get("name") or node.get("id") or "?"), 100)
-            what = f"changes its type, and needs {_listing(missing)} too" if there else _new(missing)
+            what = f"changes its type and also needs {_listing(missing)}" if existing else _new(missing)
             problems.append(Problem(f"/nodes/{number}", f"nodes.{number}: {name!r} {what}"))
     if problems:
-        names = words(", ".join(repr(as_shown(str(node.get("name")))) for node in known), _MOST_NAMED)
+        names = words(", ".join(repr(as_shown(str(node.get("name")))) for node in existing_nodes), _MOST_NAMED)
         raise InvalidArgumentsError(
             problems=problems,
-            next_step=f"Nodes are known by their id or name. The workflow has: {names}." if known else None,
+            next_step=f"Nodes are identified by id or name. The workflow has: {names}." if existing_nodes else None,
         )
 
 
-def _same_type(there: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
-    return bool(node.get("type", there.get("type")) == there.get("type"))
+def _same_type(existing: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
+    return bool(node.get("type", existing.get("type")) == existing.get("type"))
 
 
 def _new(missing: Sequence[str]) -> str:
-    return f"is no node of this workflow, and a new one needs {_listing(missing)} too"
+    return f"is not a node of this workflow; a new one also needs {_listing(missing)}"
 
 
 def _listing(keys: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(keys[:-1]), keys[-1]]))
 
 
-def _merged(there: Mapping[str, Any], node: Mapping[str, Any], warnings: list[str], *, anew: bool) -> dict[str, Any]:
-    if not there:
+def _merged(existing: Mapping[str, Any], node: Mapping[str, Any], warnings: list[str], *, anew: bool) -> dict[str, Any]:
+    if not existing:
         return {"id": str(uuid.uuid4()), **node}
-    if not _same_type(there, node):
-        # What the old one had is of no use to a node of another type, or even harmful.
-        place = {key: there[key] for key in ("id", *_PLACE) if key in there}
+    if not _same_type(existing, node):
+        # Fields of the old node are useless or harmful for another type.
+        place = {key: existing[key] for key in ("id", *_PLACE) if key in existing}
         return {"id": str(uuid.uuid4())} | place | dict(node)
-    stays = {key: there[key] for key in there if not anew or key in _LEADS}
+    stays = {key: existing[key] for key in existing if not anew or key in _LEADS}
     if anew:
         whole = {**stays, **node}
     else:
-        originals = Originals(there)
-        whole = {**stays, **originals.restored(node, there)}
-        name = as_shown(str(there.get("name")))
+        originals = Originals(existing)
+        whole = {**stays, **originals.restored(node, existing)}
+        name = as_shown(str(existing.get("name")))
         if originals.lost:
             warnings.append(
-                f"Node {words(name, 100)!r}: changed texts lost characters that are not shown, in "
+                f"Node {words(name, 100)!r}: changed texts lost invisible characters, in "
                 f"{words(', '.join(originals.lost), 200)}."
             )
-        before, after = mapped(there.get("parameters")), mapped(whole.get("parameters"))
+        before, after = as_mapping(existing.get("parameters")), as_mapping(whole.get("parameters"))
         if after and (left_out := [as_shown(key) for key in before if key not in after]):
-            warnings.append(f"Node {words(name, 100)!r}: parameters left out: {words(', '.join(left_out), 200)}.")
+            warnings.append(f"Node {words(name, 100)!r}: removed parameters: {words(', '.join(left_out), 200)}.")
     return {key: each for key, each in whole.items() if each is not None}
 
 
 def _unconnected(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """A warning about connections that are there no more."""
-    now = set(edges(after))
-    gone = [f"{as_shown(edge[0])!r} → {as_shown(edge[3])!r}" for edge in edges(before) if edge not in now]
-    return [f"No longer connected: {words(', '.join(dict.fromkeys(gone)), 500)}."] if gone else []
+    """A warning about removed connections."""
+    remaining = set(edges(after))
+    removed = [f"{as_shown(edge[0])!r} → {as_shown(edge[3])!r}" for edge in edges(before) if edge not in remaining]
+    return [f"No longer connected: {words(', '.join(dict.fromkeys(removed)), 500)}."] if removed else []
 
 
 def refused(nodes: Iterable[Any]) -> list[str]:
-    """Which nodes n8n's API refuses for what its editor keeps in them."""
-    found = ((mapped(node).get("name"), mapped(node).keys() - _TAKEN) for node in nodes)
-    return [f"{words(str(name), 100)!r} ({words(', '.join(sorted(keys)), 100)})" for name, keys in found if keys]
+    """Nodes that n8n's API refuses because its editor stored more fields in them."""
+    fields = ((as_mapping(node).get("name"), as_mapping(node).keys() - _TAKEN) for node in nodes)
+    return [f"{words(str(name), 100)!r} ({words(', '.join(sorted(keys)), 100)})" for name, keys in fields if keys]
 
 
 def ignored(*, active: bool | None, tags: Sequence[str] | None, now_active: bool) -> list[str]:
-    """What n8n does not take together with a workflow."""
+    """Warnings about arguments that n8n does not accept with a workflow."""
     warnings = []
     if active is not None and active is not now_active:
         verb = "activate_workflow" if active else "deactivate_workflow"
-        warnings.append(f"active: n8n does not take it together with a workflow; use {verb}.")
+        warnings.append(f"active: n8n does not accept it here; use {verb}.")
     if tags:
-        warnings.append("tags: n8n does not take them together with a workflow; left out.")
+        warnings.append("tags: n8n does not accept them here; ignored.")
     return warnings

@@ -1,4 +1,4 @@
-"""Why an execution ended as it did, in at most a thousand tokens: what failed, on what, and where to look next."""
+"""Why an execution ended as it did, in at most 1,000 tokens: cause, input and next calls."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from tools_app.packs.n8n.flow import Flow
-from tools_app.packs.n8n.node_data import shown_item, swallowed, telling
-from tools_app.packs.n8n.runs import Execution, Run, mapped
+from tools_app.packs.n8n.node_data import default_run, error_passed_on, shown_item
+from tools_app.packs.n8n.runs import Execution, Run, as_mapping
 from tools_app.packs.n8n.secrecy import error_of, without_stack
 from tools_app.packs.n8n.sizes import SUMMARY, fitted, size, words
 from tools_app.packs.n8n.summary import quoted
@@ -17,15 +17,15 @@ _MOST_ERROR: Final = 800
 _MOST_ITEM: Final = 500
 _MOST_LISTED: Final = 8
 _NAME: Final = 120
-# Of calls: the longest name that can be asked for takes some 800 bytes, and one such call there is room for.
+# Bytes of the calls in `lookAt`: there is room for one with the longest node name (about 800 bytes).
 _MOST_CALL: Final = 260
 _MOST_FIRST: Final = 900
-# In the order in which they help; the rest is in get_execution_by_node.
+# Most helpful first; the rest is in get_execution_by_node.
 _TELLING: Final = (
     *("message", "description", "nodeCause", "parameter", "httpCode", "lineNumber", "name", "messages"),
     *("request", "reason"),
 )
-# How n8n's Code node says which item it is about.
+# How n8n's Code node names the failed item.
 _FOR_ITEM: Final = re.compile(r"\[line \d+, for item (\d{1,9})\]$")
 
 OUTPUT: Final[dict[str, Any]] = {
@@ -39,7 +39,7 @@ OUTPUT: Final[dict[str, Any]] = {
         "failedNode": {"type": ["object", "null"]},
         "error": {"type": ["object", "null"]},
         "input": {"type": ["object", "null"]},
-        "emptyNodes": {"type": "array", "description": "Nodes that ran and passed no item on"},
+        "emptyNodes": {"type": "array", "description": "Nodes that ran but output no items"},
         "notReached": {"type": "array", "description": "Nodes that did not run because no item reached them"},
         "lookAt": {"type": "array", "items": {"type": "string"}},
         "_guidance": {"type": "object"},
@@ -49,12 +49,12 @@ OUTPUT: Final[dict[str, Any]] = {
 
 
 def explanation(execution: Execution) -> dict[str, Any]:
-    """The failing node, its error and its input, the nodes that gave nothing, and what to look at."""
+    """The failing node, its error and input, the nodes without output, and what to look at."""
     run = _failing(execution)
     error = _error(execution, run)
     flow = Flow(execution)
     calls = _calls(execution, run, flow)
-    told: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "executionId": execution.id,
         "workflowId": words(execution.workflow_id, 100),
         "workflowName": words(execution.workflow_name, _NAME),
@@ -69,10 +69,10 @@ def explanation(execution: Execution) -> dict[str, Any]:
         "_guidance": _guidance(execution, run, calls),
     }
     for key in ("input", "emptyNodes", "notReached", "lookAt", "error"):
-        # Each of these is short by itself; what all of them together have too much goes in this order.
-        if key in told and (over := size(told) - SUMMARY) > 0:
-            told[key] = _less(told[key], max(60, size(told[key]) - over), keep=key == "lookAt")
-    return told
+        # Each of these is short by itself; together they are shortened in this order.
+        if key in answer and (over := size(answer) - SUMMARY) > 0:
+            answer[key] = _less(answer[key], max(60, size(answer[key]) - over), keep=key == "lookAt")
+    return answer
 
 
 def _less(value: Any, most: int, *, keep: bool) -> Any:
@@ -85,71 +85,71 @@ def _less(value: Any, most: int, *, keep: bool) -> Any:
 
 
 def _failing(execution: Execution) -> Run | None:
-    """The run that ended it: n8n names the last node, and has marked those that failed."""
+    """The run that ended it: n8n records the last node, and marks failed runs."""
     failed = [run for run in execution.steps if run.outcome == "error"]
     if execution.status == "success":
-        # Others went on after these.
+        # After these the workflow continued.
         return next((run for run in reversed(failed) if run.node == execution.last_node), None)
     return next((run for run in reversed(failed) if run.node == execution.last_node), failed[-1] if failed else None)
 
 
 def _error(execution: Execution, run: Run | None) -> dict[str, Any] | None:
-    told = run.error if run is not None and run.error is not None else execution.error
-    clean = error_of(told, execution.hidden)
+    error = run.error if run is not None and run.error is not None else execution.error
+    clean = error_of(error, execution.secrets)
     if isinstance(clean, str):
         clean = {"message": clean}
     if not isinstance(clean, dict):
         return None
-    flat = {**clean, **mapped(clean.get("context"))}
-    shown = {key: _page(flat[key]) for key in _TELLING if key in flat}
-    less = fitted(shown, _MOST_ERROR)
+    flat = {**clean, **as_mapping(clean.get("context"))}
+    details = {key: _page(flat[key]) for key in _TELLING if key in flat}
+    less = fitted(details, _MOST_ERROR)
     return less if isinstance(less, dict) else {"message": words(str(clean.get("message")), 300)}
 
 
 def _page(value: Any) -> Any:
-    """Of a web page that an upstream answered with, the beginning does."""
+    """Shorten HTML pages of upstreams to their beginning."""
     return words(value, 200) if isinstance(value, str) and "<html" in value.lower() else value
 
 
 def _node(execution: Execution, run: Run) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    node: dict[str, Any] = {
         "nodeName": words(run.node, 240),
         "nodeType": words(execution.type_of(run.node), _NAME),
         "runIndex": run.index,
     }
     if execution.nodes.get(run.node, {}).get("retryOnFail"):
-        told["retryOnFail"] = True
-    return told
+        node["retryOnFail"] = True
+    return node
 
 
 def _input(execution: Execution, run: Run) -> dict[str, Any] | None:
-    given = list(execution.inputs(run))
+    items = list(execution.inputs(run))
     sources = [words(source.node, _NAME) for source in run.sources][:_MOST_LISTED]
-    if not given and not sources:
+    if not items and not sources:
         return None
-    shown: dict[str, Any] = {"from": sources, "items": len(given)}
-    if given:
-        at = _item_index(run, len(given))
-        item = fitted(shown_item(*given[at or 0], execution.hidden), _MOST_ITEM)
-        shown |= {"itemIndex": at, "firstItem" if at is None else "item": item}
-    return shown
+    summary: dict[str, Any] = {"from": sources, "items": len(items)}
+    if items:
+        at = _item_index(run, len(items))
+        item = fitted(shown_item(*items[at or 0], execution.secrets), _MOST_ITEM)
+        summary |= {"itemIndex": at, "firstItem" if at is None else "item": item}
+    return summary
 
 
 def _item_index(run: Run, count: int) -> int | None:
-    """The item that an error is about; None where n8n does not say."""
-    told = mapped(run.error)
-    index = mapped(told.get("context")).get("itemIndex", told.get("itemIndex"))
-    if index is None and (found := _FOR_ITEM.search(str(told.get("message") or ""))):
-        index = int(found[1])
+    """The index of the failed item; None where n8n does not report it."""
+    error = as_mapping(run.error)
+    index = as_mapping(error.get("context")).get("itemIndex", error.get("itemIndex"))
+    if index is None and (match := _FOR_ITEM.search(str(error.get("message") or ""))):
+        index = int(match[1])
     if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < count:
         return index
     return 0 if count == 1 else None
 
 
 def _not_reached(execution: Execution, flow: Flow) -> list[str]:
-    """Only of executions that came to their end: where one failed, what follows did not run either."""
-    found = flow.not_reached if execution.status == "success" else []
-    return [words(node, _NAME) for node in found[:_MOST_LISTED]]
+    """Only for successful executions: after a failure the following nodes do not run anyway."""
+    nodes = flow.not_reached if execution.status == "success" else []
+    return [words(node, _NAME) for node in nodes[:_MOST_LISTED]]
 
 
 def _cause(execution: Execution, run: Run | None, error: Mapping[str, Any] | None, flow: Flow) -> str:
@@ -159,7 +159,7 @@ def _cause(execution: Execution, run: Run | None, error: Mapping[str, Any] | Non
         case "success":
             return _success(execution, flow)
         case "running" | "new":
-            return "It has not ended yet: n8n tells of errors when it has."
+            return "It has not ended yet: n8n reports errors only at the end."
         case "waiting":
             node = next((each.node for each in reversed(execution.steps) if each.waits), execution.last_node)
             return f"It did not fail: it waits at the node {words(node, _NAME)!r} until {_until(execution)}."
@@ -167,30 +167,29 @@ def _cause(execution: Execution, run: Run | None, error: Mapping[str, Any] | Non
             return _canceled(execution, run)
         case "crashed":
             return f"n8n itself crashed, most likely out of memory, while {where.removesuffix(' failed')} ran."
-    told = f"{where[0].upper()}{where[1:]}"
+    text = f"{where[0].upper()}{where[1:]}"
     if execution.reduced and not message:
         kind = f" with {(error or {}).get('name')}" if (error or {}).get("name") else ""
         return (
-            f"{told}{kind}. What it says is not known here: the execution is too large for the hub, which has asked "
-            "n8n to leave out what items and errors say. n8n's editor shows it."
+            f"{text}{kind}. The error message is unknown: the execution is too large for the hub, which asked n8n to "
+            "omit the content of items and errors. n8n's editor shows it."
         )
-    return f"{told}: {message}" if message else f"{told}."
+    return f"{text}: {message}" if message else f"{text}."
 
 
 def _success(execution: Execution, flow: Flow) -> str:
-    """What went otherwise than somebody may have expected."""
+    """What may be unexpected in a successful execution."""
     if continued := _continued(execution):
-        named = {run.node: f"{words(run.node, _NAME)}{_said(run)}" for run in reversed(continued)}
-        return (
-            "n8n calls it a success, but errors were passed on as data, because nodes are set to continue: "
-            + ", ".join(reversed(list(named.values())[-_MOST_LISTED:]))
+        messages = {run.node: f"{words(run.node, _NAME)}{_message_of(run)}" for run in reversed(continued)}
+        return "n8n reports a success, but nodes that are set to continue passed errors on as data: " + ", ".join(
+            reversed(list(messages.values())[-_MOST_LISTED:])
         )
-    fine = "It did not fail: n8n calls it a success."
+    fine = "It did not fail: n8n reports a success."
     if missed := flow.missed:
         sources, targets = _names(source for source, _ in missed), _names(target for _, target in missed)
         return f"{fine} But no item reached {targets}: {sources} passed none on."
     if flow.empty:
-        return f"{fine} But these nodes gave no item: {_names(flow.empty)}."
+        return f"{fine} But these nodes output no items: {_names(flow.empty)}."
     return fine
 
 
@@ -198,24 +197,24 @@ def _names(nodes: Iterable[str]) -> str:
     return ", ".join(repr(words(node, _NAME)) for node in list(dict.fromkeys(nodes))[:_MOST_LISTED])
 
 
-def _said(run: Run) -> str:
-    told = run.error if run.error is not None else swallowed(run)
-    message = told if isinstance(told, str) else mapped(told).get("message")
+def _message_of(run: Run) -> str:
+    error = run.error if run.error is not None else error_passed_on(run)
+    message = error if isinstance(error, str) else as_mapping(error).get("message")
     return f" ({words(without_stack(str(message)), 100)})" if message else ""
 
 
 def _continued(execution: Execution) -> list[Run]:
-    """The runs that failed, and whose workflow went on all the same."""
+    """The failed runs after which the workflow continued."""
     return [
         run
         for run in execution.steps
-        if run.outcome == "error" or (execution.goes_on_after(run.node) and swallowed(run) is not None)
+        if run.outcome == "error" or (execution.goes_on_after(run.node) and error_passed_on(run) is not None)
     ]
 
 
 def _until(execution: Execution) -> str:
-    till = str(execution.told.get("waitTill") or "")
-    return "something from outside resumes it" if not till or till.startswith("3000") else till
+    till = str(execution.record.get("waitTill") or "")
+    return "an external event resumes it" if not till or till.startswith("3000") else till
 
 
 def _canceled(execution: Execution, run: Run | None) -> str:
@@ -223,14 +222,14 @@ def _canceled(execution: Execution, run: Run | None) -> str:
     place = f" while {words(at, _NAME)!r} ran" if run else f" after {words(at, _NAME)!r}" if at else ""
     limit = execution.limit
     if limit and (execution.duration or 0) >= limit * 1000:
-        return f"n8n ended it{place}, because it took longer than the {limit:g} s that its workflow is allowed."
-    if mapped(execution.error).get("reason") == "manual":
+        return f"n8n canceled it{place}: it took longer than the workflow's timeout of {limit:g} s."
+    if as_mapping(execution.error).get("reason") == "manual":
         return f"It was canceled{place}: by a person, or over the API."
     return f"It was canceled{place}: by a person, over the API, or by n8n's own time limit."
 
 
 def _calls(execution: Execution, run: Run | None, flow: Flow) -> list[str]:
-    """What to look at next, as calls that can be made as they stand; the most telling first."""
+    """What to look at next, as complete calls, the most helpful first."""
     calls = []
     if execution.status == "running" or execution.n8n_status == "new":
         return [f"get_execution(id: {quoted(execution.id)})"]
@@ -246,10 +245,10 @@ def _calls(execution: Execution, run: Run | None, flow: Flow) -> list[str]:
         calls += [_by_node(execution, execution.runs[node][-1]) for node in suspects if execution.runs[node]][:3]
     elif execution.last_node in execution.runs:
         last = execution.runs[execution.last_node]
-        calls += [_by_node(execution, last[telling(execution, execution.last_node)])] if last else []
+        calls += [_by_node(execution, last[default_run(execution, execution.last_node)])] if last else []
     if execution.parent:
         calls.append(f"explain_execution(id: {quoted(execution.parent)})")
-    if earlier := execution.told.get("retryOf"):
+    if earlier := execution.record.get("retryOf"):
         calls.append(f"explain_execution(id: {quoted(str(earlier))})")
     if execution.reduced:
         calls = [call for call in calls if not call.startswith("get_execution_by_node")]
@@ -268,15 +267,15 @@ def _by_node(execution: Execution, run: Run) -> str:
 def _guidance(execution: Execution, run: Run | None, calls: list[str]) -> dict[str, str]:
     if run is None:
         example = calls[0] if size(calls[0]) <= _MOST_CALL else f"get_execution(id: {quoted(execution.id)})"
-        return {"message": "lookAt has the calls that tell more.", "example": example}
+        return {"message": "lookAt lists the calls with more details.", "example": example}
     if execution.reduced:
         node = f"nodeId: {quoted(words(run.node, _NAME))}"
         return {
-            "message": "Its items cannot be read here. get_workflow_node has how the failed node is set up now.",
+            "message": "Its items cannot be read here. get_workflow_node has the failed node's current parameters.",
             "example": f"get_workflow_node(workflowId: {quoted(words(execution.workflow_id, 100))}, {node})",
         }
     return {
         "message": "Compare the failed node's parameters with its input. update_workflow changes the workflow; "
-        "retry_execution with loadWorkflow: true runs it again as it is then.",
+        "retry_execution with loadWorkflow: true then runs the changed workflow.",
         "example": f"retry_execution(id: {quoted(execution.id)}, loadWorkflow: true)",
     }

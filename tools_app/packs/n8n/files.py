@@ -1,4 +1,4 @@
-"""Workflows from files of this machine, for whoever calls from it."""
+"""Workflows from local files, for callers on the hub's own machine."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pydantic import Field
 
 from tools_app.packs.n8n import WorkflowId, drafts, pack
 from tools_app.packs.n8n.changes import CHANGED, after_updating, create, replace, turn
-from tools_app.packs.n8n.runs import listed, mapped
+from tools_app.packs.n8n.runs import as_list, as_mapping
 from tools_app.packs.n8n.summary import quoted
-from tools_app.packs.n8n.workflows import brief, fetched_to_change
+from tools_app.packs.n8n.workflows import brief, fetch_for_update
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import AuthorizationError, ConfigurationError, NotFoundError, ValidationError
 from tools_app.sdk.examples import Example
@@ -29,7 +29,7 @@ _TAGS: Final = ("n8n", "workflow", "write", "file")
 FilePath = Annotated[
     str,
     Field(min_length=1, max_length=1000, alias="filePath"),
-    "JSON file of the workflow, below the directory that operators allow",
+    "JSON file of the workflow, in the directory that operators allow",
     Says("File path is required"),
 ]
 
@@ -53,10 +53,10 @@ FilePath = Annotated[
     output_schema=CHANGED,
 )
 async def create_workflow_from_file(ctx: Context, file_path: FilePath) -> dict[str, Any]:
-    """Create a workflow from a JSON file, as n8n exports them. Only for callers on the hub's own machine."""
-    told, ignored = await _read(ctx, file_path)
-    body, warnings = drafts.created(told["name"], told["nodes"], told["connections"], told["settings"])
-    return await create(ctx, body, [*warnings, *ignored])
+    """Create a workflow from a JSON file exported by n8n. Only for callers on the hub's own machine."""
+    workflow, ignored_warnings = await _read(ctx, file_path)
+    body, warnings = drafts.created(workflow["name"], workflow["nodes"], workflow["connections"], workflow["settings"])
+    return await create(ctx, body, [*warnings, *ignored_warnings])
 
 
 @pack.tool(
@@ -69,28 +69,28 @@ async def create_workflow_from_file(ctx: Context, file_path: FilePath) -> dict[s
     done="Workflow replaced",
     guidance=after_updating,
     examples=[
-        Example("Put a file in its place", {"id": "TanEWv6Q7n5v83dy", "filePath": "invoices.json"}, shown_only=True)
+        Example("Replace it with a file", {"id": "TanEWv6Q7n5v83dy", "filePath": "invoices.json"}, shown_only=True)
     ],
     output_schema=CHANGED,
 )
 async def replace_workflow_from_file(ctx: Context, workflow_id: WorkflowId, file_path: FilePath) -> dict[str, Any]:
-    """Replace a workflow by what is in a JSON file. Only for callers on the hub's own machine.
+    """Replace a workflow with a JSON file. Only for callers on the hub's own machine.
 
-    Credentials, and settings that the file says nothing of, stay. The hub keeps what it was for a while: previousState.
+    Credentials, and settings that the file does not mention, stay. The hub keeps the previousState for a while.
     """
-    told, ignored = await _read(ctx, file_path)
+    workflow, ignored_warnings = await _read(ctx, file_path)
     async with turn(ctx, workflow_id):
-        current = await fetched_to_change(ctx, workflow_id)
-        change = drafts.changed(current, told, anew=True)
-        warnings = [*change.warnings, *drafts.losses(change), *ignored]
+        current = await fetch_for_update(ctx, workflow_id)
+        change = drafts.changed(current, workflow, anew=True)
+        warnings = [*change.warnings, *drafts.losses(change), *ignored_warnings]
         return await replace(ctx, current, workflow_id, change.body, warnings)
 
 
 async def _read(ctx: Context, file_path: str) -> tuple[dict[str, Any], list[str]]:
-    """What of a file makes a workflow, and warnings about the rest.
+    """The workflow in a file, and warnings about ignored parts.
 
     Raises:
-        ToolError: the caller may read no files, or this is none that can be read, or no workflow.
+        ToolError: the caller may not read files, or the file is unreadable or not a workflow.
     """
     if ctx.files is None:
         if ctx.caller.kind != "local":
@@ -99,44 +99,44 @@ async def _read(ctx: Context, file_path: str) -> tuple[dict[str, Any], list[str]
                 next_step="Send the workflow itself, with create_workflow or update_workflow.",
             )
         raise ConfigurationError(
-            "TOOLHUB_FILE_ROOT is not set: there is no directory whose files may be read",
+            "TOOLHUB_FILE_ROOT is not set: files cannot be read",
             next_step="An operator can set it. Or send the workflow itself, with create_workflow or update_workflow.",
         )
     content = await asyncio.to_thread(_content, ctx.files, file_path)
     try:
-        told = json.loads(content)
+        workflow = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise _wrong("Invalid JSON", error) from error
-    if not isinstance(told, Mapping):
+    if not isinstance(workflow, Mapping):
         raise _wrong("Workflow must be an object")
-    if not isinstance(told.get("name"), str) or not told["name"].strip():
+    if not isinstance(workflow.get("name"), str) or not workflow["name"].strip():
         raise _wrong("Workflow name is required")
-    if not isinstance(told.get("nodes"), list) or not all(isinstance(node, Mapping) for node in told["nodes"]):
+    if not isinstance(workflow.get("nodes"), list) or not all(isinstance(node, Mapping) for node in workflow["nodes"]):
         raise _wrong("Workflow nodes must be an array of objects")
-    if not isinstance(told.get("connections"), Mapping):
+    if not isinstance(workflow.get("connections"), Mapping):
         raise _wrong("Workflow connections must be an object")
-    kept = {"name": told["name"], "nodes": told["nodes"], "connections": dict(told["connections"])}
+    parts = {"name": workflow["name"], "nodes": workflow["nodes"], "connections": dict(workflow["connections"])}
     warnings = drafts.ignored(
-        active=told.get("active") is True or None, tags=listed(told.get("tags")), now_active=False
+        active=workflow.get("active") is True or None, tags=as_list(workflow.get("tags")), now_active=False
     )
-    if told.get("pinData"):
-        warnings.append("pinData: what is pinned in the file was left out.")
-    return kept | {"settings": dict(mapped(told.get("settings")))}, warnings
+    if workflow.get("pinData"):
+        warnings.append("pinData: pinned data in the file was ignored.")
+    return parts | {"settings": dict(as_mapping(workflow.get("settings")))}, warnings
 
 
 def _content(root: Path, file_path: str) -> bytes:
-    """A regular file below `root`; of any other nobody learns whether it is there."""
+    """A regular file below `root`. All other files get the same error, so that it does not reveal what exists."""
     missing = NotFoundError(
         f"File not found: {PurePath(file_path).name or '?'}",
         context={"operation": "read file", "resourceType": "File", "resourceId": PurePath(file_path).name or "?"},
-        next_step="It must be a file below the directory that TOOLHUB_FILE_ROOT names; paths begin there.",
+        next_step="The file must be inside the directory TOOLHUB_FILE_ROOT; paths are relative to it.",
     )
     try:
         base = root.resolve(strict=True)
         path = (base / file_path).resolve(strict=True)
         if not path.is_relative_to(base):
             raise missing
-        # What is opened is what is looked at; a link put there meanwhile is not followed, and a pipe not waited for.
+        # Check the opened file (race condition): symlinks created meanwhile are not followed, pipes do not block.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise missing

@@ -1,4 +1,4 @@
-"""Where the items of an execution went, and which nodes they did not reach."""
+"""How items flowed through an execution, and which nodes they did not reach."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections import defaultdict
 from functools import cached_property
 
 from tools_app.packs.n8n.graph import edges
-from tools_app.packs.n8n.runs import MAIN, Execution, mapped
+from tools_app.packs.n8n.runs import MAIN, Execution, as_mapping
 
 
 class Flow:
-    """The items of an execution over the connections of its workflow, as that was then."""
+    """The items of an execution along the connections of its workflow at that time."""
 
     def __init__(self, execution: Execution) -> None:
         self._execution = execution
-        # Outputs that lead somewhere, of each node, and where to.
+        # By node: its connected outputs, and their targets.
         self._followers: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
-        for source, kind, way, target, _ in edges(mapped(execution.workflow.get("connections"))):
+        for source, kind, way, target, _ in edges(as_mapping(execution.workflow.get("connections"))):
             if kind == MAIN and target in execution.nodes:
                 self._followers[source][way].append(target)
 
     @cached_property
     def missed(self) -> list[tuple[str, str]]:
-        """Connections over which no item went, each from a node that ran to one that did not."""
+        """Connections without items, each from a node that ran to one that did not."""
         runs = self._execution.runs
         return [
             (source, target)
@@ -35,19 +35,19 @@ class Flow:
     @cached_property
     def not_reached(self) -> list[str]:
         """Nodes that did not run because no item reached them."""
-        found = dict.fromkeys(target for _, target in self.missed)
-        waiting = list(found)
-        while waiting:
-            for targets in self._ways(waiting.pop()).values():
+        nodes = dict.fromkeys(target for _, target in self.missed)
+        queue = list(nodes)
+        while queue:
+            for targets in self._ways(queue.pop()).values():
                 for target in targets:
-                    if target not in self._execution.runs and target not in found:
-                        found[target] = None
-                        waiting.append(target)
-        return list(found)
+                    if target not in self._execution.runs and target not in nodes:
+                        nodes[target] = None
+                        queue.append(target)
+        return list(nodes)
 
     @cached_property
     def empty(self) -> list[str]:
-        """Nodes that ran without an error and gave no item, or none that another node was to get."""
+        """Nodes that ran without an error but passed no item to another node (or, at the end, output none)."""
         execution = self._execution
         return [node for node in execution.runs if execution.outcome(node) == "success" and self._gave_nothing(node)]
 

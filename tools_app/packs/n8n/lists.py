@@ -1,4 +1,4 @@
-"""Lists of executions, the newest first."""
+"""Lists of executions, newest first."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from tools_app.packs.n8n import pack
-from tools_app.packs.n8n.runs import listed, mapped
+from tools_app.packs.n8n.runs import as_list, as_mapping
 from tools_app.packs.n8n.summary import quoted
-from tools_app.packs.n8n.workflows import checked, fetched
+from tools_app.packs.n8n.workflows import fetched, require_object
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import ApiError, InvalidArgumentsError, NotFoundError, Problem, ToolError
 from tools_app.sdk.examples import Example
@@ -25,9 +25,9 @@ _SHOWN: Final = (
     *("finished", "retryOf", "retrySuccessId", "waitTill"),
 )
 _SHORT: Final = ("id", "workflowId", "status", "startedAt")
-# What n8n calls executions that failed. n8n 1 lists crashed ones as failed, and n8n 2 has to be asked for each.
+# The statuses of failed executions. n8n 1 lists crashed ones under `error`; n8n 2 needs a request for each status.
 _FAILURES: Final = ("error", "crashed")
-# Where a list of failures goes on; any other cursor is n8n's own.
+# The prefix of our cursors for lists of failures; any other cursor is n8n's own.
 _OURS: Final = "failures."
 _MOST_PAGES: Final = 50
 
@@ -38,14 +38,14 @@ def _shortened(full: dict[str, Any]) -> dict[str, Any]:
 
 
 def _listing_guidance(data: dict[str, Any]) -> dict[str, str]:
-    found = data["executions"]
-    if not found:
+    executions = data["executions"]
+    if not executions:
         return {
-            "message": "Nothing found. Executions that run, and before n8n 2 those that wait, are in no list unless "
-            "asked for by status; n8n also deletes old ones, and keeps some kinds only if its workflow says so.",
+            "message": "No executions found. Running ones, and before n8n 2 waiting ones, are listed only when asked "
+            "for by status. n8n deletes old executions, and saves some kinds only if the workflow's settings say so.",
             "example": "list_executions(status: 'running')",
         }
-    first = next((each for each in found if each.get("status") in ("error", "crashed")), found[0])
+    first = next((each for each in executions if each.get("status") in ("error", "crashed")), executions[0])
     failed = first.get("status") in ("error", "crashed")
     tool = "explain_execution" if failed else "get_execution"
     why = "explain_execution says why one failed" if failed else "get_execution has the summary of one"
@@ -87,47 +87,47 @@ def _listing_guidance(data: dict[str, Any]) -> dict[str, str]:
 async def list_executions(
     ctx: Context,
     workflow_id: Annotated[
-        str, Field(max_length=64, alias="workflowId"), OrNumber(), "Only those of the workflow with this id"
+        str, Field(max_length=64, alias="workflowId"), OrNumber(), "Only executions of this workflow"
     ] = "",
     status: Annotated[
         Literal["success", "error", "waiting", "running", "canceled"] | None,
-        "Only those with this status: error lists crashed ones too, running ones are listed only when asked for",
+        "Only this status; error includes crashed executions; running ones are listed only when requested",
     ] = None,
-    limit: Annotated[int, Field(ge=1, le=100), "How many at most"] = 20,
-    cursor: Annotated[str, Field(max_length=2048), "The nextCursor of the page before"] = "",
+    limit: Annotated[int, Field(ge=1, le=100), "Page size"] = 20,
+    cursor: Annotated[str, Field(max_length=2048), "nextCursor of the previous page"] = "",
 ) -> dict[str, Any]:
-    """List executions of workflows, the newest first."""
-    asked = {"workflowId": workflow_id or None, "limit": limit}
+    """List executions of workflows, newest first."""
+    params = {"workflowId": workflow_id or None, "limit": limit}
     if status == "error":
-        found, next_cursor = await _failures(ctx, asked, cursor)
+        executions, next_cursor = await _failures(ctx, params, cursor)
     else:
-        page = await _page(ctx, asked | {"status": status}, cursor or None)
-        found, next_cursor = page.executions[:limit], page.next_cursor
-    if workflow_id and not found and not cursor:
+        page = await _page(ctx, params | {"status": status}, cursor or None)
+        executions, next_cursor = page.executions[:limit], page.next_cursor
+    if workflow_id and not executions and not cursor:
         await _check_workflow(ctx, workflow_id)
-    shown = [{key: each[key] for key in _SHOWN if key in each} for each in found]
-    answer: dict[str, Any] = {"count": len(shown), "executions": shown, "nextCursor": next_cursor}
-    if status == "waiting" and not found and not await _lists_waiting(ctx):
-        answer["warnings"] = ["This n8n is older than version 2 and never lists waiting executions, even if there are."]
+    entries = [{key: each[key] for key in _SHOWN if key in each} for each in executions]
+    answer: dict[str, Any] = {"count": len(entries), "executions": entries, "nextCursor": next_cursor}
+    if status == "waiting" and not executions and not await _lists_waiting(ctx):
+        answer["warnings"] = ["This n8n is older than version 2 and never lists waiting executions."]
     return answer
 
 
 async def _check_workflow(ctx: Context, workflow_id: str) -> None:
-    """n8n lists nothing where there is no such workflow.
+    """Tell an unknown workflow from one without executions: n8n lists nothing for both.
 
     Raises:
-        NotFoundError: there is none.
+        NotFoundError: the workflow does not exist.
     """
     try:
         await fetched(ctx, workflow_id, "list executions")
     except NotFoundError as error:
         error.next_step = (
-            f"workflowId is the id of a workflow. list_workflows(name: {quoted(workflow_id)}) finds one by its name."
+            f"workflowId must be a workflow id. list_workflows(name: {quoted(workflow_id)}) finds it by name."
         )
         raise
     except ToolError:
-        # A key may list executions and read no workflows.
-        ctx.log.info("Not known whether there is a workflow %s", workflow_id)
+        # A key may be allowed to list executions but not to read workflows.
+        ctx.log.info("Could not check whether workflow %s exists", workflow_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,49 +137,49 @@ class _Page:
     next_cursor: str | None
 
 
-async def _page(ctx: Context, asked: Mapping[str, Any], cursor: str | None) -> _Page:
-    told = await ctx.http.get("executions", operation="list executions", params={**asked, "cursor": cursor})
-    told = checked(told, "list executions")
-    executions = [each for each in map(mapped, listed(told.get("data"))[: asked["limit"]]) if "id" in each]
-    return _Page(executions, cursor, told.get("nextCursor"))
+async def _page(ctx: Context, params: Mapping[str, Any], cursor: str | None) -> _Page:
+    page = await ctx.http.get("executions", operation="list executions", params={**params, "cursor": cursor})
+    page = require_object(page, "list executions")
+    executions = [each for each in map(as_mapping, as_list(page.get("data"))[: params["limit"]]) if "id" in each]
+    return _Page(executions, cursor, page.get("nextCursor"))
 
 
 # ---- executions that failed
 
 
-async def _failures(ctx: Context, asked: Mapping[str, Any], cursor: str) -> tuple[list[Mapping[str, Any]], str | None]:
-    """One page of two lists of n8n, merged by id, and the cursor of the next.
+async def _failures(ctx: Context, params: Mapping[str, Any], cursor: str) -> tuple[list[Mapping[str, Any]], str | None]:
+    """Merge one page of each of n8n's two lists by id; returns it with the next cursor.
 
-    A cursor of ours has the cursors of those pages of n8n's that have something left, and the last id that was shown.
+    Our cursor contains n8n's cursors of the pages that have executions left, and the last id that was returned.
     """
-    before, cursors = _position(cursor)
+    before_id, cursors = _position(cursor)
     pages: dict[str, _Page] = {}
     for status in _FAILURES:
         if status not in cursors:
             continue
         try:
-            pages[status] = await _page_before(ctx, {**asked, "status": status}, cursors[status], before)
+            pages[status] = await _page_before(ctx, {**params, "status": status}, cursors[status], before_id)
         except ApiError as error:
-            # n8n 1 does not know the word.
+            # n8n 1 does not know this status.
             if status == "error" or error.context.get("statusCode") != 400:
                 raise
-    # What is older than the end of a page that is not the last may come after what the next page has.
+    # Executions older than the end of a page may come after those on its next page: they wait for that page.
     ends = [_number(page.executions[-1]) for page in pages.values() if page.next_cursor and page.executions]
     merged = sorted((each for page in pages.values() for each in page.executions), key=_number, reverse=True)
-    shown = [each for each in merged if _number(each) >= max(ends, default=0)][: asked["limit"]]
-    last = _number(shown[-1]) if shown else 0
-    left = {
+    listed_executions = [each for each in merged if _number(each) >= max(ends, default=0)][: params["limit"]]
+    last = _number(listed_executions[-1]) if listed_executions else 0
+    cursors_left = {
         status: page.cursor if any(_number(each) < last for each in page.executions) else page.next_cursor
         for status, page in pages.items()
         if page.next_cursor or any(_number(each) < last for each in page.executions)
     }
-    return shown, _cursor(last, left) if shown and left else None
+    return listed_executions, _cursor(last, cursors_left) if listed_executions and cursors_left else None
 
 
-async def _page_before(ctx: Context, asked: Mapping[str, Any], cursor: str | None, before: int | None) -> _Page:
-    """The first page from the cursor on that has an execution older than `before`, with these only."""
+async def _page_before(ctx: Context, params: Mapping[str, Any], cursor: str | None, before: int | None) -> _Page:
+    """The first page from the cursor on with executions older than `before`, and only these."""
     for _ in range(_MOST_PAGES):
-        page = await _page(ctx, asked, cursor)
+        page = await _page(ctx, params, cursor)
         older = [each for each in page.executions if before is None or _number(each) < before]
         if older or not page.next_cursor:
             break
@@ -188,8 +188,8 @@ async def _page_before(ctx: Context, asked: Mapping[str, Any], cursor: str | Non
 
 
 def _number(execution: Mapping[str, Any]) -> int:
-    told = str(execution.get("id"))
-    return int(told) if told.isascii() and told.isdecimal() else 0
+    text = str(execution.get("id"))
+    return int(text) if text.isascii() and text.isdecimal() else 0
 
 
 def _cursor(before: int, cursors: Mapping[str, str | None]) -> str:
@@ -202,21 +202,21 @@ def _position(cursor: str) -> tuple[int | None, Mapping[str, str | None]]:
     if not cursor.startswith(_OURS):
         return None, dict.fromkeys(_FAILURES, cursor or None)
     try:
-        told = json.loads(base64.urlsafe_b64decode(cursor.removeprefix(_OURS)))
-        before, cursors = told["before"], told["cursors"]
+        position = json.loads(base64.urlsafe_b64decode(cursor.removeprefix(_OURS)))
+        before, cursors = position["before"], position["cursors"]
     except (ValueError, KeyError, TypeError):
         before, cursors = None, None
-    known = isinstance(cursors, dict) and all(
+    is_valid = isinstance(cursors, dict) and all(
         status in _FAILURES and isinstance(each, str | None) for status, each in cursors.items()
     )
-    if not isinstance(before, int) or not known:
-        problem = Problem("/cursor", "cursor is not the nextCursor of a page before")
-        raise InvalidArgumentsError(problems=[problem], next_step="Leave it out to begin with the newest.")
+    if not isinstance(before, int) or not is_valid:
+        problem = Problem("/cursor", "cursor is not the nextCursor of a previous page")
+        raise InvalidArgumentsError(problems=[problem], next_step="Omit cursor to start with the newest.")
     return before, cursors
 
 
 async def _lists_waiting(ctx: Context) -> bool:
-    """Whether this is n8n 2 or later, which can be asked for crashed executions as well; before, that is refused."""
+    """Whether this is n8n 2 or later: before, n8n refuses the status `crashed`."""
     try:
         await ctx.http.get("executions", operation="list executions", params={"status": "crashed", "limit": 1})
     except ApiError as error:

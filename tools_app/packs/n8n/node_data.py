@@ -1,19 +1,19 @@
-"""What went into one node of an execution and what came out of it: the documents' NodeExecutionData."""
+"""Input and output of one node of an execution: the documents' NodeExecutionData."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tools_app.packs.n8n.runs import Execution, Run, iso, listed, mapped
-from tools_app.packs.n8n.secrecy import error_of, readable, stripped
+from tools_app.packs.n8n.runs import Execution, Run, as_list, as_mapping, iso
+from tools_app.packs.n8n.secrecy import error_of, readable, without_secrets
 from tools_app.packs.n8n.sizes import ANSWER, fitted, size, words
 from tools_app.text import hygiene
 
 _MOST_PARAMETERS: Final = ANSWER // 5
 _MOST_ERROR: Final = ANSWER // 8
 _MOST_BRANCHES: Final = 50
-# Of the longest name that can be asked for, in a script of three bytes a letter.
+# Bytes of the longest node name, in a script with three bytes per letter.
 _MOST_NAME: Final = 800
 
 _ITEMS: Final[dict[str, Any]] = {
@@ -52,31 +52,31 @@ OUTPUT: Final[dict[str, Any]] = {
 }
 
 
-def found(execution: Execution, name: str) -> str | None:
-    """The node of that name among those that ran. Agents are shown names without what people do not see in them."""
+def find_node(execution: Execution, name: str) -> str | None:
+    """The executed node of this name. Agents see names without invisible characters."""
     if name in execution.runs:
         return name
-    alike = [node for node in execution.runs if hygiene.cleaned(readable(node)) == name]
-    return alike[0] if len(alike) == 1 else None
+    matches = [node for node in execution.runs if hygiene.cleaned(readable(node)) == name]
+    return matches[0] if len(matches) == 1 else None
 
 
-def telling(execution: Execution, node: str) -> int:
-    """The run to show where none is asked for: the last that failed, else the last."""
+def default_run(execution: Execution, node: str) -> int:
+    """The default run: the last failed one, else the last."""
     runs = execution.runs[node]
     return next((run.index for run in reversed(runs) if run.outcome == "error"), len(runs) - 1)
 
 
 def node_data(execution: Execution, run: Run, offset: int, limit: int, *, raw: bool = False) -> dict[str, Any]:
-    """One run of a node. Input and output are paged together, both with the same offset.
+    """One run of a node. Input and output are paged together, with the same offset.
 
-    It fits an answer, and says where something was shown in part; with `raw` it is whole, whatever its size.
+    It is truncated to fit an answer, and says so; with `raw` it is complete, whatever its size.
     """
-    given = list(execution.inputs(run))
-    made = [(output.label, item) for output in run.outputs for item in output.items]
-    hidden = execution.hidden
-    parameters = stripped(mapped(execution.nodes.get(run.node, {}).get("parameters")), hidden)
-    error = error_of(run.error, hidden)
-    told: dict[str, Any] = {
+    inputs = list(execution.inputs(run))
+    outputs = [(output.label, item) for output in run.outputs for item in output.items]
+    secrets = execution.secrets
+    parameters = without_secrets(as_mapping(execution.nodes.get(run.node, {}).get("parameters")), secrets)
+    error = error_of(run.error, secrets)
+    answer: dict[str, Any] = {
         "executionId": execution.id,
         "nodeName": run.node,
         "nodeType": execution.type_of(run.node),
@@ -91,32 +91,37 @@ def node_data(execution: Execution, run: Run, offset: int, limit: int, *, raw: b
         "parameters": parameters if raw else fitted(parameters, _MOST_PARAMETERS),
         "error": error if raw else fitted(error, _MOST_ERROR),
     }
-    if not isinstance(told["parameters"], dict):
-        told["parameters"] = {"…": told["parameters"]}
+    if not isinstance(answer["parameters"], dict):
+        answer["parameters"] = {"…": answer["parameters"]}
     sources = [
         {"nodeName": words(each.node, _MOST_NAME), "run": each.run, "output": each.output}
         for each in run.sources[:_MOST_BRANCHES]
     ]
     branches = [{"output": output.label, "items": len(output.items)} for output in run.outputs[:_MOST_BRANCHES]]
     if raw:
-        shown_in, shown_out = (
-            [shown_item(label, item, hidden) for label, item in side[offset : offset + limit]] for side in (given, made)
+        input_items, output_items = (
+            [shown_item(label, item, secrets) for label, item in side[offset : offset + limit]]
+            for side in (inputs, outputs)
         )
-        in_part = False
+        is_truncated = False
     else:
-        # Half of the room is for each; the rest is what the names above and the guidance below may need.
-        room = (ANSWER - size(told) - size(sources) - size(branches) - 4_000) // 2
-        (shown_in, in_part_in), (shown_out, in_part_out) = (
-            _shown(side, offset, limit, room, hidden) for side in (given, made)
+        # Half of the space each; 4,000 bytes are reserved for names and guidance.
+        room = (ANSWER - size(answer) - size(sources) - size(branches) - 4_000) // 2
+        (input_items, is_input_truncated), (output_items, is_output_truncated) = (
+            _page_items(side, offset, limit, room, secrets) for side in (inputs, outputs)
         )
-        cut = told["parameters"] != parameters or told["error"] != error
-        in_part = cut or in_part_in or in_part_out
-    # Where one side had room for fewer items, the other stops there too: the next page begins at the same place.
-    stops = [len(shown) for shown, whole in ((shown_in, given), (shown_out, made)) if offset + len(shown) < len(whole)]
+        was_cut = answer["parameters"] != parameters or answer["error"] != error
+        is_truncated = was_cut or is_input_truncated or is_output_truncated
+    # If one side has space for fewer items, the other stops there too: the next page has one offset for both.
+    stops = [
+        len(items)
+        for items, whole in ((input_items, inputs), (output_items, outputs))
+        if offset + len(items) < len(whole)
+    ]
     count = min(stops, default=limit)
-    told["input"] = _page(shown_in[:count], offset, len(given)) | {"sources": sources}
-    told["output"] = _page(shown_out[:count], offset, len(made)) | {"branches": branches}
-    return told | ({"shownInPart": True} if in_part else {})
+    answer["input"] = _page(input_items[:count], offset, len(inputs)) | {"sources": sources}
+    answer["output"] = _page(output_items[:count], offset, len(outputs)) | {"branches": branches}
+    return answer | ({"shownInPart": True} if is_truncated else {})
 
 
 def _page(items: list[Any], offset: int, total: int) -> dict[str, Any]:
@@ -125,69 +130,69 @@ def _page(items: list[Any], offset: int, total: int) -> dict[str, Any]:
     return {"items": items, "total": total, "truncated": more, "nextItemOffset": then if more else None}
 
 
-def _shown(
-    items: list[tuple[int | str, Any]], offset: int, limit: int, room: int, hidden: frozenset[str]
+def _page_items(
+    items: list[tuple[int | str, Any]], offset: int, limit: int, room: int, secrets: frozenset[str]
 ) -> tuple[list[Any], bool]:
-    """As many as have room, and one at least: if need be, in part. And whether it is."""
-    shown: list[Any] = []
+    """As many items as fit, but at least one, truncated if necessary; and whether it was truncated."""
+    page: list[Any] = []
     for label, item in items[offset : offset + limit]:
-        clean = shown_item(label, item, hidden)
+        clean = shown_item(label, item, secrets)
         needed = size(clean) + 1
         if needed > room:
-            return (shown, False) if shown else ([fitted(clean, room)], True)
-        shown.append(clean)
+            return (page, False) if page else ([fitted(clean, room)], True)
+        page.append(clean)
         room -= needed
-    return shown, False
+    return page, False
 
 
-def shown_item(label: int | str, told: Any, hidden: frozenset[str]) -> Any:
-    """An item without n8n's own bookkeeping; one of another output than the first says of which."""
-    if not isinstance(told, Mapping):
-        return stripped(told, hidden)
+def shown_item(label: int | str, raw_item: Any, secrets: frozenset[str]) -> Any:
+    """An item without n8n's metadata; if it is not of the first output, its output is named."""
+    if not isinstance(raw_item, Mapping):
+        return without_secrets(raw_item, secrets)
     item: dict[str, Any] = {} if label == 0 else {"output": label}
-    item["json"] = stripped(told.get("json"), hidden)
-    if files := mapped(told.get("binary")):
-        item["binary"] = {name: _file(mapped(each)) for name, each in files.items()}
-    if (wrong := told.get("error")) is not None:
-        item["error"] = error_of(wrong, hidden)
-    if mapped(told.get("redaction")).get("redacted"):
+    item["json"] = without_secrets(raw_item.get("json"), secrets)
+    if files := as_mapping(raw_item.get("binary")):
+        item["binary"] = {name: _file(as_mapping(each)) for name, each in files.items()}
+    if (wrong := raw_item.get("error")) is not None:
+        item["error"] = error_of(wrong, secrets)
+    if as_mapping(raw_item.get("redaction")).get("redacted"):
         item["redacted"] = True
     return item
 
 
-def _file(told: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: told[key] for key in ("fileName", "mimeType", "fileSize", "bytes") if key in told}
+def _file(file: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: file[key] for key in ("fileName", "mimeType", "fileSize", "bytes") if key in file}
 
 
-def swallowed(run: Run) -> Any:
-    """The error that a node passed on as data because it was told to continue; None where it did not."""
+def error_passed_on(run: Run) -> Any:
+    """The error that a node passed on as data because it is set to continue; None if there is none."""
     if run.outcome == "error":
         return None
     for output in run.outputs:
         for item in output.items[:50]:
-            content = mapped(mapped(item).get("json"))
+            content = as_mapping(as_mapping(item).get("json"))
             if isinstance(item, Mapping) and (item.get("error") or _is_error(content)):
                 return item.get("error") or content["error"]
     return None
 
 
 def _is_error(content: Mapping[str, Any]) -> bool:
-    """`{"error": …}` and nothing else beside it than what went in is how n8n passes an error on."""
-    told = content.get("error")
-    return (isinstance(told, str) and len(content) == 1) or (isinstance(told, Mapping) and "message" in told)
+    """n8n passes an error on as `{"error": …}`, at most beside the input's fields."""
+    error = content.get("error")
+    return (isinstance(error, str) and len(content) == 1) or (isinstance(error, Mapping) and "message" in error)
 
 
 def notes(execution: Execution, run: Run) -> list[str]:
-    """What somebody who reads the data of this node should know of it."""
-    told = []
+    """What a reader of this node's data should know."""
+    notes_of_run = []
     if run.node in execution.pinned:
-        told.append("Its output is pinned data: the node itself did not run.")
+        notes_of_run.append("Its output is pinned data: the node itself did not run.")
     if len(execution.runs[run.node]) > 1:
-        told.append(f"It ran {len(execution.runs[run.node])} times: runIndex chooses which run is shown.")
-    if any(mapped(item).get("redaction") for output in run.outputs for item in listed(output.items)[:1]):
-        told.append("n8n has redacted the data of these items.")
+        notes_of_run.append(f"It ran {len(execution.runs[run.node])} times: runIndex selects the run.")
+    if any(as_mapping(item).get("redaction") for output in run.outputs for item in as_list(output.items)[:1]):
+        notes_of_run.append("n8n redacted the data of these items.")
     if execution.n8n_status == "crashed":
-        told.append("n8n crashed while this ran: the items are placeholders.")
+        notes_of_run.append("n8n crashed while this ran: the items are placeholders.")
     if run.waits:
-        told.append("It waits for something from outside.")
-    return told
+        notes_of_run.append("It waits for an external event.")
+    return notes_of_run

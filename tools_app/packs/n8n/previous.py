@@ -1,4 +1,4 @@
-"""The state of a workflow before an update: kept by the hub, and put back where the update fails."""
+"""The state of a workflow before an update: stored by the hub, and restored if the update fails."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from tools_app.packs.n8n import drafts
-from tools_app.packs.n8n.runs import mapped
+from tools_app.packs.n8n.runs import as_mapping
 from tools_app.packs.n8n.summary import quoted
 from tools_app.packs.n8n.workflows import fetched
 from tools_app.sdk.context import Context, NotKeptError
@@ -25,7 +25,7 @@ from tools_app.sdk.errors import (
 if TYPE_CHECKING:
     from tools_app.http import ApiClient
 
-# With these n8n says that it could not make active what it has saved.
+# n8n's statuses for an update that was saved but could not be activated.
 _HALVES: Final = frozenset({400, 403, 409})
 _UNKNOWN_OUTCOME: Final = (UpstreamUnavailableError, ToolTimeoutError, UpstreamInvalidResponseError)
 _PARTS: Final = ("name", "nodes", "connections", "settings")
@@ -34,11 +34,11 @@ _KEY: Final = "workflowBefore"
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """An update that was sent: from what state, to which, and what was told of keeping the former."""
+    """An update that was sent: the state before and after it, and where the former is stored."""
 
     state: Mapping[str, Any]
     body: Mapping[str, Any]
-    told: tuple[str, str, str]
+    stored: tuple[str, str, str]  # handle, end of its lifetime, why it is not stored
 
 
 # The last attempt of each call that runs: the client is the call's own.
@@ -47,7 +47,7 @@ _attempts: Final[WeakKeyDictionary[ApiClient, _Attempt]] = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """A workflow as it was, and where the hub keeps that."""
+    """A workflow before an update, and the handle under which the hub stores it."""
 
     ctx: Context
     workflow_id: str
@@ -57,25 +57,25 @@ class Before:
     not_kept: str = ""
 
     @property
-    def told(self) -> dict[str, Any]:
-        """For the answer of an update."""
+    def answer_part(self) -> dict[str, Any]:
+        """For the answer of an update tool."""
         return {"previousState": {"handle": self.handle, "expiresAt": self.expires_at}} if self.handle else {}
 
     @property
     def warnings(self) -> list[str]:
-        return [f"The state before this update was not kept: {self.not_kept}."] if self.not_kept else []
+        return [f"The previous state was not saved: {self.not_kept}."] if self.not_kept else []
 
     @property
     def call(self) -> str:
-        """What puts it back."""
+        """The call that restores it."""
         return f"update_workflow(id: {quoted(self.workflow_id)}, restore: {quoted(self.handle)})"
 
     async def after(self, error: ToolError, body: Mapping[str, Any]) -> None:
-        """An update has failed: put back what it has changed all the same, and say so in the error."""
+        """Restore the previous state if a failed update was saved anyway, and say so in the error."""
         status = error.context.get("statusCode")
         active = self.state.get("active") is True
         if isinstance(error, _UNKNOWN_OUTCOME) and self.handle:
-            step = f"{error.next_step} If the change was made, {self.call} puts back what was there before."
+            step = f"{error.next_step} If the change was made, {self.call} restores the previous state."
             error.next_step = step.lstrip()
         if not isinstance(error, ApiError) or not isinstance(status, int):
             return
@@ -86,33 +86,33 @@ class Before:
             return
         error.message = "Failed to update workflow"
         if not _same(now, body):
-            error.next_step = "The workflow has changed meanwhile: get_workflow shows what it is now."
+            error.next_step = "The workflow has been changed since then: get_workflow shows its current state."
             return
         if await self._put_back(active=active):
             error.next_step = (
-                "n8n had saved the change all the same, and the hub has put back what was there before. Correct what "
-                "n8n names as the reason, and update it again."
+                "n8n had saved the change anyway, and the hub has restored the previous state. Fix the reason that n8n "
+                "gives, and update it again."
             )
             return
-        back = f" {self.call} puts back what was there before." if self.handle else ""
+        back = f" {self.call} restores the previous state." if self.handle else ""
         error.next_step = (
-            "n8n has saved the change all the same, and the hub could not put back what was there before: get_workflow "
-            f"shows what it is now.{back}"
+            "n8n has saved the change anyway, and the hub could not restore the previous state: get_workflow shows the "
+            f"current one.{back}"
         )
 
     async def _put_back(self, *, active: bool) -> bool:
-        """Whether the workflow is again what it was, as n8n itself tells."""
+        """Restore the workflow. Returns whether n8n then has the previous state."""
         body = drafts.restored(self.state)
         try:
             await self.ctx.http.put(
                 "workflows", self.workflow_id, operation="update workflow", resource="Workflow", json=body
             )
         except ToolError:
-            # It may have been saved all the same, as the change before it was.
-            self.ctx.log.info("n8n answers with an error to the state that it had before", exc_info=True)
+            # It may have been saved anyway, like the change before it.
+            self.ctx.log.info("n8n answers with an error to its previous state", exc_info=True)
         now = await self._now()
         if now is not None and active and now.get("active") is not True:
-            # n8n 1 has switched it off.
+            # n8n 1 has deactivated it.
             try:
                 await self.ctx.http.post(
                     *("workflows", self.workflow_id, "activate"),
@@ -132,42 +132,42 @@ class Before:
             return None
 
 
-async def keep(ctx: Context, workflow_id: str, current: Mapping[str, Any], body: Mapping[str, Any]) -> Before:
-    """Keep the state of a workflow, which is about to become `body`, for its caller, who can put it back.
+async def save(ctx: Context, workflow_id: str, current: Mapping[str, Any], body: Mapping[str, Any]) -> Before:
+    """Store the state of a workflow, which is about to become `body`, for its caller, who can restore it.
 
-    Where an earlier attempt of the same call has made its change, what counts is the state before that one.
+    If an earlier attempt of the same call has made its change, the state before that attempt counts.
     """
     first = _attempts.get(ctx.http)
     if first is not None and _same(current, first.body):
-        return Before(ctx, workflow_id, first.state, *first.told)
+        return Before(ctx, workflow_id, first.state, *first.stored)
     state = {part: current.get(part) for part in _PARTS}
     try:
-        kept = await ctx.answers.keep({_KEY: {"id": workflow_id, **state}})
-        told = (kept.handle, kept.expires_at.isoformat(timespec="seconds"), "")
+        saved = await ctx.answers.keep({_KEY: {"id": workflow_id, **state}})
+        stored = (saved.handle, saved.expires_at.isoformat(timespec="seconds"), "")
     except NotKeptError as error:
-        told = ("", "", str(error))
-    _attempts[ctx.http] = _Attempt(current, body, told)
-    return Before(ctx, workflow_id, current, *told)
+        stored = ("", "", str(error))
+    _attempts[ctx.http] = _Attempt(current, body, stored)
+    return Before(ctx, workflow_id, current, *stored)
 
 
-async def kept(ctx: Context, workflow_id: str, handle: str) -> Mapping[str, Any]:
-    """The state that `keep` has kept under this handle.
+async def saved_state(ctx: Context, workflow_id: str, handle: str) -> Mapping[str, Any]:
+    """The state that `save` stored under this handle.
 
     Raises:
-        AnswerNotFoundError: there is nothing under it for this caller, or not any more.
-        InvalidArgumentsError: what is there is no state of this workflow.
+        AnswerNotFoundError: this caller has no such handle, or it has expired.
+        InvalidArgumentsError: the handle is not of a state of this workflow.
     """
     value = await ctx.answers.value(handle)
-    state = mapped(value.get(_KEY)) if isinstance(value, Mapping) else {}
+    state = as_mapping(value.get(_KEY)) if isinstance(value, Mapping) else {}
     if state.get("id") != workflow_id:
-        problem = Problem("/restore", f"{handle!r} is no earlier state of the workflow {workflow_id!r}")
-        raise InvalidArgumentsError(problems=[problem], next_step="previousState of an update has the handle to send.")
+        problem = Problem("/restore", f"{handle!r} is not a previous state of the workflow {workflow_id!r}")
+        raise InvalidArgumentsError(problems=[problem], next_step="Use the handle from previousState of an update.")
     return state
 
 
 def _same(workflow: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
-    """Whether n8n has what it was sent. It adds settings of its own, and never takes one away."""
-    settings = mapped(workflow.get("settings"))
+    """Whether n8n has what it was sent. It adds settings of its own, but never removes one."""
+    settings = as_mapping(workflow.get("settings"))
     return all(workflow.get(part) == body[part] for part in ("name", "nodes", "connections")) and all(
         settings.get(key) == value for key, value in body["settings"].items()
     )

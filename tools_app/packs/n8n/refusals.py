@@ -1,4 +1,4 @@
-"""Saying in n8n's words why it did not do something, where those are what somebody needs to go on."""
+"""Add n8n's own reason to errors, where agents need it to continue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools_app.sdk.errors import UpstreamError
 def in_its_words(operation: str) -> Iterator[None]:
     """`Failed to activate workflow: There is a conflict with one of the webhooks.`
 
-    Whatever else went wrong with n8n is said behind the same words.
+    Any other upstream error gets the same prefix.
     """
     failed = f"Failed to {operation}"
     try:

@@ -1,7 +1,7 @@
-"""An execution as n8n tells of it, in one shape whatever its version: which nodes ran, how often, from what to what.
+"""An execution from n8n in one shape for all versions: which nodes ran, how often, with what input and output.
 
-n8n keeps a list of runs for each node that ran, under the node's name; what kind of node that is stands in the
-workflow beside it, as it was then. Nothing here trusts that a part is there, or what it should be.
+n8n stores a list of runs for each node under the node's name; the node's type is in the copy of the workflow that was
+saved with the execution. No part is assumed to exist or to have the right type.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tools_app.packs.n8n.sizes import words
 STICKY_NOTE: Final = "n8n-nodes-base.stickyNote"
 MAIN: Final = "main"
 _FAILED: Final = frozenset({"error", "crashed"})
-# After a crash, n8n puts together what is left, and counts in seconds then.
+# After a crash n8n reconstructs runs, with start times in seconds. Smaller numbers are seconds.
 _SECONDS: Final = 100_000_000_000
 _LARGEST: Final = 1e15
 
 Outcome = Literal["success", "error"]
 Status = Literal["success", "error", "waiting", "running", "canceled"]
-# The documents know five words, and n8n has more.
+# The documents define five statuses; n8n has more.
 _STATUSES: Final[Mapping[str, Status]] = {
     "success": "success",
     "error": "error",
@@ -38,7 +38,7 @@ _STATUSES: Final[Mapping[str, Status]] = {
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One way out of a node. Sub-nodes of AI nodes have ways of other kinds than `main`."""
+    """One output of a node. Sub-nodes of AI nodes have outputs of other kinds than `main`."""
 
     kind: str
     index: int
@@ -60,51 +60,51 @@ class Source:
 
 @dataclass(frozen=True)
 class Run:
-    """A node ran once."""
+    """One run of a node."""
 
     node: str
     index: int
-    told: Mapping[str, Any]
-    # Of an execution that is reduced.
+    record: Mapping[str, Any]
+    # See `Execution.reduced`.
     reduced: bool = False
 
     @property
     def outcome(self) -> Outcome:
         # With `continueOnFail` there are both an error and data.
-        return "error" if str(self.told.get("executionStatus")) in _FAILED or self.error is not None else "success"
+        return "error" if str(self.record.get("executionStatus")) in _FAILED or self.error is not None else "success"
 
     @property
     def error(self) -> Any:
-        redacted = mapped(self.told.get("redactedError"))
-        if self.told.get("error") is None and redacted:
-            known = {"name": str(redacted.get("type") or "Error"), "httpCode": redacted.get("httpCode")}
-            return known | ({} if self.reduced else {"message": "n8n has redacted what it says"})
-        return self.told.get("error")
+        redacted = as_mapping(self.record.get("redactedError"))
+        if self.record.get("error") is None and redacted:
+            error = {"name": str(redacted.get("type") or "Error"), "httpCode": redacted.get("httpCode")}
+            return error | ({} if self.reduced else {"message": "n8n redacted the message"})
+        return self.record.get("error")
 
     @property
     def waits(self) -> bool:
-        return self.told.get("executionStatus") == "waiting"
+        return self.record.get("executionStatus") == "waiting"
 
     @cached_property
     def outputs(self) -> list[Output]:
-        return _outputs(self.told.get("data"))
+        return _outputs(self.record.get("data"))
 
     @property
     def sources(self) -> list[Source]:
-        told = [each for each in listed(self.told.get("source")) if isinstance(each, Mapping) and each]
+        entries = [each for each in as_list(self.record.get("source")) if isinstance(each, Mapping) and each]
         return [
             Source(
                 str(each.get("previousNode", "")),
                 number(each.get("previousNodeRun")),
                 number(each.get("previousNodeOutput")),
             )
-            for each in told
+            for each in entries
         ]
 
     @property
     def override(self) -> list[Output]:
-        """What a sub-node was asked; its source names the node that it belongs to."""
-        return _outputs(self.told.get("inputOverride"))
+        """The input of a sub-node; its source names its parent node."""
+        return _outputs(self.record.get("inputOverride"))
 
     @property
     def items(self) -> int:
@@ -113,64 +113,64 @@ class Run:
     @property
     def started(self) -> float | None:
         """In milliseconds since 1970."""
-        told = self.told.get("startTime")
-        if not isinstance(told, int | float) or isinstance(told, bool):
+        start = self.record.get("startTime")
+        if not isinstance(start, int | float) or isinstance(start, bool):
             return None
-        return told * 1000 if told < _SECONDS else told
+        return start * 1000 if start < _SECONDS else start
 
     @property
     def took(self) -> int:
-        return max(0, number(self.told.get("executionTime")))
+        return max(0, number(self.record.get("executionTime")))
 
     @property
     def sub_execution(self) -> str:
-        """The execution of another workflow that it started, and that failed or did what it was to do."""
-        told = mapped(mapped(self.told.get("metadata")).get("subExecution")).get("executionId")
-        return str(told or mapped(self.error).get("executionId") or "")
+        """The id of the sub-workflow execution that this run started; empty if there is none."""
+        execution_id = as_mapping(as_mapping(self.record.get("metadata")).get("subExecution")).get("executionId")
+        return str(execution_id or as_mapping(self.error).get("executionId") or "")
 
 
 class Execution:
     """One execution, with its data.
 
-    `reduced`: it was too large, and the hub has asked n8n to leave out what items and errors say.
+    `reduced`: it was too large, and n8n omitted the content of items and errors.
     """
 
-    def __init__(self, told: Mapping[str, Any], *, reduced: bool = False) -> None:
-        data = mapped(told.get("data"))
-        result = mapped(data.get("resultData"))
-        self.told = told
+    def __init__(self, record: Mapping[str, Any], *, reduced: bool = False) -> None:
+        data = as_mapping(record.get("data"))
+        result = as_mapping(data.get("resultData"))
+        self.record = record
         self.reduced = reduced
-        self.workflow = mapped(told.get("workflowData"))
-        self.id = words(str(told.get("id", "")), 100)
-        self.n8n_status = str(told.get("status") or "unknown")
-        self.too_large = told.get("dataTooLargeToDisplay") is True
+        self.workflow = as_mapping(record.get("workflowData"))
+        self.id = words(str(record.get("id", "")), 100)
+        self.n8n_status = str(record.get("status") or "unknown")
+        self.too_large = record.get("dataTooLargeToDisplay") is True
         self.error = result.get("error")
         self.last_node = str(result.get("lastNodeExecuted") or "")
-        self.pinned = mapped(result.get("pinData"))
-        self.parent = str(mapped(data.get("parentExecution")).get("executionId") or "")
+        self.pinned = as_mapping(result.get("pinData"))
+        self.parent = str(as_mapping(data.get("parentExecution")).get("executionId") or "")
         self.redacted = bool(data.get("redactionInfo"))
-        nodes = [node for node in listed(self.workflow.get("nodes")) if isinstance(node, Mapping)]
+        nodes = [node for node in as_list(self.workflow.get("nodes")) if isinstance(node, Mapping)]
         self.nodes: dict[str, Mapping[str, Any]] = {
             str(node.get("name", "")): node for node in nodes if node.get("type") != STICKY_NOTE
         }
         self.runs: dict[str, list[Run]] = {
-            node: [Run(node, index, mapped(each), reduced) for index, each in enumerate(listed(runs))]
-            for node, runs in mapped(result.get("runData")).items()
+            node: [Run(node, index, as_mapping(each), reduced) for index, each in enumerate(as_list(runs))]
+            for node, runs in as_mapping(result.get("runData")).items()
         }
 
     @cached_property
-    def hidden(self) -> frozenset[str]:
-        """What resumes this execution, and must not be told wherever it stands."""
-        notes = (mapped(run.told.get("metadata")) for runs in self.runs.values() for run in runs)
+    def secrets(self) -> frozenset[str]:
+        """Tokens and signatures that resume this execution. They must not appear anywhere in an answer."""
+        notes = (as_mapping(run.record.get("metadata")) for runs in self.runs.values() for run in runs)
         signatures = {signature(note.get(key)) for note in notes for key in ("resumeUrl", "resumeFormUrl")}
-        token = mapped(self.told.get("data")).get("resumeToken")
-        found = signatures | ({token} if isinstance(token, str) else set())
-        # Anything shorter is none, and would take words out of what is told.
-        return frozenset(each for each in found if len(each) >= 16)
+        token = as_mapping(self.record.get("data")).get("resumeToken")
+        candidates = signatures | ({token} if isinstance(token, str) else set())
+        # Shorter texts are no secrets, and replacing them would damage other texts.
+        return frozenset(each for each in candidates if len(each) >= 16)
 
     @property
     def workflow_id(self) -> str:
-        return str(self.told.get("workflowId") or self.workflow.get("id") or "")
+        return str(self.record.get("workflowId") or self.workflow.get("id") or "")
 
     @property
     def workflow_name(self) -> str:
@@ -178,28 +178,28 @@ class Execution:
 
     @property
     def status(self) -> Status:
-        """In the documents' words. What n8n itself lost track of has not succeeded."""
+        """The status in the documents' terms. Unknown statuses count as errors."""
         return _STATUSES.get(self.n8n_status, "error")
 
     @property
     def duration(self) -> int | None:
-        """Milliseconds; None while it runs, and after a crash, of which n8n does not know when it was."""
-        began, ended = moment(self.told.get("startedAt")), moment(self.told.get("stoppedAt"))
+        """Milliseconds; None while it runs, and after a crash, whose time n8n does not know."""
+        began, ended = moment(self.record.get("startedAt")), moment(self.record.get("stoppedAt"))
         if began is None or ended is None or self.n8n_status == "crashed":
             return None
         return max(0, round((ended - began).total_seconds() * 1000))
 
     @property
     def limit(self) -> float:
-        """Seconds after which n8n ends it by itself; 0 where nothing is set."""
-        told = mapped(self.workflow.get("settings")).get("executionTimeout")
-        return float(told) if isinstance(told, int | float) and told > 0 else 0
+        """The workflow's timeout in seconds; 0 if there is none."""
+        timeout = as_mapping(self.workflow.get("settings")).get("executionTimeout")
+        return float(timeout) if isinstance(timeout, int | float) and timeout > 0 else 0
 
     @cached_property
     def steps(self) -> list[Run]:
-        """All runs in the order in which they began."""
+        """All runs, in order of their start."""
         runs = (run for runs in self.runs.values() for run in runs)
-        return sorted(runs, key=lambda run: (run.started or 0, number(run.told.get("executionIndex"))))
+        return sorted(runs, key=lambda run: (run.started or 0, number(run.record.get("executionIndex"))))
 
     def type_of(self, node: str) -> str:
         return str(self.nodes.get(node, {}).get("type") or "unknown")
@@ -213,7 +213,7 @@ class Execution:
         return "error" if any(run.outcome == "error" for run in self.runs[node]) else "success"
 
     def inputs(self, run: Run) -> Iterator[tuple[int | str, Any]]:
-        """What a run was given, each item with the output of the earlier node that it came from."""
+        """The input items of a run, each with the output of the earlier node that it came from."""
         if override := run.override:
             for output in override:
                 yield from ((output.label, item) for item in output.items)
@@ -228,34 +228,34 @@ class Execution:
                         yield from ((output.index, item) for item in output.items)
 
     def feeders(self, run: Run) -> Iterator[Run]:
-        """The runs whose output it was given."""
+        """The runs whose output was its input."""
         for source in run.sources:
             runs = self.runs.get(source.node, [])
             if source.run < len(runs):
                 yield runs[source.run]
 
 
-def _outputs(told: Any) -> list[Output]:
+def _outputs(data: Any) -> list[Output]:
     return [
-        Output(str(kind), index, listed(items))
-        for kind, ways in mapped(told).items()
-        for index, items in enumerate(listed(ways))
+        Output(str(kind), index, as_list(items))
+        for kind, ways in as_mapping(data).items()
+        for index, items in enumerate(as_list(ways))
     ]
 
 
-# ---- parts that may not be what they should be
+# ---- values of unknown type
 
 
-def mapped(value: Any) -> Mapping[str, Any]:
+def as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def listed(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
 def number(value: Any) -> int:
-    """A count or a time; 0 for what is none."""
+    """A count or a time; 0 for other values."""
     fits = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
     return int(value) if fits else 0
 
@@ -268,9 +268,9 @@ def moment(value: Any) -> datetime | None:
 
 
 def iso(milliseconds: float | None) -> str:
-    """As n8n writes times elsewhere; empty where there is none."""
+    """An ISO 8601 timestamp, as n8n writes them elsewhere; empty for None."""
     try:
-        found = datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds is not None else None
+        timestamp = datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds is not None else None
     except (ValueError, OverflowError, OSError):
         return ""
-    return found.isoformat(timespec="milliseconds").replace("+00:00", "Z") if found else ""
+    return timestamp.isoformat(timespec="milliseconds").replace("+00:00", "Z") if timestamp else ""

@@ -1,7 +1,7 @@
-"""What n8n tells and an agent must not know: tokens that resume executions, headers of requests, stacks.
+"""Removes what an agent must not see of n8n's data: tokens that resume executions, headers of requests, stack traces.
 
-Whoever has the address of a waiting execution, with its signature, can go on with it; the headers of a webhook's
-request are a visitor's, with cookies and keys.
+The signed URL of a waiting execution lets anyone resume it; the headers of a webhook's request contain a visitor's
+cookies and keys.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ _Value = TypeVar("_Value")
 HIDDEN: Final = "(hidden)"
 _RESUMES: Final = frozenset({"resumeToken", "resumeUrl", "resumeFormUrl"})
 _NEVER: Final = _RESUMES | {"defaultHeaders", "runtimeData"}
-# What n8n notes of an error for itself; the node is shown beside it.
+# n8n's metadata of an error; the node is shown elsewhere in the answer.
 _BOOKKEEPING: Final = frozenset(
     {"stack", "node", "level", "shouldReport", "tags", "functionality", "extra", "timestamp"}
 )
-# Where libraries put the request that failed, and what of it lies elsewhere in an error.
+# Where HTTP libraries put the failed request in an error, and parts of it elsewhere in the error.
 _REQUESTS: Final = frozenset({"request", "config", "options"})
 _OF_REQUESTS: Final = frozenset({"headers", "rawheaders", "auth", "authorization", "cookie", "set-cookie"})
-# Addresses that let whoever has them resume an execution or fetch a file, as they are, and within other addresses.
-# How far is looked is bounded here and below: a text of ten megabytes may be nothing but beginnings of these.
+# URLs that resume an execution or fetch a file, plain or embedded in another URL. Repetitions are bounded here and
+# below against catastrophic backtracking: a text of 10 MB may consist of beginnings of such URLs.
 _SIGNED: Final = re.compile(
     r"((?:/|%2[Ff])(?:(?:webhook|form)-waiting(?:\\?/|%2[Ff])"
     r"[^\s?#\"'<>%]{0,100}+(?:%(?!3[Ff])[^\s?#\"'<>%]{0,100}+){0,8}+|binary-data(?:\\?/|%2[Ff])signed))"
@@ -32,60 +32,60 @@ _SIGNED: Final = re.compile(
 _SIGNATURE: Final = re.compile(r"[0-9a-f]{64}")
 _FRAME: Final = re.compile(r"\n[ \t]{1,40}at [^\n]+")
 _TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+[^\n]*(?:\n|$))*")
-# What a webhook passes on of its request, beside the headers.
+# What a webhook node outputs of its request, apart from the headers.
 _REQUEST: Final = frozenset({"params", "query", "body"})
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 
-def stripped(value: Any, hidden: frozenset[str] = _NOTHING) -> Any:
-    """The same, less what must not be told. `hidden`: texts that are secrets wherever they stand."""
+def without_secrets(value: Any, secrets: frozenset[str] = _NOTHING) -> Any:
+    """The value without secrets. `secrets`: texts to replace wherever they occur."""
     if isinstance(value, str):
-        return _text(value, hidden)
+        return _text(value, secrets)
     if isinstance(value, list):
-        return [stripped(each, hidden) for each in value]
+        return [without_secrets(each, secrets) for each in value]
     if not isinstance(value, Mapping):
         return value
     if _is_error(value):
-        return error_of(value, hidden)
+        return error_of(value, secrets)
     hook = "webhookUrl" in value or value.keys() >= _REQUEST
     request = hook or _is_request(value)
-    shown = {
-        _text(key, hidden): _shown_value(key, each, hidden, request=request)
+    result = {
+        _text(key, secrets): _shown_value(key, each, secrets, request=request)
         for key, each in value.items()
         if (key not in _NEVER or key in _RESUMES) and not (key == "stack" and _is_stack(each))
     }
-    # Who resumes an execution sends its signature along.
-    if hook and isinstance(query := shown.get("query"), dict) and _SIGNATURE.fullmatch(str(query.get("signature"))):
-        shown["query"] = {key: each for key, each in query.items() if key != "signature"}
-    return shown
+    # The request that resumes an execution has its signature in the query.
+    if hook and isinstance(query := result.get("query"), dict) and _SIGNATURE.fullmatch(str(query.get("signature"))):
+        result["query"] = {key: each for key, each in query.items() if key != "signature"}
+    return result
 
 
-def _shown_value(key: str, value: Any, hidden: frozenset[str], *, request: bool) -> Any:
-    """What is secret under this key leaves a mark: an agent that sees nothing would take it for missing."""
+def _shown_value(key: str, value: Any, secrets: frozenset[str], *, request: bool) -> Any:
+    """Secrets are replaced by a marker: without it an agent would think that the value is missing."""
     if key in _RESUMES:
         return HIDDEN if value else value
     if request and key in ("headers", "rawHeaders"):
-        # Which headers there were is no secret, and often what is asked for.
-        return {_text(name, hidden): HIDDEN for name in value} if isinstance(value, Mapping) else HIDDEN
-    return stripped(value, hidden)
+        # The names of the headers are no secret, and often needed.
+        return {_text(name, secrets): HIDDEN for name in value} if isinstance(value, Mapping) else HIDDEN
+    return without_secrets(value, secrets)
 
 
-def error_of(told: Any, hidden: frozenset[str] = _NOTHING) -> Any:
-    """An error as n8n has it, less the stack, the request's headers and the node with its parameters."""
-    if isinstance(told, str):
-        return _text(without_stack(told), hidden)
-    if isinstance(told, list):
-        return [error_of(each, hidden) for each in told]
-    if not isinstance(told, Mapping):
-        return told
-    kept = {
-        _text(key, hidden): _request(each, hidden)
+def error_of(error: Any, secrets: frozenset[str] = _NOTHING) -> Any:
+    """An error without its stack trace, request headers, and the node with its parameters."""
+    if isinstance(error, str):
+        return _text(without_stack(error), secrets)
+    if isinstance(error, list):
+        return [error_of(each, secrets) for each in error]
+    if not isinstance(error, Mapping):
+        return error
+    fields = {
+        _text(key, secrets): _request(each, secrets)
         if key in _REQUESTS and isinstance(each, Mapping)
-        else error_of(each, hidden)
-        for key, each in told.items()
+        else error_of(each, secrets)
+        for key, each in error.items()
         if key not in _NEVER and key not in _BOOKKEEPING and key.lower() not in _OF_REQUESTS
     }
-    return {key: each for key, each in kept.items() if each not in (None, "", [], {})}
+    return {key: each for key, each in fields.items() if each not in (None, "", [], {})}
 
 
 def without_stack(text: str) -> str:
@@ -97,13 +97,13 @@ def without_signatures(text: str) -> str:
 
 
 def signature(address: Any) -> str:
-    """What an address that resumes an execution is signed with; empty where it is not."""
-    found = re.search(r"[?&]signature=([^&#]+)", address) if isinstance(address, str) else None
-    return found[1] if found else ""
+    """The signature in a URL that resumes an execution; empty if there is none."""
+    match = re.search(r"[?&]signature=([^&#]+)", address) if isinstance(address, str) else None
+    return match[1] if match else ""
 
 
 def readable(value: _Value) -> _Value:
-    """The same, without halves of characters: scripts cut texts in the middle of emoji, and nobody reads halves."""
+    """The value without lone surrogates, which scripts leave when they cut an emoji: they cannot be encoded."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -121,9 +121,9 @@ def _readable(value: Any) -> Any:
     return value
 
 
-def _text(text: str, hidden: frozenset[str]) -> str:
+def _text(text: str, secrets: frozenset[str]) -> str:
     text = without_signatures(text)
-    for secret in hidden:
+    for secret in secrets:
         text = text.replace(secret, "…")
     return _whole(text)
 
@@ -136,15 +136,15 @@ def _whole(text: str) -> str:
     return text
 
 
-def _request(told: Mapping[str, Any], hidden: frozenset[str]) -> dict[str, Any]:
-    """A request that failed: where it went. A query may hold a key, as may a body."""
-    address = told.get("uri") or told.get("url")
-    shown = {"method": told.get("method"), "uri": str(address).partition("?")[0] if address else None}
-    return {key: error_of(value, hidden) for key, value in shown.items() if value}
+def _request(request: Mapping[str, Any], secrets: frozenset[str]) -> dict[str, Any]:
+    """A failed request: only its method and URL, as query and body may contain keys."""
+    address = request.get("uri") or request.get("url")
+    parts = {"method": request.get("method"), "uri": str(address).partition("?")[0] if address else None}
+    return {key: error_of(value, secrets) for key, value in parts.items() if value}
 
 
 def _is_error(value: Mapping[str, Any]) -> bool:
-    """An error of a program, among data: nodes that are told to continue pass it on like that."""
+    """Whether data is an error with stack or request: nodes that are set to continue pass errors on like that."""
     return isinstance(value.get("message"), str) and (
         _is_stack(value.get("stack")) or any(_is_request(value.get(key)) for key in _REQUESTS)
     )

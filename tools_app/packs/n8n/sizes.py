@@ -1,17 +1,17 @@
-"""How large a value is for an agent, and as much of it as fits."""
+"""Sizes of values for agents, and truncation."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, Final
 
-# The hub reckons three bytes a token, and no answer of this pack has more than 25,000 of them: this is what is left
-# for data beside the wrapper, the guidance and what a client adds.
+# Bytes for data in an answer. No answer of this pack exceeds 25,000 tokens (three bytes each); the rest is for the
+# wrapper, the guidance and what a client adds.
 ANSWER: Final = 72_000
-# What a summary may have in all: a thousand tokens, less the wrapper.
+# Bytes of a summary: 1,000 tokens, less the wrapper.
 SUMMARY: Final = 2_880
 
-# From generous to stingy: characters of a text, entries of a list or object, and levels of them.
+# Limits from loose to strict: characters of a text, entries of a list or object, levels of nesting.
 _STEPS: Final = ((20_000, 500, 40), (5_000, 200, 20), (1_000, 50, 12), (300, 20, 8), (100, 8, 5), (30, 4, 3))
 _encoded: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -22,21 +22,21 @@ def size(value: Any) -> int:
 
 
 def fitted(value: Any, most: int) -> Any:
-    """The value, or as much of it as has room in so many bytes: texts lose their ends, lists what comes last.
+    """The value, truncated to at most `most` bytes: texts lose their ends, lists their last entries.
 
-    What is missing is said in its place. Room for a short sentence must be there.
+    A placeholder marks what is missing. `most` must allow for a short sentence.
     """
     if size(value) <= most:
         return value
     for letters, entries, levels in _STEPS:
-        less = _cut(value, letters, entries, levels)
+        less = _shortened(value, letters, entries, levels)
         if size(less) <= most:
             return less
     return "… too large to be shown"
 
 
 def words(text: str, most: int) -> str:
-    """A text in at most so many bytes, as JSON has it."""
+    """A text, truncated to at most `most` bytes of JSON."""
     if size(text) <= most + 2:
         return text
     low, high = 0, min(len(text), most)
@@ -46,7 +46,7 @@ def words(text: str, most: int) -> str:
     return f"{text[:low]}…"
 
 
-def _cut(value: Any, letters: int, entries: int, levels: int) -> Any:
+def _shortened(value: Any, letters: int, entries: int, levels: int) -> Any:
     if isinstance(value, str):
         return value if len(value) <= letters else f"{value[:letters]}… ({len(value):,} characters)"
     if not isinstance(value, list | dict):
@@ -55,7 +55,10 @@ def _cut(value: Any, letters: int, entries: int, levels: int) -> Any:
         return f"… ({len(value):,} entries)"
     more = len(value) - entries
     if isinstance(value, list):
-        kept: Any = [_cut(each, letters, entries, levels - 1) for each in value[:entries]]
-        return [*kept, f"… {more:,} more"] if more > 0 else kept
-    kept = {_cut(key, letters, 0, 0): _cut(value[key], letters, entries, levels - 1) for key in list(value)[:entries]}
-    return {**kept, "…": f"{more:,} more"} if more > 0 else kept
+        shortened: Any = [_shortened(each, letters, entries, levels - 1) for each in value[:entries]]
+        return [*shortened, f"… {more:,} more"] if more > 0 else shortened
+    shortened = {
+        _shortened(key, letters, 0, 0): _shortened(value[key], letters, entries, levels - 1)
+        for key in list(value)[:entries]
+    }
+    return {**shortened, "…": f"{more:,} more"} if more > 0 else shortened

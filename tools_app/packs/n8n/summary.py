@@ -1,4 +1,4 @@
-"""What an execution was, in at most a thousand tokens, however large it is: the documents' ExecutionSummary."""
+"""An execution of any size in at most 1,000 tokens: the documents' ExecutionSummary."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools_app.packs.n8n.sizes import SUMMARY, size, words
 MOST_NODES: Final = 20
 _MOST_NAME: Final = 240
 _MOST_TYPE: Final = 120
-# Room to say how many there are.
+# Bytes for `availableNodesTotal`.
 _TOTAL: Final = 40
 
 ADVICE: Final = "Use get_execution_by_node tool to fetch detailed data for a specific node"
@@ -43,7 +43,7 @@ OUTPUT: Final[dict[str, Any]] = {
                 },
             },
         },
-        "availableNodesTotal": {"type": "integer", "description": "Where more ran than are listed"},
+        "availableNodesTotal": {"type": "integer", "description": "If more ran than are listed"},
         "_guidance": {"type": "object"},
     },
     "required": ["id", "workflowId", "workflowName", "status", "statistics", "availableNodes", "_guidance"],
@@ -51,20 +51,20 @@ OUTPUT: Final[dict[str, Any]] = {
 
 
 def summary(execution: Execution) -> dict[str, Any]:
-    """Nodes are listed as they ran; where not all fit, those that failed and what ran before them come first.
+    """List nodes in the order they ran; where not all fit, failed nodes and those before them are preferred.
 
-    What n8n does not know is left out, as in the documents: most executions are small, and every word counts.
+    Unknown values are omitted, as in the documents: most executions are small, and every token counts.
     """
     executed = len(execution.runs)
     failed = sum(execution.outcome(node) == "error" for node in execution.runs)
-    told: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "id": execution.id,
         "workflowId": words(execution.workflow_id, 100),
         "workflowName": words(execution.workflow_name, _MOST_NAME),
         "status": execution.status,
         **_times(execution),
         "statistics": {
-            # Those that are switched off, n8n counts among those that ran where an item passed through them.
+            # n8n counts disabled nodes as executed if an item passed through them.
             "totalNodes": max(sum(not node.get("disabled") for node in execution.nodes.values()), executed),
             "executedNodes": executed,
             "successfulNodes": executed - failed,
@@ -75,25 +75,25 @@ def summary(execution: Execution) -> dict[str, Any]:
         "_guidance": {},
     }
     nodes = _nodes(execution)
-    told["_guidance"] = _guidance(execution, nodes)
-    left = SUMMARY - size(told) - _TOTAL
-    chosen: set[int] = set()
+    answer["_guidance"] = _guidance(execution, nodes)
+    space = SUMMARY - size(answer) - _TOTAL
+    chosen_numbers: set[int] = set()
     for number in _by_interest(nodes):
-        if len(chosen) == MOST_NODES:
+        if len(chosen_numbers) == MOST_NODES:
             break
-        if (needed := size(nodes[number]) + 1) <= left:
-            chosen.add(number)
-            left -= needed
-    told["availableNodes"] = [node for number, node in enumerate(nodes) if number in chosen]
-    if len(told["availableNodes"]) < executed:
-        told["availableNodesTotal"] = executed
-    return told
+        if (needed := size(nodes[number]) + 1) <= space:
+            chosen_numbers.add(number)
+            space -= needed
+    answer["availableNodes"] = [node for number, node in enumerate(nodes) if number in chosen_numbers]
+    if len(answer["availableNodes"]) < executed:
+        answer["availableNodesTotal"] = executed
+    return answer
 
 
 def _times(execution: Execution) -> dict[str, Any]:
-    told = {name: execution.told.get(name) for name in ("startedAt", "stoppedAt")}
-    known: dict[str, Any] = {name: words(value, 40) for name, value in told.items() if isinstance(value, str)}
-    return known | ({"duration": execution.duration} if execution.duration is not None else {})
+    times = {name: execution.record.get(name) for name in ("startedAt", "stoppedAt")}
+    valid_times: dict[str, Any] = {name: words(value, 40) for name, value in times.items() if isinstance(value, str)}
+    return valid_times | ({"duration": execution.duration} if execution.duration is not None else {})
 
 
 def _nodes(execution: Execution) -> list[dict[str, str]]:
@@ -108,49 +108,49 @@ def _nodes(execution: Execution) -> list[dict[str, str]]:
 
 
 def _by_interest(nodes: list[dict[str, str]]) -> list[int]:
-    """Numbers of nodes: those that failed, the first, those before a failure from there backwards, then the others."""
+    """Indexes of nodes: failed ones, the first, those before a failure going backwards, then the others."""
     failed = [number for number, node in enumerate(nodes) if node["status"] == "error"]
     before = range(failed[0] - 1, 0, -1) if failed else range(0)
     return list(dict.fromkeys([*failed, *([0] if nodes else []), *before, *range(len(nodes))]))
 
 
 def _guidance(execution: Execution, nodes: list[dict[str, str]]) -> dict[str, str]:
-    said = _situation(execution)
+    situation = _situation(execution)
     names = [nodes[number]["nodeName"] for number in _by_interest(nodes)]
     short = next((name for name in names if size(name) <= _MOST_NAME), None)
     if short is None or execution.reduced:
         example = f"explain_execution(id: {quoted(execution.id)})"
-        return {"message": f"{said} explain_execution says what is known.".lstrip(), "example": example}
+        return {"message": f"{situation} explain_execution says what is known.".lstrip(), "example": example}
     example = f"get_execution_by_node(id: {quoted(execution.id)}, nodeName: {quoted(short)})"
     why = "" if execution.status == "success" else "; explain_execution says why"
-    return {"message": f"{said} {ADVICE}{why}".lstrip(), "example": example}
+    return {"message": f"{situation} {ADVICE}{why}".lstrip(), "example": example}
 
 
 def _situation(execution: Execution) -> str:
-    """What the figures alone would not tell."""
+    """What the statistics do not show."""
     if execution.too_large:
-        return "n8n does not show the data of this execution, because there is too much of it: no node is listed."
+        return "n8n does not show the data of this execution because it is too large: no node can be listed here."
     if execution.reduced:
-        return "There is too much of this execution to be read whole: items are counted, and cannot be looked at."
+        return "This execution is too large to be read in full: items are counted but cannot be read."
     if execution.redacted:
-        return "n8n has redacted the data of this execution: items are counted, and empty."
+        return "n8n has redacted the data of this execution: items are counted but empty."
     match execution.n8n_status:
         case "crashed":
-            return "n8n crashed while this ran, and has put together what was left: items are not the real ones."
+            return "n8n crashed while this ran and reconstructed the data afterward: the items are placeholders."
         case "running":
-            return "It is still running: n8n tells of nodes when it has ended."
+            return "It is still running: n8n reports nodes when it has ended."
         case "waiting":
-            return "It waits at a node, and goes on later."
+            return "It waits at a node, and resumes later."
         case "new":
-            return "It has not begun: n8n calls it new."
+            return "It has not started yet (n8n status: new)."
         case "success" | "error" | "canceled":
             return "" if execution.runs else "n8n has kept no data of its nodes."
         case other:
-            return f"n8n calls its status {words(other, 40)!r}."
+            return f"n8n status: {words(other, 40)!r}."
 
 
 def quoted(text: str) -> str:
-    """As in the documents' examples, and safe whatever a node is called."""
+    """Quoted as in the documents' examples, with escapes for any node name."""
     for plain, written in (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
         text = text.replace(plain, written)
     return f"'{text}'"

@@ -1,4 +1,4 @@
-"""Workflows: which there are, and what is in them."""
+"""Read workflows: lists, single workflows, nodes and graphs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field
 from tools_app.packs.n8n import Id, WorkflowId, pack
 from tools_app.packs.n8n.graph import graph
 from tools_app.packs.n8n.originals import as_shown
-from tools_app.packs.n8n.runs import listed, mapped
+from tools_app.packs.n8n.runs import as_list, as_mapping
 from tools_app.packs.n8n.secrecy import readable
 from tools_app.packs.n8n.sizes import ANSWER, fitted, size, words
 from tools_app.packs.n8n.summary import quoted
@@ -26,7 +26,7 @@ _WHOLE: Final = (
     *("id", "name", "active", "isArchived", "description", "createdAt", "updatedAt", "versionId"),
     *("nodes", "connections", "settings"),
 )
-# n8n sends whole workflows, nodes and all: more at once could be too large to be read.
+# n8n lists workflows with all their nodes: larger pages could exceed the size limit of responses.
 _PAGE: Final = 100
 _MOST_PAGES: Final = 50
 
@@ -48,71 +48,71 @@ _SHOWN: Final[dict[str, Any]] = {
 
 
 async def fetched(ctx: Context, workflow_id: str, operation: str = "get workflow") -> Mapping[str, Any]:
-    """A workflow as n8n has it.
+    """A workflow as n8n stores it.
 
     Raises:
         NotFoundError: n8n has no such workflow.
     """
-    told = await ctx.http.get("workflows", workflow_id, operation=operation, resource="Workflow")
-    return checked(told, operation)
+    workflow = await ctx.http.get("workflows", workflow_id, operation=operation, resource="Workflow")
+    return require_object(workflow, operation)
 
 
-async def fetched_to_change(ctx: Context, workflow_id: str) -> Mapping[str, Any]:
-    """The same, to be sent back as a whole.
+async def fetch_for_update(ctx: Context, workflow_id: str) -> Mapping[str, Any]:
+    """The same, complete, so that it can be sent back.
 
     Raises:
         NotFoundError: n8n has no such workflow.
-        ConflictError: the hub does not see all of it.
+        ConflictError: the hub masked a part of it.
     """
     response = await ctx.http.request("GET", "workflows", workflow_id, operation="update workflow", resource="Workflow")
     if response.masked:
         raise ConflictError(
-            f"Workflow '{workflow_id}' holds the API key of this connection, which the hub hides from tools",
-            next_step="Updating it here would replace that key by asterisks. Move the key into a credential of n8n, or "
+            f"Workflow '{workflow_id}' contains the API key of this connection, which the hub hides from tools",
+            next_step="Updating it here would replace that key with asterisks. Move the key into an n8n credential, or "
             "edit the workflow in n8n.",
         )
-    return checked(response.data, "update workflow")
+    return require_object(response.data, "update workflow")
 
 
-def checked(told: Any, operation: str) -> Mapping[str, Any]:
-    if not isinstance(told, Mapping):
+def require_object(data: Any, operation: str) -> Mapping[str, Any]:
+    if not isinstance(data, Mapping):
         raise UpstreamInvalidResponseError(
-            f"Failed to {operation}: n8n answered with something else than it should",
+            f"Failed to {operation}: n8n sent an unexpected response",
             context={"operation": operation},
-            next_step="An operator should check the base URL of this connection, and the version of n8n behind it.",
+            next_step="An operator should check the base URL of this connection and its n8n version.",
         )
-    return told
+    return data
 
 
 def whole(workflow: Mapping[str, Any]) -> dict[str, Any]:
-    """A workflow for an agent: without people, versions and what n8n keeps for itself."""
-    shown = {key: workflow[key] for key in _WHOLE if workflow.get(key) is not None}
-    shown |= {"id": str(workflow.get("id", "")), "name": str(workflow.get("name", "")), "tags": _tags(workflow)}
-    shown |= {"active": workflow.get("active") is True, "nodeCount": len(_nodes(workflow))}
-    if pinned := mapped(workflow.get("pinData")):
-        shown["pinnedNodes"] = list(pinned)
-    return readable(shown)
+    """A workflow for an agent: without users, version history and n8n's internal fields."""
+    answer = {key: workflow[key] for key in _WHOLE if workflow.get(key) is not None}
+    answer |= {"id": str(workflow.get("id", "")), "name": str(workflow.get("name", "")), "tags": _tags(workflow)}
+    answer |= {"active": workflow.get("active") is True, "nodeCount": len(_nodes(workflow))}
+    if pinned := as_mapping(workflow.get("pinData")):
+        answer["pinnedNodes"] = list(pinned)
+    return readable(answer)
 
 
 def brief(workflow: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    """Of a workflow what is asked for, and what has to be said of it in any case."""
-    found = {key: workflow[key] for key in (*keys, "warnings") if key in workflow}
-    return {key: words(value, 1_000) if isinstance(value, str) else value for key, value in found.items()}
+    """The given keys of a workflow, and its warnings."""
+    parts = {key: workflow[key] for key in (*keys, "warnings") if key in workflow}
+    return {key: words(value, 1_000) if isinstance(value, str) else value for key, value in parts.items()}
 
 
 def _nodes(workflow: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [node for node in listed(workflow.get("nodes")) if isinstance(node, Mapping)]
+    return [node for node in as_list(workflow.get("nodes")) if isinstance(node, Mapping)]
 
 
 def _tags(workflow: Mapping[str, Any]) -> str:
-    return ", ".join(str(mapped(tag).get("name", "")) for tag in listed(workflow.get("tags")))
+    return ", ".join(str(as_mapping(tag).get("name", "")) for tag in as_list(workflow.get("tags")))
 
 
 # ---- lists
 
 
-def _listed(workflow: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {
+def _list_entry(workflow: Mapping[str, Any]) -> dict[str, Any]:
+    entry = {
         "id": str(workflow.get("id", "")),
         "name": words(str(workflow.get("name", "")), 400),
         "active": workflow.get("active") is True,
@@ -121,7 +121,7 @@ def _listed(workflow: Mapping[str, Any]) -> dict[str, Any]:
         "updatedAt": workflow.get("updatedAt"),
         "nodeCount": len(_nodes(workflow)),
     }
-    return readable(shown)
+    return readable(entry)
 
 
 def _short_list(full: dict[str, Any]) -> dict[str, Any]:
@@ -130,11 +130,11 @@ def _short_list(full: dict[str, Any]) -> dict[str, Any]:
 
 def _listing_guidance(data: dict[str, Any]) -> dict[str, str]:
     if not data["workflows"]:
-        return {"message": "Nothing found: ask for less.", "example": "list_workflows(limit: 20)"}
+        return {"message": "No workflows found: use fewer filters.", "example": "list_workflows(limit: 20)"}
     more = "; nextCursor leads to the next page" if data.get("nextCursor") else ""
     first = quoted(data["workflows"][0]["id"])
     return {
-        "message": f"get_workflow tells more of one, list_executions what it did{more}.",
+        "message": f"get_workflow has details, list_executions past runs{more}.",
         "example": f"get_workflow(id: {first})",
     }
 
@@ -169,44 +169,46 @@ def _listing_guidance(data: dict[str, Any]) -> dict[str, str]:
 )
 async def list_workflows(
     ctx: Context,
-    active: Annotated[bool | None, "Only active ones, or only others"] = None,
-    tags: Annotated[list[Annotated[str, Field(min_length=1)]] | None, "Only those with all of these tags"] = None,
-    name: Annotated[str, Field(max_length=128), "Only those with this in their name"] = "",
-    limit: Annotated[int, Field(ge=1, le=100), "How many at most"] = 50,
-    offset: Annotated[int, Field(ge=0, le=4_900), "How many to leave out; cursor is quicker"] = 0,
-    cursor: Annotated[str, Field(max_length=2048), "The nextCursor of the page before"] = "",
+    active: Annotated[bool | None, "Only active, or only inactive ones"] = None,
+    tags: Annotated[list[Annotated[str, Field(min_length=1)]] | None, "Only with all of these tags"] = None,
+    name: Annotated[str, Field(max_length=128), "Text that the name contains"] = "",
+    limit: Annotated[int, Field(ge=1, le=100), "Page size"] = 50,
+    offset: Annotated[int, Field(ge=0, le=4_900), "Number to skip; cursor is faster"] = 0,
+    cursor: Annotated[str, Field(max_length=2048), "nextCursor of the previous page"] = "",
 ) -> dict[str, Any]:
-    """List workflows of n8n."""
-    asked = {
+    """List n8n workflows."""
+    params = {
         "active": None if active is None else str(active).lower(),
         "tags": ",".join(tags) if tags else None,
         "name": name or None,
         "excludePinnedData": "true",
     }
     if offset and not cursor:
-        return await _after(ctx, asked, offset, limit)
-    page = await _page(ctx, asked | {"limit": limit, "cursor": cursor or None})
-    found = [_listed(mapped(each)) for each in listed(page.get("data"))[:limit]]
-    return {"count": len(found), "workflows": found, "nextCursor": page.get("nextCursor")}
+        return await _after(ctx, params, offset, limit)
+    page = await _page(ctx, params | {"limit": limit, "cursor": cursor or None})
+    workflows = [_list_entry(as_mapping(each)) for each in as_list(page.get("data"))[:limit]]
+    return {"count": len(workflows), "workflows": workflows, "nextCursor": page.get("nextCursor")}
 
 
-async def _page(ctx: Context, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    return checked(await ctx.http.get("workflows", operation="list workflows", params=dict(asked)), "list workflows")
+async def _page(ctx: Context, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    return require_object(
+        await ctx.http.get("workflows", operation="list workflows", params=dict(params)), "list workflows"
+    )
 
 
-async def _after(ctx: Context, asked: Mapping[str, Any], offset: int, limit: int) -> dict[str, Any]:
-    """n8n turns pages by cursor only: those before are read and let go of."""
-    seen: list[dict[str, Any]] = []
+async def _after(ctx: Context, params: Mapping[str, Any], offset: int, limit: int) -> dict[str, Any]:
+    """Emulates offsets: n8n has cursors only, so earlier pages are read and discarded."""
+    workflows: list[dict[str, Any]] = []
     cursor: str | None = None
     for _ in range(_MOST_PAGES):
-        page = await _page(ctx, {**asked, "limit": min(_PAGE, offset + limit), "cursor": cursor})
-        seen += [_listed(mapped(each)) for each in listed(page.get("data"))[:_PAGE]]
+        page = await _page(ctx, {**params, "limit": min(_PAGE, offset + limit), "cursor": cursor})
+        workflows += [_list_entry(as_mapping(each)) for each in as_list(page.get("data"))[:_PAGE]]
         cursor = page.get("nextCursor")
-        if not cursor or len(seen) >= offset + limit:
+        if not cursor or len(workflows) >= offset + limit:
             break
-    found = seen[offset : offset + limit]
-    more = bool(cursor) or len(seen) > offset + limit
-    return {"count": len(found), "workflows": found, "nextOffset": offset + len(found) if more else None}
+    selected = workflows[offset : offset + limit]
+    more = bool(cursor) or len(workflows) > offset + limit
+    return {"count": len(selected), "workflows": selected, "nextOffset": offset + len(selected) if more else None}
 
 
 # ---- one workflow
@@ -220,7 +222,7 @@ def _reading_guidance(data: dict[str, Any]) -> dict[str, str]:
     name = quoted(data["id"])
     return {
         "message": "raw: true adds all nodes, connections and settings; get_workflow_node has one node; "
-        "get_workflow_connections has the graph; list_executions has what it did.",
+        "get_workflow_connections has the graph; list_executions has past runs.",
         "example": f"list_executions(workflowId: {name})",
     }
 
@@ -243,20 +245,20 @@ def _reading_guidance(data: dict[str, Any]) -> dict[str, str]:
 async def get_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, Any]:
     """Get a workflow: whether it is active, its tags and its size.
 
-    With raw, also all of its nodes, with parameters and credentials' ids, its connections and settings: update_workflow
-    takes these as they are.
+    raw adds all nodes with parameters and credential ids, connections and settings, in the form that update_workflow
+    accepts.
     """
     return whole(await fetched(ctx, workflow_id))
 
 
 def _without_looks(node: dict[str, Any]) -> dict[str, Any]:
-    """A node as it works: where it stands on the canvas is of no matter. Long scripts end where room does."""
-    shown = {key: value for key, value in node.items() if key not in ("position", "notesInFlow", "_guidance")}
-    if size(shown) > ANSWER:
-        less = fitted(shown, ANSWER - 1_000)
-        shown = less if isinstance(less, dict) else {"name": words(str(node.get("name")), 1_000)}
-        shown["truncated"] = True
-    return shown | {"_guidance": node["_guidance"]}
+    """A node without its canvas position and notes; long texts are truncated to fit an answer."""
+    parts = {key: value for key, value in node.items() if key not in ("position", "notesInFlow", "_guidance")}
+    if size(parts) > ANSWER:
+        less = fitted(parts, ANSWER - 1_000)
+        parts = less if isinstance(less, dict) else {"name": words(str(node.get("name")), 1_000)}
+        parts["truncated"] = True
+    return parts | {"_guidance": node["_guidance"]}
 
 
 @pack.tool(
@@ -291,45 +293,45 @@ async def get_workflow_node(
 ) -> dict[str, Any]:
     """Get one node of a workflow with its parameters."""
     nodes = _nodes(await fetched(ctx, workflow_id))
-    found = next((node for node in nodes if node.get("id") == node_id), None)
-    found = found or next((node for node in nodes if str(node.get("name")) == node_id), None)
-    found = found or next((node for node in nodes if as_shown(str(node.get("name"))) == node_id), None)
-    if found is None:
-        known = ", ".join(words(as_shown(str(node.get("name"))), 100) for node in nodes[:10])
+    node = next((node for node in nodes if node.get("id") == node_id), None)
+    node = node or next((node for node in nodes if str(node.get("name")) == node_id), None)
+    node = node or next((node for node in nodes if as_shown(str(node.get("name"))) == node_id), None)
+    if node is None:
+        names = ", ".join(words(as_shown(str(node.get("name"))), 100) for node in nodes[:10])
         raise NotFoundError(
             f"Node '{node_id}' not found in workflow '{workflow_id}'",
             context={"operation": "get workflow", "resourceType": "Node", "resourceId": node_id},
-            next_step=f"It has: {known}." if known else "It has no nodes.",
+            next_step=f"It has: {names}." if names else "It has no nodes.",
         )
-    change = f"nodes: [{{name: {quoted(words(as_shown(str(found.get('name'))), 240))}, parameters: {{…}}}}, …]"
+    change = f"nodes: [{{name: {quoted(words(as_shown(str(node.get('name'))), 240))}, parameters: {{…}}}}, …]"
     guidance = {
-        "message": "update_workflow changes it: send what changes of this node, and of each other node its name.",
+        "message": "To change it, send update_workflow this node's changed fields and every other node's name.",
         "example": f"update_workflow(id: {quoted(workflow_id)}, {change})",
     }
-    return readable({**found, "_guidance": guidance})
+    return readable({**node, "_guidance": guidance})
 
 
 # ---- the graph
 
 
 def _graph_guidance(data: dict[str, Any]) -> dict[str, str]:
-    said = "output and input are left out where they are the first, type where it is main."
+    defaults = "Defaults are omitted: output 0, input 0, type main."
     if not data["graph"]:
         return {"message": "It has no nodes.", "example": f"get_workflow(id: {quoted(data['id'])})"}
-    node = quoted(words(str(mapped(data["graph"][0]).get("node", "")), 240))
-    return {"message": said, "example": f"get_workflow_node(workflowId: {quoted(data['id'])}, nodeId: {node})"}
+    node = quoted(words(str(as_mapping(data["graph"][0]).get("node", "")), 240))
+    return {"message": defaults, "example": f"get_workflow_node(workflowId: {quoted(data['id'])}, nodeId: {node})"}
 
 
 def _only_graph(full: dict[str, Any]) -> dict[str, Any]:
-    shown = {key: value for key, value in full.items() if key != "rawConnections"}
-    if size(shown) <= ANSWER:
-        return shown
+    answer = {key: value for key, value in full.items() if key != "rawConnections"}
+    if size(answer) <= ANSWER:
+        return answer
     room, entries = ANSWER - 5_000, []
-    for entry in shown["graph"]:
+    for entry in answer["graph"]:
         if (room := room - size(entry) - 1) < 0:
             break
         entries.append(entry)
-    return shown | {"name": words(shown["name"], 1_000), "graph": entries, "truncated": True}
+    return answer | {"name": words(answer["name"], 1_000), "graph": entries, "truncated": True}
 
 
 @pack.tool(
@@ -341,7 +343,7 @@ def _only_graph(full: dict[str, Any]) -> dict[str, Any]:
     minimal=_only_graph,
     done="Workflow connections retrieved",
     guidance=_graph_guidance,
-    examples=[Example("How a workflow's nodes hang together", {"id": "TanEWv6Q7n5v83dy"}, shown_only=True)],
+    examples=[Example("How a workflow's nodes are connected", {"id": "TanEWv6Q7n5v83dy"}, shown_only=True)],
     output_schema={
         "type": "object",
         "properties": {
@@ -355,12 +357,12 @@ def _only_graph(full: dict[str, Any]) -> dict[str, Any]:
     },
 )
 async def get_workflow_connections(ctx: Context, workflow_id: WorkflowId) -> dict[str, Any]:
-    """Get the graph of a workflow: for each node what leads to it and where it leads."""
+    """Get the graph of a workflow: which nodes lead to each node, and where it leads."""
     workflow = await fetched(ctx, workflow_id)
-    shown: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "id": str(workflow.get("id", "")),
         "name": str(workflow.get("name", "")),
         "graph": graph(workflow),
-        "rawConnections": dict(mapped(workflow.get("connections"))),
+        "rawConnections": dict(as_mapping(workflow.get("connections"))),
     }
-    return readable(shown)
+    return readable(answer)

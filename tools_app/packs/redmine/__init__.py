@@ -1,26 +1,26 @@
 """Redmine: issues, projects, spent time and users of one or several installations.
 
-    issues · watchers · projects · time_entries · users · lists · search   the tools, a module a noun
-    prompts      jobs that an agent can be given
-    arguments    what several tools take, and what is refused before anything is sent
-    lookups      from names to ids
-    filters      which issues are looked for, and filters that Redmine passes over in silence
-    custom_fields  which there are, and their ids
-    account      asking, and whether the answer is one
-    identity     whose key it is
-    memory       what an account has told, for a while
-    writing      changing, and reading back what became of it
-    shapes       what is shown of an answer, which is the output schema, too
-    xml          the text of an answer
-    refusals     Redmine's refusals in words that help
-    reasons      what is behind a refusal, or a change that Redmine ignored
+    issues · watchers · projects · time_entries · users · lists · search   the tools, one module per noun
+    prompts      prompts for agents
+    arguments    argument types that tools share, and their validation
+    lookups      names to ids
+    filters      filters of issues, and those that Redmine silently ignores
+    custom_fields  custom fields and their ids
+    account      GET requests and checks of their responses
+    identity     the user of the API key
+    memory       a cache for each account
+    writing      changes, and their verification
+    shapes       output schemas, which also filter responses
+    xml          answers as XML
+    refusals     error responses as helpful errors
+    reasons      why Redmine refused a request or ignored a change
 
 https://www.redmine.org/projects/redmine/wiki/Rest_api
 """
 
 from __future__ import annotations
 
-from tools_app.packs.redmine.refusals import explained
+from tools_app.packs.redmine.refusals import explain_refusal
 from tools_app.packs.redmine.xml import document
 from tools_app.sdk.accounts import ConnectionKind, ConnectionOption
 from tools_app.sdk.pack import Pack, TextForm
@@ -34,10 +34,10 @@ REDMINE = ConnectionKind(
     url_variable="REDMINE_HOST",
     secret_variable="REDMINE_API_KEY",  # noqa: S106
     header="X-Redmine-API-Key",
-    # A wrong key reads what is public, as if nothing were wrong with it: only here it is refused.
+    # Elsewhere Redmine treats a wrong key as an anonymous user, without an error; only this path refuses it.
     probe="/users/current.json",
     suffix=".json",
-    explain=explained,
+    explain=explain_refusal,
     options=(USER_ADMINISTRATION,),
 )
 

@@ -1,4 +1,4 @@
-"""Asking Redmine, and whether its answer is one."""
+"""GET requests to Redmine, and checks of its responses."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Asking(TypedDict):
 async def one(
     ctx: Context, *path: str | int, name: str, operation: str, resource: str = "", include: str = ""
 ) -> dict[str, Any]:
-    """What Redmine says of one thing, whose answer is called `name`."""
+    """One object, which the response has under `name`."""
     params = {"include": include or None}
-    found = await _answer(ctx, *path, kind=dict, name=name, operation=operation, resource=resource, params=params)
-    thing: dict[str, Any] = found[name]
+    response = await _answer(ctx, *path, kind=dict, name=name, operation=operation, resource=resource, params=params)
+    thing: dict[str, Any] = response[name]
     return thing
 
 
@@ -38,8 +38,8 @@ async def many(
     resource_id: str | int = "",
     params: dict[str, Any] | None = None,
 ) -> tuple[list[Any], dict[str, Any]]:
-    """What Redmine says of several things, and which of all these are."""
-    found = await _answer(
+    """A list of objects, and its position in the whole list."""
+    response = await _answer(
         ctx,
         *path,
         kind=list,
@@ -49,9 +49,9 @@ async def many(
         resource_id=resource_id,
         params=params,
     )
-    things = [thing for thing in found[name] if isinstance(thing, dict)]
-    counts = {key: found[key] for key in ("offset", "limit") if isinstance(found.get(key), int)}
-    total = found.get("total_count")
+    things = [thing for thing in response[name] if isinstance(thing, dict)]
+    counts = {key: response[key] for key in ("offset", "limit") if isinstance(response.get(key), int)}
+    total = response.get("total_count")
     return things, {"total_count": total if isinstance(total, int) else len(things), **counts}
 
 
@@ -65,12 +65,12 @@ async def page(
     resource: str = "",
     resource_id: str | int = "",
 ) -> dict[str, Any]:
-    """The answer of a tool that lists things."""
+    """The answer of a tool that lists objects."""
     things, counts = await many(
         ctx, *path, name=name, operation=operation, resource=resource, resource_id=resource_id, params=params
     )
-    seen = await heavy.by_size(things, lambda: [shown(shape, thing) for thing in things])
-    return {name: seen, **counts}
+    filtered = await heavy.by_size(things, lambda: [shown(shape, thing) for thing in things])
+    return {name: filtered, **counts}
 
 
 async def _answer(
@@ -83,42 +83,44 @@ async def _answer(
     resource_id: str | int = "",
     params: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """An answer that has a `name`, and what is to be expected there.
+    """A response that has a value of type `kind` under `name`.
 
     Raises:
-        UpstreamInvalidResponseError: it is something else.
+        UpstreamInvalidResponseError: it does not.
     """
     if resource and not resource_id and len(path) > 1:
         resource_id = path[1]
-    found = await ask(ctx, *path, operation=operation, resource=resource, resource_id=resource_id, params=params or {})
-    if not isinstance(found, dict) or not isinstance(found.get(name), kind):
+    response = await ask(
+        ctx, *path, operation=operation, resource=resource, resource_id=resource_id, params=params or {}
+    )
+    if not isinstance(response, dict) or not isinstance(response.get(name), kind):
         raise UpstreamInvalidResponseError(
-            f"Failed to {operation}: Redmine answered something else than its interface promises",
+            f"Failed to {operation}: Redmine sent an unexpected response",
             context={"operation": operation},
             next_step="An operator should check the base URL of this connection.",
         )
-    return found
+    return response
 
 
 async def ask(ctx: Context, *path: str | int, **sending: Unpack[Asking]) -> Any:
-    """What Redmine says to the user whose key it is; if it is nobody's, that is said first, whatever else is wrong.
+    """GET from Redmine. An invalid API key is reported before any other error.
 
     Raises:
-        ToolError: with the reason, where Redmine only says no.
+        ToolError: with the reason, where Redmine gives none.
     """
-    async with reasons.explained(ctx, sending["operation"], **_about(path, sending)):
+    async with reasons.with_reasons(ctx, sending["operation"], **_about(path, sending)):
         try:
-            found = (await ctx.http.request("GET", *path, **sending)).data
+            response = (await ctx.http.request("GET", *path, **sending)).data
         except (ApiError, NotFoundError) as error:
             if isinstance(error, NotFoundError) or error.context.get("statusCode") in identity.REFUSED:
                 await identity.check(ctx)
             raise
     await identity.check(ctx)
-    return found
+    return response
 
 
 def _about(path: tuple[str | int, ...], sending: Asking) -> reasons.About:
-    """What a question was about, by its address."""
+    """The object of a request, by its path."""
     match path:
         case ("issues", number):
             return {"issue": number}

@@ -1,4 +1,4 @@
-"""What several tools take, and what is refused before anything is sent."""
+"""Argument types that tools share, and their validation."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tools_app.sdk.signatures import OrDigits, OrNumber
 _MOMENT: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}(?::[0-9]{2})?Z?)?"
 _FILTERED_DATE: Final = re.compile(rf"(>=|<=|><)?({_MOMENT})(?:\|({_MOMENT}))?")
 _WHOLE: Final = re.compile("-?[0-9]+")
-_DATES: Final = "a date, or one behind >= or <=, or two as ><2026-01-01|2026-01-31"
+_DATES: Final = "a date, also after >= or <=, or a range as ><2026-01-01|2026-01-31"
 
 
 def _among(*valid: str) -> tuple[Any, Any]:
-    def check(given: str) -> str:
-        names = [name.strip() for name in given.split(",")]
+    def check(text: str) -> str:
+        names = [name.strip() for name in text.split(",")]
         if wrong := [name for name in names if name not in valid]:
-            raise ValueError(f"{wrong[0][:50]!r} is none of {', '.join(valid)}")
+            raise ValueError(f"{wrong[0][:50]!r} is not one of {', '.join(valid)}")
         return ",".join(dict.fromkeys(names))
 
     return AfterValidator(check), Field(description=f"Comma-separated: {', '.join(valid)}.")
@@ -31,33 +31,33 @@ def _calendar_date(text: str) -> str:
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError:
-        raise ValueError(f"{text[:30]!r} is no date of the calendar; expected YYYY-MM-DD") from None
+        raise ValueError(f"{text[:30]!r} is not a valid date; expected YYYY-MM-DD") from None
 
 
 def _moment(text: str) -> None:
     try:
         datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text[:30]!r} is no date of the calendar; expected {_DATES}") from None
+        raise ValueError(f"{text[:30]!r} is not a valid date; expected {_DATES}") from None
 
 
-def _filtered_date(given: str) -> str:
-    found = _FILTERED_DATE.fullmatch(given.strip())
-    if found is None or (found[1] == "><") != (found[3] is not None):
-        raise ValueError(f"{given[:30]!r} is no filter by date; expected {_DATES}")
-    for moment in (found[2], found[3]):
+def _filtered_date(text: str) -> str:
+    match = _FILTERED_DATE.fullmatch(text.strip())
+    if match is None or (match[1] == "><") != (match[3] is not None):
+        raise ValueError(f"{text[:30]!r} is not a date filter; expected {_DATES}")
+    for moment in (match[2], match[3]):
         if moment is not None:
             _moment(moment)
-    return given.strip()
+    return text.strip()
 
 
-def is_id(given: str) -> bool:
-    """Whether this is an id, and no name."""
-    return given.isascii() and given.isdecimal()
+def is_id(text: str) -> bool:
+    """Whether this is an id, not a name."""
+    return text.isascii() and text.isdecimal()
 
 
-def _positive(given: str) -> str:
-    name = given.strip()
+def _positive(text: str) -> str:
+    name = text.strip()
     if _WHOLE.fullmatch(name) and not 0 < int(name) < 2**31:
         raise ValueError("expected an id from 1, or a name")
     return name
@@ -72,8 +72,8 @@ Day = Annotated[
     AfterValidator(_calendar_date),
 ]
 DateFilter = Annotated[str, Field(max_length=60), AfterValidator(_filtered_date)]
-Offset = Annotated[int, Field(ge=0, lt=2**31, description="How many to leave out at the start."), OrDigits()]
-Limit = Annotated[int, Field(ge=1, le=100, description="How many at most."), OrDigits()]
+Offset = Annotated[int, Field(ge=0, lt=2**31, description="Number to skip."), OrDigits()]
+Limit = Annotated[int, Field(ge=1, le=100, description="Page size."), OrDigits()]
 
 IssueInclude = Annotated[
     str,
@@ -90,16 +90,16 @@ _Value = str | bool | int | float | None
 
 
 class CustomValue(BaseModel):
-    """The value of a custom field; several for a field that takes several."""
+    """The value of a custom field; a list for a multi-value field."""
 
     model_config = ConfigDict(extra="forbid")
 
     id: Name | None = Field(None, description="Id or name.")
-    name: Name | None = Field(None, description="Its name, where there is no id.")
-    # Text, or a list of texts: said in words, as many agents cannot read a choice of types.
+    name: Name | None = Field(None, description="Name, if there is no id.")
+    # The type is described in words, as many agents cannot read a union of types.
     value: Annotated[
         _Value | list[_Value],
-        WithJsonSchema({"description": "Text, or a list of texts where the field takes several."}),
+        WithJsonSchema({"description": "Text, or a list of texts for multi-value fields."}),
     ]
 
     @model_validator(mode="after")
@@ -109,18 +109,18 @@ class CustomValue(BaseModel):
         return self
 
     @property
-    def named(self) -> str:
-        """Its id, in digits, or its name."""
+    def id_or_name(self) -> str:
+        """Its id as digits, or its name."""
         return self.id or self.name or ""
 
-    def sent(self) -> str | list[str | None] | None:
-        """The value as Redmine takes it."""
+    def redmine_value(self) -> str | list[str | None] | None:
+        """The value in Redmine's format."""
         value = self.value
-        return [_sent(each) for each in value] if isinstance(value, list) else _sent(value)
+        return [_as_text(each) for each in value] if isinstance(value, list) else _as_text(value)
 
 
-def _sent(value: _Value) -> str | None:
-    # Redmine keeps all values as texts, and yes and no as 1 and 0.
+def _as_text(value: _Value) -> str | None:
+    # Redmine stores all values as text, and booleans as 1 and 0.
     if isinstance(value, bool) or (isinstance(value, float) and value.is_integer()):
         value = int(value)
     return str(value) if value is not None else None
@@ -132,6 +132,6 @@ CustomValues = Annotated[
 ]
 
 
-def given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What was not left out."""
+def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are not None."""
     return {name: value for name, value in values.items() if value is not None}

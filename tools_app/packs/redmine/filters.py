@@ -1,7 +1,7 @@
-"""Which issues are looked for.
+"""Filters of issues.
 
-Redmine passes over in silence what it cannot filter or sort by, and answers with issues that nobody asked for. So
-columns are checked before anything is sent; custom fields, of which only administrators see all, by what comes back.
+Redmine silently ignores unknown filters and sort columns, and returns the wrong issues. So columns are checked before
+the request. Custom fields, which only administrators can list, are checked by the response.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from tools_app.packs.redmine import account, lookups
-from tools_app.packs.redmine.arguments import DateFilter, Id, IssuesInclude, Limit, Name, Offset, given, is_id
-from tools_app.packs.redmine.memory import remembered
+from tools_app.packs.redmine.arguments import DateFilter, Id, IssuesInclude, Limit, Name, Offset, is_id, without_none
+from tools_app.packs.redmine.memory import cached_answer
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import InvalidArgumentsError, Problem
 from tools_app.sdk.signatures import OrNumber
@@ -33,7 +33,7 @@ _SECONDS: Final = 60.0
 def _known_columns(text: str) -> str:
     names = [part.partition(":")[0] for part in text.split(",")]
     if wrong := [name for name in names if name not in _COLUMNS and not _CUSTOM_COLUMN.fullmatch(name)]:
-        raise ValueError(f"{wrong[0][:50]!r} is none of {', '.join(_COLUMNS)}, or cf_ and the id of a custom field")
+        raise ValueError(f"{wrong[0][:50]!r} is not one of {', '.join(_COLUMNS)}, or cf_ and the id of a custom field")
     return text
 
 
@@ -41,7 +41,7 @@ Sort = Annotated[str, Field(pattern=_SORT, max_length=200), AfterValidator(_know
 
 
 class Filters(BaseModel):
-    """What issues are looked for by. A custom field's filter is called `cf_` and its id."""
+    """Filters of list_issues. The filter of a custom field is named `cf_` and its id."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -52,7 +52,7 @@ class Filters(BaseModel):
                     "type": "string",
                     "minLength": 1,
                     "maxLength": 255,
-                    "description": "By custom field: its value, or ~ and a part of it.",
+                    "description": "Custom field value, or ~ and a part of it.",
                 }
             },
         },
@@ -60,14 +60,14 @@ class Filters(BaseModel):
 
     project_id: Name | None = Field(None, description="Id, identifier or name.")
     subproject_id: Annotated[str, OrNumber()] | None = Field(
-        None, pattern=r"^(!\*|[0-9]{1,9})$", description="!* leaves subprojects out."
+        None, pattern=r"^(!\*|[0-9]{1,9})$", description="!* excludes subprojects."
     )
-    status_id: Name | None = Field(None, description="open (unless issue_id is given), closed, *, an id or a name.")
+    status_id: Name | None = Field(None, description="open (default without issue_id), closed, *, id or name.")
     tracker_id: Name | None = Field(None, description="Id or name.")
     priority_id: Name | None = Field(None, description="Id or name.")
-    assigned_to_id: Name | None = Field(None, description="me, an id, !* for nobody, or with project_id a name.")
-    author_id: Name | None = Field(None, description="me, an id, or with project_id a name.")
-    fixed_version_id: Name | None = Field(None, description="Id, or with project_id a name.")
+    assigned_to_id: Name | None = Field(None, description="me, id, !* (unassigned), or a name with project_id.")
+    author_id: Name | None = Field(None, description="me, id, or a name with project_id.")
+    fixed_version_id: Name | None = Field(None, description="Id, or a name with project_id.")
     parent_id: Id | None = Field(None, description="Subtasks of this issue.")
     issue_id: Annotated[str, OrNumber()] | None = Field(
         None, pattern=r"^[0-9]+(,[0-9]+)*$", max_length=1000, description="Comma-separated ids."
@@ -80,17 +80,17 @@ class Filters(BaseModel):
     offset: Offset = 0
 
 
-async def resolved(ctx: Context, filters: Filters) -> dict[str, Any]:
-    """The filters as Redmine takes them, with ids in the place of names.
+async def resolve(ctx: Context, filters: Filters) -> dict[str, Any]:
+    """The filters as Redmine's parameters, with ids instead of names.
 
     Raises:
-        InvalidArgumentsError: a name means nothing, or several things.
+        InvalidArgumentsError: a name is unknown or ambiguous.
     """
-    params = given(filters.model_dump())
+    params = without_none(filters.model_dump())
     if filters.project_id is not None:
         params["project_id"] = await lookups.project_key(ctx, filters.project_id)
     if filters.issue_id is not None:
-        # Whoever names them wants them, open or not.
+        # Explicit ids are meant regardless of their status.
         params.setdefault("status_id", "*")
     project = params.get("project_id", "")
     for name, kind, special in _NAMED:
@@ -116,32 +116,32 @@ _NAMED: Final = (
 )
 
 
-async def check_used(ctx: Context, params: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> None:
-    """Make sure that Redmine filtered by the custom fields that it was asked to.
+async def check_used(ctx: Context, params: Mapping[str, Any], issues: Sequence[Mapping[str, Any]]) -> None:
+    """Check that Redmine applied the filters by custom fields.
 
     Raises:
-        InvalidArgumentsError: it did not, and what it found is something else.
+        InvalidArgumentsError: it ignored one.
     """
     project = params.get("project_id", "")
     for name in params:
-        # Where nothing was found, nothing wrong is shown.
-        if not name.startswith(_CUSTOM) or not found:
+        # An empty result cannot contain wrong issues.
+        if not name.startswith(_CUSTOM) or not issues:
             continue
 
-        async def asked(name: str = name) -> bool:
-            return await _filters_by(ctx, name, found[0])
+        async def fetch(name: str = name) -> bool:
+            return await _filters_by(ctx, name, issues[0])
 
-        if not await remembered(ctx, f"filter {name} {project}", _SECONDS, asked):
+        if not await cached_answer(ctx, f"filter {name} {project}", _SECONDS, fetch):
             expected = "a custom field that issues here can be filtered by; list_custom_fields says is_filter"
             message = (
-                f"Invalid value for parameter {name}: Redmine does not filter by it, as there is no such custom field "
-                f"here, or it is not used as a filter; expected {expected}"
+                f"Invalid value for parameter {name}: Redmine ignores it, as there is no such custom field here, or it "
+                f"is not used as a filter; expected {expected}"
             )
             raise InvalidArgumentsError(problems=[Problem(f"/{name}", message, expected)])
 
 
 async def _filters_by(ctx: Context, name: str, issue: Mapping[str, Any]) -> bool:
-    """Whether Redmine filters by a custom field: asked for an issue that has a value, it finds none without one."""
+    """Whether Redmine filters by a custom field: tested with a filter that cannot match a known issue."""
     values = {field.get("id"): field.get("value") for field in issue.get("custom_fields") or ()}
     impossible = "!*" if values.get(int(name.removeprefix(_CUSTOM))) else "*"
     issues, _ = await account.many(

@@ -1,27 +1,27 @@
-"""Whose key a connection has, as Redmine sees it.
+"""The Redmine user of a connection's API key.
 
-A key that Redmine does not know reads whatever is public, and everything looks well. So an account is looked at where
-it shows: after the first answer, and before the first change, then again after some minutes.
+Redmine treats an unknown key as an anonymous user and returns public data without an error. So the key is checked after
+the first response and before the first change, and again after some minutes.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from tools_app.packs.redmine.memory import remembered
+from tools_app.packs.redmine.memory import cached_answer
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import ApiError, ToolError
 
-# For so long an account is what it was.
+# How long a check is valid.
 _TRUSTED_SECONDS: Final = 300.0
 REFUSED: Final = frozenset({401, 403})
 
 
 async def check(ctx: Context) -> None:
-    """Make sure that Redmine knows the key.
+    """Check that Redmine accepts the key.
 
     Raises:
-        ToolError: it does not, and would take us for nobody.
+        ToolError: it does not; requests would be anonymous.
     """
     try:
         await me(ctx)
@@ -30,19 +30,19 @@ async def check(ctx: Context) -> None:
             raise
         ctx.log.warning("Redmine does not say whose key this is: %s", error.message)
     except ToolError as error:
-        # What was asked for tells better what is wrong.
+        # The actual request gives a better error.
         ctx.log.warning("Redmine does not say whose key this is: %s", error.message)
 
 
 async def me(ctx: Context) -> dict[str, Any]:
-    """The user whose key this is; of what Redmine says of it only this is kept."""
+    """The `id` and `admin` of the key's user; nothing else is cached."""
 
-    async def asked() -> dict[str, Any]:
-        found = await ctx.http.get("users", "current", operation="check the key")
-        user = found.get("user") if isinstance(found, dict) else None
+    async def fetch() -> dict[str, Any]:
+        response = await ctx.http.get("users", "current", operation="check the key")
+        user = response.get("user") if isinstance(response, dict) else None
         return {key: user.get(key) for key in ("id", "admin")} if isinstance(user, dict) else {}
 
-    user: dict[str, Any] = await remembered(ctx, "me", _TRUSTED_SECONDS, asked)
+    user: dict[str, Any] = await cached_answer(ctx, "me", _TRUSTED_SECONDS, fetch)
     return user
 
 

@@ -14,8 +14,8 @@ from tools_app.packs.redmine.arguments import (
     Id,
     IssueInclude,
     Name,
-    given,
     is_id,
+    without_none,
 )
 from tools_app.packs.redmine.filters import Filters
 from tools_app.sdk.context import Context
@@ -46,7 +46,7 @@ _Cleared = Literal[
 
 @pack.add
 class ListIssues(Tool):
-    """List issues, open ones unless you say otherwise, newest first.
+    """List issues, newest first; by default only open ones.
     Filter by project, status, tracker, priority, people, dates or custom fields (cf_<id>)."""
 
     name = "list_issues"
@@ -74,8 +74,8 @@ class ListIssues(Tool):
     Arguments: ClassVar[Any] = Filters
 
     async def run(self, ctx: Context, arguments: Filters) -> dict[str, Any]:
-        params = await filters.resolved(ctx, arguments)
-        found = await account.page(
+        params = await filters.resolve(ctx, arguments)
+        answer = await account.page(
             ctx,
             "issues",
             name="issues",
@@ -85,8 +85,8 @@ class ListIssues(Tool):
             resource="Project",
             resource_id=params.get("project_id", ""),
         )
-        await filters.check_used(ctx, params, found["issues"])
-        return found
+        await filters.check_used(ctx, params, answer["issues"])
+        return answer
 
 
 @pack.tool(
@@ -103,7 +103,7 @@ class ListIssues(Tool):
     output_schema=shapes.one("issue", shapes.ISSUE),
 )
 async def get_issue(
-    ctx: Context, id: Annotated[Id, "The number of the issue."], include: IssueInclude | None = None
+    ctx: Context, id: Annotated[Id, "Issue number."], include: IssueInclude | None = None
 ) -> dict[str, Any]:
     """Get an issue with all its fields; include=journals adds comments and history."""
     issue = await account.one(
@@ -113,7 +113,7 @@ async def get_issue(
 
 
 def _or_clear(name: str, expected: str) -> Says:
-    """What is said to null and to an empty text: agents mean that the field should be emptied."""
+    """The error for null and for empty text, with which agents try to clear a field."""
     how = f'to empty the field, use update_issue with clear: ["{name}"]'
     return Says(f"Invalid value for parameter {name}: expected {expected}; {how}")
 
@@ -125,26 +125,26 @@ _DAY: Final = "a date, YYYY-MM-DD"
 
 
 class Fields(BaseModel):
-    """What an issue can be given."""
+    """Writable fields of an issue."""
 
     model_config = ConfigDict(extra="forbid")
 
     tracker_id: Name | None = Field(None, description="Id or name, like Bug.")
     status_id: Name | None = Field(None, description="Id or name.")
     priority_id: Name | None = Field(None, description="Id or name.")
-    description: _Description | None = Field(None, description="In the markup of this Redmine.")
+    description: _Description | None = Field(None, description="In this Redmine's markup.")
     category_id: Annotated[Name, _or_clear("category_id", _NAME)] | None = Field(None, description="Id or name.")
     fixed_version_id: Annotated[Name, _or_clear("fixed_version_id", _NAME)] | None = Field(
         None, description="Target version: id or name."
     )
     assigned_to_id: Annotated[Name, _or_clear("assigned_to_id", "me, an id or a name")] | None = Field(
-        None, description="me, or id or name of a member of the project."
+        None, description="me, or id or name of a project member."
     )
     parent_issue_id: Annotated[Id, _or_clear("parent_issue_id", "an id")] | None = Field(
-        None, description="The issue this is a subtask of."
+        None, description="Parent issue."
     )
     custom_fields: CustomValues | None = None
-    is_private: bool | None = Field(None, description="Seen only by those who may see private issues.")
+    is_private: bool | None = Field(None, description="Hide it from users who may not see private issues.")
     estimated_hours: _Hours | None = Field(None, description="Like 1.5.")
     start_date: Annotated[Day, _or_clear("start_date", _DAY)] | None = Field(None, description="YYYY-MM-DD.")
     due_date: Annotated[Day, _or_clear("due_date", _DAY)] | None = Field(None, description="YYYY-MM-DD.")
@@ -155,13 +155,13 @@ class NewIssue(Fields):
     project_id: Name = Field(description="Id, identifier or name.")
     subject: str = Field(min_length=1, max_length=255, pattern=r"\S", description="In one line.")
     watcher_user_ids: list[Name] | None = Field(
-        None, max_length=100, description="Who watches it: me, or ids or names of members of the project."
+        None, max_length=100, description="Watchers: me, or ids or names of project members."
     )
 
 
 @pack.add
 class CreateIssue(Tool):
-    """Create an issue in a project. What Redmine did not take over is told."""
+    """Create an issue in a project. Reports values that Redmine ignored."""
 
     name = "create_issue"
     title = "Create issue"
@@ -185,14 +185,14 @@ class CreateIssue(Tool):
         payload = await _payload(ctx, arguments, project)
         if arguments.watcher_user_ids is not None:
             payload["watcher_user_ids"] = [
-                await lookups.user_id(ctx, named, "watcher_user_ids", project) for named in arguments.watcher_user_ids
+                await lookups.user_id(ctx, name, "watcher_user_ids", project) for name in arguments.watcher_user_ids
             ]
         return await writing.create(ctx, ISSUE, {"project_id": project} | payload)
 
 
 class IssueChanges(Fields):
-    id: Id = Field(description="The number of the issue.")
-    project_id: Name | None = Field(None, description="Move it: id, identifier or name.")
+    id: Id = Field(description="Issue number.")
+    project_id: Name | None = Field(None, description="Move to: id, identifier or name.")
     subject: str | None = Field(None, min_length=1, max_length=255, pattern=r"\S", description="In one line.")
     notes: str | None = Field(None, min_length=1, max_length=200_000, description="A comment.")
     private_notes: bool | None = Field(None, description="Whether the comment is private.")
@@ -201,8 +201,8 @@ class IssueChanges(Fields):
 
 @pack.add
 class UpdateIssue(Tool):
-    """Change an issue or add a comment (notes). What is left out stays as it is.
-    It is read back: what Redmine ignored, for lack of permission or by its workflow, is told."""
+    """Change an issue or add a comment (notes). Omitted fields stay unchanged.
+    The result is verified: changes that Redmine ignored (permission, workflow) are reported."""
 
     name = "update_issue"
     title = "Update issue"
@@ -215,7 +215,7 @@ class UpdateIssue(Tool):
     hints = Hints(destructive=True)
     examples = (
         Example("Resolve with a comment", {"id": 1, "status_id": "Resolved", "notes": "Fixed in 1.2"}, shown_only=True),
-        Example("Take a date out", {"id": 1, "clear": ["due_date"]}, shown_only=True),
+        Example("Clear a date", {"id": 1, "clear": ["due_date"]}, shown_only=True),
     )
     output_schema = shapes.written("issue")
     Arguments: ClassVar[Any] = IssueChanges
@@ -234,34 +234,38 @@ class UpdateIssue(Tool):
             payload["project_id"] = project
         payload |= dict.fromkeys(arguments.clear or (), "")
         if not payload.keys() - {"private_notes"}:
-            message = "Nothing to change: give at least one field beside id"
+            message = "Nothing to change: give at least one field besides id"
             raise InvalidArgumentsError(problems=[Problem("", message, "a field to change")])
         return await writing.update(
             ctx, ISSUE, arguments.id, payload, before=before if payload.keys() & _TAKES_ALONG else None
         )
 
 
-# With a new project or tracker an issue loses what these do not have.
+# With a new project or tracker an issue loses fields that these do not have.
 _TAKES_ALONG: Final = frozenset({"project_id", "tracker_id"})
 
 
 def _needs_reading(arguments: IssueChanges) -> bool:
-    """Whether the issue has to be known before: what it may lose, or in which project names mean something."""
-    # Digits may be the name of a version.
+    """Whether the issue must be read first: for fields that it may lose, or for the project of names."""
+    # A version's name may consist of digits.
     if any(value is not None for value in (arguments.project_id, arguments.tracker_id, arguments.fixed_version_id)):
         return True
     of_a_project = [arguments.category_id, arguments.assigned_to_id]
-    of_a_project += [value.named for value in arguments.custom_fields or ()]
+    of_a_project += [value.id_or_name for value in arguments.custom_fields or ()]
     return any(not is_id(value) for value in of_a_project if value not in (None, "me"))
 
 
 async def _payload(
-    ctx: Context, arguments: Fields, project: int | str, known: Sequence[dict[str, Any]] = ()
+    ctx: Context, arguments: Fields, project: int | str, own_fields: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
-    """The fields as Redmine takes them. `known` are the custom fields that the issue shows."""
-    payload = given(arguments.model_dump(exclude={"id", "project_id", "clear", "custom_fields", "watcher_user_ids"}))
+    """The fields for Redmine. `own_fields` are the custom fields of the issue."""
+    payload = without_none(
+        arguments.model_dump(exclude={"id", "project_id", "clear", "custom_fields", "watcher_user_ids"})
+    )
     if arguments.custom_fields is not None:
-        payload["custom_fields"] = await custom_fields.sent(ctx, arguments.custom_fields, "issue", project, known)
+        payload["custom_fields"] = await custom_fields.for_redmine(
+            ctx, arguments.custom_fields, "issue", project, own_fields
+        )
     for name, kind in _NAMED_FIELDS.items():
         if name not in payload:
             continue
@@ -291,7 +295,7 @@ _NAMED_FIELDS: Final = {
     examples=[Example("Delete for good", {"id": 1}, shown_only=True)],
     output_schema=shapes.written(),
 )
-async def delete_issue(ctx: Context, id: Annotated[Id, "The number of the issue."]) -> dict[str, Any]:
+async def delete_issue(ctx: Context, id: Annotated[Id, "Issue number."]) -> dict[str, Any]:
     """Delete an issue for good, with its subtasks and the time logged on it.
-    Closing it (update_issue) is usually what is wanted."""
+    Usually it is better to close it (update_issue)."""
     return await writing.delete(ctx, ISSUE, id)

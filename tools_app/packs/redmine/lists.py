@@ -1,4 +1,4 @@
-"""What issues and spent time are made of: trackers, statuses, priorities, activities, custom fields, versions."""
+"""Lists of possible values: trackers, statuses, priorities, activities, custom fields, versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _READS: Final = Hints(read_only=True)
 _Project = Annotated[Name, Field(description="Id, identifier or name.")]
 
 
-def _listed(name: str, shape: Schema, **more: Schema) -> dict[str, Any]:
+def _list_options(name: str, shape: Schema, **more: Schema) -> dict[str, Any]:
     return {"tags": _TAGS, "category": "lists", "hints": _READS, "output_schema": shapes.page(name, shape, **more)}
 
 
@@ -26,12 +26,12 @@ def _listed(name: str, shape: Schema, **more: Schema) -> dict[str, Any]:
     keywords=("kinds of tickets, bug, feature, support", "チケットの種類 種別"),
     title="List trackers",
     examples=[
-        Example("What issues can be", expected_result={"trackers": [{"id": "<integer>", "name": "<string>"}, "<more>"]})
+        Example("All trackers", expected_result={"trackers": [{"id": "<integer>", "name": "<string>"}, "<more>"]})
     ],
-    **_listed("trackers", shapes.TRACKER),
+    **_list_options("trackers", shapes.TRACKER),
 )
 async def list_trackers(ctx: Context) -> dict[str, Any]:
-    """List the trackers, like Bug or Feature: what an issue can be."""
+    """List the trackers (types of issues), like Bug or Feature."""
     return await account.page(ctx, "trackers", name="trackers", shape=shapes.TRACKER, operation="list trackers")
 
 
@@ -40,14 +40,14 @@ async def list_trackers(ctx: Context) -> dict[str, Any]:
     title="List issue statuses",
     examples=[
         Example(
-            "What an issue can go through",
+            "All statuses",
             expected_result={"issue_statuses": [{"id": "<integer>", "is_closed": "<boolean>"}, "<more>"]},
         )
     ],
-    **_listed("issue_statuses", shapes.STATUS),
+    **_list_options("issue_statuses", shapes.STATUS),
 )
 async def list_issue_statuses(ctx: Context) -> dict[str, Any]:
-    """List the statuses of issues, and which of them count as closed."""
+    """List the statuses of issues, and which count as closed."""
     return await account.page(
         ctx, "issue_statuses", name="issue_statuses", shape=shapes.STATUS, operation="list statuses"
     )
@@ -58,14 +58,14 @@ async def list_issue_statuses(ctx: Context) -> dict[str, Any]:
     title="List priorities",
     examples=[
         Example(
-            "How urgent an issue can be",
+            "All priorities",
             expected_result={"issue_priorities": [{"id": "<integer>", "name": "<string>"}, "<more>"]},
         )
     ],
-    **_listed("issue_priorities", shapes.ENUMERATED),
+    **_list_options("issue_priorities", shapes.ENUMERATED),
 )
 async def list_priorities(ctx: Context) -> dict[str, Any]:
-    """List the priorities of issues, the lowest first."""
+    """List the priorities of issues, lowest first."""
     return await account.page(
         ctx,
         *("enumerations", "issue_priorities"),
@@ -78,11 +78,11 @@ async def list_priorities(ctx: Context) -> dict[str, Any]:
 @pack.tool(
     keywords=("kinds of work, what hours are booked on, timesheet categories", "作業分類 作業の種類 工数の分類"),
     title="List activities",
-    examples=[Example("What time can be spent on", {"project_id": "website"}, shown_only=True)],
-    **_listed("time_entry_activities", shapes.ENUMERATED),
+    examples=[Example("Activities of a project", {"project_id": "website"}, shown_only=True)],
+    **_list_options("time_entry_activities", shapes.ENUMERATED),
 )
 async def list_activities(ctx: Context, project_id: _Project | None = None) -> dict[str, Any]:
-    """List the activities that time is logged as; a project may have its own."""
+    """List the activities of time entries; a project may have its own."""
     operation = "list activities"
     if project_id is None:
         path, name = ("enumerations", "time_entry_activities"), "time_entry_activities"
@@ -96,8 +96,8 @@ async def list_activities(ctx: Context, project_id: _Project | None = None) -> d
         resource="Project",
         include="time_entry_activities",
     )
-    found = shapes.shown(shapes.many(shapes.ENUMERATED), project.get("time_entry_activities")) or []
-    return {"time_entry_activities": found, "total_count": len(found)}
+    activities = shapes.shown(shapes.many(shapes.ENUMERATED), project.get("time_entry_activities")) or []
+    return {"time_entry_activities": activities, "total_count": len(activities)}
 
 
 @pack.tool(
@@ -107,10 +107,10 @@ async def list_activities(ctx: Context, project_id: _Project | None = None) -> d
     ),
     title="List versions",
     examples=[Example("The versions of a project", {"project_id": "website"}, shown_only=True)],
-    **_listed("versions", shapes.VERSION),
+    **_list_options("versions", shapes.VERSION),
 )
 async def list_versions(ctx: Context, project_id: _Project) -> dict[str, Any]:
-    """List the versions (milestones) of a project, those that others share with it included."""
+    """List the versions (milestones) of a project, including shared ones."""
     key = await lookups.project_key(ctx, project_id)
     return await account.page(
         ctx,
@@ -127,21 +127,23 @@ async def list_versions(ctx: Context, project_id: _Project) -> dict[str, Any]:
     title="List custom fields",
     examples=[
         Example("All of them", shown_only=True),
-        Example("Those that issues of a project can have", {"project_id": "website"}, shown_only=True),
+        Example("Those of issues in a project", {"project_id": "website"}, shown_only=True),
     ],
-    **_listed("custom_fields", shapes.CUSTOM_FIELD, complete=shapes.FLAG, message=shapes.TEXT),
+    **_list_options("custom_fields", shapes.CUSTOM_FIELD, complete=shapes.FLAG, message=shapes.TEXT),
 )
 async def list_custom_fields(
-    ctx: Context, project_id: Annotated[Name | None, "Only those that issues of this project can have."] = None
+    ctx: Context, project_id: Annotated[Name | None, "Only those of issues in this project."] = None
 ) -> dict[str, Any]:
     """List custom fields with their ids, possible values, and whether issues can be filtered by them.
-    Give project_id to create or change issues there. `complete` says whether any may be missing, `message` why."""
+    Give project_id to create or change issues there. `complete` is false if any may be missing; `message` says why."""
     if project_id is None:
-        found = await custom_fields.of_everything(ctx)
+        field_list = await custom_fields.of_everything(ctx)
     else:
-        found = await custom_fields.of_project(ctx, await lookups.project_key(ctx, project_id))
-    counts = {"total_count": len(found.fields), "complete": found.is_complete}
-    return {"custom_fields": found.fields, **counts} | ({"message": found.message} if found.message else {})
+        field_list = await custom_fields.of_project(ctx, await lookups.project_key(ctx, project_id))
+    counts = {"total_count": len(field_list.fields), "complete": field_list.is_complete}
+    return {"custom_fields": field_list.fields, **counts} | (
+        {"message": field_list.message} if field_list.message else {}
+    )
 
 
 @pack.tool(
@@ -156,23 +158,23 @@ async def list_custom_fields(
 async def list_project_statuses(
     ctx: Context, project_id: _Project, tracker_id: Annotated[Name, "Id or name, like Bug."]
 ) -> dict[str, Any]:
-    """List the statuses that an issue of this tracker can be given in a project, seen from its latest issue."""
+    """List the statuses that issues of a tracker can get in a project, based on its latest issue."""
     project = await lookups.project_key(ctx, project_id)
     tracker = await lookups.id_of(ctx, lookups.TRACKER, tracker_id, "tracker_id")
     operation = "list project statuses"
     # An issue of a subproject may have other statuses, as roles differ there.
     params = {"project_id": project, "subproject_id": "!*", "tracker_id": tracker, "status_id": "*", "limit": 1}
-    found, _ = await account.many(ctx, "issues", name="issues", operation=operation, params=params)
-    if not found:
-        message = "There is no issue of this tracker in the project yet, from which its statuses could be seen."
+    issues, _ = await account.many(ctx, "issues", name="issues", operation=operation, params=params)
+    if not issues:
+        message = "The project has no issue of this tracker yet, from which its statuses could be read."
         return {"statuses": [], "total_count": 0, "message": message}
-    issue: Id = found[0].get("id", 0)
-    read = await account.one(
+    issue: Id = issues[0].get("id", 0)
+    issue_with_statuses = await account.one(
         ctx, "issues", issue, name="issue", operation=operation, resource="Issue", include="allowed_statuses"
     )
-    statuses = shapes.shown(shapes.many(shapes.STATUS), read.get("allowed_statuses")) or []
-    status = shapes.part_of(read, "status").get("name", "in an unknown status")
-    message = f"Seen from issue #{issue}, which is {status}."
-    if "allowed_statuses" not in read:
-        message = "This Redmine does not say what an issue can become: it takes 5.0. list_issue_statuses has them all."
+    statuses = shapes.shown(shapes.many(shapes.STATUS), issue_with_statuses.get("allowed_statuses")) or []
+    status = shapes.part_of(issue_with_statuses, "status").get("name", "unknown")
+    message = f"Based on issue #{issue}, whose status is {status}."
+    if "allowed_statuses" not in issue_with_statuses:
+        message = "This Redmine, before 5.0, does not list possible statuses. list_issue_statuses has all."
     return {"statuses": statuses, "total_count": len(statuses), "message": message}

@@ -1,7 +1,7 @@
-"""From names to ids: people say “Bug”, Redmine wants 1.
+"""Names to ids: people say “Bug”, Redmine wants 1.
 
-What Redmine has of each kind changes rarely and is asked for often: it is remembered for a minute, for each account.
-A name that means nothing, or several things, is looked up once more and then refused with what there is.
+Lists of names change rarely and are needed often: they are cached for a minute, for each account. An unknown or
+ambiguous name is looked up again without the cache, and then refused with the valid names.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any, Final
 
 from tools_app.packs.redmine import account, identity
 from tools_app.packs.redmine.arguments import is_id
-from tools_app.packs.redmine.memory import remembered
+from tools_app.packs.redmine.memory import cached_answer
 from tools_app.packs.redmine.shapes import part_of
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import InvalidArgumentsError, Problem, ToolError, shortened
 
 _SECONDS: Final = 60.0
-_MOST_TOLD: Final = 20
+_MOST_LISTED: Final = 20
 _PAGE: Final = 100
 _MOST_PAGES: Final = 10
-# What Redmine takes for the identifier of a project.
+# What can be the identifier of a project.
 _IDENTIFIER: Final = re.compile("[a-z0-9_-]{1,100}")
 
 
@@ -42,18 +42,18 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Something that is named: what it is called, and where Redmine lists it; `%s` stands for the project."""
+    """A type of named object, and the path of its list; `%s` is replaced by the project."""
 
     title: str
     name: str
     path: tuple[str, ...]
-    # Redmine puts something else in the place of an id that it does not have, and says nothing.
+    # Redmine silently replaces an unknown id by another one.
     replaced: bool = False
-    # Said with the project itself, where everybody who sees that may read it; the list is for its managers.
+    # Read with the project itself, which all who see the project may do; the list is for its managers only.
     included: bool = False
-    # Digits may be a name of it, too, like the version 2026.
+    # A name may consist of digits, like the version 2026.
     digits: bool = False
-    # Which of them Redmine lists only when asked to.
+    # The `status` parameter of its list.
     status: str | None = None
 
     @property
@@ -65,84 +65,86 @@ TRACKER: Final = Kind("tracker", "trackers", ("trackers",), replaced=True)
 STATUS: Final = Kind("status", "issue_statuses", ("issue_statuses",), replaced=True)
 PRIORITY: Final = Kind("priority", "issue_priorities", ("enumerations", "issue_priorities"), replaced=True)
 ACTIVITY: Final = Kind("activity", "time_entry_activities", ("enumerations", "time_entry_activities"), included=True)
-# Active ones, and those that are closed: these can be read.
+# Active and closed ones: closed ones can be read.
 PROJECT: Final = Kind("project", "projects", ("projects",), status="1|5")
 CATEGORY: Final = Kind("category", "issue_categories", ("projects", "%s", "issue_categories"), included=True)
 VERSION: Final = Kind("version", "versions", ("projects", "%s", "versions"), digits=True)
 MEMBER: Final = Kind("member", "memberships", ("projects", "%s", "memberships"))
 
 
-async def id_of(ctx: Context, kind: Kind, given: str, parameter: str, project: int | str = "") -> int:
-    """The id of what a caller named, or gave the id of.
+async def id_of(ctx: Context, kind: Kind, value: str, parameter: str, project: int | str = "") -> int:
+    """The id of an object that a caller gave by name or id.
 
     Raises:
-        InvalidArgumentsError: there is no such thing, or there are several.
+        InvalidArgumentsError: the name is unknown or ambiguous.
     """
-    number = int(given) if is_id(given) else None
+    number = int(value) if is_id(value) else None
     if number is not None and not kind.replaced and not (kind.digits and project):
         return number
 
-    def is_known(kept: Sequence[Choice]) -> bool:
-        return number in {one.id for one in kept} or only(kept, given) is not None
+    def is_known(cached: Sequence[Choice]) -> bool:
+        return number in {one.id for one in cached} or only(cached, value) is not None
 
     try:
-        found = await choices(ctx, kind, project, enough=is_known)
+        choices_of_kind = await choices(ctx, kind, project, enough=is_known)
     except ToolError:
         if number is None:
             raise
         return number
-    if number is not None and (number in {one.id for one in found} or not (_called(found, given) or kind.replaced)):
+    if number is not None and (
+        number in {one.id for one in choices_of_kind} or not (_with_name(choices_of_kind, value) or kind.replaced)
+    ):
         return number
-    return chosen(kind.title, found, given, parameter).id
+    return choose(kind.title, choices_of_kind, value, parameter).id
 
 
-async def user_id(ctx: Context, given: str, parameter: str, project: int | str) -> int:
+async def user_id(ctx: Context, value: str, parameter: str, project: int | str) -> int:
     """The id of a user: `me`, an id, or the name of a member of the project.
 
     Raises:
-        InvalidArgumentsError: there is no such member, or there are several, or no project is known.
+        InvalidArgumentsError: the name is unknown or ambiguous, or there is no project to look in.
     """
-    if given == "me":
+    if value == "me":
         number = (await identity.me(ctx)).get("id")
         if not isinstance(number, int):
-            raise refused(parameter, "Redmine does not say whose key this is", ())
+            raise refused(parameter, "Redmine did not return the user of this API key", ())
         return number
-    if not project and not is_id(given):
+    if not project and not is_id(value):
         expected = "me, an id, or a name together with project_id"
         message = f"Invalid value for parameter {parameter}: expected {expected}"
         raise InvalidArgumentsError(problems=[Problem(f"/{parameter}", message, expected)])
-    return await id_of(ctx, MEMBER, given, parameter, project)
+    return await id_of(ctx, MEMBER, value, parameter, project)
 
 
-async def project_key(ctx: Context, given: str, parameter: str = "project_id") -> str:
-    """A project as a path and a filter take it: by its id or identifier, where a caller may have said its name.
-
-    Raises:
-        InvalidArgumentsError: there is no such project, or there are several.
-    """
-    if is_id(given):
-        return given
-
-    def is_known(kept: Sequence[Choice]) -> bool:
-        return _has_key(kept, given) or only(kept, given) is not None
-
-    found = await choices(ctx, PROJECT, enough=is_known)
-    # Redmine lists no archived projects, and may know more than were looked at.
-    if _has_key(found, given) or (_IDENTIFIER.fullmatch(given) and not _called(found, given)):
-        return given
-    return str(chosen(PROJECT.title, found, given, parameter).id)
-
-
-async def project_number(ctx: Context, given: str, parameter: str = "project_id") -> int:
-    """The id of a project. Redmine breaks over the identifier of a parent, and never shows one afterwards.
+async def project_key(ctx: Context, value: str, parameter: str = "project_id") -> str:
+    """The id or identifier of a project, for paths and filters; callers may give its name.
 
     Raises:
-        ToolError: there is no such project, or there are several.
+        InvalidArgumentsError: the name is unknown or ambiguous.
     """
-    key = await project_key(ctx, given, parameter)
+    if is_id(value):
+        return value
+
+    def is_known(cached: Sequence[Choice]) -> bool:
+        return _has_key(cached, value) or only(cached, value) is not None
+
+    projects = await choices(ctx, PROJECT, enough=is_known)
+    # Redmine does not list archived projects, and may have more than were read.
+    if _has_key(projects, value) or (_IDENTIFIER.fullmatch(value) and not _with_name(projects, value)):
+        return value
+    return str(choose(PROJECT.title, projects, value, parameter).id)
+
+
+async def project_number(ctx: Context, value: str, parameter: str = "project_id") -> int:
+    """The id of a project. Redmine fails with the identifier of a parent, and does not return identifiers to compare.
+
+    Raises:
+        ToolError: the name is unknown or ambiguous.
+    """
+    key = await project_key(ctx, value, parameter)
     if is_id(key):
         return int(key)
-    for one in await choices(ctx, PROJECT, enough=lambda kept: _has_key(kept, key)):
+    for one in await choices(ctx, PROJECT, enough=lambda cached: _has_key(cached, key)):
         if one.key == key:
             return one.id
     project = await account.one(ctx, "projects", key, name="project", operation="get project", resource="Project")
@@ -150,44 +152,44 @@ async def project_number(ctx: Context, given: str, parameter: str = "project_id"
     return number
 
 
-def _has_key(found: Sequence[Choice], key: str) -> bool:
-    return any(one.key == key for one in found)
+def _has_key(candidates: Sequence[Choice], key: str) -> bool:
+    return any(one.key == key for one in candidates)
 
 
-def only(found: Sequence[Choice], given: str) -> int | None:
-    """The id of the only one of this name."""
-    called = _called(found, given)
+def only(candidates: Sequence[Choice], name: str) -> int | None:
+    """The id of the object with this name; None if there is none or several."""
+    called = _with_name(candidates, name)
     return called[0].id if len(called) == 1 else None
 
 
-def _called(found: Sequence[Choice], given: str) -> list[Choice]:
-    """Those of this name. What is spelt just so comes before what differs in capitals."""
-    exact = [one for one in found if given in (one.name, one.key)]
-    matching = exact or [one for one in found if one.is_called(given)]
+def _with_name(candidates: Sequence[Choice], name: str) -> list[Choice]:
+    """Those with this name. Exact matches have priority over those that differ in case."""
+    exact = [one for one in candidates if name in (one.name, one.key)]
+    matching = exact or [one for one in candidates if one.is_called(name)]
     return list({one.id: one for one in matching}.values())
 
 
-def chosen(title: str, found: Sequence[Choice], given: str, parameter: str) -> Choice:
-    """The only one of this name.
+def choose(title: str, candidates: Sequence[Choice], name: str, parameter: str) -> Choice:
+    """The object with this name.
 
     Raises:
         InvalidArgumentsError
     """
-    match _called(found, given):
+    match _with_name(candidates, name):
         case [only]:
             return only
         case []:
-            alike = [one for one in found if given.casefold() in one.name.casefold()]
-            raise refused(parameter, f"there is no {title} {shortened(given)}", alike or found)
+            similar = [one for one in candidates if name.casefold() in one.name.casefold()]
+            raise refused(parameter, f"there is no {title} {shortened(name)}", similar or candidates)
         case several:
-            raise refused(parameter, f"{shortened(given)} is the name of more than one {title}", several)
+            raise refused(parameter, f"{shortened(name)} is the name of more than one {title}", several)
 
 
 def refused(parameter: str, why: str, candidates: Sequence[Choice]) -> InvalidArgumentsError:
-    """A name that cannot be used, with those that can."""
-    told = ", ".join(str(one) for one in candidates[:_MOST_TOLD])
-    more = f", … ({len(candidates)} in all)" if len(candidates) > _MOST_TOLD else ""
-    expected = f"one of {told}{more}" if told else "an id"
+    """The error for a name that cannot be used, with the valid ones."""
+    names = ", ".join(str(one) for one in candidates[:_MOST_LISTED])
+    more = f", … ({len(candidates)} in all)" if len(candidates) > _MOST_LISTED else ""
+    expected = f"one of {names}{more}" if names else "an id"
     problem = Problem(f"/{parameter}", f"Invalid value for parameter {parameter}: {why}; expected {expected}", expected)
     return InvalidArgumentsError(problems=[problem])
 
@@ -195,32 +197,32 @@ def refused(parameter: str, why: str, candidates: Sequence[Choice]) -> InvalidAr
 async def choices(
     ctx: Context, kind: Kind, project: int | str = "", *, enough: Callable[[Sequence[Choice]], bool]
 ) -> list[Choice]:
-    """What there is of a kind. What is remembered is used where it is `enough`: there may be more by now."""
+    """All objects of a kind, from the cache if that is `enough`: there may be new ones."""
 
-    async def asked() -> list[Choice]:
+    async def fetch() -> list[Choice]:
         if kind.included and project:
             return choices_of(await _of_project(ctx, kind, project))
-        return [choice for listed in await _pages(ctx, kind, project) for choice in choices_of(listed)]
+        return [choice for page in await _pages(ctx, kind, project) for choice in choices_of(page)]
 
-    found: list[Choice] = await remembered(ctx, f"{kind.title} {project}", _SECONDS, asked, enough=enough)
-    return found
+    answer: list[Choice] = await cached_answer(ctx, f"{kind.title} {project}", _SECONDS, fetch, enough=enough)
+    return answer
 
 
 async def _of_project(ctx: Context, kind: Kind, project: int | str) -> list[Any]:
-    """What is said with a project. It may have activities of its own, with other ids than those that all have."""
-    found = await account.ask(
+    """Objects that are read with the project, which may have activities of its own, with other ids."""
+    response = await account.ask(
         ctx, "projects", project, operation=kind.operation, resource="Project", params={"include": kind.name}
     )
-    return _listed(found.get("project") if isinstance(found, dict) else None, kind.name)
+    return _list_of(response.get("project") if isinstance(response, dict) else None, kind.name)
 
 
 async def _pages(ctx: Context, kind: Kind, project: int | str) -> list[list[Any]]:
-    """All pages of a list. Those of a few things have one, and do not say so."""
+    """All pages of a list. Lists without pagination have only one, and no `limit`."""
     path = [str(project) if part == "%s" else part for part in kind.path]
     pages: list[list[Any]] = []
     total = _PAGE
     while len(pages) < _MOST_PAGES and len(pages) * _PAGE < total:
-        found = await account.ask(
+        response = await account.ask(
             ctx,
             *path,
             operation=kind.operation,
@@ -228,21 +230,21 @@ async def _pages(ctx: Context, kind: Kind, project: int | str) -> list[list[Any]
             resource_id=project,
             params={"limit": _PAGE, "offset": len(pages) * _PAGE, "status": kind.status},
         )
-        pages.append(_listed(found, kind.name))
-        declared = found.get("total_count") if isinstance(found, dict) and "limit" in found else None
-        total = declared if isinstance(declared, int) else 0
+        pages.append(_list_of(response, kind.name))
+        total_count = response.get("total_count") if isinstance(response, dict) and "limit" in response else None
+        total = total_count if isinstance(total_count, int) else 0
     return pages
 
 
-def _listed(found: Any, name: str) -> list[Any]:
-    listed = found.get(name) if isinstance(found, dict) else None
-    return listed if isinstance(listed, list) else []
+def _list_of(response: Any, name: str) -> list[Any]:
+    things = response.get(name) if isinstance(response, dict) else None
+    return things if isinstance(things, list) else []
 
 
-def choices_of(found: Sequence[Any]) -> list[Choice]:
-    listed = [one for one in found if isinstance(one, dict)]
-    # Members are listed with their roles around them.
-    things = [part_of(one, "user") or part_of(one, "group") or one for one in listed]
+def choices_of(entries: Sequence[Any]) -> list[Choice]:
+    objects = [one for one in entries if isinstance(one, dict)]
+    # Memberships contain a user or a group.
+    things = [part_of(one, "user") or part_of(one, "group") or one for one in objects]
     return [
         Choice(thing["id"], str(thing["name"]), str(thing.get("identifier") or ""))
         for thing in things

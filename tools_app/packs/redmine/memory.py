@@ -1,4 +1,4 @@
-"""What an account has told is remembered for a while, for that account: what one may see, another is not told."""
+"""A cache for each account, as accounts have different permissions."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import Any, Final
 
 from tools_app.sdk.context import Context
 
-_MOST_KEPT: Final = 500
+_MOST_CACHED: Final = 500
 
 
-async def remembered(
+async def cached_answer(
     ctx: Context,
     what: str,
     seconds: float,
     ask: Callable[[], Awaitable[Any]],
     *,
-    enough: Callable[[Any], bool] = lambda kept: True,
+    enough: Callable[[Any], bool] = lambda cached: True,
 ) -> Any:
-    """An answer that is good for a while, unless what was remembered is not `enough`: then it is asked for again.
+    """A cached answer. It is requested again after `seconds`, or if it is not `enough`.
 
-    Two calls at once may both ask; nothing is wrong with that.
+    Concurrent calls may both send the request, which is harmless.
     """
     memory = ctx.http.memory
-    kept = memory.get(what)
-    if kept is not None and kept[0] > time.monotonic() and enough(kept[1]):
-        return kept[1]
-    found = await ask()
+    cached = memory.get(what)
+    if cached is not None and cached[0] > time.monotonic() and enough(cached[1]):
+        return cached[1]
+    answer = await ask()
     memory.pop(what, None)
-    while len(memory) >= _MOST_KEPT:
+    while len(memory) >= _MOST_CACHED:
         del memory[next(iter(memory))]
-    memory[what] = (time.monotonic() + seconds, found)
-    return found
+    memory[what] = (time.monotonic() + seconds, answer)
+    return answer
 
 
 def forget(ctx: Context) -> None:
-    """After a change to what is remembered."""
+    """Clear the cache after a change."""
     ctx.http.memory.clear()

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from tools_app.packs.redmine import account, identity, lookups, memory, pack, reasons, shapes, writing
-from tools_app.packs.redmine.arguments import Limit, Name, Offset, ProjectInclude, given, is_id
+from tools_app.packs.redmine.arguments import Limit, Name, Offset, ProjectInclude, is_id, without_none
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import InvalidArgumentsError, Problem
 from tools_app.sdk.examples import Example
@@ -32,32 +32,32 @@ _Module = Literal[
     "time_tracking",
     "wiki",
 ]
-_Title = Annotated[str, Field(min_length=1, max_length=255, pattern=r"\S", description="As people read it.")]
+_Title = Annotated[str, Field(min_length=1, max_length=255, pattern=r"\S", description="Display name.")]
 _Long = Annotated[str, Field(max_length=200_000, description="What it is about.")]
-_Homepage = Annotated[str, Field(max_length=255, description="Its address on the web.")]
-_Public = Annotated[bool, Field(description="Whether everybody sees it, or only its members.")]
-_Parent = Annotated[Name, Field(description="The project that it is part of: id, identifier or name.")]
-_Inherits = Annotated[bool, Field(description="Whether the members of the parent are members.")]
+_Homepage = Annotated[str, Field(max_length=255, description="Website.")]
+_Public = Annotated[bool, Field(description="Visible to non-members.")]
+_Parent = Annotated[Name, Field(description="Parent project: id, identifier or name.")]
+_Inherits = Annotated[bool, Field(description="Inherit the parent's members.")]
 _Trackers = Annotated[list[Name], Field(max_length=100), Field(description="Ids or names; list_trackers has them.")]
 _Modules = Annotated[
-    list[_Module], Field(max_length=10), Field(description="What the project uses; what is not named is switched off.")
+    list[_Module], Field(max_length=10), Field(description="Modules to enable; all others are disabled.")
 ]
 
 
 def _not_a_number(identifier: str) -> str:
     if is_id(identifier):
-        raise ValueError("digits alone would be an id; expected a letter among them")
+        raise ValueError("digits alone are an id; expected at least one letter")
     return identifier
 
 
-def _shown(project: Any) -> Any:
+def _output(project: Any) -> Any:
     status = project.get("status") if isinstance(project, dict) else None
     words = {"status": _STATUSES.get(status, str(status))} if status is not None else {}
     return shapes.shown(shapes.PROJECT, project | words) if isinstance(project, dict) else {}
 
 
 _INCLUDED: Final = {"tracker_ids": "trackers", "enabled_module_names": "enabled_modules"}
-PROJECT: Final = writing.Noun("project", "projects", "Project", shapes.PROJECT, included=_INCLUDED, show=_shown)
+PROJECT: Final = writing.Noun("project", "projects", "Project", shapes.PROJECT, included=_INCLUDED, show=_output)
 
 
 @pack.tool(
@@ -87,9 +87,9 @@ async def list_projects(
 ) -> dict[str, Any]:
     """List the projects that the account of this connection can see."""
     number = {"active": "1", "closed": "5"}.get(status, status)
-    params = given({"include": include, "status": number, "limit": limit, "offset": offset})
-    found, counts = await account.many(ctx, "projects", name="projects", operation="list projects", params=params)
-    return {"projects": [_shown(project) for project in found], **counts}
+    params = without_none({"include": include, "status": number, "limit": limit, "offset": offset})
+    projects, counts = await account.many(ctx, "projects", name="projects", operation="list projects", params=params)
+    return {"projects": [_output(project) for project in projects], **counts}
 
 
 @pack.tool(
@@ -103,7 +103,7 @@ async def list_projects(
 )
 async def show_project(ctx: Context, id: _Project, include: ProjectInclude | None = None) -> dict[str, Any]:
     """Get a project."""
-    return {"project": _shown(await _project(ctx, await lookups.project_key(ctx, id, "id"), include or ""))}
+    return {"project": _output(await _project(ctx, await lookups.project_key(ctx, id, "id"), include or ""))}
 
 
 @pack.tool(
@@ -114,7 +114,7 @@ async def show_project(ctx: Context, id: _Project, include: ProjectInclude | Non
     hints=Hints(destructive=False),
     examples=[
         Example(
-            "A project that only its members see",
+            "A private project",
             {"name": "Audit", "identifier": "audit", "is_public": False},
             shown_only=True,
         )
@@ -128,7 +128,7 @@ async def create_project(
         str,
         Field(min_length=1, max_length=100, pattern=_PATTERN),
         AfterValidator(_not_a_number),
-        "For addresses; not only digits.",
+        "For URLs; not only digits.",
     ],
     description: _Long | None = None,
     homepage: _Homepage | None = None,
@@ -139,7 +139,7 @@ async def create_project(
     enabled_module_names: _Modules | None = None,
 ) -> dict[str, Any]:
     """Create a project."""
-    payload = given(
+    payload = without_none(
         {
             "name": name,
             "identifier": identifier,
@@ -148,7 +148,7 @@ async def create_project(
             "is_public": is_public,
             "parent_id": await _parent(ctx, parent_id),
             "inherit_members": inherit_members,
-            "tracker_ids": await _known(ctx, tracker_ids),
+            "tracker_ids": await _tracker_ids(ctx, tracker_ids),
             "enabled_module_names": enabled_module_names,
         }
     )
@@ -160,7 +160,7 @@ async def create_project(
     category="projects",
     tags=_WRITES,
     keywords=("rename a project, change its settings, public, private", "プロジェクトの設定 案件名を変える 公開"),
-    # Not idempotent: a second call by name could change another project, once this one is called otherwise.
+    # Not idempotent: after a rename, a second call by name could change another project.
     hints=Hints(destructive=True),
     examples=[Example("Describe it", {"id": "website", "description": "Our public site"}, shown_only=True)],
     output_schema=shapes.written("project"),
@@ -177,8 +177,8 @@ async def update_project(
     tracker_ids: _Trackers | None = None,
     enabled_module_names: _Modules | None = None,
 ) -> dict[str, Any]:
-    """Change a project; its identifier stays. What is left out stays as it is. It is read back."""
-    payload = given(
+    """Change a project, except its identifier. Omitted fields stay unchanged. The result is verified."""
+    payload = without_none(
         {
             "name": name,
             "description": description,
@@ -186,12 +186,12 @@ async def update_project(
             "is_public": is_public,
             "parent_id": await _parent(ctx, parent_id),
             "inherit_members": inherit_members,
-            "tracker_ids": await _known(ctx, tracker_ids),
+            "tracker_ids": await _tracker_ids(ctx, tracker_ids),
             "enabled_module_names": enabled_module_names,
         }
     )
     if not payload:
-        message = "Nothing to change: give at least one field beside id"
+        message = "Nothing to change: give at least one field besides id"
         raise InvalidArgumentsError(problems=[Problem("", message, "a field to change")])
     key = await lookups.project_key(ctx, id, "id")
     return await _then_forget(ctx, await writing.update(ctx, PROJECT, key, payload))
@@ -202,13 +202,13 @@ async def update_project(
     category="projects",
     tags=_WRITES,
     keywords=("put away, finished project, hide", "しまう 終わった案件 片付ける"),
-    # Not idempotent: a second call by name could archive another project, as archived ones have no name.
+    # Not idempotent: a second call by name could archive another project, as archived ones are not found by name.
     hints=Hints(destructive=True),
-    examples=[Example("Put it away", {"id": "old-site"}, shown_only=True)],
+    examples=[Example("Archive it", {"id": "old-site"}, shown_only=True)],
     output_schema=shapes.written(),
 )
 async def archive_project(ctx: Context, id: _Project) -> dict[str, Any]:
-    """Archive a project: nobody sees it until it is unarchived. Redmine 5.0 or later."""
+    """Archive a project: hidden until it is unarchived. Redmine 5.0 or later."""
     return await _put_away(ctx, id, "archive")
 
 
@@ -218,11 +218,11 @@ async def archive_project(ctx: Context, id: _Project) -> dict[str, Any]:
     tags=_WRITES,
     keywords=("bring back, restore, put away earlier", "戻す 復活 しまっておいた案件"),
     hints=Hints(destructive=False, idempotent=True),
-    examples=[Example("Take it out again", {"id": "old-site"}, shown_only=True)],
+    examples=[Example("Restore it", {"id": "old-site"}, shown_only=True)],
     output_schema=shapes.written(),
 )
 async def unarchive_project(ctx: Context, id: _Project) -> dict[str, Any]:
-    """Bring an archived project back. Redmine 5.0 or later."""
+    """Restore an archived project. Redmine 5.0 or later."""
     return await _put_away(ctx, id, "unarchive")
 
 
@@ -245,7 +245,7 @@ async def _put_away(ctx: Context, given_id: str, verb: str) -> dict[str, Any]:
     key = await lookups.project_key(ctx, given_id, "id")
     await identity.check(ctx)
     operation = f"{verb} project"
-    async with reasons.explained(ctx, operation, project=key):
+    async with reasons.with_reasons(ctx, operation, project=key):
         await ctx.http.put("projects", key, verb, operation=operation, resource="Project")
     return await _then_forget(ctx, writing.done(f"Project #{key} was successfully {verb}d."))
 
@@ -255,12 +255,12 @@ async def _then_forget(ctx: Context, answer: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-async def _parent(ctx: Context, named: str | None) -> int | None:
-    return await lookups.project_number(ctx, named, "parent_id") if named is not None else None
+async def _parent(ctx: Context, parent: str | None) -> int | None:
+    return await lookups.project_number(ctx, parent, "parent_id") if parent is not None else None
 
 
-async def _known(ctx: Context, trackers: list[str] | None) -> list[int] | None:
-    """Trackers, of which Redmine has all: of others it only says that something was not found."""
+async def _tracker_ids(ctx: Context, trackers: list[str] | None) -> list[int] | None:
+    """Ids of trackers, checked here: for an unknown one Redmine only says that something was not found."""
     if trackers is None:
         return None
     return [await lookups.id_of(ctx, lookups.TRACKER, one, "tracker_ids") for one in trackers]

@@ -1,6 +1,6 @@
-"""Redmine's refusals, in words that say what is missing.
+"""Error responses of Redmine as errors that say what is missing.
 
-Redmine answers most of them with an empty body that is labelled JSON, so that what helps has to come from here.
+Most of them have an empty body with the content type JSON, so the explanation has to come from here.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ REQUIRED: Final = {
     "update time entry": "the permission “Edit time logs” in this project",
     "delete time entry": "the permission “Edit time logs” in this project",
     "list users": _ADMINISTRATOR,
-    "get user": "an administrator of Redmine, or somebody who works with this user",
+    "get user": "an administrator of Redmine, or a user who shares a project with this user",
     "create user": _ADMINISTRATOR,
     "update user": _ADMINISTRATOR,
     "delete user": _ADMINISTRATOR,
     "list custom fields": _ADMINISTRATOR,
-    "check the key": "a Redmine whose REST web service is switched on",
+    "check the key": "a Redmine whose REST web service is enabled",
 }
-# These hold lists of ids. An address that it does not know is no question here: every Redmine has these.
+# Operations with lists of ids. A 404 here cannot mean an unknown path: every Redmine has these.
 _WITH_IDS: Final = frozenset({"create issue", "create project", "update project"})
 _OF_AN_ISSUE: Final = (
-    "Correct the values. What is no parameter of this tool is a custom field: list_custom_fields with project_id has "
-    "their names and ids."
+    "Correct the values. Fields that are not parameters of this tool are custom fields: list_custom_fields with "
+    "project_id has their names and ids."
 )
 _OF_AN_ENTRY: Final = (
-    "Correct the values. list_activities with project_id has the activities; what is no parameter of this tool is a "
-    "custom field, which can be given by its name."
+    "Correct the values. list_activities with project_id has the activities; fields that are not parameters of this "
+    "tool are custom fields, which can be given by name."
 )
 _CORRECT: Final = {
     "create issue": _OF_AN_ISSUE,
@@ -61,11 +61,11 @@ _CORRECT: Final = {
 ROLES: Final = "Ask an administrator of Redmine for that, or use a connection whose account has it."
 
 
-def explained(refused: Refused) -> ToolError | None:
-    """What a refusal means; None where its status says it all."""
-    asked, said = refused.asked, ", ".join(refused.said)
+def explain_refusal(refused: Refused) -> ToolError | None:
+    """The error for a refusal; None if the default for its status is right."""
+    request, reasons = refused.asked, ", ".join(refused.said)
     is_page = "html" in refused.headers.get("content-type", "")
-    context = asked.context(statusCode=refused.status, errorDetails=None if is_page else said or None)
+    context = request.context(statusCode=refused.status, errorDetails=None if is_page else reasons or None)
     match refused.status:
         case 401:
             return ApiError(
@@ -75,44 +75,44 @@ def explained(refused: Refused) -> ToolError | None:
                 "Redmine shows under “My account”.",
             )
         case 403:
-            required = REQUIRED.get(asked.operation, f"a role that may {asked.operation}")
+            required = REQUIRED.get(request.operation, f"a role that may {request.operation}")
             return ApiError(f"Permission denied: requires {required}", context=context, next_step=ROLES)
         case 404:
             return None if is_page else _not_found(refused)
         case 409:
             return ApiError(
-                f"Failed to {asked.operation}: it was changed by somebody else in the meantime",
+                f"Failed to {request.operation}: another user has changed it in the meantime",
                 context=context,
                 next_step="Read it again, and repeat the change if it is still wanted.",
             )
-        case 422 if not said:
-            # Redmine sends an empty list where a change rests on what is not there any more.
+        case 422 if not reasons:
+            # Redmine sends an empty list if a change refers to an object that no longer exists.
             return UpstreamValidationError(
-                f"Failed to {asked.operation}: Redmine did not accept it, and did not say why",
+                f"Failed to {request.operation}: Redmine refused it without a reason",
                 next_step="It may have been changed in the meantime: read it again.",
             )
         case 422:
-            return UpstreamValidationError(said, next_step=_CORRECT.get(asked.operation))
-        case 500 if not is_page and said:
-            return ApiError(f"Failed to {asked.operation}: {said}", context=context)
+            return UpstreamValidationError(reasons, next_step=_CORRECT.get(request.operation))
+        case 500 if not is_page and reasons:
+            return ApiError(f"Failed to {request.operation}: {reasons}", context=context)
     return None
 
 
 def _not_found(refused: Refused) -> ToolError | None:
-    """An empty body says that there is no such thing, one with words that there is no such address."""
-    asked = refused.asked
-    if isinstance(refused.body, dict) and asked.operation in _WITH_IDS:
+    """An empty body means an unknown object, a JSON body an unknown path."""
+    request = refused.asked
+    if isinstance(refused.body, dict) and request.operation in _WITH_IDS:
         return UpstreamValidationError(
-            f"Failed to {asked.operation}: Redmine does not have all that was named by id",
-            next_step="Look at the ids of trackers and watchers again: list_trackers and list_users have them.",
+            f"Failed to {request.operation}: Redmine does not have all of the given ids",
+            next_step="Check the ids of trackers and watchers: list_trackers and list_users have them.",
         )
     if isinstance(refused.body, dict):
         return ApiError(
-            f"Failed to {asked.operation}: this Redmine does not know how",
-            context=asked.context(statusCode=refused.status, errorDetails=", ".join(refused.said) or None),
+            f"Failed to {request.operation}: this Redmine does not support it",
+            context=request.context(statusCode=refused.status, errorDetails=", ".join(refused.said) or None),
             next_step="It may be older than Redmine 5.0; else an operator should check the address.",
         )
-    if asked.resource and asked.resource_id:
-        about = {"operation": asked.operation, "resourceType": asked.resource, "resourceId": asked.resource_id}
-        return NotFoundError(f"{asked.resource} #{shortened(asked.resource_id)} not found", context=about)
+    if request.resource and request.resource_id:
+        about = {"operation": request.operation, "resourceType": request.resource, "resourceId": request.resource_id}
+        return NotFoundError(f"{request.resource} #{shortened(request.resource_id)} not found", context=about)
     return None

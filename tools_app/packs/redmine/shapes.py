@@ -1,6 +1,6 @@
-"""What is shown of Redmine's answers: only what is named here leaves, and nothing else that Redmine may say.
+"""Allow-lists for Redmine's responses: only fields that are named here are returned.
 
-A shape is a JSON Schema: the tools publish it, and it picks what is shown.
+A shape is a JSON Schema, which tools publish as their output schema and which selects the fields.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ TEXT: Final[Schema] = {"type": "string"}
 NUMBER: Final[Schema] = {"type": "number"}
 COUNT: Final[Schema] = {"type": "integer"}
 FLAG: Final[Schema] = {"type": "boolean"}
-# What a custom field holds.
-VALUE: Final[Schema] = {"description": "Text, a list of texts where the field takes several, or null."}
+# The value of a custom field.
+VALUE: Final[Schema] = {"description": "Text, a list of texts for multi-value fields, or null."}
 
 
 def thing(**parts: Schema) -> Schema:
@@ -29,7 +29,7 @@ def many(part: Schema) -> Schema:
 NAMED: Final = thing(id=COUNT, name=TEXT)
 STATUS: Final = thing(id=COUNT, name=TEXT, is_closed=FLAG)
 FIELDS: Final = many(thing(id=COUNT, name=TEXT, value=VALUE))
-# Children of children are shown as these are; a schema without references cannot say so.
+# Recursive: has the shape of `_CHILDREN`, which a schema without references cannot express.
 _DESCENDANTS: Final[Schema] = {"type": "array", "items": {"type": "object"}}
 _CHILDREN: Final = many(thing(id=COUNT, tracker=NAMED, subject=TEXT, children=_DESCENDANTS))
 _JOURNALS: Final = many(
@@ -120,7 +120,7 @@ TIME_ENTRY: Final = thing(
     created_on=TEXT,
     updated_on=TEXT,
 )
-# Never the API key, which Redmine shows to administrators and to oneself.
+# Never the API key, which Redmine returns to administrators and to the user.
 USER: Final = thing(
     id=COUNT,
     login=TEXT,
@@ -165,7 +165,7 @@ FOUND: Final = thing(id=COUNT, title=TEXT, type=TEXT, url=TEXT, description=TEXT
 
 
 def shown(shape: Schema, value: Any) -> Any:
-    """What a shape lets through; None for what is not what it says, or empty."""
+    """The parts of a value that the shape allows; None for other types and empty values."""
     if shape is _DESCENDANTS:
         shape = _CHILDREN
     match shape.get("type"):
@@ -174,11 +174,11 @@ def shown(shape: Schema, value: Any) -> Any:
             if not isinstance(value, dict):
                 return None
             picked = {key: shown(part, value[key]) for key, part in parts.items() if key in value}
-            # A field without a value is still a field.
+            # Custom fields are kept without a value, too.
             return {key: part for key, part in picked.items() if part is not None or parts[key] is VALUE}
         case "array":
-            found = [shown(shape["items"], each) for each in value] if isinstance(value, list) else None
-            return found and [each for each in found if each is not None]
+            items = [shown(shape["items"], each) for each in value] if isinstance(value, list) else None
+            return items and [each for each in items if each is not None]
         case "string":
             return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
         case "boolean":
@@ -190,37 +190,37 @@ def shown(shape: Schema, value: Any) -> Any:
 
 
 def _value(value: Any) -> Any:
-    """Plugins may put more into a custom field than Redmine does."""
+    """Plugins may store other types in custom fields than Redmine does."""
     if isinstance(value, list):
         return [each for each in value if isinstance(each, str | int | float)]
     return value if isinstance(value, str | int | float) else None
 
 
 def part_of(thing: Any, name: str) -> dict[str, Any]:
-    """What a thing has under a name, where that is a thing itself; else nothing."""
-    found = thing.get(name) if isinstance(thing, dict) else None
-    return found if isinstance(found, dict) else {}
+    """The object under a name; empty if it is not an object."""
+    part = thing.get(name) if isinstance(thing, dict) else None
+    return part if isinstance(part, dict) else {}
 
 
 def parts_of(thing: Any, name: str) -> list[dict[str, Any]]:
-    """The same for several."""
-    found = thing.get(name) if isinstance(thing, dict) else None
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    """The objects in the list under a name."""
+    parts = thing.get(name) if isinstance(thing, dict) else None
+    return [each for each in parts if isinstance(each, dict)] if isinstance(parts, list) else []
 
 
 def one(name: str, shape: Schema) -> Schema:
-    """The answer of a tool that gets a thing."""
+    """The answer of a tool that gets an object."""
     return thing(**{name: shape}) | {"required": [name]}
 
 
 def page(name: str, shape: Schema, **more: Schema) -> Schema:
-    """The answer of a tool that lists things."""
+    """The answer of a tool that lists objects."""
     counts = {"total_count": COUNT, "offset": COUNT, "limit": COUNT}
     return thing(**{name: many(shape)}, **counts, **more) | {"required": [name, "total_count"]}
 
 
 def written(name: str = "") -> Schema:
-    """The answer of a tool that changes a thing; what it became is described by the tool that gets it."""
+    """The answer of a tool that changes an object; the object's schema is that of the tool that gets it."""
     status: Schema = {"type": "string", "enum": ["success", "partial"]}
     about: dict[str, Schema] = {name: {"type": "object"}} if name else {}
     response = thing(status=status, message=TEXT, warnings=many(TEXT), **about) | {"required": ["status", "message"]}

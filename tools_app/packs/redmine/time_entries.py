@@ -8,7 +8,17 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from tools_app.packs.redmine import account, custom_fields, lookups, pack, shapes, writing
-from tools_app.packs.redmine.arguments import CustomValue, CustomValues, Day, Id, Limit, Name, Offset, given, is_id
+from tools_app.packs.redmine.arguments import (
+    CustomValue,
+    CustomValues,
+    Day,
+    Id,
+    Limit,
+    Name,
+    Offset,
+    is_id,
+    without_none,
+)
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import InvalidArgumentsError, Problem
 from tools_app.sdk.examples import Example
@@ -19,11 +29,11 @@ _TAGS: Final = ("redmine", "time")
 _WRITES: Final = (*_TAGS, "write")
 
 _Project = Annotated[Name, Field(description="Id, identifier or name.")]
-_Entry = Annotated[Id, Field(description="The number of the time entry.")]
+_Entry = Annotated[Id, Field(description="Time entry number.")]
 _Hours = Annotated[float, Field(gt=0, le=1000, description="In hours, like 1.5.")]
 _Activity = Annotated[Name, Field(description="Id or name, like Development; list_activities has them.")]
 _Comments = Annotated[str, Field(max_length=255, description="What was done.")]
-_Spent = Annotated[Day, Field(description="YYYY-MM-DD; today when left out.")]
+_Spent = Annotated[Day, Field(description="YYYY-MM-DD; default: today.")]
 
 
 @pack.tool(
@@ -46,21 +56,21 @@ _Spent = Annotated[Day, Field(description="YYYY-MM-DD; today when left out.")]
 )
 async def list_time_entries(
     ctx: Context,
-    user_id: Annotated[Name | None, "me, an id, or with project_id a name."] = None,
+    user_id: Annotated[Name | None, "me, id, or a name with project_id."] = None,
     project_id: _Project | None = None,
     issue_id: Annotated[Id | None, "Only time on this issue."] = None,
     spent_on: Annotated[Day | None, "Only this day: YYYY-MM-DD."] = None,
-    from_: Annotated[Day | None, Field(alias="from"), "From this day on: YYYY-MM-DD."] = None,
+    from_: Annotated[Day | None, Field(alias="from"), "From this day: YYYY-MM-DD."] = None,
     to: Annotated[Day | None, "Up to this day: YYYY-MM-DD."] = None,
     limit: Limit = 25,
     offset: Offset = 0,
 ) -> dict[str, Any]:
-    """List spent time, the latest first. total_hours adds up the entries of this page."""
+    """List spent time, latest first. total_hours is the sum of this page."""
     project = await lookups.project_key(ctx, project_id) if project_id is not None else None
-    # Redmine itself knows who `me` is.
+    # Redmine resolves `me` itself.
     user = user_id if user_id in (None, "me") else await lookups.user_id(ctx, user_id, "user_id", project or "")
     params = {"user_id": user, "project_id": project, "issue_id": issue_id, "spent_on": spent_on}
-    found = await account.page(
+    answer = await account.page(
         ctx,
         "time_entries",
         name="time_entries",
@@ -68,10 +78,10 @@ async def list_time_entries(
         operation="list time entries",
         resource="Project",
         resource_id=project or "",
-        params=given(params | {"from": from_, "to": to, "limit": limit, "offset": offset}),
+        params=without_none(params | {"from": from_, "to": to, "limit": limit, "offset": offset}),
     )
-    hours = sum(entry.get("hours", 0) for entry in found["time_entries"])
-    return found | {"total_hours": round(hours, 2)}
+    hours = sum(entry.get("hours", 0) for entry in answer["time_entries"])
+    return answer | {"total_hours": round(hours, 2)}
 
 
 @pack.tool(
@@ -113,21 +123,19 @@ async def show_time_entry(ctx: Context, id: _Entry) -> dict[str, Any]:
 async def create_time_entry(
     ctx: Context,
     hours: _Hours,
-    issue_id: Annotated[Id | None, "What it was spent on; this or project_id."] = None,
+    issue_id: Annotated[Id | None, "Its issue; this or project_id."] = None,
     project_id: _Project | None = None,
     activity_id: _Activity | None = None,
     spent_on: _Spent | None = None,
     comments: _Comments | None = None,
-    user_id: Annotated[
-        Name | None, "Whose time it was: me, an id, or the name of a member; this account when left out."
-    ] = None,
+    user_id: Annotated[Name | None, "Whose time: me, id, or the name of a member; default: this account."] = None,
     custom_values: Annotated[CustomValues | None, Field(alias="custom_fields")] = None,
 ) -> dict[str, Any]:
     """Log time on an issue or on a project: give exactly one of issue_id and project_id."""
     if (issue_id is None) is (project_id is None):
         message = "Give exactly one of issue_id and project_id"
         raise InvalidArgumentsError(problems=[Problem("", message, "issue_id or project_id")])
-    # Here Redmine takes no identifier.
+    # Redmine does not accept an identifier here.
     project: int | str = await lookups.project_number(ctx, project_id) if project_id is not None else ""
     place: int | str = project
     if issue_id is not None and any(value not in (None, "me") and not is_id(value) for value in (activity_id, user_id)):
@@ -142,7 +150,7 @@ async def create_time_entry(
         "user_id": await lookups.user_id(ctx, user_id, "user_id", place) if user_id is not None else None,
         "custom_fields": await _custom_fields(ctx, custom_values),
     }
-    return await writing.create(ctx, TIME_ENTRY, given(payload))
+    return await writing.create(ctx, TIME_ENTRY, without_none(payload))
 
 
 @pack.tool(
@@ -151,24 +159,24 @@ async def create_time_entry(
     tags=_WRITES,
     keywords=("correct booked hours, wrong booking, adjust", "工数を直す 作業時間の訂正 間違えた"),
     hints=Hints(destructive=True, idempotent=True),
-    examples=[Example("It was less", {"id": 1, "hours": 0.5}, shown_only=True)],
+    examples=[Example("Correct the hours", {"id": 1, "hours": 0.5}, shown_only=True)],
     output_schema=shapes.written("time_entry"),
 )
 async def update_time_entry(
     ctx: Context,
     id: _Entry,
-    issue_id: Annotated[Id | None, "What it was spent on."] = None,
+    issue_id: Annotated[Id | None, "Its issue."] = None,
     hours: _Hours | None = None,
     activity_id: _Activity | None = None,
     spent_on: Annotated[Day | None, "YYYY-MM-DD."] = None,
     comments: _Comments | None = None,
     custom_values: Annotated[CustomValues | None, Field(alias="custom_fields")] = None,
 ) -> dict[str, Any]:
-    """Change a time entry. What is left out stays as it is. It is read back."""
+    """Change a time entry. Omitted fields stay unchanged. The result is verified."""
     place: int | str = ""
     if activity_id is not None and not is_id(activity_id):
         place = await (_project_of_issue(ctx, issue_id) if issue_id is not None else _project_of_entry(ctx, id))
-    payload = given(
+    payload = without_none(
         {
             "issue_id": issue_id,
             "hours": hours,
@@ -179,7 +187,7 @@ async def update_time_entry(
         }
     )
     if not payload:
-        message = "Nothing to change: give at least one field beside id"
+        message = "Nothing to change: give at least one field besides id"
         raise InvalidArgumentsError(problems=[Problem("", message, "a field to change")])
     return await writing.update(ctx, TIME_ENTRY, id, payload)
 
@@ -201,13 +209,13 @@ async def delete_time_entry(ctx: Context, id: _Entry) -> dict[str, Any]:
     return await writing.delete(ctx, TIME_ENTRY, id)
 
 
-async def _activity(ctx: Context, named: str | None, project: int | str) -> int | None:
-    """A project may have activities of its own, with ids of their own."""
-    return await lookups.id_of(ctx, lookups.ACTIVITY, named, "activity_id", project) if named is not None else None
+async def _activity(ctx: Context, name: str | None, project: int | str) -> int | None:
+    """The id of an activity; a project may have its own."""
+    return await lookups.id_of(ctx, lookups.ACTIVITY, name, "activity_id", project) if name is not None else None
 
 
 async def _custom_fields(ctx: Context, values: Sequence[CustomValue] | None) -> list[dict[str, Any]] | None:
-    return await custom_fields.sent(ctx, values, "time_entry", "") if values is not None else None
+    return await custom_fields.for_redmine(ctx, values, "time_entry", "") if values is not None else None
 
 
 async def _project_of_issue(ctx: Context, number: int) -> int | str:

@@ -1,4 +1,4 @@
-"""Who watches an issue. https://www.redmine.org/projects/redmine/wiki/Rest_Issues#Adding-a-watcher"""
+"""Watchers of an issue. https://www.redmine.org/projects/redmine/wiki/Rest_Issues#Adding-a-watcher"""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tools_app.sdk.examples import Example
 from tools_app.sdk.tool import Hints
 
 _TAGS: Final = ("redmine", "issues", "write")
-_Issue = Annotated[Id, Field(description="The number of the issue.")]
-_User = Annotated[Name, Field(description="me, or the id or name of a member of the project.")]
+_Issue = Annotated[Id, Field(description="Issue number.")]
+_User = Annotated[Name, Field(description="me, or id or name of a project member.")]
 
 
 @pack.tool(
@@ -31,13 +31,13 @@ _User = Annotated[Name, Field(description="me, or the id or name of a member of 
     output_schema=shapes.written(),
 )
 async def add_issue_watcher(ctx: Context, issue_id: _Issue, user_id: _User) -> dict[str, Any]:
-    """Let a user watch an issue: they hear of its changes."""
+    """Add a watcher to an issue: notified of its changes."""
     await identity.check(ctx)
     user = await _user(ctx, issue_id, user_id)
-    async with reasons.explained(ctx, "add watcher", issue=issue_id):
+    async with reasons.with_reasons(ctx, "add watcher", issue=issue_id):
         path, body = ("issues", issue_id, "watchers"), {"user_id": user}
         await ctx.http.post(*path, operation="add watcher", resource="Issue", json=body)
-    return await _told(ctx, issue_id, user, watching=True)
+    return await _verified_answer(ctx, issue_id, user, watching=True)
 
 
 @pack.tool(
@@ -50,35 +50,35 @@ async def add_issue_watcher(ctx: Context, issue_id: _Issue, user_id: _User) -> d
     output_schema=shapes.written(),
 )
 async def remove_issue_watcher(ctx: Context, issue_id: _Issue, user_id: _User) -> dict[str, Any]:
-    """Let a user watch an issue no longer."""
+    """Remove a watcher from an issue."""
     await identity.check(ctx)
     user = await _user(ctx, issue_id, user_id)
-    async with reasons.explained(ctx, "remove watcher", issue=issue_id):
+    async with reasons.with_reasons(ctx, "remove watcher", issue=issue_id):
         await ctx.http.delete("issues", issue_id, "watchers", user, operation="remove watcher", resource="Issue")
-    return await _told(ctx, issue_id, user, watching=False)
+    return await _verified_answer(ctx, issue_id, user, watching=False)
 
 
-async def _user(ctx: Context, issue_id: int, named: str) -> int:
+async def _user(ctx: Context, issue_id: int, user: str) -> int:
     project: int | str = ""
-    if named != "me" and not is_id(named):
+    if user != "me" and not is_id(user):
         issue = await account.one(ctx, "issues", issue_id, name="issue", operation="get issue", resource="Issue")
         project = shapes.part_of(issue, "project").get("id", "")
-    return await lookups.user_id(ctx, named, "user_id", project)
+    return await lookups.user_id(ctx, user, "user_id", project)
 
 
-async def _told(ctx: Context, issue_id: int, user_id: int, *, watching: bool) -> dict[str, Any]:
+async def _verified_answer(ctx: Context, issue_id: int, user_id: int, *, watching: bool) -> dict[str, Any]:
     verb = "added to" if watching else "removed from"
     message = f"User #{user_id} was successfully {verb} the watchers of issue #{issue_id}."
     try:
         issue = await account.one(ctx, "issues", issue_id, name="issue", operation="get issue", include="watchers")
     except ToolError as error:
-        return writing.done(message, warnings=[f"It could not be read back: {error.message}"])
+        return writing.done(message, warnings=[f"The result could not be verified: {error.message}"])
     if not isinstance(issue.get("watchers"), list):
-        return writing.done(message, warnings=["The account of this connection cannot see who watches it."])
+        return writing.done(message, warnings=["The account of this connection cannot see the watchers."])
     if any(one.get("id") == user_id for one in shapes.parts_of(issue, "watchers")) is not watching:
         raise UpstreamValidationError(
-            f"User #{user_id} was not {verb} the watchers of issue #{issue_id}: Redmine accepted the request, and "
+            f"User #{user_id} was not {verb} the watchers of issue #{issue_id}: Redmine accepted the request but "
             "ignored it",
-            next_step="There may be no such user, or it may not see the issue.",
+            next_step="The user may not exist, or may not be allowed to see the issue.",
         )
     return writing.done(message)

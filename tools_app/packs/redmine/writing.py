@@ -1,8 +1,8 @@
-"""Changing things, and reading back what became of it.
+"""Changes, verified by reading the object again.
 
-Redmine lies politely. A change by somebody who may not make it is answered with 204 and forgotten; a status or tracker
-that it does not have becomes another; dates of a parent are computed from its children. So what was asked for is
-compared with what is there afterwards.
+Redmine ignores changes silently: without permission it answers 204 and changes nothing; an unknown status or tracker
+becomes another one; dates of a parent are computed from its children. So the requested values are compared with the
+result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tools_app.sdk.context import Context
 from tools_app.sdk.errors import ToolError, UpstreamValidationError, shortened
 from tools_app.sdk.schemas import Schema
 
-# What Redmine never shows again.
+# Fields that Redmine never returns.
 _UNSEEN: Final = frozenset(
     {
         *("password", "generate_password", "must_change_passwd", "send_information", "auth_source_id"),
@@ -26,20 +26,20 @@ _UNSEEN: Final = frozenset(
     }
 )
 _CLOSE: Final = 0.01
-# Among so many comments one was just made.
+# The new comment is searched among this number of latest comments.
 _LATEST: Final = 5
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """A kind of thing that tools change."""
+    """A type of object that tools change."""
 
     name: str
     path: str
     title: str
     shape: Schema
-    # What has to be asked for by name when it is read back, by the field that it shows.
+    # By field: the `include` that is needed to read it back.
     included: Mapping[str, str] = field(default_factory=dict)
     show: Callable[[Any], Any] | None = None
 
@@ -67,19 +67,19 @@ class Noun:
 async def create(
     ctx: Context, noun: Noun, payload: Mapping[str, Any], *, beside: Mapping[str, Any] = NOTHING
 ) -> dict[str, Any]:
-    """Make a thing. `beside` is sent with it, and is no part of it."""
+    """Create an object. `beside` is sent next to it in the body."""
     await identity.check(ctx)
     operation, body = f"create {noun.words}", {noun.name: payload, **beside}
     about: reasons.About = {"issue": payload["issue_id"]} if "issue_id" in payload else {}
     if "project_id" in payload:
         about = {"project": payload["project_id"]}
-    async with reasons.explained(ctx, operation, **about):
+    async with reasons.with_reasons(ctx, operation, **about):
         response = await ctx.http.post(noun.path, operation=operation, json=body)
-    made = response.data.get(noun.name) if isinstance(response.data, dict) else None
-    if not isinstance(made, dict) or not isinstance(made.get("id"), int):
-        unknown = response.warning or "Redmine did not say which one it is."
+    created = response.data.get(noun.name) if isinstance(response.data, dict) else None
+    if not isinstance(created, dict) or not isinstance(created.get("id"), int):
+        unknown = response.warning or "Redmine did not return its id."
         return done(f"{noun.title} was successfully created.", warnings=[unknown])
-    return await _read_back(ctx, noun, made["id"], payload, "created", made)
+    return await _read_back(ctx, noun, created["id"], payload, "created", created)
 
 
 async def update(
@@ -91,31 +91,31 @@ async def update(
     beside: Mapping[str, Any] = NOTHING,
     before: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Change a thing. `before` is what it was, where the change may take more along than it says.
+    """Change an object. `before` is its previous state, if the change may have side effects on other fields.
 
     Raises:
-        UpstreamValidationError: Redmine accepted the change, and nothing of it was made.
+        UpstreamValidationError: Redmine accepted the request but ignored every change.
     """
     await identity.check(ctx)
     operation, body = f"update {noun.words}", {noun.name: payload, **beside}
-    async with reasons.explained(ctx, operation, **noun.about(key)):
+    async with reasons.with_reasons(ctx, operation, **noun.about(key)):
         await ctx.http.put(noun.path, key, operation=operation, resource=noun.title, json=body)
     return await _read_back(ctx, noun, key, payload, "updated", before=before)
 
 
 async def delete(ctx: Context, noun: Noun, key: int | str) -> dict[str, Any]:
-    """Remove a thing."""
+    """Delete an object."""
     await identity.check(ctx)
     operation = f"delete {noun.words}"
-    async with reasons.explained(ctx, operation, **noun.about(key)):
+    async with reasons.with_reasons(ctx, operation, **noun.about(key)):
         await ctx.http.delete(noun.path, key, operation=operation, resource=noun.title)
     return done(f"{noun.label(None, key)} was successfully deleted.")
 
 
 def done(message: str, *, warnings: Sequence[str] = (), partly: bool = False, **about: Any) -> dict[str, Any]:
-    """The answer of a tool that made a change."""
-    told = {"warnings": list(warnings)} if warnings else {}
-    return {"response": {"status": "partial" if partly else "success", "message": message} | told | about}
+    """The answer of a tool that changes something."""
+    notes = {"warnings": list(warnings)} if warnings else {}
+    return {"response": {"status": "partial" if partly else "success", "message": message} | notes | about}
 
 
 async def _read_back(
@@ -124,7 +124,7 @@ async def _read_back(
     key: int | str,
     payload: Mapping[str, Any],
     verb: str,
-    made: Mapping[str, Any] | None = None,
+    created: Mapping[str, Any] | None = None,
     before: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     extra = sorted({noun.included[field] for field in payload if field in noun.included})
@@ -138,116 +138,120 @@ async def _read_back(
             include=",".join(extra),
         )
     except ToolError as error:
-        about = {noun.name: noun.shown(made)} if made is not None else {}
-        warning = f"It could not be read back: {error.message}"
-        return done(f"{noun.label(made, key)} was successfully {verb}.", warnings=[warning], **about)
-    took = {field: _took(field, asked, thing, payload) for field, asked in payload.items()}
-    lost = {field: asked for field, asked in payload.items() if took[field] is False}
-    label, fields = noun.label(thing, key), ", ".join(lost)
-    why = await reasons.ignored(ctx, thing, lost) if lost and noun.name == "issue" else {}
-    warnings = [_explained(field, asked, thing, why.get(field, "")) for field, asked in lost.items()]
-    if unseen := [field for field, taken in took.items() if taken is None]:
-        warnings.append(f"{', '.join(unseen)}: the account of this connection cannot see what became of it.")
-    if lost and len(lost) == len(payload):
+        about = {noun.name: noun.shown(created)} if created is not None else {}
+        warning = f"The result could not be verified: {error.message}"
+        return done(f"{noun.label(created, key)} was successfully {verb}.", warnings=[warning], **about)
+    applied = {field: _is_applied(field, requested, thing, payload) for field, requested in payload.items()}
+    ignored_fields = {field: requested for field, requested in payload.items() if applied[field] is False}
+    label, fields = noun.label(thing, key), ", ".join(ignored_fields)
+    why = await reasons.ignored(ctx, thing, ignored_fields) if ignored_fields and noun.name == "issue" else {}
+    warnings = [
+        _explanation(field, requested, thing, why.get(field, "")) for field, requested in ignored_fields.items()
+    ]
+    if invisible := [field for field, is_applied in applied.items() if is_applied is None]:
+        warnings.append(f"{', '.join(invisible)}: the account of this connection cannot see the result.")
+    if ignored_fields and len(ignored_fields) == len(payload):
         maybe = (
-            [] if why.keys() == lost.keys() else ["The account of this connection may lack the permission to edit it."]
+            []
+            if why.keys() == ignored_fields.keys()
+            else ["The account of this connection may lack the permission to edit it."]
         )
         raise UpstreamValidationError(
-            f"{label} was not changed: Redmine accepted the request, and ignored {fields}",
+            f"{label} was not changed: Redmine accepted the request but ignored {fields}",
             detail="\n".join(warnings),
             next_step=" ".join([*warnings, *maybe]),
         )
-    along = reasons.taken_along(before, thing, payload) if before is not None else {}
-    warnings += [f"{field}: {words}" for field, words in along.items()]
-    ignored = [f"Redmine ignored {fields}"] if lost else []
-    changed = [f"Redmine changed or dropped {', '.join(along)} along with it"] if along else []
-    but = " and ".join([*ignored, *changed])
+    side_effects = reasons.side_effects_of(before, thing, payload) if before is not None else {}
+    warnings += [f"{field}: {words}" for field, words in side_effects.items()]
+    ignored_part = [f"Redmine ignored {fields}"] if ignored_fields else []
+    changed_part = [f"Redmine also changed or dropped {', '.join(side_effects)}"] if side_effects else []
+    but = " and ".join([*ignored_part, *changed_part])
     message = f"{label} was {verb}, but {but}." if but else f"{label} was successfully {verb}."
     return done(message, warnings=warnings, partly=bool(but), **{noun.name: noun.shown(_without(thing, extra))})
 
 
 def _without(thing: Mapping[str, Any], extra: Sequence[str]) -> dict[str, Any]:
-    """What was asked for only to be compared would be a long answer to a small change."""
+    """The object without the `include`s that were needed only for the comparison: they can be long."""
     return {name: part for name, part in thing.items() if name not in extra}
 
 
-def _explained(field: str, asked: Any, thing: Mapping[str, Any], why: str) -> str:
-    there = _there(field, thing)
+def _explanation(field: str, requested: Any, thing: Mapping[str, Any], why: str) -> str:
+    current = _current(field, thing)
     if field == "custom_fields":
-        return _explained_fields(asked, thing)
-    told = there.get("name", there.get("id")) if isinstance(there, dict) else there
+        return _fields_explanation(requested, thing)
+    value = current.get("name", current.get("id")) if isinstance(current, dict) else current
     allowed = parts_of(thing, "allowed_statuses") if field == "status_id" else []
     names = [str(one["name"]) for one in allowed if "name" in one]
-    more = f" From here it can become {', '.join(names)}." if names else ""
+    more = f" Possible statuses: {', '.join(names)}." if names else ""
     if field == "private_notes":
-        return "private_notes: the comment is there, and whoever sees the issue can read it."
-    if isinstance(there, list) or field == "notes":
-        return f"{field}: not all of it is there."
-    still = f"{field}: is still {shortened(str(told)) if told not in (None, '') else 'empty'}."
+        return "private_notes: the comment was added, but it is not private: all who see the issue can read it."
+    if isinstance(current, list) or field == "notes":
+        return f"{field}: applied only in part."
+    still = f"{field}: is still {shortened(str(value)) if value not in (None, '') else 'empty'}."
     return f"{still} {why}{more}" if why else f"{still}{more}"
 
 
-def _explained_fields(asked: Any, thing: Mapping[str, Any]) -> str:
+def _fields_explanation(requested: Any, thing: Mapping[str, Any]) -> str:
     fields = _values(thing)
-    lost = [str(value["id"]) for value in asked if not _same(fields.get(str(value["id"])), value["value"])]
-    missing = [number for number in lost if number not in fields]
+    ignored_ids = [str(value["id"]) for value in requested if not _same(fields.get(str(value["id"])), value["value"])]
+    missing = [number for number in ignored_ids if number not in fields]
     more = f" The issue shows no field {', '.join(missing)}." if missing else ""
-    return f"custom_fields: {', '.join(lost)} did not take the value.{more}"
+    return f"custom_fields: the value of {', '.join(ignored_ids)} was not applied.{more}"
 
 
-def _took(field: str, asked: Any, thing: Mapping[str, Any], payload: Mapping[str, Any]) -> bool | None:
-    """Whether a thing is as it was asked to be; None where that cannot be seen."""
-    there = _there(field, thing)
+def _is_applied(field: str, requested: Any, thing: Mapping[str, Any], payload: Mapping[str, Any]) -> bool | None:
+    """Whether a field has the requested value; None if it is not visible."""
+    current = _current(field, thing)
     match field:
         case _ if field in _UNSEEN:
             return True
         case "notes" | "private_notes":
-            return _took_comment(field, thing, payload)
+            return _is_comment_applied(field, thing, payload)
         case "custom_fields":
             fields = _values(thing)
-            return all(_same(fields.get(str(value["id"])), value["value"]) for value in asked)
-        case "watcher_user_ids" | "tracker_ids" | "enabled_module_names" if not isinstance(there, list):
+            return all(_same(fields.get(str(value["id"])), value["value"]) for value in requested)
+        case "watcher_user_ids" | "tracker_ids" | "enabled_module_names" if not isinstance(current, list):
             return None
         case "watcher_user_ids":
-            # Redmine may let the author watch as well.
-            return set(asked) <= _all_of(there, "id")
+            # Redmine may add the author as a watcher.
+            return set(requested) <= _all_of(current, "id")
         case "tracker_ids":
-            return _all_of(there, "id") == set(asked)
+            return _all_of(current, "id") == set(requested)
         case "enabled_module_names":
-            return _all_of(there, "name") == set(asked)
-        case "project_id" if not str(asked).isdecimal():
-            return True  # an identifier, which is not shown; where there is no such project, nothing is made
+            return _all_of(current, "name") == set(requested)
+        case "project_id" if not str(requested).isdecimal():
+            return True  # an identifier, which issues do not show; an unknown one would have been an error
     if field.endswith("_id"):
-        found = there.get("id") if isinstance(there, dict) else None
-        return str(found or "") == str(asked or "")
-    return _same(there, asked) if field in thing else None
+        current_id = current.get("id") if isinstance(current, dict) else None
+        return str(current_id or "") == str(requested or "")
+    return _same(current, requested) if field in thing else None
 
 
-def _took_comment(field: str, thing: Mapping[str, Any], payload: Mapping[str, Any]) -> bool | None:
-    """Whether a comment is there, and as private as it was to be."""
+def _is_comment_applied(field: str, thing: Mapping[str, Any], payload: Mapping[str, Any]) -> bool | None:
+    """Whether the comment was added, with the requested privacy."""
     if "notes" not in payload:
-        return True  # there is none that could be private
+        return True  # no comment, so nothing to be private
     if not isinstance(thing.get("journals"), list):
         return None
     same = [one for one in parts_of(thing, "journals")[-_LATEST:] if _same(one.get("notes"), payload["notes"])]
     is_private = payload.get("private_notes") is True
     if not same:
-        # Not everybody who may write private comments may read them.
+        # Users who may write private comments may still not be allowed to read them.
         return None if is_private else False
     return field == "notes" or same[-1].get("private_notes", False) is is_private
 
 
 def _values(thing: Mapping[str, Any]) -> dict[str, Any]:
-    """What its custom fields hold."""
+    """The values of its custom fields by id."""
     return {str(field.get("id")): field.get("value") for field in parts_of(thing, "custom_fields")}
 
 
-def _all_of(there: Any, name: str) -> set[Any]:
-    return {one[name] for one in there if isinstance(one, dict) and isinstance(one.get(name), str | int)}
+def _all_of(current: Any, name: str) -> set[Any]:
+    return {one[name] for one in current if isinstance(one, dict) and isinstance(one.get(name), str | int)}
 
 
-def _there(field: str, thing: Mapping[str, Any]) -> Any:
-    """What a thing has, under the name by which it is changed."""
+def _current(field: str, thing: Mapping[str, Any]) -> Any:
+    """The current value for a parameter, which may have another name."""
     names = {
         "parent_issue_id": "parent",
         "watcher_user_ids": "watchers",
@@ -257,15 +261,15 @@ def _there(field: str, thing: Mapping[str, Any]) -> Any:
     return thing.get(names.get(field, field.removesuffix("_id")))
 
 
-def _same(there: Any, asked: Any) -> bool:
-    if isinstance(there, list) or isinstance(asked, list):
-        # One value does for a field that takes several, and none is an empty list.
-        return _texts(there) == _texts(asked)
-    if isinstance(asked, bool) or there is None or asked is None:
-        return there == asked or (there in (None, "") and asked in (None, ""))
-    if isinstance(asked, int | float) and isinstance(there, int | float):
-        return abs(there - asked) < _CLOSE
-    return " ".join(str(there).split()) == " ".join(str(asked).split())
+def _same(current: Any, requested: Any) -> bool:
+    if isinstance(current, list) or isinstance(requested, list):
+        # A single value equals a list of one, and no value equals an empty list.
+        return _texts(current) == _texts(requested)
+    if isinstance(requested, bool) or current is None or requested is None:
+        return current == requested or (current in (None, "") and requested in (None, ""))
+    if isinstance(requested, int | float) and isinstance(current, int | float):
+        return abs(current - requested) < _CLOSE
+    return " ".join(str(current).split()) == " ".join(str(requested).split())
 
 
 def _texts(value: Any) -> set[str]:

@@ -1,7 +1,7 @@
-"""The text of an answer: XML that any strict parser reads, whatever stands in it.
+"""Answers as XML that any strict parser reads, whatever text it contains.
 
-The words are those of the user's document: `version` for `fixed_version`, `progress` in percent, `field` in
-`custom_fields`. What is a thing with an id and a name is written as its name, with the id as an attribute.
+Names follow the user's document: `version` for `fixed_version`, `progress` in percent, `field` in `custom_fields`. An
+object with an id and a name is written as its name, with the id as an attribute.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Final
 
 DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>'
 
-# Whatever XML 1.0 does not know as a character, also not as a reference.
+# Characters that XML 1.0 does not allow, not even as references.
 _ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NOT_IN_NAMES: Final = re.compile("^(?![A-Za-z_])|[^A-Za-z0-9_.-]")
 _ESCAPES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;", "\r": "&#13;"}
-# A parser makes blanks of these in attributes.
+# Parsers turn these into spaces in attributes.
 _ATTRIBUTE_ESCAPES: Final = str.maketrans(_ESCAPES | {"\n": "&#10;", "\t": "&#9;"})
 _TEXT_ESCAPES: Final = str.maketrans(_ESCAPES)
 
@@ -36,13 +36,13 @@ _SINGULAR: Final = {
     "statuses": "status",
 }
 _YES_AND_NO: Final = frozenset({"is_public", "inherit_members"})
-# What is worth a word only where it is so.
+# Written only if true.
 _ONLY_IF_TRUE: Final = frozenset({"is_private", "private_notes", "admin"})
-# … and what only where there is any.
+# Written only if not empty.
 _NOT_EMPTY: Final = frozenset({"description", "homepage", "notes", "details", "custom_fields"})
-# A thing with no more than these is written as its name.
+# An object with only these keys is written as its name.
 _OF_A_REFERENCE: Final = frozenset({"id", "name", "is_closed", "is_default", "active"})
-# These stand on one line, where they hold no more than this.
+# These are written on one line, if they have at most `_SHORT` parts.
 _INLINE: Final = frozenset({"field"})
 _SHORT: Final = 3
 
@@ -51,7 +51,7 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def document(data: Any) -> str:
-    """An answer whose first entry is what it is about; what stands beside it becomes attributes of that."""
+    """An answer as XML: its first entry is the root element, the others are the root's attributes."""
     (name, content), *beside = data.items()
     attributes = dict(beside)
     if isinstance(content, list):
@@ -64,7 +64,7 @@ def escaped(text: str) -> str:
 
 
 def _element(name: str, value: Any, attributes: Mapping[str, Any] = NOTHING) -> Iterator[str]:
-    # Names come from our own schemas; should one not, it may not end a tag.
+    # Names come from our own schemas; others are sanitized so that they cannot break a tag.
     tag = _RENAMED.get(name) or _NOT_IN_NAMES.sub("_", name)
     start = f"{tag}{_attributes(attributes)}"
     match value:
@@ -87,7 +87,7 @@ def _element(name: str, value: Any, attributes: Mapping[str, Any] = NOTHING) -> 
 
 def _part(name: str, value: Any) -> Iterator[str]:
     if name == "value" and isinstance(value, list | None):
-        # A field may have several values, or none.
+        # A custom field may have several values, or none.
         value = ", ".join(_text(name, each) for each in value or ())
     if value is None or (value is False and name in _ONLY_IF_TRUE) or (value in ("", []) and name in _NOT_EMPTY):
         return
@@ -101,9 +101,9 @@ def _wrapped(tag: str, start: str, lines: list[str]) -> Iterator[str]:
         yield from (f"<{start}>", *lines, f"</{tag}>")
 
 
-def _attributes(named: Mapping[str, Any]) -> str:
-    shown = {name: _text(name, value) for name, value in named.items() if value is not None}
-    return "".join(f' {name}="{_ILLEGAL.sub("", text).translate(_ATTRIBUTE_ESCAPES)}"' for name, text in shown.items())
+def _attributes(attributes: Mapping[str, Any]) -> str:
+    texts = {name: _text(name, value) for name, value in attributes.items() if value is not None}
+    return "".join(f' {name}="{_ILLEGAL.sub("", text).translate(_ATTRIBUTE_ESCAPES)}"' for name, text in texts.items())
 
 
 def _text(name: str, value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What can go wrong with a search, in the words of this pack. Causes are for the error log, and never sent."""
+"""Errors of searches, with this pack's messages. Causes are only for the error log and never sent."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ NO_QUERY: Final = "Query must not be empty."
 NOTHING_FOUND: Final = "No results found."
 
 OPERATION: Final = "search the web"
-# All that callers are given as data: what an engine answered is for the log.
+# The only error context for callers: responses of engines are for the log.
 _CONTEXT: Final = {"operation": OPERATION}
-_BEFORE_LONG: Final = "Search less often, and not again within some minutes."
-_ANOTHER_ENGINE: Final = "An operator can set WEBSEARCH_SEARXNG_URL to search through a SearXNG of their own."
-_UPDATE: Final = "An operator should see whether there is a newer version of this hub, or set another engine."
-_CHECK_SEARXNG: Final = "An operator should see whether that SearXNG works."
-_ENGINES_SILENT: Final = "An operator should see why the engines of that SearXNG do not answer."
-_NO_JSON: Final = "An operator of that SearXNG should add `json` to `search.formats` of its settings.yml."
-_NAMES: Final = "An operator should check how names are resolved."
+_BEFORE_LONG: Final = "Search less often, and wait some minutes before the next search."
+_ANOTHER_ENGINE: Final = "An operator can set WEBSEARCH_SEARXNG_URL to search through their own SearXNG."
+_UPDATE: Final = "An operator should check for a newer version of this hub, or set another engine."
+_CHECK_SEARXNG: Final = "An operator should check that SearXNG works."
+_ENGINES_SILENT: Final = "An operator should check why the engines of SearXNG do not respond."
+_NO_JSON: Final = "An operator of SearXNG should add `json` to `search.formats` in its settings.yml."
+_NAMES: Final = "An operator should check DNS resolution."
 _CERTIFICATES: Final = "An operator should check the certificates between this hub and its search engines."
 
 
@@ -52,7 +52,7 @@ def unreadable_answer(why: str) -> UpstreamInvalidResponseError:
 
 
 def challenged(status: int) -> ApiError:
-    """Not tried again: that would only make it last longer."""
+    """Not retried: that would only prolong the challenge."""
     error = ApiError(CHALLENGED, detail=f"HTTP {status}", context=_CONTEXT, next_step=_search_less())
     error.blames_upstream = False
     return error
@@ -68,16 +68,16 @@ def of_searxng(error: ToolError) -> ToolError:
 
 
 def silent_engines(words: str) -> ApiError:
-    """SearXNG answered, and none of the engines behind it did."""
+    """SearXNG responded, but none of its engines did."""
     return _refused(200, f"engines that did not answer: {words}", _ENGINES_SILENT)
 
 
 def _in_our_words(error: ToolError, unreadable: str, next_step: str) -> ToolError:
-    """An error of the way out, as callers of this pack are told it. `unreadable` is what to say of an odd answer.
+    """An HTTP client error with this pack's message. `unreadable` is the message for an invalid response.
 
-    Only what did not arrive is worth another try; an engine that answered would answer the same.
+    Only network errors are retryable; an engine that responded would respond the same again.
     """
-    detail = "\n".join(filter(None, (error.message, _known(error), str(error.detail or ""))))
+    detail = "\n".join(filter(None, (error.message, _context_of(error), str(error.detail or ""))))
     match error:
         case ToolTimeoutError():
             return ToolTimeoutError(TOO_SLOW, detail=detail)
@@ -91,23 +91,23 @@ def _in_our_words(error: ToolError, unreadable: str, next_step: str) -> ToolErro
             return _refused(error.status, detail, next_step)
         case UpstreamError():
             return UpstreamUnavailableError(NOT_FETCHED, detail=detail)
-    # The address is ours: what is wrong with it is wrong with where its name leads.
+    # The URL is ours, so the problem must be its DNS resolution.
     return UpstreamTlsError(NOT_FETCHED, detail=detail, next_step=_NAMES)
 
 
 def _refused(status: int | None, detail: str, next_step: str, retry_after: float | None = None) -> ApiError:
-    """An engine answered that it will not."""
+    """An engine refused the request."""
     error = ApiError(NOT_FETCHED, detail=detail, context=_CONTEXT, next_step=next_step, retry_after=retry_after)
     error.retryable = False
     error.blames_upstream = status is None or status >= 500
     return error
 
 
-def _known(error: ToolError) -> str:
-    """The status and the upstream's own words, which an `ApiError` has in its context."""
+def _context_of(error: ToolError) -> str:
+    """The status and the upstream's message from the error's context."""
     return ", ".join(f"{name}: {value}" for name, value in error.context.items() if value is not None)
 
 
 def _search_less() -> str:
-    """What helps where an engine refuses: another one, if the hub has none yet."""
+    """The next step after a refusal; suggests another engine, if none is set yet."""
     return _BEFORE_LONG if settings.current().searxng_url else f"{_BEFORE_LONG} {_ANOTHER_ENGINE}"

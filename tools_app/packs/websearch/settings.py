@@ -1,4 +1,4 @@
-"""What operators decide about this pack: environment variables, which the hub checks when it starts."""
+"""This pack's settings: environment variables, which the hub validates at start."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Final
 from tools_app.base import conf
 
 _PREFIX: Final = "WEBSEARCH_"
-# The longest deadline that a call may have.
+# The longest deadline of a call.
 MOST_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What an operator wants of every search, in words of our own; each engine says it in its way, or leaves it out."""
+class SearchOptions:
+    """Search options of the operator. Each engine maps them to its own parameters, or ignores them."""
 
     region: str = ""
     safe_search: str = "moderate"
@@ -32,13 +32,13 @@ class Settings:
     cache_seconds: int
     pace_seconds: float
     retries: int
-    wishes: Wishes
+    search_options: SearchOptions
 
     @property
     def deadline(self) -> float:
-        """Seconds for a call: all its attempts, the waits between them, its turn in a short queue, and one to spare.
+        """Seconds for a call: all attempts, the backoff between them, a short queue, and a margin of one second.
 
-        The call must outlive its last request: the timeout of that is what callers are told.
+        The call must outlive its last request, so that callers get the timeout error of that request.
         """
         attempts, waits = self.timeout * (self.retries + 1), 1.5 * ((1 << self.retries) - 1)
         return min(MOST_SECONDS, attempts + waits + 10 * self.pace_seconds + 1)
@@ -54,7 +54,7 @@ def current() -> Settings:
         cache_seconds=conf.value(f"{_PREFIX}CACHE_TTL_SECS"),
         pace_seconds=conf.value(f"{_PREFIX}RATE_LIMIT_MS") / 1000,
         retries=conf.value(f"{_PREFIX}MAX_RETRIES"),
-        wishes=Wishes(
+        search_options=SearchOptions(
             region=conf.value(f"{_PREFIX}REGION"),
             safe_search=conf.value(f"{_PREFIX}SAFE_SEARCH"),
             time_range=conf.value(f"{_PREFIX}TIME_RANGE"),

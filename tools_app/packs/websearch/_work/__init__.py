@@ -1,1 +1,1 @@
-"""What the tools of this pack are made of. Imported with the first call, as an agent waits for the start of its hub."""
+"""The implementation of this pack's tools. Imported at the first call, to keep the start of the hub fast."""

@@ -1,25 +1,25 @@
-"""What callers read: Markdown, in which nothing that was found can look like something that we say."""
+"""Answers as Markdown, escaped so that results cannot pass as our own text."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from tools_app.packs.websearch import failures
-from tools_app.packs.websearch._work.engines import Found, Instant
+from tools_app.packs.websearch._work.engines import Instant, Results
 from tools_app.packs.websearch._work.text import escaped
 
 MOST_TOPICS: Final = 10
 _NO_INSTANT: Final = "No instant answer available for this query."
 
 
-def of_search(query: str, found: Found) -> str:
-    if not found.hits:
+def of_search(query: str, results: Results) -> str:
+    if not results.hits:
         return failures.NOTHING_FOUND
     parts = [f'## Web Search Results for "{escaped(query)}"']
-    for number, hit in enumerate(found.hits, 1):
+    for number, hit in enumerate(results.hits, 1):
         lines = [f"### {number}. {escaped(hit.title)}", f"**URL:** {hit.url}"]
         parts += ["\n".join([*lines, escaped(hit.snippet)] if hit.snippet else lines), "---"]
-    return "\n\n".join([*parts, f"_Source: {found.engine} ({len(found.hits)} results)_"])
+    return "\n\n".join([*parts, f"_Source: {results.engine} ({len(results.hits)} results)_"])
 
 
 def of_instant(query: str, instant: Instant) -> str:

@@ -1,7 +1,7 @@
-"""DuckDuckGo: its two pages for browsers without scripts, and its instant answers. No key, and no promise to stay.
+"""DuckDuckGo: its two pages without JavaScript, and its instant answers. No API key, and no stability guarantee.
 
-A page that holds neither results nor DuckDuckGo's own words for none is not understood: that is an error, as an agent
-would believe that there is nothing. https://html.duckduckgo.com/html/, https://lite.duckduckgo.com/lite/
+A page with neither results nor DuckDuckGo's "no results" text is an error: otherwise an agent would believe that there
+are no results. https://html.duckduckgo.com/html/, https://lite.duckduckgo.com/lite/
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tools_app.packs.websearch import failures
 from tools_app.packs.websearch._work import text
 from tools_app.packs.websearch._work.engines import Hit, Instant, Remaining, Topic, distinct, request_seconds
 from tools_app.packs.websearch._work.pace import Pace
-from tools_app.packs.websearch.settings import Wishes
+from tools_app.packs.websearch.settings import SearchOptions
 from tools_app.sdk.errors import InvalidArgumentsError, Problem, ToolError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tools_app.http import WebClient
 
 MOST_PAGES: Final = 3  # of 10, 15 and 15 results
-_MOST_ASKED: Final = 1_800  # encoded: the address of an instant answer has to hold it
+_MOST_ASKED: Final = 1_800  # encoded: it is a part of the URL of an instant answer
 _SAFE: Final = {"strict": "1", "moderate": "-1", "off": "-2"}
 _RANGE: Final = {"day": "d", "week": "w", "month": "m", "year": "y"}
 _CHALLENGE: Final = "form#challenge-form, .anomaly-modal__title"
@@ -41,7 +41,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of results, and the form that leads to the next one, where there is one."""
+    """A page of results, and the form fields of the next one, if there is one."""
 
     hits: Sequence[Hit]
     next: Mapping[str, str] | None = None
@@ -51,39 +51,43 @@ class DuckDuckGo:
     name = "DuckDuckGo"
 
     def __init__(
-        self, web: WebClient, pace: Pace, wishes: Wishes, seconds: float, places: Places | None = None
+        self, web: WebClient, pace: Pace, search_options: SearchOptions, seconds: float, places: Places | None = None
     ) -> None:
         self._web = web
         self._pace = pace
         self._seconds = seconds
         self._places = places or Places()
-        asked = {"kl": wishes.region, "kp": _SAFE[wishes.safe_search], "df": _RANGE.get(wishes.time_range, "")}
-        self._wishes = {name: value for name, value in asked.items() if value}
+        options = {
+            "kl": search_options.region,
+            "kp": _SAFE[search_options.safe_search],
+            "df": _RANGE.get(search_options.time_range, ""),
+        }
+        self._search_params = {name: value for name, value in options.items() if value}
 
-    async def search(self, query: str, wanted: int, remaining: Remaining) -> Sequence[Hit]:
-        """As a form, and not in the address: so the query stands in no log on the way, and may be long."""
-        form = {"q": query, "b": "", **self._wishes}
+    async def search(self, query: str, count: int, remaining: Remaining) -> Sequence[Hit]:
+        """POST a form: the query is not in the URL, so it appears in no log on the way, and may be long."""
+        form = {"q": query, "b": "", **self._search_params}
         try:
-            return await self._pages(self._places.html, form, wanted, remaining)
+            return await self._pages(self._places.html, form, count, remaining)
         except ToolError as error:
-            # What did not arrive would not by its other door, and whoever is challenged should not knock again.
+            # The other page would not help against a network error, and a retry would prolong a challenge.
             if error.retryable or error.message == failures.CHALLENGED:
                 raise
             try:
-                return await self._pages(self._places.lite, form, wanted, remaining)
+                return await self._pages(self._places.lite, form, count, remaining)
             except ToolError as another:
                 raise error from another
 
-    async def _pages(self, address: str, form: Mapping[str, str], wanted: int, remaining: Remaining) -> Sequence[Hit]:
+    async def _pages(self, address: str, form: Mapping[str, str], count: int, remaining: Remaining) -> Sequence[Hit]:
         page = await self._page(address, form, remaining)
         hits = distinct(page.hits)
         for _ in range(MOST_PAGES - 1):
-            if len(hits) >= wanted or page.next is None:
+            if len(hits) >= count or page.next is None:
                 break
             try:
                 page = await self._page(address, page.next, remaining)
             except ToolError:
-                break  # What was found stays found.
+                break  # Keep the results so far.
             hits = distinct([*hits, *page.hits])
         return hits
 
@@ -91,15 +95,15 @@ class DuckDuckGo:
         await self._pace.wait()
         seconds = request_seconds(self._seconds, remaining)
         try:
-            got = await self._web.post(
+            response = await self._web.post(
                 address, form, operation=failures.OPERATION, headers={"referer": address}, seconds=seconds
             )
         except ToolError as error:
             raise failures.of_duckduckgo(error, failures.PAGE_UNREADABLE) from error
-        return read(got.data or "", got.status)
+        return read(response.data or "", response.status)
 
     async def instant(self, query: str, remaining: Remaining) -> Instant:
-        """What its API says. Its answers are JSON that calls itself a script."""
+        """An answer of its API: JSON with the content type of a script."""
         if len(quote(query)) > _MOST_ASKED:
             raise InvalidArgumentsError(problems=[Problem("/query", "Query is too long.", "fewer words")])
         params: dict[str, str | int] = {
@@ -112,21 +116,21 @@ class DuckDuckGo:
         await self._pace.wait()
         seconds = request_seconds(self._seconds, remaining)
         try:
-            got = await self._web.get(
+            response = await self._web.get(
                 self._places.instant, operation=failures.OPERATION, params=params, reads="json", seconds=seconds
             )
         except ToolError as error:
             raise failures.of_duckduckgo(error, failures.ANSWER_UNREADABLE) from error
-        if not isinstance(got.data, dict):
-            raise failures.unreadable_answer(f"{type(got.data).__name__} instead of an object")
-        return instant_of(got.data)
+        if not isinstance(response.data, dict):
+            raise failures.unreadable_answer(f"{type(response.data).__name__} instead of an object")
+        return instant_of(response.data)
 
 
 def read(page: str, status: int) -> Page:
     """Either of the two pages.
 
     Raises:
-        ToolError: it is the question whether we are a bot, or nothing that we know.
+        ToolError: it is a bot challenge, or an unknown page.
     """
     from selectolax.lexbor import LexborHTMLParser
 
@@ -145,7 +149,7 @@ Parts = tuple["LexborNode", "LexborNode | None"]
 
 
 def _of_html(tree: LexborHTMLParser) -> Iterator[Parts]:
-    """The link and the words of each result."""
+    """The link and the snippet of each result."""
     for block in tree.css("#links .result"):
         advertises = "result--ad" in (block.attributes.get("class") or "").split() or block.css_first(".badge--ad")
         link = block.css_first("a.result__a")
@@ -154,7 +158,7 @@ def _of_html(tree: LexborHTMLParser) -> Iterator[Parts]:
 
 
 def _of_lite(tree: LexborHTMLParser) -> Iterator[Parts]:
-    """The same of a table whose rows belong together in threes."""
+    """The same, from a table with three rows for each result."""
     link: LexborNode | None = None
     for row in tree.css("tr:not(.result-sponsored)"):
         if (another := row.css_first("a.result-link")) is not None:
@@ -168,8 +172,8 @@ def _of_lite(tree: LexborHTMLParser) -> Iterator[Parts]:
         yield link, None
 
 
-def _hits(found: Iterator[Parts]) -> Iterator[Hit]:
-    for link, snippet in found:
+def _hits(parts: Iterator[Parts]) -> Iterator[Hit]:
+    for link, snippet in parts:
         url = text.address(target(link.attributes.get("href") or ""))
         title = text.plain(link.text(), 300)
         if url and title:
@@ -177,7 +181,7 @@ def _hits(found: Iterator[Parts]) -> Iterator[Hit]:
 
 
 def target(href: str) -> str:
-    """Where a link of DuckDuckGo leads: unwrapped once, and nowhere if it leads to an advertiser."""
+    """The target of a link: unwrapped once, and empty for advertisements."""
     parts = _split(f"https:{href}" if href.startswith("//") else href)
     if _is_theirs(parts.hostname) and parts.path.rstrip("/") == "/l":
         pairs = (pair.partition("=") for pair in parts.query.split("&"))
@@ -205,7 +209,7 @@ def _says_nothing(tree: LexborHTMLParser) -> bool:
 
 
 def _next(tree: LexborHTMLParser) -> dict[str, str] | None:
-    """What the button `Next` sends; `Previous` stands in a form just like it."""
+    """The form fields of the button `Next`; `Previous` has a form of the same class."""
     for form in tree.css("div.nav-link form, form.next_form"):
         button = form.css_first("input[type=submit]")
         if button is not None and (button.attributes.get("value") or "").startswith("Next"):
@@ -217,37 +221,37 @@ def _next(tree: LexborHTMLParser) -> dict[str, str] | None:
 # ---- instant answers
 
 
-def instant_of(said: Mapping[str, Any]) -> Instant:
-    """The abstract, or else the answer, or else the definition. What is no text is meant for DuckDuckGo's own page."""
+def instant_of(answer: Mapping[str, Any]) -> Instant:
+    """The abstract, else the answer, else the definition. Values that are not text are for DuckDuckGo's own page."""
 
     def words(name: str) -> str:
-        value = said.get(name)
+        value = answer.get(name)
         return text.plain(value, 4_000) if isinstance(value, str) else ""
 
-    topics = tuple(_topics(said.get("RelatedTopics")))
+    topics = tuple(_topics(answer.get("RelatedTopics")))
     for kind in ("Abstract", "Answer", "Definition"):
-        if shown := words(f"{kind}Text") or words(kind):
-            return Instant(_INSTANT, kind, shown, words(f"{kind}Source"), text.address(words(f"{kind}URL")), topics)
+        if content := words(f"{kind}Text") or words(kind):
+            return Instant(_INSTANT, kind, content, words(f"{kind}Source"), text.address(words(f"{kind}URL")), topics)
     return Instant(_INSTANT, topics=topics)
 
 
-def _topics(given: Any) -> Iterator[Topic]:
-    """Topics, also those that stand in groups."""
-    for entry in given if isinstance(given, list) else ():
+def _topics(entries: Any) -> Iterator[Topic]:
+    """Topics, including those in groups."""
+    for entry in entries if isinstance(entries, list) else ():
         if not isinstance(entry, dict):
             continue
         inside = entry.get("Topics")
         for one in inside if isinstance(inside, list) else (entry,):
-            if isinstance(one, dict) and (topic := _named(one)):
+            if isinstance(one, dict) and (topic := _topic_of(one)):
                 yield topic
 
 
-def _named(entry: Mapping[str, Any]) -> Topic | None:
-    """`Text` is the name and what is said of it, run together; the link in `Result` is the name alone."""
+def _topic_of(entry: Mapping[str, Any]) -> Topic | None:
+    """`Text` is the name and its description in one; the link in `Result` is the name alone."""
     from selectolax.lexbor import LexborHTMLParser
 
-    said, result = entry.get("Text"), entry.get("Result")
-    whole = text.plain(said, 500) if isinstance(said, str) else ""
+    description, result = entry.get("Text"), entry.get("Result")
+    whole = text.plain(description, 500) if isinstance(description, str) else ""
     link = LexborHTMLParser(result).css_first("a") if isinstance(result, str) else None
     name = text.plain(link.text(), 200) if link is not None else ""
     if not name or not whole.startswith(name):

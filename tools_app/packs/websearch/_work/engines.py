@@ -1,4 +1,4 @@
-"""What search engines have in common: what they find, what they are asked for, and that one stands in for another."""
+"""The interface of search engines, their results, and the fallback from one engine to the next."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MARGIN: Final = 0.5  # seconds
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One thing that was found: text as the engine gave it, and an address that can be followed."""
+    """A search result: the engine's text, and a URL that can be opened."""
 
     title: str
     url: str
@@ -33,7 +33,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """What is worth telling of an instant answer; `kind` is the heading that it goes under, `engine` who said it."""
+    """An instant answer; `kind` is its heading, `engine` the name of its source."""
 
     engine: str
     kind: str = ""
@@ -44,50 +44,50 @@ class Instant:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What an engine found, and its name. Nothing is an answer, too: the engine has said so."""
+class Results:
+    """The results of an engine, and its name. No hits means that the engine reported no results."""
 
     engine: str
     hits: Sequence[Hit]
 
 
 class Engine(Protocol):
-    """Where to search. Raises a `ToolError` in the words of `failures` where it cannot say what there is."""
+    """A search engine. Raises a `ToolError` of `failures` if it has no answer."""
 
     @property
     def name(self) -> str: ...
 
-    async def search(self, query: str, wanted: int, remaining: Remaining) -> Sequence[Hit]: ...
+    async def search(self, query: str, count: int, remaining: Remaining) -> Sequence[Hit]: ...
 
     async def instant(self, query: str, remaining: Remaining) -> Instant: ...
 
 
-async def first_answer(engines: Sequence[Engine], query: str, wanted: int, remaining: Remaining) -> Found:
-    """What the first engine finds that can be asked; the others are asked only where those before them fail.
+async def first_answer(engines: Sequence[Engine], query: str, count: int, remaining: Remaining) -> Results:
+    """The results of the first engine that answers: each engine is a fallback for those before it.
 
     Raises:
-        ToolError: all failed. It is the first one's error: that is the engine which an operator prefers.
+        ToolError: all failed. It is the error of the first engine, which the operator prefers.
     """
     first: ToolError | None = None
     for engine in engines:
         try:
-            hits = await engine.search(query, wanted, remaining)
+            hits = await engine.search(query, count, remaining)
         except ToolError as error:
             first = first or error
             if len(engines) > 1:
-                log.warning("%s cannot be asked: %s", engine.name, error.message)
+                log.warning("%s failed: %s", engine.name, error.message)
         else:
             log.log(TRACE, "Parsed %d results", len(hits), extra={"results": [[hit.title, hit.url] for hit in hits]})
-            return Found(engine.name, distinct(hits)[:wanted])
+            return Results(engine.name, distinct(hits)[:count])
     raise first or RuntimeError("no search engine is set")
 
 
 def request_seconds(limit: float, remaining: Remaining) -> float:
-    """How long a request may take: always less than its call has left, so that the request's own timeout is told."""
-    left = remaining()
-    return min(limit, left - min(_MARGIN, left / 5))
+    """Timeout of a request: less than its call has left, so that the request's timeout error is returned."""
+    seconds_left = remaining()
+    return min(limit, seconds_left - min(_MARGIN, seconds_left / 5))
 
 
 def distinct(hits: Sequence[Hit]) -> list[Hit]:
-    """Each address once: pages of results overlap."""
+    """Each URL once: pages of results overlap."""
     return list({hit.url: hit for hit in reversed(hits)}.values())[::-1]

@@ -1,4 +1,4 @@
-"""News feeds (RSS 0.9 to 2.0, Atom) as a list of their entries, newest first as they come."""
+"""News feeds (RSS 0.9 to 2.0, Atom) as a list of their entries, in the feed's order."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _DATES: Final = ("pubDate", "published", "updated", "date")
 
 
 def of(source: str, url: str) -> tuple[str, str] | None:
-    """The title of a feed and its entries as Markdown; None where it is none."""
-    # No feed needs a document type, and one can make a small document large.
+    """The title of a feed and its entries as Markdown; None if it is not a feed."""
+    # No feed needs a DTD, and entities can expand a small document without limit.
     if len(source) > MOST_SOURCE or "<!DOCTYPE" in source or "<!ENTITY" in source:
         return None
     parser = ElementTree.XMLParser()  # noqa: S314
     try:
-        # In pieces: others get their turn between them.
+        # In pieces, so that other threads can run in between.
         for start in range(0, len(source), _PIECE):
             parser.feed(source[start : start + _PIECE])
         root = parser.close()
@@ -42,13 +42,13 @@ def _line(entry: ElementTree.Element, url: str) -> str:
     title = text.escaped(_text(entry, "title"), 300) or "Without a title"
     link = _link(entry)
     address = text.address(urljoin(url, link)) if link else ""
-    shown = f"- [{title}]({text.in_brackets(address)})" if address else f"- {title}"
-    date = next((found for name in _DATES if (found := text.escaped(_text(entry, name), 50))), "")
-    return f"{shown} ({date})" if date else shown
+    entry_line = f"- [{title}]({text.in_brackets(address)})" if address else f"- {title}"
+    date = next((date_text for name in _DATES if (date_text := text.escaped(_text(entry, name), 50))), "")
+    return f"{entry_line} ({date})" if date else entry_line
 
 
 def _link(entry: ElementTree.Element) -> str:
-    """The text of an RSS link, or the address of an Atom link to the entry itself."""
+    """The text of an RSS link, or the `href` of an Atom link to the entry itself."""
     for element in entry:
         if _name(element) == "link" and element.get("rel", "alternate") == "alternate":
             return (element.get("href") or element.text or "").strip()
@@ -56,8 +56,8 @@ def _link(entry: ElementTree.Element) -> str:
 
 
 def _text(element: ElementTree.Element, name: str) -> str:
-    found = _child(element, name)
-    return "".join(found.itertext()) if found is not None else ""
+    child = _child(element, name)
+    return "".join(child.itertext()) if child is not None else ""
 
 
 def _child(element: ElementTree.Element, name: str) -> ElementTree.Element | None:

@@ -1,4 +1,4 @@
-"""From a page of HTML to Markdown: what a reader sees of it, with its links."""
+"""HTML pages as Markdown: their visible text, with links."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tools_app.packs.websearch._work import text
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-# Deeper than pages are. Below that a part is its text alone, so that no page can use up our stack.
+# Deeper than real pages. Below it only plain text is taken, against recursion errors.
 MOST_DEPTH: Final = 100
-# What the parser is given at most, in characters and in tags: for what is nested without end, or has attributes without
-# end, it needs time by the square. This much takes it seconds at worst, in a thread that holds nobody up.
+# Limits for the parser, in characters and in tags: for endless nesting or endless attributes it needs quadratic time.
+# Within these limits it takes seconds at worst, in a thread of its own.
 MOST_SOURCE: Final = 300_000
 MOST_TAGS: Final = 30_000
-CUT: Final = "_The page goes on; this is its beginning._"
+CUT: Final = "_The page is truncated here._"
 _TAG: Final = re.compile("<")
-# Each level of lists and quotes is written at every line within; deeper ones go without.
+# Every line repeats the marks of all levels of lists and quotes; deeper levels are not marked.
 _MOST_INDENTED: Final = 30
 _HEADINGS: Final = {f"h{level}": "#" * level for level in range(1, 7)}
 _LEFT_OUT: Final = frozenset(
@@ -47,11 +47,11 @@ _HIDDEN: Final = re.compile(
 _SPACE: Final = re.compile(r"\s+")
 _AROUND_BREAKS: Final = re.compile(r" *\n *")
 _NOT_ROWS: Final = "table table, ul, ol, pre, blockquote, div, h1, h2, h3, h4"
-# A page of little text in <main> has its text elsewhere.
+# With less text in <main>, the content of a page is elsewhere.
 _ENOUGH: Final = 200
 _MOST_FRAMES: Final = 20
 _REFRESH: Final = re.compile(r"url\s*=\s*[\"']?\s*([^\s\"'>]+)", re.IGNORECASE)
-# Powers: `10<sup>6</sup>` is not 106. Others, as in `1<sup>st</sup>`, belong to what they follow.
+# Powers: `10<sup>6</sup>` is not 106. Others, as in `1<sup>st</sup>`, are written without a mark.
 _POWER: Final = re.compile(r"[+\u2212-]?(?:[0-9][0-9.,]{0,9}|[a-z]?[0-9]{1,9}|[kmnxyz])")
 _NOT_READ: Final = [(re.compile("<!--"), re.compile("-->"))] + [
     (re.compile(rf"<{tag}\b", re.IGNORECASE), re.compile(rf"</{tag}\s{{0,9}}>", re.IGNORECASE))
@@ -60,23 +60,23 @@ _NOT_READ: Final = [(re.compile("<!--"), re.compile("-->"))] + [
 
 
 def of(source: str, url: str) -> tuple[str, str]:
-    """The title and the text of a page that stands at `url`."""
+    """The title and the text of the page at `url`."""
     from selectolax.lexbor import LexborHTMLParser
 
-    kept = _within_bounds(source)
-    tree = LexborHTMLParser(kept)
+    html = _within_bounds(source)
+    tree = LexborHTMLParser(html)
     base = tree.css_first("base[href]")
     writer = _Writer(_joined(url, base.attributes.get("href")) if base is not None else url)
     root = _readable_part(tree)
     blocks = writer.blocks(root, 0) if root is not None else []
     blocks += _elsewhere(tree, writer.base)
-    if len(kept) == MOST_SOURCE or kept.count("<") == MOST_TAGS:
+    if len(html) == MOST_SOURCE or html.count("<") == MOST_TAGS:
         blocks.append(CUT)
     return _title(tree), "\n\n".join(blocks)
 
 
 def _within_bounds(source: str) -> str:
-    """As much of a page as can be read in time, without what is not read anyway."""
+    """The page, cut to the limits, without elements that are ignored anyway."""
     for begin, end in _NOT_READ:
         source = _without(source, begin, end)
     source = source[:MOST_SOURCE]
@@ -85,39 +85,39 @@ def _within_bounds(source: str) -> str:
 
 
 def _without(source: str, begin: re.Pattern[str], end: re.Pattern[str]) -> str:
-    kept, at = [], 0
+    pieces, at = [], 0
     while (start := begin.search(source, at)) and (stop := end.search(source, start.end())):
-        kept.append(source[at : start.start()])
+        pieces.append(source[at : start.start()])
         at = stop.end()
-    return "".join([*kept, source[at:]]) if kept else source
+    return "".join([*pieces, source[at:]]) if pieces else source
 
 
 def _title(tree: LexborHTMLParser) -> str:
     for selector in ("head > title", "h1"):
-        found = tree.css_first(selector)
-        if found is not None and (shown := text.plain(found.text(), 300)):
-            return shown
+        node = tree.css_first(selector)
+        if node is not None and (title := text.plain(node.text(), 300)):
+            return title
     return ""
 
 
 def _elsewhere(tree: LexborHTMLParser, base: str) -> list[str]:
-    """Where the matter is that a page only points to: in frames, or at an address to which it leads by itself."""
+    """Links to content outside the page: frames and redirects by `<meta http-equiv="refresh">`."""
     refreshes = (meta.attributes.get("content") or "" for meta in tree.css("meta[http-equiv=refresh i]"))
-    found = [("The page leads on to", target[1]) for each in refreshes if (target := _REFRESH.search(each))]
+    targets = [("The page redirects to", target[1]) for each in refreshes if (target := _REFRESH.search(each))]
     frames = (frame for frame in tree.css("frame[src], iframe[src]") if not _is_hidden(frame))
-    found += [("The page shows in a frame", frame.attributes.get("src") or "") for frame in frames]
-    shown = ((words, text.address(_joined(base, target))) for words, target in found)
-    lines = dict.fromkeys(f"_{words}:_ <{url}>" for words, url in shown if url)
+    targets += [("The page shows in a frame", frame.attributes.get("src") or "") for frame in frames]
+    addresses = ((words, text.address(_joined(base, target))) for words, target in targets)
+    lines = dict.fromkeys(f"_{words}:_ <{url}>" for words, url in addresses if url)
     return list(lines)[:_MOST_FRAMES]
 
 
 def _readable_part(tree: LexborHTMLParser) -> LexborNode | None:
-    """The part that a page says is its matter, or all of it."""
+    """The part that is marked as the main content, or the whole page."""
     for selector in ("main", "[role=main]", "article"):
-        found = tree.css(selector)
-        # Several articles are a list of them, and each is as much the matter as the others.
-        if len(found) == 1 and len(found[0].text().strip()) >= _ENOUGH:
-            return found[0]
+        candidates = tree.css(selector)
+        # Several articles form a list, and none of them is the main content.
+        if len(candidates) == 1 and len(candidates[0].text().strip()) >= _ENOUGH:
+            return candidates[0]
     return tree.body
 
 
@@ -126,18 +126,18 @@ class _Writer:
         self.base = base
 
     def blocks(self, node: LexborNode, depth: int) -> list[str]:
-        """The paragraphs, lists and so on of a node, each as its Markdown."""
+        """The block elements of a node, such as paragraphs and lists, as Markdown."""
         if depth > MOST_DEPTH:
-            return [shown] if (shown := _words(node.text(separator=" "))) else []
-        found: list[str] = []
+            return [words] if (words := _words(node.text(separator=" "))) else []
+        blocks: list[str] = []
         line: list[str] = []
-        for child in _shown(node):
+        for child in _visible_children(node):
             if child.tag in _BLOCKS:
-                found += [_line(line), *self._block(child, depth + 1)]
+                blocks += [_line(line), *self._block(child, depth + 1)]
                 line = []
             else:
                 line.append(self._inline(child, depth + 1))
-        return [block for block in (*found, _line(line)) if block]
+        return [block for block in (*blocks, _line(line)) if block]
 
     def _block(self, node: LexborNode, depth: int) -> list[str]:
         tag = node.tag or ""
@@ -157,7 +157,7 @@ class _Writer:
 
     def _list(self, node: LexborNode, depth: int) -> list[str]:
         items: list[str] = []
-        for child in _shown(node):
+        for child in _visible_children(node):
             if lines := "\n".join(self.blocks(child, depth) if child.tag != "-text" else ()):
                 mark = f"{len(items) + 1}. " if node.tag == "ol" else "- "
                 items.append(mark + lines.replace("\n", "\n" + " " * len(mark)))
@@ -177,7 +177,7 @@ class _Writer:
     def _inside(self, node: LexborNode, depth: int) -> str:
         if depth > MOST_DEPTH:
             return _words(node.text(separator=" "))
-        return "".join(self._inline(child, depth + 1) for child in _shown(node))
+        return "".join(self._inline(child, depth + 1) for child in _visible_children(node))
 
     def _inline(self, node: LexborNode, depth: int) -> str:
         tag = node.tag or ""
@@ -196,7 +196,7 @@ class _Writer:
             return inside.replace(bare, f"^{bare}", 1)
         if tag == "a":
             href = node.attributes.get("href") or ""
-            # What begins with # leads to another place of the same page.
+            # A link that starts with # leads to another place on the same page.
             url = "" if href.startswith("#") else text.address(_joined(self.base, href))
             return inside.replace(bare, f"[{_SPACE.sub(' ', bare)}]({text.in_brackets(url)})", 1) if url else inside
         if tag == "code" and "`" not in bare and "\n" not in bare:
@@ -213,8 +213,8 @@ def _joined(base: str, href: str | None) -> str:
         return ""
 
 
-def _shown(node: LexborNode) -> Iterator[LexborNode]:
-    """The children that a reader sees: what a page hides from people is not for agents either."""
+def _visible_children(node: LexborNode) -> Iterator[LexborNode]:
+    """The visible children: what a page hides from people is not for agents either."""
     for child in node.iter(include_text=True):
         if child.tag in _LEFT_OUT:
             continue
@@ -229,9 +229,9 @@ def _is_hidden(node: LexborNode) -> bool:
     return hidden or (style != "" and _HIDDEN.search(style) is not None)
 
 
-def _words(said: str) -> str:
-    """Text between tags. What only looks like a link in it is kept from being one."""
-    return _SPACE.sub(" ", said).replace("](", "]\\(")
+def _words(raw_text: str) -> str:
+    """Text between tags, escaped so that it cannot form a Markdown link."""
+    return _SPACE.sub(" ", raw_text).replace("](", "]\\(")
 
 
 def _line(parts: list[str]) -> str:

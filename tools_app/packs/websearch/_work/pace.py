@@ -1,4 +1,4 @@
-"""Not too fast: one request after the other, each in its turn."""
+"""A rate limiter: one request at a time, in order of arrival."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 
 class Pace:
-    """Lets one through in so many seconds, in the order in which they came. Used on one event loop."""
+    """Lets one request through per interval, in order of arrival. For use on one event loop."""
 
     def __init__(
         self,
@@ -19,12 +19,12 @@ class Pace:
         self._seconds = seconds
         self._clock = clock
         self._sleep = sleep
-        # Whoever waits holds it, and leaves it when it is given up: the next one takes that turn.
+        # Held while waiting; when a waiting call is cancelled, the next one takes its turn.
         self._turn = asyncio.Lock()
         self._free_at = float("-inf")
 
     async def wait(self) -> None:
         async with self._turn:
-            while (left := self._free_at - self._clock()) > 0:
-                await self._sleep(left)
+            while (seconds_left := self._free_at - self._clock()) > 0:
+                await self._sleep(seconds_left)
             self._free_at = self._clock() + self._seconds

@@ -1,4 +1,4 @@
-"""Pages of the web as an agent can read them. What they say is a stranger's word; the hub marks it as that."""
+"""Web pages as text for agents. Their content is untrusted; the hub marks it as such."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools_app.packs.websearch._work import feeds, markdown, text
 from tools_app.sdk.errors import ApiError, InvalidArgumentsError, ToolError
 
 OPERATION: Final = "read the page"
-# Turning so much into Markdown takes long enough for others to notice.
+# Larger pages are converted in a thread, as they would block the event loop noticeably.
 _IN_THREAD_BYTES: Final = 30_000
 _IN_THREAD_TAGS: Final = 2_000
 _HTML: Final = ("text/html", "application/xhtml+xml")
@@ -30,10 +30,10 @@ async def read(web: WebClient, url: str, seconds: float) -> str:
     """A page as Markdown.
 
     Raises:
-        ToolError: it is not of the open web, could not be had, or is no text. It says nothing about other pages.
+        ToolError: the page is not public, could not be fetched, or is not text; never counted by the circuit breaker.
     """
     try:
-        # As bytes: many pages say only in themselves how they are encoded.
+        # As bytes: many pages declare their encoding only in their content.
         page = await web.get(url, operation=OPERATION, headers={"accept": _ACCEPT}, reads="bytes", seconds=seconds)
         title, body = await _readable(page)
     except ToolError as error:
@@ -49,9 +49,9 @@ async def read(web: WebClient, url: str, seconds: float) -> str:
 
 
 async def _readable(page: Page) -> tuple[str, str]:
-    """The title and the text of what is there."""
+    """The title and the text of the page."""
     declared = page.headers.get("content-type", "")
-    data: bytes = page.data or b""  # Nothing at all comes with some statuses.
+    data: bytes = page.data or b""  # Some statuses have no body.
     if len(data) < _IN_THREAD_BYTES and data.count(b"<") < _IN_THREAD_TAGS:
         return _written(data, declared, page.url)
     return await asyncio.to_thread(_written, data, declared, page.url)
@@ -61,13 +61,15 @@ def _written(data: bytes, declared: str, url: str) -> tuple[str, str]:
     kind = declared.partition(";")[0].strip().lower() or _looks_like(data)
     if kind not in _HTML and not _is_text(kind):
         raise ApiError(
-            f"Failed to {OPERATION}: it is {text.plain(kind, 60)}, and only text can be read",
+            f"Failed to {OPERATION}: its type is {text.plain(kind, 60)}, and only text can be read",
             context={"operation": OPERATION},
-            next_step="Look for a page of text about it.",
+            next_step="Look for a text page about it.",
         )
     encoding = charsets.of_body(data, declared, markup=kind in _HTML or _is_xml(kind))
     if b"\x00" in data[:1_000] and not charsets.is_utf_16(encoding):
-        raise InvalidArgumentsError("The page is no text, whatever it says of itself", next_step="Read another page.")
+        raise InvalidArgumentsError(
+            "The page is not text, whatever its content type says", next_step="Read another page."
+        )
     source = charsets.decoded(data, encoding)
     if kind in _HTML:
         return markdown.of(source, url)
@@ -75,7 +77,7 @@ def _written(data: bytes, declared: str, url: str) -> tuple[str, str]:
 
 
 def _looks_like(data: bytes) -> str:
-    """What it is where nobody says so. https://mimesniff.spec.whatwg.org/#identifying-a-resource-with-an-unknown-mime-type"""
+    """The content type by the content, if none is declared. https://mimesniff.spec.whatwg.org/#identifying-a-resource-with-an-unknown-mime-type"""
     head = data[:1_445]
     if charsets.has_bom(head):
         head = charsets.decoded(head, charsets.of_body(head, "")).encode()

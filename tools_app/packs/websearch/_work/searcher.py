@@ -1,4 +1,4 @@
-"""The engines and the pages of this process, on its event loop."""
+"""The search engines and the page reader of an event loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools_app.http import ApiClient, WebClient
 from tools_app.packs.websearch import failures, settings
 from tools_app.packs.websearch._work import engines, pages, text
 from tools_app.packs.websearch._work.duckduckgo import DuckDuckGo, Places
-from tools_app.packs.websearch._work.engines import Engine, Found, Instant, Remaining
+from tools_app.packs.websearch._work.engines import Engine, Instant, Remaining, Results
 from tools_app.packs.websearch._work.pace import Pace
 from tools_app.packs.websearch._work.searxng import SearXNG
 from tools_app.packs.websearch.settings import Settings
@@ -21,24 +21,26 @@ MOST_QUERY: Final = 500
 
 
 class Searcher:
-    """Asks in the order that is set, and never faster than that: all engines share one pace."""
+    """Queries the engines in the order that is set. All engines share one rate limit."""
 
     def __init__(
-        self, chosen: Settings, web: WebClient, searxng: ApiClient | None, places: Places | None = None
+        self, options: Settings, web: WebClient, searxng: ApiClient | None, places: Places | None = None
     ) -> None:
         self._web = web
-        self._seconds = chosen.timeout
+        self._seconds = options.timeout
         self._searxng = searxng
-        pace = Pace(chosen.pace_seconds)
-        known: dict[str, Engine] = {"duckduckgo": DuckDuckGo(web, pace, chosen.wishes, chosen.timeout, places)}
+        pace = Pace(options.pace_seconds)
+        known_engines: dict[str, Engine] = {
+            "duckduckgo": DuckDuckGo(web, pace, options.search_options, options.timeout, places)
+        }
         if searxng is not None:
-            known["searxng"] = SearXNG(searxng, pace, chosen.wishes, chosen.timeout)
-        self._engines = [known[name] for name in chosen.engines]
-        # It has an interface of its own for them; where an operator leaves it out, it is told nothing.
-        self._knows_terms = known["duckduckgo" if "duckduckgo" in chosen.engines else chosen.engines[0]]
+            known_engines["searxng"] = SearXNG(searxng, pace, options.search_options, options.timeout)
+        self._engines = [known_engines[name] for name in options.engines]
+        # DuckDuckGo has an API for them; if the operator has not enabled it, it must not get any query.
+        self._knows_terms = known_engines["duckduckgo" if "duckduckgo" in options.engines else options.engines[0]]
 
-    async def search(self, query: str, wanted: int, remaining: Remaining) -> Found:
-        return await engines.first_answer(self._engines, _sendable(query), wanted, remaining)
+    async def search(self, query: str, count: int, remaining: Remaining) -> Results:
+        return await engines.first_answer(self._engines, _sendable(query), count, remaining)
 
     async def instant(self, query: str, remaining: Remaining) -> Instant:
         return await self._knows_terms.instant(_sendable(query), remaining)
@@ -52,45 +54,45 @@ class Searcher:
             await self._searxng.close()
 
 
-def made(chosen: Settings) -> Searcher:
-    """A searcher as an operator wants it."""
+def create(options: Settings) -> Searcher:
+    """A searcher with the given settings."""
     searxng = None
-    if chosen.searxng_url:
-        # It may stand in the operator's own network, where many have no certificate; no key travels there.
-        searxng = ApiClient(chosen.searxng_url, name="SearXNG", allow_http=True, user_agent=chosen.user_agent)
-    web = WebClient(timeout=settings.MOST_SECONDS, user_agent=chosen.user_agent)
-    return Searcher(chosen, web, searxng)
+    if options.searxng_url:
+        # It may be in the operator's own network, often without a certificate; no key is sent to it.
+        searxng = ApiClient(options.searxng_url, name="SearXNG", allow_http=True, user_agent=options.user_agent)
+    web = WebClient(timeout=settings.MOST_SECONDS, user_agent=options.user_agent)
+    return Searcher(options, web, searxng)
 
 
-make: Callable[[Settings], Searcher] = made
+make: Callable[[Settings], Searcher] = create
 _by_loop: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, Searcher]] = WeakKeyDictionary()
 
 
 def here() -> Searcher:
-    """That of the running loop, to which its sockets belong; made with its first call."""
+    """The searcher of the running loop, to which its sockets belong; created at the first call."""
     loop = asyncio.get_running_loop()
-    found = _by_loop.get(loop)
-    if found is None:
-        found = _by_loop[loop] = make(settings.current())
-    return found
+    searcher = _by_loop.get(loop)
+    if searcher is None:
+        searcher = _by_loop[loop] = make(settings.current())
+    return searcher
 
 
 async def close() -> None:
-    """Close what this loop has opened."""
-    if (found := _by_loop.pop(asyncio.get_running_loop(), None)) is not None:
-        await found.close()
+    """Close the searcher of this loop."""
+    if (searcher := _by_loop.pop(asyncio.get_running_loop(), None)) is not None:
+        await searcher.close()
 
 
 def _sendable(query: str) -> str:
-    """The query without what nobody sees.
+    """The query without invisible characters.
 
     Raises:
-        InvalidArgumentsError: nothing is left of it, or more than engines take.
+        InvalidArgumentsError: it is empty then, or too long for engines.
     """
-    seen = text.plain(query, MOST_QUERY + 1)
-    if not seen:
+    visible = text.plain(query, MOST_QUERY + 1)
+    if not visible:
         raise InvalidArgumentsError(problems=[Problem("/query", failures.NO_QUERY, "a text")])
-    if len(seen) > MOST_QUERY:
+    if len(visible) > MOST_QUERY:
         message = f"Query is too long: at most {MOST_QUERY} characters."
         raise InvalidArgumentsError(problems=[Problem("/query", message, "fewer words")])
-    return seen
+    return visible

@@ -1,4 +1,4 @@
-"""SearXNG, a search engine of other engines, at the address that an operator has set.
+"""SearXNG, a metasearch engine, at the URL that an operator has set.
 
 https://docs.searxng.org/dev/search_api.html
 """
@@ -12,7 +12,7 @@ from tools_app.packs.websearch import failures
 from tools_app.packs.websearch._work import text
 from tools_app.packs.websearch._work.engines import Hit, Instant, Remaining, distinct, request_seconds
 from tools_app.packs.websearch._work.pace import Pace
-from tools_app.packs.websearch.settings import Wishes
+from tools_app.packs.websearch.settings import SearchOptions
 from tools_app.sdk.errors import ToolError
 
 if TYPE_CHECKING:
@@ -25,44 +25,44 @@ _SAFE: Final = {"off": 0, "moderate": 1, "strict": 2}
 class SearXNG:
     name = "SearXNG"
 
-    def __init__(self, api: ApiClient, pace: Pace, wishes: Wishes, seconds: float) -> None:
+    def __init__(self, api: ApiClient, pace: Pace, search_options: SearchOptions, seconds: float) -> None:
         self._api = api
         self._pace = pace
         self._seconds = seconds
-        self._wishes = {
-            "language": _language(wishes.region),
-            "safesearch": _SAFE[wishes.safe_search],
-            "time_range": wishes.time_range or None,
+        self._search_params = {
+            "language": _language(search_options.region),
+            "safesearch": _SAFE[search_options.safe_search],
+            "time_range": search_options.time_range or None,
         }
 
-    async def search(self, query: str, wanted: int, remaining: Remaining) -> Sequence[Hit]:
+    async def search(self, query: str, count: int, remaining: Remaining) -> Sequence[Hit]:
         hits: list[Hit] = []
         for number in range(1, MOST_PAGES + 1):
             try:
                 page = await self._page(query, number, remaining)
             except ToolError:
                 if hits:
-                    break  # What was found stays found.
+                    break  # Keep the results so far.
                 raise
-            known, hits = len(hits), distinct([*hits, *page])
-            if len(hits) >= wanted or len(hits) == known:
+            known_count, hits = len(hits), distinct([*hits, *page])
+            if len(hits) >= count or len(hits) == known_count:
                 break
         return hits
 
     async def instant(self, query: str, remaining: Remaining) -> Instant:
-        """What SearXNG answers itself, or knows of a term; its results are for `search`."""
-        said = await self._asked(query, 1, remaining)
-        found = instant_of(said) if isinstance(said, dict) else None
-        if found is None or not found.words:
-            read(said)
-        return found or Instant(self.name)
+        """An answer or infobox of SearXNG; its results are for `search`."""
+        response = await self._request(query, 1, remaining)
+        instant = instant_of(response) if isinstance(response, dict) else None
+        if instant is None or not instant.words:
+            read(response)
+        return instant or Instant(self.name)
 
     async def _page(self, query: str, number: int, remaining: Remaining) -> Sequence[Hit]:
-        return read(await self._asked(query, number, remaining), first=number == 1)
+        return read(await self._request(query, number, remaining), first=number == 1)
 
-    async def _asked(self, query: str, number: int, remaining: Remaining) -> Any:
+    async def _request(self, query: str, number: int, remaining: Remaining) -> Any:
         await self._pace.wait()
-        params = {"q": query, "format": "json", "pageno": number, **self._wishes}
+        params = {"q": query, "format": "json", "pageno": number, **self._search_params}
         seconds = request_seconds(self._seconds, remaining)
         try:
             return await self._api.get("search", operation=failures.OPERATION, params=params, timeout=seconds)
@@ -70,19 +70,19 @@ class SearXNG:
             raise failures.of_searxng(error) from error
 
 
-def read(said: Any, *, first: bool = True) -> Sequence[Hit]:
+def read(response: Any, *, first: bool = True) -> Sequence[Hit]:
     """The results of a page.
 
     Raises:
-        ToolError: it is not what SearXNG says, or there is nothing because the engines behind it failed.
+        ToolError: the response is invalid, or empty because SearXNG's engines failed.
     """
-    results = said.get("results") if isinstance(said, dict) else None
+    results = response.get("results") if isinstance(response, dict) else None
     if not isinstance(results, list):
         raise failures.unreadable_answer("no list of results")
     hits = list(_hits(results))
     if results and not hits:
         raise failures.unreadable_answer("no result has a title and an address")
-    if not results and first and (silent := "; ".join(_unresponsive(said))):
+    if not results and first and (silent := "; ".join(_unresponsive(response))):
         raise failures.silent_engines(silent)
     return hits
 
@@ -94,39 +94,39 @@ def _hits(results: Sequence[Any]) -> Iterator[Hit]:
         title, url, content = (
             value if isinstance(value := result.get(name), str) else "" for name in ("title", "url", "content")
         )
-        if (place := text.address(url)) and (shown := text.plain(title, 300)):
-            yield Hit(shown, place, text.plain(content))
+        if (place := text.address(url)) and (plain_title := text.plain(title, 300)):
+            yield Hit(plain_title, place, text.plain(content))
 
 
-def instant_of(said: Mapping[str, Any]) -> Instant:
-    """The first answer, else the first infobox: `{"answer": …, "url": …}` or text alone, as older versions say it."""
-    for entry in _listed(said, "answers"):
+def instant_of(response: Mapping[str, Any]) -> Instant:
+    """The first answer, else the first infobox: `{"answer": …, "url": …}` or only text, in older versions."""
+    for entry in _list_of(response, "answers"):
         answer = entry if isinstance(entry, dict) else {"answer": entry}
         if words := _plain(answer.get("answer")):
             return Instant(SearXNG.name, "Answer", words, url=text.address(_plain(answer.get("url"))))
-    for box in _listed(said, "infoboxes"):
+    for box in _list_of(response, "infoboxes"):
         if isinstance(box, dict) and (words := _plain(box.get("content"))):
             source = _plain(box.get("engine"))
             return Instant(SearXNG.name, "Abstract", words, source, text.address(_plain(box.get("id"))))
     return Instant(SearXNG.name)
 
 
-def _listed(said: Mapping[str, Any], name: str) -> Sequence[Any]:
-    found = said.get(name)
-    return found if isinstance(found, list) else ()
+def _list_of(response: Mapping[str, Any], name: str) -> Sequence[Any]:
+    value = response.get(name)
+    return value if isinstance(value, list) else ()
 
 
 def _plain(value: Any) -> str:
     return text.plain(value, 4_000) if isinstance(value, str) else ""
 
 
-def _unresponsive(said: Mapping[str, Any]) -> Iterator[str]:
-    for entry in _listed(said, "unresponsive_engines")[:10]:
+def _unresponsive(response: Mapping[str, Any]) -> Iterator[str]:
+    for entry in _list_of(response, "unresponsive_engines")[:10]:
         yield text.plain(": ".join(map(str, entry)) if isinstance(entry, list) else str(entry), 100)
 
 
 def _language(region: str) -> str | None:
-    """The region `at-de`, Austria in German, as the language `de-AT`; none for all the world."""
+    """The region `at-de` (Austria, German) as the language `de-AT`; None for worldwide."""
     country, _, language = region.partition("-")
     if not region or country == "wt":
         return None

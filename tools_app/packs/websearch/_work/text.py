@@ -1,4 +1,4 @@
-"""Text from the web, as it may stand in our Markdown: on one line, with nothing hidden, and building nothing."""
+"""Text from the web, made safe for our Markdown: on one line, without hidden characters and without markup."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from tools_app.text import hygiene
 
 MOST_URL: Final = 2_000
 _BUILDING: Final = re.compile(r"[\\`*\[\]<>|#]")
-# What builds something at the beginning of a line only: lists, rules, emphasis of the whole line.
+# Markup only at the beginning of a line: lists, rules, emphasis of the whole line.
 _BEGINNING: Final = re.compile(r"[-+_=~]|[0-9]+(?=[.)](?:\s|$))")
 _NOT_IN_ADDRESSES: Final = frozenset(' "<>`{}|\\^[]*')
 
 
 def plain(text: str, limit: int = 1_000) -> str:
-    """On one line, without what a person would not see. A word from outside may still look like Markdown."""
+    """On one line, without invisible characters. It may still contain Markdown."""
     return shortened(" ".join(hygiene.cleaned(text).split()), limit)
 
 
 def escaped(text: str, limit: int = 1_000) -> str:
-    """The same, fit to stand on a line of its own: it shows as it is."""
-    shown = _BUILDING.sub(r"\\\g<0>", plain(text, limit))
-    if found := _BEGINNING.match(shown):
-        # A number is no list without its dot; of all else the first character is enough.
-        at = found.end() if found[0].isdigit() else 0
-        shown = f"{shown[:at]}\\{shown[at:]}"
-    return shown
+    """The same, escaped so that Markdown shows it as it is, also on a line of its own."""
+    result = _BUILDING.sub(r"\\\g<0>", plain(text, limit))
+    if match := _BEGINNING.match(result):
+        # For numbered lists escape the dot; for all else escape the first character.
+        at = match.end() if match[0].isdigit() else 0
+        result = f"{result[:at]}\\{result[at:]}"
+    return result
 
 
 def address(url: str) -> str:
-    """A web address that can be followed and stays one word of Markdown; empty where it is none."""
+    """A web URL as one word of Markdown; empty if it is invalid."""
     url = hygiene.cleaned(url).strip()
     try:
         parts = urlsplit(url)
@@ -41,10 +41,10 @@ def address(url: str) -> str:
         return ""
     if parts.scheme not in ("http", "https") or not host or "@" in parts.netloc:
         return ""
-    shown = "".join(each if each.isprintable() and each not in _NOT_IN_ADDRESSES else quote(each) for each in url)
-    return shown if len(shown) <= MOST_URL else ""
+    result = "".join(each if each.isprintable() and each not in _NOT_IN_ADDRESSES else quote(each) for each in url)
+    return result if len(result) <= MOST_URL else ""
 
 
 def in_brackets(url: str) -> str:
-    """An address as the target of a link in Markdown."""
+    """A URL as the target of a Markdown link."""
     return url.replace("(", "%28").replace(")", "%29")
