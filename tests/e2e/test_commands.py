@@ -115,7 +115,7 @@ def test_revokekey_ends_no_key_by_guess(home: Home) -> None:
     home.run("addkey", prefix)
     double = home.run("revokekey", prefix)
     assert double.returncode == 1
-    assert "is the name of one key and the start of another" in double.stderr
+    assert "is the name of one key and the prefix of another" in double.stderr
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_the_entry_leads_to_this_hub_from_anywhere(tmp_path: Path, user: Path) -
     project.mkdir()
     said = connect(Home(tmp_path / "home"), user, "vscode", "--project", str(project), **relative)
     assert "the agent sees 6 tools" in said
-    assert "variables, as they are set here: DATABASE_URL, TOOLHUB_ENV_FILE, TOOLHUB_TOOLS_DIR" in said
+    assert "variables with their current values: DATABASE_URL, TOOLHUB_ENV_FILE, TOOLHUB_TOOLS_DIR" in said
     entry = entry_in(project / ".vscode" / "mcp.json", member="servers")
     assert entry["env"]["DATABASE_URL"] == f"sqlite:///{tmp_path / 'elsewhere.sqlite3'}"
     started = subprocess.run(
