@@ -31,6 +31,7 @@ RULES = {
     "path": "a path of one machine; make it relative, or take it from the settings",
     "registry": "names a package registry; which one is used is the business of the machine",
     "todo": "unfinished work belongs in an issue, or in this commit",
+    "plain-words": "not plain technical English; use the standard term (CONTRIBUTING.md, Language)",
     "syntax": "cannot be parsed as Python",
     "waiver": "a waiver names an existing rule that this line breaks, and a reason after a dash",
 }
@@ -99,7 +100,7 @@ def call_findings(call: ast.Call, name: str, *, may_print: bool) -> Iterator[tup
 
 
 def imported_names(tree: ast.Module) -> dict[str, str]:
-    """What a name stands for: `from pickle import loads as read` makes `read` stand for `pickle.loads`."""
+    """The full name of each import: after `from pickle import loads as read`, `read` is `pickle.loads`."""
     origins: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -156,6 +157,26 @@ def entropy(text: str) -> float:
     return -sum(n / len(text) * math.log2(n / len(text)) for n in Counter(text).values())
 
 
+# Where texts are held to plain words: files, and directories with a slash. Generated files are not.
+PLAIN = ("docs/", "AGENTS.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
+# To be moved to PLAIN when their texts are reworded.
+PLAIN_LATER = ("templates/",)
+# Only what is never right: a word that has a good use as well is left to the reviewer.
+UNPLAIN = re.compile(
+    r"""
+      (?<![\w-])(?:stands?|stood)(?![\w-]|\ (?:for|out|up|by)\b)  # is, is stored, is shown
+    | \bmend(?:s|ed|ing)?\b  # fix
+    | \b(?:whoever|whomever|nobody|somebody)\b  # the caller, the user; no one in particular: passive voice
+    | \bgo(?:es)?\ on\b(?!\ (?:a|an|the|stdout|stderr|record)\b)  # continue, resume
+    | \bso\ many\b | \b(?:after|for|in|within)\ so\ (?:long|much)\b  # N, this number of
+    | \bwants?\ a\ look\b | \bcalled\ resolved\b  # needs attention; resolved
+    | \blet(?:s|ting)?\ in\b(?!-|\ (?:a|the)\b)  # allow, accept
+    | \btake[ns]?\ off\b  # removed, cleared
+    | \bwho\ may\ what\b | \bwhat\ (?:it|they|(?:a|the)\ \w+)\ may(?=[\s]*(?:[.,;:|)]|$))  # permissions
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
 # JSON is recorded upstream data or generated: what it says about unfinished work is not ours.
 LINE_RULES: dict[str, Callable[[str, str], object]] = {
     "secret": has_secret,
@@ -165,6 +186,7 @@ LINE_RULES: dict[str, Callable[[str, str], object]] = {
     "registry": lambda path, line: REGISTRIES.search(line),
     "todo": lambda path, line: not path.endswith(".json") and UNFINISHED.search(line),
     "mark-safe": lambda path, line: path.endswith((".html", ".txt")) and UNESCAPED.search(line),
+    "plain-words": lambda path, line: path.startswith(PLAIN) and not path.endswith(".json") and UNPLAIN.search(line),
 }
 
 

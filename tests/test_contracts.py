@@ -60,7 +60,7 @@ def test_examples_that_hold_pass_and_are_remembered(hub: Hub, checktools: Any) -
     hub.add(weather(kyoto={"degrees": "<number>"}, rome=None))
     code, told = checktools("weather")
     assert (code, told.splitlines()[0]) == (0, "ok weather: 2 examples")
-    assert told.splitlines()[-1] == "1 tool tried, all as they should be; 0 left out."
+    assert told.splitlines()[-1] == "1 tool tested, all passed; 0 skipped."
     kept = ToolCheck.objects.get(tool__name="weather")
     assert (kept.passed, kept.examples, kept.faults) == (True, 2, [])
     assert kept.definition_hash == hub.loaded("weather").tool.fingerprint
@@ -128,12 +128,12 @@ def test_against_a_fake_and_against_an_account_that_operators_set_up(hub: Hub, c
         hub.add(left_of)
         assert checktools("left_of") == (
             0,
-            "ok left_of: 1 example\n\n1 tool tried, all as they should be; 0 left out.\n",
+            "ok left_of: 1 example\n\n1 tool tested, all passed; 0 skipped.\n",
         )
         upstream.on("GET /stock/eggs", {"left": "six"})
         code, told = checktools("left_of")
         assert (code, told.splitlines()[1].strip()) == (1, 'Eggs: result.left: expected <integer>, got "six"')
-        assert told.splitlines()[-1] == "1 tool tried, 1 not as it should be; 0 left out."
+        assert told.splitlines()[-1] == "1 tool tested, 1 failed; 0 skipped."
         upstream.on("GET /stock/eggs", testing.Reply(500))
         assert "Eggs: API_ERROR: Failed to look" in checktools("left_of")[1]
         assert set(ErrorLog.objects.values_list("code", flat=True)) == {"CONTRACT_BROKEN", "API_ERROR"}
@@ -145,15 +145,13 @@ def test_against_a_fake_and_against_an_account_that_operators_set_up(hub: Hub, c
     assert checktools("left_of", "--connection", "cellar")[0] == 1, "that account leads nowhere any more"
 
 
-def test_a_tool_that_is_not_written_down_yet_says_what_to_do(
-    checktools: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_tool_that_is_not_synced_yet_says_what_to_do(checktools: Any, capsys: pytest.CaptureFixture[str]) -> None:
     sources.loaded().add(weather("newcomer", kyoto=None))
     for command in (["checktools", "newcomer"], ["calltool", "newcomer", '{"city": "Kyoto"}']):
         with pytest.raises(SystemExit) as ended:
             call_command(*command)
         assert ended.value.code in (2, 3)
-        assert "and not written down yet: run `toolhub synctools`" in capsys.readouterr().err
+        assert "but is not synced yet: run `toolhub synctools`" in capsys.readouterr().err
 
 
 def test_calltool_says_why_a_tool_cannot_be_called(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:

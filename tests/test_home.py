@@ -68,7 +68,7 @@ class TestSecrets:
 
     def test_that_are_empty_are_refused(self, tmp_path: Path) -> None:
         (tmp_path / "secret_key").write_text("\n")
-        with pytest.raises(OSError, match="it is empty; remove it to have a new one generated") as caught:
+        with pytest.raises(OSError, match="the file is empty; delete it to generate a new one") as caught:
             home.secret(tmp_path, "secret_key")
         assert caught.value.filename == str(tmp_path / "secret_key")
 

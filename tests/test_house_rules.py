@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.house_rules import RULES, check, main
+from scripts.house_rules import PLAIN, PLAIN_LATER, RULES, check, main
 
 ALLOW = "house: " + "allow"
 KEY = "thub_" + "q7Zp2Xv9Lm4Rt8Wc1Ny6Bd3Kf5"
@@ -49,6 +49,26 @@ BAD = [
     ("registry", "a.lock", "https://files.python" + "hosted.org/packages/x.whl"),
     ("registry", "a.json", '"https://registry.npmjs' + '.org/left-pad"'),
     ("todo", "a.css", "/* TO" + "DO: darker */"),
+    ("plain-words", "docs/a.md", "The key stands in the list."),
+    ("plain-words", "docs/decisions/a.md", "The name stood there."),
+    ("plain-words", "README.md", "What may stand in its place"),
+    ("plain-words", "CONTRIBUTING.md", "Mend the file."),
+    ("plain-words", "SECURITY.md", "It was mended."),
+    ("plain-words", "AGENTS.md", "Whoever calls it"),
+    ("plain-words", "docs/a.md", "nobody waits for it"),
+    ("plain-words", "docs/a.md", "what somebody wrote"),
+    ("plain-words", "docs/a.md", "The call goes on."),
+    ("plain-words", "docs/a.md", "to let it go on"),
+    ("plain-words", "docs/a.md", "so many requests"),
+    ("plain-words", "docs/a.md", "works for so long"),
+    ("plain-words", "docs/a.md", "One key wants a look."),
+    ("plain-words", "docs/a.md", "nothing is called resolved"),
+    ("plain-words", "docs/a.md", "a large one is let in, and"),
+    ("plain-words", "docs/a.md", "`*` lets in all names"),
+    ("plain-words", "docs/a.md", "the filters are taken off"),
+    ("plain-words", "docs/a.md", "## Who may what"),
+    ("plain-words", "docs/a.md", "its calls and what it may"),
+    ("plain-words", "docs/a.md", "what a key may, and"),
     ("syntax", "a.py", "def broken(:"),
     ("waiver", "a.py", f"x = 1  # {ALLOW} eval – nothing here breaks it"),
     ("waiver", "a.py", f"x = 1  # {ALLOW} everything – no such rule"),
@@ -74,6 +94,16 @@ GOOD = [
     ("path", "tests/test_a.py", "open('/tmp" + "/x')"),
     ("registry", "a.md", "https://pypi.org/project/django/"),
     ("todo", "a.py", "todos = 1  # todo lists are a tool's data"),
+    (
+        "plain-words",
+        "docs/a.md",
+        "MCP stands for Model Context Protocol. A standalone stand-in; outstanding, standard.",
+    ),
+    ("plain-words", "docs/a.md", "The log goes on the disk. Amend it. What it may do. It lets in-flight calls finish."),
+    ("plain-words", "docs/a.md", "so long as it runs; as many as that"),
+    ("plain-words", "docs/openapi.json", "Whoever calls it"),
+    ("plain-words", "CHANGELOG.md", "Whoever calls it"),
+    ("plain-words", "docs/a.md", f"Whoever <!-- {ALLOW} plain-words – quoted -->"),
     ("waiver", "a.py", f"eval(text)  # {ALLOW} eval – the console of the operator"),
     ("waiver", "a.html", "{{ chart|safe }} {# " + ALLOW + " mark-safe - made by us #}"),
 ]
@@ -97,6 +127,12 @@ def test_a_waiver_without_reason_or_for_another_rule_waives_nothing(waiver):
 @pytest.mark.parametrize("samples", [BAD, GOOD], ids=["bad", "good"])
 def test_every_rule_has_samples(samples):
     assert {rule for rule, _, _ in samples} | {"syntax"} == set(RULES)
+
+
+def test_paths_that_are_held_to_plain_words_exist():
+    root = Path(__file__).resolve().parent.parent
+    assert [path for path in PLAIN + PLAIN_LATER if not (root / path).exists()] == []
+    assert set(PLAIN).isdisjoint(PLAIN_LATER)
 
 
 def test_a_finding_says_where_and_why():

@@ -53,7 +53,7 @@ def test_a_current_schema_is_ready() -> None:
 def test_a_later_version_is_refused(an_unknown_migration: None) -> None:
     assert installation.schema() is Schema.NEWER
     for enter in (installation.require_ready, installation.set_up):
-        with pytest.raises(NotReady, match="made by a later version"):
+        with pytest.raises(NotReady, match="created by a later version"):
             enter(print)
 
 

@@ -67,7 +67,7 @@ def test_should_throw_error_for_duplicate_tool_names(registry: ToolRegistry) -> 
         ({"parameters": [{"name": "a", "type": "string"}] * 2}, "given twice"),
         ({"parameters": [{"name": "a"}]}, "type"),
         ({"examples": [{"description": "wrong", "parameters": {"b": 1}}]}, "Unknown parameter: b"),
-        ({"colour": "blue"}, "does not know colour"),
+        ({"colour": "blue"}, "Unknown tool metadata: colour"),
     ],
 )
 def test_refuses_what_cannot_be_registered(registry: ToolRegistry, change: dict[str, Any], message: str) -> None:

@@ -1,4 +1,4 @@
-"""ToolHub: the Django admin for the tools that AI agents use. What tool authors need is importable from here."""
+"""ToolHub: the Django admin for the tools that AI agents use. Tool authors import from here."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _HOMES = {
     ),
 }
 _HOME_OF = {name: (module, name) for module, names in _HOMES.items() for name in names} | {
-    # Names of the documents. Inside the hub they mean something else: an error of the protocol, and one of Python's.
+    # Public aliases. Inside the hub these names mean an error of the MCP SDK and one of Python's.
     "MCPError": ("tools_app.sdk.errors", "ToolError"),
     "TimeoutError": ("tools_app.sdk.errors", "ToolTimeoutError"),
 }
@@ -154,7 +154,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Imported at first use: settings and commands import this package too, and must not pay for what they don't use.
+    # Lazy imports: settings and commands import this package too, and should not load what they do not use.
     if name not in _HOME_OF:
         raise AttributeError(f"module 'toolhub' has no attribute {name!r}")
     module, attribute = _HOME_OF[name]

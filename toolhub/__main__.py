@@ -1,4 +1,4 @@
-"""`toolhub COMMAND` and `python -m toolhub COMMAND`: what `manage.py COMMAND` does, from anywhere."""
+"""`toolhub COMMAND` and `python -m toolhub COMMAND`: the same as `manage.py COMMAND`, from any directory."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run_for_agent(argv: list[str]) -> None:
-    # First of all: nothing that is imported from here on may print into the protocol.
+    # First, so that no later import can print into the protocol.
     from tools_app.mcp_server import closed, wire
 
     wire.claim()
     os.environ["TOOLHUB_PROCESS"] = "runmcp"
-    # An agent waits: imports make many objects and no garbage. The command switches it on again.
+    # For a faster start: imports create many objects and no garbage. The command enables it again.
     gc.disable()
     try:
         trouble = _run(argv)
     except Exception:
         traceback.print_exc()
-        trouble = ["it broke when it started; what it wrote to stderr, where the client logs it, says why"]
+        trouble = ["it failed to start; see stderr, which the client logs"]
     if trouble:
         _say(trouble)
         closed.refuse(*wire.claimed(), "; ".join(trouble))
@@ -45,7 +45,7 @@ def _run_for_agent(argv: list[str]) -> None:
 
 
 def _run(argv: list[str]) -> list[str]:
-    """Run a command. Returns what kept it from running, a line each."""
+    """Run a command. Returns the lines of an error that prevented it."""
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import CommandError, execute_from_command_line
 

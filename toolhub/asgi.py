@@ -1,4 +1,4 @@
-"""The hub as an ASGI application: Django, and the start and end of the engine with the server's."""
+"""The hub as an ASGI application: Django, and startup and shutdown of the engine."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from tools_app.journal import retention  # noqa: E402
 from tools_app.mcp_server import http  # noqa: E402
 from tools_app.sources.watcher import Watcher  # noqa: E402
 
-# Less than the server gives them (see `serve`).
+# Less than the server's shutdown timeout (see `serve`).
 BREAK_OFF_SECONDS: Final = 9.0
 
 _MCP: Final = re.compile(r"/mcp(?:/.*)?", re.DOTALL)
-# All else may be a page, as the documentation is, and is given what pages need.
+# Other addresses may be pages, such as the API documentation.
 _REST: Final = re.compile(r"/(?:v1(?!/docs\Z)(?:/.*)?|health|\.well-known/.*)?", re.DOTALL)
 
 
@@ -62,7 +62,7 @@ async def _by_address(scope: Any, receive: Any, send: Any) -> None:
 
 
 def behind_proxies(proxies: list[str]) -> Any:
-    """The hub, which believes these about who is asking, and whether over HTTPS, and nobody else."""
+    """The hub, trusting the forwarded headers of these proxies only."""
     return ProxyHeadersMiddleware(cast(Any, SafeHeaders(_by_address)), proxies)
 
 
@@ -74,12 +74,11 @@ async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await _lifespan(receive, send)
     elif scope["type"] == "http":
         await _http(scope, receive, send)
-    # No websockets here: returning makes the server refuse the handshake.
+    # No websockets: returning makes the server refuse the handshake.
 
 
 def _end_in_time() -> None:
-    """Let calls know of the end when the server does. It waits for requests, and then cancels them without an answer:
-    by then all have theirs."""
+    """End calls when the server shuts down, so that all are answered before it cancels the remaining requests."""
     if threading.current_thread() is not threading.main_thread():
         return
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -89,8 +88,8 @@ def _end_in_time() -> None:
 
 
 def _keep_what_is_here() -> None:
-    """Looking for garbage in all that was made for the start would hold the loop for a tenth of a second at a time."""
-    if threading.current_thread() is threading.main_thread():  # Otherwise it is not this server's process alone.
+    """Exempt objects of the start from garbage collection, which would block the loop for 0.1 s at a time."""
+    if threading.current_thread() is threading.main_thread():  # Otherwise the process is shared with other code.
         gc.collect()
         gc.freeze()
 
@@ -109,7 +108,7 @@ async def _lifespan(receive: Any, send: Any) -> None:
             engine.adopt_running_loop()
             _end_in_time()
             await catalog.fresh()
-            # The first visitor should not wait for the addresses and all that stands behind them to be imported.
+            # Import the URL configuration now, so that the first request does not wait for it.
             await database.run(resolve, "/")
             keeper.start()
             watcher.start()

@@ -1,4 +1,4 @@
-"""Reading the environment: every value is checked, and every fault says which variable and what it takes."""
+"""Read the environment: every value is validated, and every error names the variable and the expected value."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ def is_network(text: str) -> bool:
 
 
 def is_origin(text: str) -> bool:
-    """Whether a browser could send this as `Origin`; `*` stands for all."""
+    """True if a browser could send this as `Origin`; `*` means all."""
     return _ORIGIN.fullmatch(text) is not None
 
 
 def is_one_host(name: str) -> bool:
-    """Whether an entry of ALLOWED_HOSTS lets in a single name."""
+    """True if an entry of ALLOWED_HOSTS is a single name, not a wildcard."""
     return not name.startswith((".", "*"))
 
 
 def is_token_scope(name: str) -> bool:
-    """Whether a token of an issuer may bring it: who administers the hub is decided in the hub."""
+    """True if a token of an issuer can have the scope: `admin:*` is granted in the hub only."""
     return name in ("tools:list", "tools:read", "tools:execute", "tools:manage")
 
 
 def is_name(text: str) -> bool:
-    """Whether a toolset could have it."""
+    """True if it is a valid name of a toolset."""
     return _NAME.fullmatch(text) is not None
 
 
 def is_host(text: str) -> bool:
-    """A name or an address, as an address on the web has it between `//` and the port, without brackets."""
+    """True for a host name or IP address as in a URL, without port and brackets."""
     return _HOST.fullmatch(text) is not None
 
 
@@ -67,12 +67,12 @@ def is_header(text: str) -> bool:
 
 
 def is_region(text: str) -> bool:
-    """A country and a language, as search engines write them."""
+    """True for country and language, as search engines write them."""
     return _REGION.fullmatch(text) is not None
 
 
 def is_start_page(address: str) -> bool:
-    """Whether it is not where a SearXNG answers; one whose own path is that is written with a slash at its end."""
+    """True unless it is the search endpoint of a SearXNG. An instance below /search ends with a slash."""
     return not address.endswith("/search")
 
 
@@ -85,14 +85,14 @@ def is_time_zone(name: str) -> bool:
 
 
 class Environment:
-    """The process's environment variables. Collects all faults, so that they can be mended in one go."""
+    """The environment variables of the process. Collects all errors, so that they can be fixed together."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self.variables = dict(variables)
         self.faults: list[str] = []
 
     def text(self, name: str, default: str = "") -> str:
-        """`NAME`, or the content of the file that `NAME_FILE` names: secrets need not stand in the environment."""
+        """`NAME`, or the content of the file `NAME_FILE`, which keeps secrets out of the environment."""
         try:
             return variables.text(self.variables, name) or default
         except UnreadableError as error:
@@ -120,10 +120,10 @@ class Environment:
         return [part.strip() for part in text.split(",") if part.strip()] if text else list(default)
 
     def address(self, name: str) -> str:
-        """An address on the web that can be trusted on the way: https, or this machine."""
+        """A URL with a secure connection: https, or this machine."""
         text = self.text(name)
         if text and not _ADDRESS.fullmatch(text):
-            # It may hold a password: it is not repeated.
+            # Not repeated, as it may contain a password.
             self.faults.append(f"{name}: expected an address that begins with https://, without a name and password")
             return ""
         return text
@@ -132,15 +132,15 @@ class Environment:
         text = self.text(name)
         try:
             return Path(text).expanduser().absolute() if text else None
-        except RuntimeError:  # ~somebody, and there is no such user
+        except RuntimeError:  # ~NAME of an unknown user
             self._fault(name, "a path", text)
             return None
 
     def upstream(self, name: str) -> str:
-        """Where an upstream stands: with no password in it, and nothing after its path."""
+        """The base URL of an upstream: no password, no query, no fragment."""
         text = self.text(name)
         if text and not _UPSTREAM.fullmatch(text):
-            # It may hold a password: it is not repeated.
+            # Not repeated, as it may contain a password.
             self.faults.append(f"{name}: expected an address like https://HOST/PATH, without a name and password")
         return text
 
@@ -151,7 +151,7 @@ class Environment:
         except Exception:
             found = {}
         if found.get("ENGINE") not in ("django.db.backends.sqlite3", "django.db.backends.postgresql"):
-            # The URL may hold a password: it is not repeated.
+            # Not repeated, as the URL may contain a password.
             self.faults.append(f"{name}: expected sqlite:///PATH or postgres://USER:PASSWORD@HOST:PORT/NAME")
             return {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
         return found
@@ -162,14 +162,14 @@ class Environment:
         return value
 
     def secret(self, name: str, *keys: str) -> None:
-        """Each of these has to be hard to guess. None is repeated."""
+        """Require strong secrets. Their values are never repeated."""
         if not all(map(secrets.is_strong, keys)):
             self.faults.append(
                 f"{name}: too easy to guess; expected at least 32 random characters, as from `openssl rand -hex 32`"
             )
 
     def finish(self) -> None:
-        """Raises: ImproperlyConfigured, naming every variable that is wrong."""
+        """Raises: ImproperlyConfigured: names every invalid variable."""
         if self.faults:
             raise ImproperlyConfigured("\n".join(self.faults))
 

@@ -1,4 +1,4 @@
-"""Django's page for developers, which `DEBUG=1` shows in the admin, without the secrets that it would show."""
+"""Django's debug page (`DEBUG=1`) in the admin, with secrets masked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools_app.text.redaction import MASK, is_secret, redacted_text
 
 
 class Report(ExceptionReporter):
-    """Settings and headers Django masks itself; not variables, forms, addresses and what exceptions say."""
+    """Masks variables, forms, URLs and exception messages; Django itself masks settings and headers."""
 
     @override
     def get_traceback_data(self) -> dict[str, Any]:

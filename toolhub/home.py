@@ -1,4 +1,4 @@
-"""The directory that holds a hub's state: database, generated secrets, logs. Readable by its owner only."""
+"""The directory with a hub's state: database, generated secrets, logs. Only its owner can read it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 
 
 def default_directory() -> Path:
-    """`var/` in a checkout; for an installed package, where the platform keeps a user's data."""
+    """`var/` in a checkout; the platform's user data directory for an installed package."""
     if (CHECKOUT / "manage.py").exists() and (CHECKOUT / "pyproject.toml").exists():
         return CHECKOUT / "var"
     if sys.platform == "darwin":
@@ -23,10 +23,10 @@ def default_directory() -> Path:
 
 
 def prepare(directory: Path) -> Path:
-    """Make the directory if it is not there.
+    """Create the directory if it does not exist.
 
     Raises:
-        OSError: it cannot be made or written.
+        OSError: it cannot be created or written.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
@@ -35,22 +35,22 @@ def prepare(directory: Path) -> Path:
 
 
 def secret(directory: Path, name: str) -> str:
-    """A secret that is generated once and kept in a file. Two processes starting at once get the same one.
+    """A secret that is generated once and stored in a file, safe for concurrent starts.
 
     Raises:
-        OSError: the file cannot be read or made, or is empty.
+        OSError: the file cannot be read or created, or is empty.
     """
     path = directory / name
     if not path.exists():
         _generate(path)
     found = path.read_text(encoding="ascii", errors="replace").strip()
     if not found:
-        raise OSError(errno.EINVAL, "it is empty; remove it to have a new one generated", str(path))
+        raise OSError(errno.EINVAL, "the file is empty; delete it to generate a new one", str(path))
     return found
 
 
 def _generate(path: Path) -> None:
-    # Written under another name and linked: whoever finds the file finds all of it.
+    # Written under another name and linked, so that the file is never seen incomplete.
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,4 +1,4 @@
-"""The language that people are spoken to in: pages have one, and what programs read has none."""
+"""Translate the pages of the admin; answers for programs are always in English."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PAGES = "/admin/"
 
 
 class PagesInTheirLanguage(LocaleMiddleware):
-    """As Django does it for the admin; programs compare what they are told, and are told it in English."""
+    """Django's LocaleMiddleware for the admin only: programs compare texts, and get English."""
 
     def process_request(self, request: HttpRequest) -> None:
         if request.path_info.startswith(PAGES):

@@ -1,4 +1,4 @@
-"""Where a request came from, for the audit trail of what it changes."""
+"""Record the address and user agent of a request in the audit entries of its changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools_app.models.audit import coming_from
 
 @sync_and_async_middleware
 def on_record(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Which proxies are believed is decided in front of Django: what reaches it is the client's address."""
+    """Trusted proxies are resolved before Django: REMOTE_ADDR is the client's address."""
     if iscoroutinefunction(get_response):
 
         async def answered(request: HttpRequest) -> HttpResponseBase:

@@ -1,7 +1,7 @@
-"""Pages, made in a bounded number of threads that do not wait for whoever reads them.
+"""Render pages in a bounded number of threads that do not wait for slow readers.
 
-Django makes each page in a thread of its own, and gives that back when the last byte has been sent. A visitor who does
-not read would hold one for as long as he likes.
+Django renders each page in its own thread, and releases it when the last byte has been sent. A client that does not
+read would hold the thread indefinitely.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tools_app.base.asgi import Again, Application, Message, Receive, Scope, Sen
 from tools_app.sdk.errors import RateLimitError
 
 MOST_AT_ONCE: Final = 64
-# More of an answer than this is kept back by its reader: exports are made as they are read.
+# Buffer limit per answer; above it the thread waits for the reader, as exports are streamed.
 MOST_UNSENT: Final = 1024 * 1024
 
 
 class Pages:
-    """An ASGI application around another one, which is asked when the body is here and done with its answer."""
+    """ASGI middleware: reads the whole body first, and buffers the answer."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
@@ -49,7 +49,7 @@ class Pages:
 
     def _place(self) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()
-        if loop is not self._loop:  # A server has one; tests start several.
+        if loop is not self._loop:  # A server has one loop; tests start several.
             self._loop, self._places = loop, asyncio.Semaphore(MOST_AT_ONCE)
         return self._places
 

@@ -1,6 +1,6 @@
-"""Every knob of the hub, read from the environment here and nowhere else. `.env.example` explains each.
+"""All settings of the hub, read from the environment. `.env.example` describes each.
 
-Production is the default; `DEBUG=1` is for development. A wrong value stops the start with the variable's name.
+The defaults are for production; `DEBUG=1` is for development. A wrong value stops the start with the variable's name.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from toolhub.unfold import UNFOLD as UNFOLD
 PACKAGE = Path(__file__).resolve().parent
 BASE_DIR = PACKAGE.parent
 
-# What this process was started with. All that comes after it, from the file, another process finds there by itself.
+# Variables set before the .env file is read: other processes read the file themselves.
 TOOLHUB_GIVEN = frozenset(os.environ)
 ENV_FILE = Path(os.environ.get("TOOLHUB_ENV_FILE") or BASE_DIR / ".env")
 if ENV_FILE.is_file():
     environ.Env.read_env(str(ENV_FILE))
 env = Environment(os.environ)
 if not ENV_FILE.exists() and os.environ.get("TOOLHUB_ENV_FILE"):
-    # All that it was to say would be left out without a word, a read-only switch among it.
+    # Otherwise its settings, such as a read-only flag, would be missing without notice.
     env.faults.append(f"TOOLHUB_ENV_FILE: there is no file {ENV_FILE}")
 
-# An agent pays for the start of `runmcp` in every session: what only browsers and REST clients need stays out.
+# Agents start `runmcp` for every session: to start fast, it skips what only browsers and REST clients need.
 FOR_AGENTS_ONLY = os.environ.get("TOOLHUB_PROCESS") == "runmcp"
 
 DEBUG = env.flag("DEBUG", False)
@@ -58,8 +58,8 @@ except OSError as error:
         "set TOOLHUB_HOME to a directory that this user can write"
     ) from error
 SECRET_KEY_FALLBACKS = env.names("SECRET_KEY_FALLBACKS")
-# With any of these, sessions can be forged; with the first key, what is stored secretly can be read. Earlier keys for
-# encryption may be weak: `rotatesecrets` needs them, to leave them behind.
+# Any of these can forge sessions, and the first encryption key decrypts stored secrets. Old encryption keys may be
+# weak: `rotatesecrets` needs them for re-encryption.
 env.secret("SECRET_KEY_FALLBACKS", *SECRET_KEY_FALLBACKS)
 env.secret("TOOLHUB_ENCRYPTION_KEY", TOOLHUB_ENCRYPTION_KEY.partition(",")[0].strip())
 
@@ -67,28 +67,28 @@ _database = env.database("DATABASE_URL", f"sqlite:///{TOOLHUB_HOME / 'toolhub.sq
 if _database["ENGINE"].endswith("sqlite3"):
     _database["ENGINE"] = "toolhub.sqlite"
     _database["OPTIONS"] = {
-        # Readers never wait for the writer; a writer takes its lock at BEGIN instead of failing half way; an
-        # acknowledged change survives a power cut.
+        # WAL: readers do not wait for the writer. IMMEDIATE: a writer locks at BEGIN instead of failing later.
+        # FULL: committed changes survive a power failure.
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
         "transaction_mode": "IMMEDIATE",
         "timeout": 5,
     }
 else:
-    # A server that went without a word is noticed within seconds instead of hours.
+    # Detect a dead server within seconds instead of hours.
     _patience = {"connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
     _database["OPTIONS"] = {**_patience, "tcp_user_timeout": 10_000, **_database.get("OPTIONS", {})}
-# Under ASGI every page runs in a thread of its own: a connection that it kept would serve nobody. The threads of the
-# engine and of the REST door keep theirs (see `tools_app/base/database.py`).
+# Under ASGI every page runs in a new thread, so a persistent connection would never be reused. The threads of the
+# engine and of REST keep theirs (see `tools_app/base/database.py`).
 _database["CONN_MAX_AGE"] = 0
 DATABASES = {"default": _database}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- languages and times -------------------------------------------------------------------------------------
-# Times are stored in UTC and said in UTC to programs; people in the admin see them in this zone.
+# Times are stored and sent in UTC; the admin shows them in this zone.
 USE_TZ = True
 TIME_ZONE = env.text("TOOLHUB_TIME_ZONE", "UTC")
 env.checked("TOOLHUB_TIME_ZONE", TIME_ZONE, is_time_zone, "the name of a time zone like Asia/Tokyo")
-# The admin speaks the language that the browser asks for. What programs read is never translated.
+# The admin uses the language of the browser. Answers for programs are never translated.
 USE_I18N = not FOR_AGENTS_ONLY
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("ja", "日本語")]
@@ -111,7 +111,7 @@ for _proxy in TOOLHUB_TRUSTED_PROXIES:
 TOOLHUB_CORS_ORIGINS = env.names("TOOLHUB_CORS_ORIGINS")
 for _origin in TOOLHUB_CORS_ORIGINS:
     env.checked("TOOLHUB_CORS_ORIGINS", _origin, is_origin, "origins like https://app.example.org, or *")
-# The same with a switch of its own. No origin is meant where none is named: `*` would let every site in.
+# The same with a separate flag. Without an origin the start fails, as a default of `*` would allow every site.
 CORS_ENABLED = env.choice("CORS_ENABLED", "false", ("true", "false")) == "true"
 CORS_ORIGIN = env.names("CORS_ORIGIN")
 if CORS_ENABLED:
@@ -121,7 +121,7 @@ if CORS_ENABLED:
 TOOLHUB_LINK_LOCAL_HOSTS = [host.lower() for host in env.names("TOOLHUB_LINK_LOCAL_HOSTS")]
 for _host in TOOLHUB_LINK_LOCAL_HOSTS:
     env.checked("TOOLHUB_LINK_LOCAL_HOSTS", _host, is_host, "hosts like 169.254.10.1 or fe80::1, without port")
-# Whose bearer tokens are taken beside the hub's own keys. An issuer's own name is compared letter by letter.
+# The issuer whose bearer tokens are accepted beside API keys. Its name is compared exactly.
 TOOLHUB_OAUTH_ISSUER = env.address("TOOLHUB_OAUTH_ISSUER")
 TOOLHUB_OAUTH_AUDIENCE = env.names("TOOLHUB_OAUTH_AUDIENCE")
 TOOLHUB_OAUTH_JWKS_URL = env.address("TOOLHUB_OAUTH_JWKS_URL")
@@ -129,7 +129,7 @@ TOOLHUB_OAUTH_SCOPES_CLAIM = env.text("TOOLHUB_OAUTH_SCOPES_CLAIM", "scope")
 TOOLHUB_OAUTH_SCOPES = env.names("TOOLHUB_OAUTH_SCOPES")
 for _scope in TOOLHUB_OAUTH_SCOPES:
     env.checked("TOOLHUB_OAUTH_SCOPES", _scope, is_token_scope, "tools:list, tools:read, tools:execute or tools:manage")
-# What no token exceeds, whatever it says.
+# Upper limits for all tokens.
 TOOLHUB_OAUTH_TOOLSETS = env.names("TOOLHUB_OAUTH_TOOLSETS")
 for _toolset in TOOLHUB_OAUTH_TOOLSETS:
     env.checked("TOOLHUB_OAUTH_TOOLSETS", _toolset, is_name, "names of toolsets")
@@ -137,7 +137,7 @@ TOOLHUB_OAUTH_ACCESS = env.choice("TOOLHUB_OAUTH_ACCESS", "destructive", ("read"
 TOOLHUB_OAUTH_ASKS = env.choice("TOOLHUB_OAUTH_ASKS", "none", ("none", "destroys", "writes"))
 TOOLHUB_OAUTH_BY_SCOPE = env.flag("TOOLHUB_OAUTH_BY_SCOPE", False)
 if TOOLHUB_OAUTH_ISSUER and not TOOLHUB_OAUTH_AUDIENCE:
-    # Otherwise a token for another hub would be taken by this one, called by that one's name.
+    # Otherwise this hub would accept a token for another hub, if it is addressed by that one's name.
     for _host in ALLOWED_HOSTS:
         env.checked("TOOLHUB_OAUTH_AUDIENCE", _host, is_one_host, "a name for this hub, as ALLOWED_HOSTS allows any")
 TOOLHUB_BODY_SECONDS = env.seconds("TOOLHUB_BODY_SECONDS", 30, 1, 3600)
@@ -189,14 +189,14 @@ TOOLHUB_MCP_SESSIONS = env.number("TOOLHUB_MCP_SESSIONS", 1_000, 0, 100_000)
 TOOLHUB_MCP_IDLE_SECONDS = env.number("TOOLHUB_MCP_IDLE_SECONDS", 600, 1, 86_400)
 TOOLHUB_ASK_SECONDS = env.number("TOOLHUB_ASK_SECONDS", 300, 1, 3_600)
 TOOLHUB_APPROVAL_SECONDS = env.number("TOOLHUB_APPROVAL_SECONDS", 900, 10, 86_400)
-# What comes with the hub, and what code of the operator's own registers, approves itself.
+# Shipped tools, and tools registered by the operator's own code, need no approval.
 TOOLHUB_SOURCES_TO_APPROVE = env.names("TOOLHUB_SOURCES_TO_APPROVE")
 for _source in TOOLHUB_SOURCES_TO_APPROVE:
     env.checked(
         "TOOLHUB_SOURCES_TO_APPROVE", _source, lambda name: name in ("plugin", "app", "file"), "plugin, app, file"
     )
 
-# --- what is kept, and how long ------------------------------------------------------------------------------
+# --- retention -----------------------------------------------------------------------------------------------
 TOOLHUB_PAYLOADS = env.choice("TOOLHUB_PAYLOADS", "redacted", ("none", "redacted", "full"))
 TOOLHUB_KEEP_PAYLOADS_DAYS = env.number("TOOLHUB_KEEP_PAYLOADS_DAYS", 14, 1, 36_500)
 TOOLHUB_KEEP_CALLS_DAYS = env.number("TOOLHUB_KEEP_CALLS_DAYS", 90, 1, 36_500)
@@ -271,7 +271,7 @@ MIDDLEWARE = [
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        # In a checkout the templates stand at the top; in a wheel they come inside this package.
+        # Templates are at the top of a checkout, and inside this package in a wheel.
         "DIRS": [path for path in (BASE_DIR / "templates", PACKAGE / "templates") if path.is_dir()],
         "APP_DIRS": True,
         "OPTIONS": {
@@ -293,7 +293,7 @@ AUTHENTICATION_BACKENDS = [
     *([] if FOR_AGENTS_ONLY else ["axes.backends.AxesStandaloneBackend"]),
     "django.contrib.auth.backends.ModelBackend",
 ]
-# A name is locked together with the address that guessed: nobody can lock out somebody else from elsewhere.
+# A name is locked per address, so that an attacker elsewhere cannot lock out the user.
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_FAILURE_LIMIT = TOOLHUB_LOGIN_FAILURES
 AXES_COOLOFF_TIME = timedelta(seconds=TOOLHUB_LOGIN_SECONDS)
@@ -301,23 +301,23 @@ AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_RESET_ON_SUCCESS = True
 AXES_LOCKOUT_CALLABLE = "toolhub.signing_in.locked"
 AXES_ENABLE_ADMIN = False
-# Who came and went stands in Django's own log of sessions; what is kept here is what locking needs.
+# Not needed for locking.
 AXES_DISABLE_ACCESS_LOG = True
 AXES_VERBOSE = False
-# Which proxies are believed is decided once, in front of Django: what reaches it is the client's address.
+# Trusted proxies are resolved before Django: REMOTE_ADDR is the client's address.
 AXES_CLIENT_IP_CALLABLE = "toolhub.signing_in.address"
 LOGIN_URL = "admin:login"
 LOGIN_REDIRECT_URL = "admin:index"
 
-# Served straight from the packages they come in (`toolhub/static.py`): there is no step between installing and running.
+# Served from the installed packages (`toolhub/static.py`): no `collectstatic` is needed.
 STATIC_URL = "/static/"
 STATIC_ROOT = TOOLHUB_HOME / "static"
 SERVESTATIC_USE_FINDERS = True
 SERVESTATIC_AUTOREFRESH = DEBUG
 SERVESTATIC_MAX_AGE = 3600
 
-# Browsers send cookies to every port of a host: names of our own keep other programs on it from ending our sessions.
-# Over HTTPS, `__Host-` has the browser refuse one that anybody but this very host has set.
+# Browsers send cookies to every port of a host: unique names avoid conflicts with other programs there. Over HTTPS,
+# `__Host-` makes the browser refuse cookies set by other hosts.
 _prefix = "__Host-" if TOOLHUB_HTTPS else ""
 SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"{_prefix}toolhub_session", f"{_prefix}toolhub_csrf"
 SESSION_COOKIE_AGE = TOOLHUB_SESSION_SECONDS

@@ -1,7 +1,7 @@
-"""Guessing passwords: whose guesses count together, how fast one may guess, and what is told to who did too often.
+"""Protection against password guessing: lockout and rate limit.
 
-A name is locked for the address that guessed it (django-axes): nobody locks out somebody else from elsewhere.
-One address that tries many names meets a second limit before any password is looked at, which is slow on purpose.
+A name is locked for one address (django-axes), so that an attacker elsewhere cannot lock out the user. A rate limit per
+address covers many names, and applies before the slow password hash is computed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tools_app.access import limits
 
 
 def address(request: HttpRequest) -> str | None:
-    """Where a guess comes from. Of IPv6 it is the network, in which everybody may choose addresses freely."""
+    """The client's address; for IPv6 its /64 network, in which a client can choose any address."""
     try:
         found = ipaddress.ip_address(request.META.get("REMOTE_ADDR", ""))
     except ValueError:
-        return None  # A socket file has none.
+        return None  # A Unix socket has no address.
     if isinstance(found, ipaddress.IPv4Address):
         return str(found)
     if found.ipv4_mapped is not None:
@@ -34,14 +34,14 @@ def address(request: HttpRequest) -> str | None:
 
 
 def locked(request: HttpRequest, response: HttpResponse | None, credentials: dict[str, Any] | None) -> HttpResponse:
-    """Refuses for now, and has it in the audit trail."""
+    """Refuse the attempt, and record the lock in the audit trail."""
     name = str((credentials or {}).get("username") or "")
     governance.note_lock(name, address(request) or "", within=settings.AXES_COOLOFF_TIME)
     return _refused(request, settings.TOOLHUB_LOGIN_SECONDS)
 
 
 class SlowedDown(MiddlewareMixin):
-    """Counts what one address sends to sign in, under whichever names."""
+    """Rate limit for attempts to sign in, per address and for all names."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         if request.method != "POST" or request.path_info != reverse("admin:login"):
@@ -53,7 +53,7 @@ class SlowedDown(MiddlewareMixin):
 
 
 def _refused(request: HttpRequest, seconds: int, *, slowed: bool = False) -> HttpResponse:
-    told = {"minutes": -(-seconds // 60), "slowed": slowed}
-    page = render(request, "admin/locked.html", told, status=429)
+    context = {"minutes": -(-seconds // 60), "slowed": slowed}
+    page = render(request, "admin/locked.html", context, status=429)
     page["Retry-After"] = str(seconds)
     return page

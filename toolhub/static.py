@@ -1,6 +1,6 @@
-"""The files that pages need, from memory: a few megabytes, which every visitor asks for.
+"""Serve static files from memory: a few megabytes in all.
 
-Under Django, and read as they are sent, each would hold two threads and an open file for as long as its reader likes.
+Streamed by Django, each would hold two threads and an open file until a slow reader is done.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _PART: Final = re.compile(r"bytes (\d+)-(\d+)/")
 
 
 class StaticFiles(RestHandler):
-    """An ASGI application around another one, which gets what is no file here."""
+    """ASGI middleware: serves static files, and passes other requests on."""
 
-    # What waits for a slow reader is this much, and what the server holds by itself.
+    # Buffered for a slow reader, in addition to the server's own buffer.
     chunk_size = 16 * 1024
 
     def __init__(self, otherwise: Application) -> None:
@@ -39,7 +39,7 @@ class StaticFiles(RestHandler):
 
     async def _get_response_async(self, request: HttpRequest) -> HttpResponseBase:
         file = self._file(request.path_info)
-        # Everything about it but what is in it, which would be opened anew.
+        # The headers only: the content comes from memory.
         found = file.get_response("HEAD" if request.method == "GET" else request.method, request.META)
         response = HttpResponse(status=int(found.status), headers=dict(found.headers))
         if response.status_code in (200, 206) and hasattr(file, "get_path_and_headers"):
@@ -61,4 +61,4 @@ class StaticFiles(RestHandler):
 
 
 async def _nothing_else(request: HttpRequest) -> HttpResponseBase:
-    raise AssertionError("files are looked for here, and nothing is passed on")
+    raise AssertionError("the middleware is used for its index of files only")

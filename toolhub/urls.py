@@ -1,4 +1,4 @@
-"""Which address leads to which door."""
+"""URLs of admin and REST."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ urlpatterns = [
     path("", include("tools_app.api.urls")),
 ]
 
-# Whatever reaches no view of ours is answered by the REST door, in JSON; people in the admin get pages.
+# Errors are answered in JSON as by REST, and with pages in the admin.
 handler400 = "tools_app.api.fallbacks.bad_request"
 handler404 = "tools_app.api.fallbacks.page_not_found"
 handler500 = "tools_app.api.fallbacks.server_error"

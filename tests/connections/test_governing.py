@@ -190,8 +190,8 @@ class TestRotation:
         with override_settings(TOOLHUB_ENCRYPTION_KEY=f"{NEW},{OLD}"):
             catalog.forget()
             called("list_notes", by=caller("bob"))
-            assert self.rotated(capsys).out == "4 rotated, 0 were under the first key already.\n"
-            assert self.rotated(capsys).out == "0 rotated, 4 were under the first key already.\n"
+            assert self.rotated(capsys).out == "4 re-encrypted, 0 already current.\n"
+            assert self.rotated(capsys).out == "0 re-encrypted, 4 already current.\n"
         with override_settings(TOOLHUB_ENCRYPTION_KEY=NEW):
             assert called("add_note", {"text": "x"}, by=caller("ann"), idempotency_key="once") == {"added": ["x"]}
             called("list_notes", by=caller("bob"))
@@ -206,7 +206,7 @@ class TestRotation:
         settings.TOOLHUB_REPLIES_BYTES = 0
         governance.create_connection("ann", "desk", url=desk.url, secret="key-of-ann-1", actor="test")
         called("add_note", {"text": "x"}, by=caller("ann"), idempotency_key="once")
-        assert self.rotated(capsys).out == "0 rotated, 1 were under the first key already.\n"
+        assert self.rotated(capsys).out == "0 re-encrypted, 1 already current.\n"
 
     def test_says_what_nobody_can_read(self, notes: Hub, capsys: pytest.CaptureFixture[str]) -> None:
         with override_settings(TOOLHUB_ENCRYPTION_KEY=OLD):
@@ -214,7 +214,7 @@ class TestRotation:
         kept = bytes(Connection.objects.get().sealed)
         with override_settings(TOOLHUB_ENCRYPTION_KEY=NEW):
             told = self.rotated(capsys, code=1)
-            assert told.err == "toolhub: cannot be read under any of the keys: connection main\n"
+            assert told.err == "toolhub: cannot be decrypted with any key: connection main\n"
             kind = connections.kinds(sources.loaded())["desk"]
             assert "its secret cannot be read" in connections.fault(Connection.objects.get(), kind)
         assert bytes(Connection.objects.get().sealed) == kept

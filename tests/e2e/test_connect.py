@@ -81,7 +81,7 @@ def test_a_client_is_connected_over_stdio_and_its_other_servers_stay(home: Home,
     path.write_text('{"numStartups": 7, "mcpServers": {"other": {"command": "x"}}}')
     said = connect(home, user, "claude-code", "--read-only")
     assert f"as 'toolhub' in {path}" in said
-    assert "It works: the agent sees 5 tools" in said
+    assert "Connection tested: the agent sees 5 tools" in said
     whole = json.loads(path.read_text())
     assert (whole["numStartups"], whole["mcpServers"]["other"]) == (7, {"command": "x"})
     assert entry_in(path) == {
@@ -118,7 +118,7 @@ def test_the_entry_leads_to_this_hub_from_anywhere(tmp_path: Path, user: Path) -
     project.mkdir()
     said = connect(Home(tmp_path / "home"), user, "vscode", "--project", str(project), **relative)
     assert "the agent sees 6 tools" in said
-    assert "variables, as they are set here: DATABASE_URL, TOOLHUB_ENV_FILE, TOOLHUB_TOOLS_DIR" in said
+    assert "variables with their current values: DATABASE_URL, TOOLHUB_ENV_FILE, TOOLHUB_TOOLS_DIR" in said
     entry = entry_in(project / ".vscode" / "mcp.json", member="servers")
     assert entry["env"]["DATABASE_URL"] == f"sqlite:///{tmp_path / 'elsewhere.sqlite3'}"
     started = subprocess.run(
@@ -162,7 +162,7 @@ def test_over_http_a_client_gets_a_key_of_its_own(home: Home, server: Server, us
     at = {"PORT": str(server.port)}
     path = user / ".cursor" / "mcp.json"
     said = connect(home, user, "cursor", "--http", "--read-only", **at)
-    assert "It works: the agent sees 5 tools" in said
+    assert "Connection tested: the agent sees 5 tools" in said
     first = key_of(entry_in(path))
     assert entry_in(path)["url"] == f"{server.url}/mcp"
     assert first not in said
@@ -171,14 +171,14 @@ def test_over_http_a_client_gets_a_key_of_its_own(home: Home, server: Server, us
         assert database.execute("SELECT may_write FROM tools_app_apikey WHERE name = 'cursor'").fetchall() == [(0,)]
 
     said = connect(home, user, "cursor", "--http", **at)
-    assert "The key that stood there, cursor, is revoked." in said
+    assert "The previous key, cursor, is revoked." in said
     second = key_of(entry_in(path))
     assert (states(home)["cursor"], states(home)["cursor-2"]) == (False, True)
     with HttpAgent(server.url, first) as before, HttpAgent(server.url, second) as after:
         assert before.send(before.message("server/discover")).status_code == 401
         assert after.names() == shipped.listed()
 
-    assert "The key that stood there, cursor-2, is revoked." in connect(home, user, "cursor", "--remove")
+    assert "The previous key, cursor-2, is revoked." in connect(home, user, "cursor", "--remove")
     assert not states(home)["cursor-2"]
 
 
@@ -201,13 +201,13 @@ def test_what_does_not_work_is_not_written(home: Home, server: Server, user: Pat
     known = states(home)
     nowhere = f"http://127.0.0.1:{free_port()}"
     told = refused(home, user, "vscode", "--url", nowhere)
-    assert f"it does not work: nothing answers at {nowhere}/mcp. Start the hub there" in told
+    assert f"the connection test failed: no answer from {nowhere}/mcp. Start the hub" in told
     assert "answers 404" in refused(home, user, "vscode", "--url", f"{server.url}/v1/nothing")
     told = refused(home, user, "vscode", "--toolset", "nope")
-    assert "it does not work: there is no toolset 'nope'; there are: none. Nothing is changed" in told
+    assert "the connection test failed: there is no toolset 'nope'; there are: none. Nothing was changed" in told
     assert states(home) == known
     told = refused(home, user, "vscode", "--url", f"{server.url}/mcp/nope")
-    assert "answers 404: there is no MCP at this address, or no such toolset" in told
+    assert "answers 404: there is no MCP server at this address, or no such toolset" in told
     assert states(home) == {**known, "vscode": False}
     assert list(user.iterdir()) == []
 
@@ -215,14 +215,14 @@ def test_what_does_not_work_is_not_written(home: Home, server: Server, user: Pat
 def test_a_key_of_another_hub_is_told_from_ones_own(home: Home, server: Server, user: Path, tmp_path: Path) -> None:
     other = Home(tmp_path / "other")
     other.run("migrate")
-    assert "the agent sees no tools (`toolhub doctor` may know why)" in connect(other, user, "vscode")
-    assert "answers 401: it does not know the key" in refused(other, user, "cursor", "--url", server.url)
+    assert "the agent sees no tools (run `toolhub doctor`)" in connect(other, user, "vscode")
+    assert "answers 401: it rejects the new API key" in refused(other, user, "cursor", "--url", server.url)
     connect(home, user, "cursor")
     path = user / ".cursor" / "mcp.json"
     before = path.read_text()
     for arguments in (["cursor"], ["cursor", "--remove"]):
         assert "'toolhub' in" in (told := refused(other, user, *arguments))
-        assert "is not this hub's. Take another --name, or --force" in told
+        assert "is not this hub's. Choose another --name, or use --force" in told
     assert path.read_text() == before
     connect(other, user, "cursor", "--force", "--no-check")
     assert entry_in(path)["env"]["TOOLHUB_HOME"] == str(other.path)
@@ -236,6 +236,6 @@ def test_a_file_that_cannot_be_understood_is_left_alone_and_makes_no_key(
     path.write_text("{broken")
     told = refused(home, user, "claude-code", "--url", server.url)
     assert f"{path} is not changed: it is not JSON" in told
-    assert "--print shows what to put there" in told
+    assert "--print shows the entry to add" in told
     assert path.read_text() == "{broken"
     assert states(home) == known

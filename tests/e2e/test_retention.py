@@ -97,7 +97,7 @@ def test_prunelogs_takes_its_limits_from_the_settings(home: Home) -> None:
 def test_forget_needs_a_yes_where_nobody_can_be_asked(home: Home) -> None:
     done = home.run("forget", caller(home))
     assert done.returncode == 2
-    assert f"The records know {caller(home)}:" in done.stdout
+    assert f"Records of {caller(home)}:" in done.stdout
     assert "add --yes" in done.stderr
     assert query(home, "SELECT arguments FROM tools_app_call") != [("",)]
 

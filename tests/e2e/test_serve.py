@@ -154,7 +154,7 @@ def test_lets_a_running_call_finish_and_a_second_ctrl_c_end_it_at_once(home: Hom
         ({"DATABASE_URL": "mysql://root@localhost/x"}, (), "DATABASE_URL: expected sqlite:///PATH or postgres://"),
         ({"TOOLHUB_TIMEOUT_MS": "5"}, (), "TOOLHUB_TIMEOUT_MS: expected a whole number from 100 to 120000"),
         ({"DEBUG": "maybe"}, (), "DEBUG: expected true or false"),
-        ({"DEBUG": "1"}, ("--host", "0.0.0.0"), "DEBUG shows secrets to visitors"),
+        ({"DEBUG": "1"}, ("--host", "0.0.0.0"), "DEBUG exposes secrets"),
         ({"SECRET_KEY": "short"}, ("--host", "0.0.0.0"), "SECRET_KEY is weak"),
         ({"TOOLHUB_ADMIN_PASSWORD": "admin"}, (), "TOOLHUB_ADMIN_PASSWORD: The password for 'admin' is refused"),
         ({}, ("--host", "192.0.2.1"), "cannot listen on 192.0.2.1"),
@@ -181,7 +181,8 @@ def test_names_the_port_that_is_taken(ready: Home) -> None:
         done = ready.run("serve", "--port", str(port))
     assert done.returncode == 2
     assert done.stderr.strip() == (
-        f"toolhub: port {port} on 127.0.0.1 is taken; stop what uses it, or choose another: PORT={port + 1}"
+        f"toolhub: port {port} on 127.0.0.1 is in use; "
+        f"stop the process that uses it, or choose another port: PORT={port + 1}"
     )
 
 
@@ -231,7 +232,7 @@ def test_copies_the_database_before_it_updates_it_and_others_refuse_until_then(h
     for command in (("addkey", "x"), ("serve", "--port", str(free_port()))):
         refused = home.run(*command)
         assert refused.returncode == 2
-        assert "made by a later version" in refused.stderr
+        assert "created by a later version" in refused.stderr
 
 
 def test_several_first_starts_at_once_make_one_hub(home: Home) -> None:

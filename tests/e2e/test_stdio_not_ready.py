@@ -64,14 +64,14 @@ EARLIER = migrated("DELETE FROM django_migrations WHERE app = 'auth' AND name LI
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        (LATER, "the database was made by a later version of ToolHub; install that version"),
+        (LATER, "the database was created by a later version of ToolHub; install that version"),
         (EARLIER, "the database is older than this program; run `toolhub migrate`"),
         (no_database, "(file is not a database); check DATABASE_URL"),
         (started_with(DATABASE_URL="sqlite:////proc/nowhere/x"), "cannot use the database /proc/nowhere/x"),
         (started_with(TOOLHUB_HOME="/proc/nowhere"), "TOOLHUB_HOME: cannot use /proc/nowhere"),
         (started_with(PORT="abc", DEBUG="maybe"), "found 'maybe'; PORT: expected a whole number"),
         (started_with(N8N_READ_ONLY="ture"), "N8N_READ_ONLY: expected true or false, found 'ture'"),
-        (started_with(DJANGO_SETTINGS_MODULE="nowhere.settings"), "it broke when it started"),
+        (started_with(DJANGO_SETTINGS_MODULE="nowhere.settings"), "it failed to start"),
         (started_with("--toolset", "nobody"), "there is no toolset 'nobody'; there are: none"),
         (started_with("--tolset", "sums"), "unrecognized arguments: --tolset sums"),
         (started_with("--transport", "http"), "`toolhub serve` serves MCP over HTTP"),
@@ -132,7 +132,7 @@ def test_somebody_at_a_terminal_is_not_kept_waiting(home: Home) -> None:
             check=False,
         )
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.startswith(b"toolhub: the database was made by a later version")
+    assert done.stderr.startswith(b"toolhub: the database was created by a later version")
 
 
 # ---- what passes

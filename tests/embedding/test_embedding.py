@@ -81,5 +81,6 @@ def test_what_only_the_hub_s_own_site_has_says_so(shop: Any) -> None:
     done = shop("django", "serve")
     assert done.returncode == 1
     assert (
-        done.stderr == "serve: starts ToolHub's own site, not this project; serve it as you do, see docs/embedding.md\n"
+        done.stderr
+        == "serve: starts ToolHub's own site, not this project; use your own server, see docs/embedding.md\n"
     )

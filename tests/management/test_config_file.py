@@ -121,7 +121,7 @@ def test_whatever_stands_there_stays(
         ('{"a": "open}', "not JSON (line 1)"),
         ("[]", "not an object whose 'mcpServers' is an object"),
         ('{"mcpServers": []}', "not an object whose 'mcpServers' is an object"),
-        ('{"mcpServers": {}, "mcpServers": {"a": 1}}', "two members of the same name"),
+        ('{"mcpServers": {}, "mcpServers": {"a": 1}}', "a duplicate key"),
         ("\N{LATIN SMALL LETTER E WITH ACUTE}".encode("latin-1"), "cannot be read"),
     ],
 )

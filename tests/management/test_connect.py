@@ -9,17 +9,17 @@ from django.core.management import ManagementUtility
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["claude-desktop", "--http"], "Claude Desktop takes only servers that it starts itself"),
-        (["claude-desktop", "--project", "."], "Claude Desktop has no configuration for a project"),
+        (["claude-desktop", "--http"], "Claude Desktop supports only stdio"),
+        (["claude-desktop", "--project", "."], "Claude Desktop has no project configuration"),
         (["cursor", "--project", "/nowhere"], "there is no directory /nowhere"),
-        (["cursor", "--show-key"], "--show-key is for what is printed: add --print"),
-        (["generic", "--remove"], "--file must say where to remove it from"),
+        (["cursor", "--show-key"], "--show-key requires --print"),
+        (["generic", "--remove"], "--remove requires --file for this client"),
         (
             ["cursor", "--http", "--mode", "search"],
-            "--mode is for agents that start the hub themselves; over HTTP the mode",
+            "--mode works over stdio only; over HTTP, set the mode",
         ),
         (["cursor", "--mode", "guess"], "invalid choice: 'guess'"),
-        (["cursor", "--name", "a b"], "may hold letters, digits, - and _"),
+        (["cursor", "--name", "a b"], "must be letters, digits, - and _"),
         (["cursor", "--url", "ftp://hub"], "must be like https://hub.example.org/mcp"),
         (["cursor", "--url", "http://user:password@hub"], "must be like https://hub.example.org/mcp"),
     ],

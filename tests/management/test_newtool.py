@@ -49,7 +49,7 @@ def test_overwrites_nothing(directory: Path, capsys: pytest.CaptureFixture[str])
     (directory / "count_words.py").write_text("mine")
     with pytest.raises(SystemExit):
         newtool("count_words")
-    assert "count_words.py exists already; nothing was written" in capsys.readouterr().err
+    assert "count_words.py exists; nothing was written" in capsys.readouterr().err
     assert (directory / "count_words.py").read_text() == "mine"
     (directory / "test_other.py").write_text("mine")
     with pytest.raises(SystemExit):
@@ -65,13 +65,13 @@ def test_overwrites_nothing(directory: Path, capsys: pytest.CaptureFixture[str])
         ("a" * 65, "must start with lowercase letter"),
         ("count-words", "write it with _"),
         ("class", "cannot be the name of a function"),
-        ("json", "taken for another module"),
-        ("pydantic", "taken for another module"),
-        ("toolhub", "taken for another module"),
-        ("max", "has a meaning in Python"),
-        ("testing", "has a meaning in Python or in its test"),
-        ("test_it", "taken for another module"),
-        ("echo", "there is a tool of that name already, at tests/support/packs/small"),
+        ("json", "shadow another module"),
+        ("pydantic", "shadow another module"),
+        ("toolhub", "shadow another module"),
+        ("max", "is already a name in Python"),
+        ("testing", "is already a name in Python or in the test"),
+        ("test_it", "shadow another module"),
+        ("echo", "a tool of that name exists, at tests/support/packs/small"),
     ],
 )
 def test_refuses_names_that_would_not_work(
@@ -112,7 +112,7 @@ def test_a_directory_of_which_nothing_would_be_loaded_is_refused(
     tmp_path.chmod(0o777)
     with pytest.raises(SystemExit):
         newtool("count_words", "--directory", str(tmp_path))
-    assert "can be written by everybody on this machine" in capsys.readouterr().err
+    assert "is world-writable" in capsys.readouterr().err
     assert not list(tmp_path.glob("*.py"))
 
 

@@ -69,7 +69,7 @@ def test_a_home_that_is_everybodys_is_refused_and_left_as_it_is(loose: Home, com
     loose.path.chmod(0o1777)
     refused = loose.run(command)
     assert refused.returncode == 2
-    assert f"TOOLHUB_HOME: others on this machine can look into {loose.path}" in refused.stderr
+    assert f"TOOLHUB_HOME: others on this machine can read {loose.path}" in refused.stderr
     assert f"`chmod o-rwx {loose.path}`" in refused.stderr
     assert stat.S_IMODE(loose.path.stat().st_mode) == 0o1777
 
@@ -77,6 +77,6 @@ def test_a_home_that_is_everybodys_is_refused_and_left_as_it_is(loose: Home, com
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give a directory away")
 def test_a_home_of_somebody_else_is_refused_where_everybody_can_look_into_it(loose: Home) -> None:
     os.chown(loose.path, 65534, 65534)
-    assert "which is not this user's" in loose.run("runmcp").stderr
+    assert "which belongs to another user" in loose.run("runmcp").stderr
     loose.path.chmod(0o750)
     assert loose.run("runmcp").returncode == 0

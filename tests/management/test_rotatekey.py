@@ -25,7 +25,7 @@ def run(*arguments: str) -> list[str]:
 def test_the_new_secret_stands_alone_on_the_last_line() -> None:
     key, before = governance.create_key("agent", actor="test")
     said, secret = run("rotatekey", "agent", "--grace", "48", "--reason", "spring")
-    assert "agent has another secret, the one before works until" in said
+    assert "agent has a new secret; the previous one stays valid until" in said
     kept = ApiKey.objects.get()
     assert (kept.hash, kept.previous_hash) == (secrets.key_hash(secret), secrets.key_hash(before))
     assert kept.previous_until is not None
@@ -37,14 +37,14 @@ def test_the_new_secret_stands_alone_on_the_last_line() -> None:
 def test_without_a_time_of_grace_the_secret_before_is_refused_now() -> None:
     governance.create_key("agent", actor="test")
     said, _ = run("rotatekey", "agent")
-    assert "is refused now" in said
+    assert "is no longer valid" in said
     assert ApiKey.objects.get().previous_until is None
 
 
 def test_a_key_is_found_by_the_start_that_it_had() -> None:
     key, before = governance.create_key("agent", actor="test")
     run("rotatekey", before, "--grace", "1")
-    assert run("revokekey", key.prefix) == ["agent is revoked; the next request with it is refused."]
+    assert run("revokekey", key.prefix) == ["agent is revoked. Requests with it are refused from now on."]
 
 
 def test_no_other_key_is_taken_for_it(capsys: pytest.CaptureFixture[str]) -> None:

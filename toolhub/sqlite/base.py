@@ -1,7 +1,7 @@
-"""A database file that was there and is gone is an error, not a reason to make a new one.
+"""A database file that disappeared is an error, and is not created again.
 
-SQLite creates whatever file it is asked to open. A hub whose file is moved away for a moment – a restore, a mount that
-comes late – would go on with an empty database. Only the first connection of a process may create the file.
+SQLite creates any file it opens. A hub whose file is moved away for a moment (a restore, a late mount) would continue
+with an empty database. Only the first connection of a process can create the file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return connection
 
     def is_usable(self) -> bool:
-        """Whether the file it has open is still the one that stands there."""
+        """True if the open file is still the one at the path."""
         return self.inode == _inode(self.settings_dict["NAME"]) and super().is_usable()
 
 

@@ -1,4 +1,4 @@
-"""What authors test their tools with: call one as the hub would, and hear what an agent would stumble over.
+"""Test helpers for authors: call a tool as the hub would, and find what would confuse an agent.
 
     from toolhub import testing
 
@@ -9,9 +9,9 @@
         with testing.fake_upstream({"GET /kyoto": {"degrees": 21.5}}, pack=pack):
             assert testing.call(forecast, city="Kyoto")["degrees"] == 21.5
 
-Needs no database and no hub. A tool of a pack with a connection asks the upstream that the pack's own variables name,
-so a test sets those. An answer is what the tool says, as JSON: the short one where there is a short one,
-without the wrapper and guidance that the hub adds.
+Needs no database and no hub. A tool of a pack with a connection uses the upstream in the pack's variables, so a test
+sets those. An answer is the tool's own, as JSON: the short form if there is one, without the wrapper and guidance that
+the hub adds.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ __all__ = [
 ]
 
 SECONDS: Final = 30.0
-# A tool whose name begins like this says that it changes nothing, and must say so in its hints as well.
+# Prefixes of names that suggest a read-only tool, which its hints must confirm.
 READING: Final = re.compile(r"(?:get|list|show|search|find|read|query|count|check|fetch|describe|lookup)(?:[_-]|$)")
 
 EVERYTHING: Final = frozenset({"tools:list", "tools:read", "tools:execute"})
 
 
 def context(tool: Tool, *, seconds: float = SECONDS, caller: Caller | None = None) -> Context:
-    """What a tool is told of its call: by default one of the local user's, with 30 seconds to go."""
+    """The context of a call; by default of the local user, with 30 seconds left."""
     return Context(
         call_id="test",
         tool=tool.name,
@@ -73,50 +73,52 @@ def context(tool: Tool, *, seconds: float = SECONDS, caller: Caller | None = Non
 
 
 def _upstream(tool: Tool) -> ApiClient | None:
-    """What the variables of its pack lead to, as in a hub that is started with them."""
+    """A client for the upstream in the variables of its pack."""
     kind = tool.connection_kind
     url, secret = (os.environ.get(name, "") for name in (kind.url_variable, kind.secret_variable)) if kind else ("", "")
     return kind.client(url, secret) if kind and url and secret else None
 
 
 def _options(tool: Tool) -> Mapping[str, OptionValue]:
-    """What its pack lets operators decide, as those variables say it."""
+    """The connection options in the variables of its pack."""
     kind = tool.connection_kind
     options = kind.options if kind is not None else ()
-    said = {option.name: os.environ.get(kind.option_variable(option), "") for option in options} if kind else {}
-    return {option.name: option.read(said[option.name]) if said[option.name] else option.default for option in options}
+    texts = {option.name: os.environ.get(kind.option_variable(option), "") for option in options} if kind else {}
+    return {
+        option.name: option.read(texts[option.name]) if texts[option.name] else option.default for option in options
+    }
 
 
 def call(tool: Tool | Offer, /, **arguments: Any) -> Any:
-    """Call a tool, a prompt or a resource, and return its answer. A tool that blocks runs in this very thread.
+    """Call a tool, a prompt or a resource, and return its answer. A blocking tool runs in the current thread.
 
     Raises:
-        ToolError: as a caller of the hub would get it; an unforeseen exception is its `__cause__`.
+        ToolError: as a caller of the hub would get it; an unexpected exception is its `__cause__`.
     """
     return asyncio.run(_called(tool, arguments, in_thread=False))
 
 
 async def acall(tool: Tool | Offer, /, **arguments: Any) -> Any:
-    """The same for tests that are coroutines. A tool that blocks runs in a thread."""
+    """The same for asynchronous tests. A blocking tool runs in a thread."""
     return await _called(tool, arguments, in_thread=True)
 
 
 async def _called(what: Tool | Offer, arguments: dict[str, Any], *, in_thread: bool) -> Any:
     tool = _runnable(what)
-    given = tool.checker.with_defaults(arguments)
-    converted = tool.checked(given)
-    about = context(tool)
+    completed = tool.checker.with_defaults(arguments)
+    converted = tool.checked(completed)
+    ctx = context(tool)
     deadline = asyncio.timeout(SECONDS)
     try:
         async with deadline:
             if tool.blocking and in_thread:
-                returned = await asyncio.to_thread(tool.run, about, converted)
+                returned = await asyncio.to_thread(tool.run, ctx, converted)
             else:
-                returned = tool.run(about, converted)
+                returned = tool.run(ctx, converted)
             answer = await returned if inspect.isawaitable(returned) else returned
-        return _shaped(tool, answer, raw=given.get(RAW_PARAMETER) is True)
+        return _shaped(tool, answer, raw=completed.get(RAW_PARAMETER) is True)
     except ToolError as error:
-        if isinstance(error, ConfigurationError) and about.upstream is None and (kind := tool.connection_kind):
+        if isinstance(error, ConfigurationError) and ctx.upstream is None and (kind := tool.connection_kind):
             error.add_note(
                 f"In a test: `with testing.fake_upstream({{…}}, pack=…)`, or set {kind.url_variable} and "
                 f"{kind.secret_variable} to those of an account."
@@ -128,15 +130,15 @@ async def _called(what: Tool | Offer, arguments: dict[str, Any], *, in_thread: b
         failed = ToolExecutionError.of(tool.name, error, f"{type(error).__name__}: {error}")
         raise (failed.by_network() if is_network_error(error) else failed) from error
     finally:
-        if about.upstream is not None:
-            await about.upstream.close()
+        if ctx.upstream is not None:
+            await ctx.upstream.close()
 
 
 def assert_contract(what: Tool | Offer) -> None:
-    """What every tool should keep: it reads well to an agent, and each of its examples answers what it says.
+    """Check that a tool is clear to an agent, and that each example returns the expected result.
 
     Raises:
-        AssertionError: with everything that is not as it should be.
+        AssertionError: lists all findings.
     """
     tool = _runnable(what)
     broken = findings(what)
@@ -169,11 +171,11 @@ def _shaped(tool: Tool, answer: Any, *, raw: bool) -> Any:
     return data
 
 
-# ---- what an agent would stumble over
+# ---- what would confuse an agent
 
 
 def findings(what: Tool | Offer) -> list[str]:
-    """What could be better in what agents and operators see of a tool, prompt or resource; empty when nothing could."""
+    """Possible improvements of what agents and operators see of a tool, prompt or resource."""
     tool = _runnable(what)
     found = [str(finding) for finding in wording.findings(tool.definition())]
     if not tool.category:

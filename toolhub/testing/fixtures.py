@@ -6,7 +6,7 @@
         upstream({"GET /kyoto": {"degrees": 21.5}}, pack=pack)
         assert testing.call(forecast, city="Kyoto")["degrees"] == 21.5
 
-They are imported by name instead of being a plugin, so that they slow down nobody else's tests.
+They are imported by name and not a plugin, so that they do not slow down other tests.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Starts = Callable[..., FakeUpstream]
 
 @pytest.fixture
 def upstream() -> Iterator[Starts]:
-    """Starts fake upstreams, as `fake_upstream` does; they end with the test."""
+    """Starts fake upstreams, as `fake_upstream` does; they stop with the test."""
     with contextlib.ExitStack() as running:
 
-        def start(answers: object, **given: object) -> FakeUpstream:
-            return running.enter_context(fake_upstream(answers, **given))  # type: ignore[arg-type]  # checked there
+        def start(answers: object, **options: object) -> FakeUpstream:
+            return running.enter_context(fake_upstream(answers, **options))  # type: ignore[arg-type]  # checked there
 
         yield start

@@ -1,4 +1,4 @@
-"""An upstream that answers what a test tells it, on loopback, and remembers what it was asked."""
+"""An upstream on loopback that returns the answers of a test, and records the requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_BODY: Final = 10 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Seen:
-    """A request, as it arrived; `data` is its body as JSON, where it is JSON."""
+    """A received request; `data` is its body parsed as JSON, or None."""
 
     method: str
     path: str
@@ -41,7 +41,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer that is more than data with status 200."""
+    """An answer with another status, headers or a body that is not JSON."""
 
     status: int = 200
     body: Any = None
@@ -54,12 +54,12 @@ class Reply:
         return self.body.encode() if isinstance(self.body, str) else json.dumps(self.body).encode()
 
 
-# Data, a reply, a function of the request that returns either, or a list of those: one after the other, the last stays.
+# Data, a reply, a function of the request that returns either, or a list of those: used in turn, the last repeatedly.
 Answer = Any
 
 
 class FakeUpstream:
-    """The server. Where it has no answer it says 404, and remembers the request as one of `unanswered`."""
+    """The server. Without an answer it returns 404, and records the request in `unanswered`."""
 
     def __init__(self, answers: Mapping[str, Answer]) -> None:
         self.seen: list[Seen] = []
@@ -90,7 +90,7 @@ class FakeUpstream:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def on(self, place: str, *answers: Answer) -> None:
-        """What `"GET /a/path"` is answered from now on."""
+        """Set the answers of a request such as `"GET /a/path"`."""
         with self._lock:
             self._answers[place] = list(answers)
 

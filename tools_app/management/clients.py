@@ -1,4 +1,4 @@
-"""The MCP clients that `toolhub connect` knows: where each keeps its servers, and how it writes one down."""
+"""The MCP clients that `toolhub connect` supports: their configuration files, and the format of an entry."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any, Final
 
 Entry = dict[str, Any]
 
-# What an entry says of the server. All else in it is between the client and its user, as whether it is switched on.
+# The members of an entry that describe the server. Others, such as enabled or disabled, belong to the client and user.
 DECIDED: Final = frozenset({"type", "command", "args", "env", "url", "headers"})
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What decides where a user's files are."""
+    """What the location of a user's files depends on."""
 
     platform: str
     home: Path
@@ -29,7 +29,7 @@ class Machine:
 
     @property
     def applications(self) -> Path:
-        """Where programs keep what belongs to their user."""
+        """The directory for application data of the user."""
         if self.platform == "darwin":
             return self.home / "Library" / "Application Support"
         if self.platform == "win32":
@@ -44,7 +44,7 @@ def _claude_code(machine: Machine) -> Path:
 def _claude_desktop(machine: Machine) -> Path:
     if machine.platform == "win32":
         local = Path(machine.variables.get("LOCALAPPDATA") or machine.home / "AppData" / "Local")
-        # Installed as a package, it sees a folder of its own in the place of the usual one.
+        # Installed as a package, it uses a separate folder.
         for package in sorted((local / "Packages").glob("Claude_*")):
             return package / "LocalCache" / "Roaming" / "Claude" / "claude_desktop_config.json"
     return machine.applications / "Claude" / "claude_desktop_config.json"
@@ -60,7 +60,7 @@ def _vscode(machine: Machine) -> Path:
 
 @dataclass(frozen=True)
 class Client:
-    """`member` is the object in its file that holds the servers; `typed`, whether each says of which kind it is."""
+    """`member` is the object in its file that holds the servers; `typed` is True if each entry has a `type`."""
 
     name: str
     title: str
@@ -87,7 +87,7 @@ CLIENTS: Final = {
             "Claude Code",
             _claude_code,
             ".mcp.json",
-            next_step="Start Claude Code anew; /mcp there shows the server. One of a project it asks you to approve.",
+            next_step="Restart Claude Code; /mcp shows the server. It asks you to approve servers of a project.",
         ),
         Client(
             "claude-desktop",
@@ -95,14 +95,14 @@ CLIENTS: Final = {
             _claude_desktop,
             typed=False,
             http=False,
-            next_step="Quit Claude Desktop and start it again; closing its window is not enough.",
+            next_step="Quit and restart Claude Desktop; closing its window is not enough.",
         ),
         Client(
             "cursor",
             "Cursor",
             _cursor,
             ".cursor/mcp.json",
-            next_step="In Cursor's settings, under MCP, see that the server is switched on.",
+            next_step="In Cursor's settings, under MCP, check that the server is enabled.",
         ),
         Client(
             "vscode",
@@ -110,7 +110,7 @@ CLIENTS: Final = {
             _vscode,
             ".vscode/mcp.json",
             member="servers",
-            next_step="In VS Code, `MCP: List Servers` starts the server and asks whether you trust it.",
+            next_step="In VS Code, run `MCP: List Servers` to start and trust the server.",
         ),
         Client("generic", "An MCP client"),
     )

@@ -1,4 +1,4 @@
-"""A client's configuration file, changed as text: all that is not ours stays as it is, comments and spaces included."""
+"""A client's configuration file, edited as text: other entries, comments and white space stay unchanged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Unfit(Exception):
 
 
 class _Malformed(ValueError):
-    """The text is none that can be changed."""
+    """The text cannot be edited."""
 
 
 class Token(NamedTuple):
@@ -38,7 +38,7 @@ class Token(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A member of an object, as places among the tokens: its name, and where its value begins and ends."""
+    """A member of an object, as indexes of tokens: its name, and the first and last token of its value."""
 
     name: int
     value: int
@@ -62,7 +62,7 @@ class ConfigFile:
         return self.target.with_name(self.target.name + BACKUP)
 
     def entries(self) -> dict[str, Any]:
-        """The servers that stand in it.
+        """The servers in it.
 
         Raises:
             Unfit
@@ -70,9 +70,9 @@ class ConfigFile:
         return self._text().entries
 
     def put(self, name: str, entry: dict[str, Any], *, private: bool) -> bool:
-        """Add or replace a server. Returns whether there was a file before, of which a copy now stands beside it.
+        """Add or replace a server. Returns True if there was a file before, which now has a backup.
 
-        `private` is whether nobody else may read the file from now on.
+        `private`: remove the read permission of other users.
 
         Raises:
             Unfit
@@ -96,7 +96,7 @@ class ConfigFile:
             raise Unfit(f"{self.path} is not changed: {error}") from error
 
     def _write(self, text: str, *, private: bool) -> bool:
-        """Swap the file for a new one, whole: its readers see it as it was or as it is."""
+        """Replace the file atomically: readers see the old or the new one."""
         target, draft = self.target, None
         try:
             mode = target.stat().st_mode & 0o777 if (existed := target.exists()) else 0o644
@@ -119,17 +119,17 @@ class ConfigFile:
 
 
 def _made_private(path: Path) -> Path:
-    """An empty file for its owner's eyes only: others keep keys in the file that is to be copied into it."""
+    """Create an empty file that only its owner can read: the configuration may contain keys of other servers."""
     path.unlink(missing_ok=True)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     return path
 
 
 class _Text:
-    """JSON as it was written, perhaps with comments and trailing commas.
+    """JSON text, possibly with comments and trailing commas.
 
     Raises:
-        _Malformed: with what is wrong with it.
+        _Malformed
     """
 
     def __init__(self, text: str, member: str) -> None:
@@ -167,14 +167,14 @@ class _Text:
         if after.text == ",":
             end = after.end
         head, tail = self.text[:start], self.text[end:]
-        if _REST_OF_LINE.match(tail):  # Then the line that becomes empty goes, too.
+        if _REST_OF_LINE.match(tail):  # Remove the line, which would be empty.
             head = head.rstrip(" \t").removesuffix("\n").removesuffix("\r")
         if after.text != "," and before.text == ",":
             head = head[: before.start] + head[before.end :]
         return head + tail
 
     def _appended(self, opening: int, members: dict[str, Member], name: str, value: Any, *, depth: int) -> str:
-        """The text with one more member at the end of the object that opens there."""
+        """The text with a new member at the end of the object that starts at token `opening`."""
         closing = self._end(opening)
         before = self.tokens[closing - 1]
         head, tail = self.text[: self.tokens[closing].start], self.text[self.tokens[closing].start :]
@@ -182,7 +182,7 @@ class _Text:
             head = f"{head[: before.end]},{head[before.end :]}"
         newline = self._newline + self._indent * depth
         made = f"{newline}{json.dumps(name, ensure_ascii=False)}: {self._laid_out(value, depth=depth)}"
-        if before.text == ",":  # Here every member has one.
+        if before.text == ",":  # The file uses trailing commas.
             made += ","
         return head.rstrip() + made + newline.removesuffix(self._indent) + tail
 
@@ -211,7 +211,7 @@ class _Text:
         return members
 
     def _end(self, place: int) -> int:
-        """The last token of the value that begins there."""
+        """The last token of the value that starts at token `place`."""
         depth = 0
         while True:
             depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(self.tokens[place].text, 0)
@@ -235,7 +235,7 @@ def _tokens(text: str) -> Iterable[Token]:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise _Malformed("one of its objects has two members of the same name")
+        raise _Malformed("one of its objects has a duplicate key")
     return made
 
 

@@ -1,4 +1,4 @@
-"""Proves that a client will reach the hub: does with an entry of its configuration what the client would do."""
+"""Test an entry of a client's configuration by doing what the client would do."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tools_app.management.hub_command import Stop
 
 PATIENCE_SECONDS: Final = 30.0
 _REFUSALS: Final = {
-    401: "it does not know the key that was made for it here. Is it this hub, with the same database and SECRET_KEY?",
-    403: "it refused. Is there a proxy in front that lets nobody in?",
-    404: "there is no MCP at this address, or no such toolset. It ends with /mcp or /mcp/<toolset>",
-    421: "it is not served under this name. Add the name to ALLOWED_HOSTS where the hub runs",
+    401: "it rejects the new API key. Is it this hub, with the same database and SECRET_KEY?",
+    403: "access is denied. Is there a proxy that blocks requests?",
+    404: "there is no MCP server at this address, or no such toolset. It must end with /mcp or /mcp/<toolset>",
+    421: "the host name is not allowed. Add it to ALLOWED_HOSTS of the hub",
 }
 
 
-for _noisy in ("httpx2", "mcp"):  # What they would log is told here, in better words.
+for _noisy in ("httpx2", "mcp"):  # Their errors are reported here.
     logging.getLogger(_noisy).setLevel(logging.CRITICAL)
 
 
@@ -38,14 +38,16 @@ class Proof:
 
 
 class Failed(Stop):
-    """It does not work; `why` also says what to do."""
+    """The test failed; `why` includes what to do."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"it does not work: {why.rstrip('.')}. Nothing is changed; --no-check does it anyway")
+        super().__init__(
+            f"the connection test failed: {why.rstrip('.')}. Nothing was changed; --no-check skips the test"
+        )
 
 
 def prove(entry: dict[str, Any]) -> Proof:
-    """Connect as the client would, and see how many tools it gets.
+    """Connect as the client would, and count its tools.
 
     Raises:
         Failed
@@ -59,7 +61,7 @@ def prove(entry: dict[str, Any]) -> Proof:
 
 
 def look(url: str) -> None:
-    """See that a hub is there, before a key is made for it: it asks for one.
+    """Check that a hub answers (with 401) before a key is created.
 
     Raises:
         Failed
@@ -73,19 +75,19 @@ def look(url: str) -> None:
 
 
 async def _over_stdio(entry: dict[str, Any]) -> int:
-    with tempfile.TemporaryDirectory() as elsewhere, tempfile.TemporaryFile("w+", errors="replace") as said:
-        # Clients pass on next to nothing of their environment, and start servers wherever they happen to be.
+    with tempfile.TemporaryDirectory() as elsewhere, tempfile.TemporaryFile("w+", errors="replace") as stderr:
+        # Clients pass on a minimal environment, and start servers in any directory.
         server = StdioServerParameters(
             command=entry["command"], args=entry["args"], env=entry.get("env"), cwd=elsewhere
         )
         try:
-            return await _tools(stdio_client(server, errlog=said))
+            return await _tools(stdio_client(server, errlog=stderr))
         except OSError as error:
             raise Failed(f"{entry['command']} cannot be started ({error.strerror})") from error
         except TimeoutError as error:
-            raise Failed(f"it did not answer within {PATIENCE_SECONDS:.0f} s. {_last_words(said)}") from error
+            raise Failed(f"it did not answer within {PATIENCE_SECONDS:.0f} s. {_last_words(stderr)}") from error
         except MCPError as error:
-            raise Failed(_last_words(said) or error.message) from error
+            raise Failed(_last_words(stderr) or error.message) from error
 
 
 async def _over_http(url: str, headers: dict[str, str]) -> int:
@@ -102,7 +104,7 @@ async def _over_http(url: str, headers: dict[str, str]) -> int:
 
 
 async def _tools(transport: Any) -> int:
-    """Shake hands and list."""
+    """Initialize, list all tools and count them."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS), Client(transport, mode="legacy") as client:
             count, cursor = 0, None
@@ -112,24 +114,24 @@ async def _tools(transport: Any) -> int:
                 if (cursor := page.next_cursor) is None:
                     return count
     except BaseExceptionGroup as error:
-        # The SDK's tasks pack what went wrong into groups of one.
+        # The SDK's task groups wrap the error.
         group: BaseException = error
         while isinstance(group, BaseExceptionGroup):
             group = group.exceptions[0]
         raise group from None
 
 
-def _last_words(said: IO[str]) -> str:
-    """What the server wrote before it ended: the hub's own last line, or whatever came last."""
-    said.seek(0)
-    lines = [line.strip() for line in said.read().splitlines() if line.strip()]
+def _last_words(stderr: IO[str]) -> str:
+    """The last line that the hub wrote to stderr, or the last line of any output."""
+    stderr.seek(0)
+    lines = [line.strip() for line in stderr.read().splitlines() if line.strip()]
     own = [line.removeprefix("toolhub: ") for line in lines if line.startswith("toolhub: ")]
     return (own or lines or [""])[-1]
 
 
 def _silent(url: str) -> Failed:
-    return Failed(f"nothing answers at {url}. Start the hub there: toolhub serve")
+    return Failed(f"no answer from {url}. Start the hub: toolhub serve")
 
 
-def _refused(url: str, status: int, otherwise: str = "it is no hub") -> Failed:
+def _refused(url: str, status: int, otherwise: str = "it is not a hub") -> Failed:
     return Failed(f"{url} answers {status}: {_REFUSALS.get(status, otherwise)}")

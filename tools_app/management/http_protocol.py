@@ -1,8 +1,8 @@
-"""How the server treats a connection, whatever the requests on it are.
+"""HTTP connections of the server: timeouts, strict parsing, and errors in our format.
 
-uvicorn waits for ever for the first lines of a request, and for a client to read its answer; it takes requests that
-different programs read differently, and answers what it cannot read with plain text. Its worker processes read this
-module before Django is set up, so what needs Django is imported where it is used.
+uvicorn has no timeout for the head of a request or for a client that does not read its answer; it accepts ambiguous
+requests (request smuggling), and answers malformed ones with plain text. Worker processes import this module before
+Django is set up, so what needs Django is imported where it is used.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tools_app.sdk.errors import ToolError, ValidationError
 
 HEAD_SECONDS: Final = 10.0
 LINGER_SECONDS: Final = 2.0
-# A client has to read this much of what waits for it, in each of these periods.
+# A client must read this many bytes of a pending answer in each of these periods.
 READ_SECONDS: Final = 10.0
 READ_BYTES: Final = 16 * 1024
 
 
 class StrictLines(ReceiveBuffer):
-    """The lines in front of a body, as h11 gets them: refused where a proxy may see another request in them.
+    """Refuses heads that a proxy could parse as another request (request smuggling).
 
-    Both faults are on the list of RFC 9112 (5.2, 6.1): h11 joins the lines, and prefers Transfer-Encoding.
+    RFC 9112, 5.2 and 6.1: h11 joins folded lines, and prefers Transfer-Encoding to Content-Length.
     """
 
     def maybe_extract_lines(self) -> list[bytearray] | None:
@@ -36,15 +36,15 @@ class StrictLines(ReceiveBuffer):
         names = set()
         for line in lines[1:] if lines else ():
             if line.startswith((b" ", b"\t")):
-                raise h11.RemoteProtocolError("a header goes on in another line")
+                raise h11.RemoteProtocolError("a header is folded over several lines")
             names.add(bytes(line.partition(b":")[0]).lower())
         if {b"content-length", b"transfer-encoding"} <= names:
-            raise h11.RemoteProtocolError("the length of the body is told in two ways")
+            raise h11.RemoteProtocolError("both Content-Length and Transfer-Encoding are given")
         return lines
 
 
 class Connection(H11Protocol):
-    """uvicorn's, with an end to its patience, and with our one form for what is refused."""
+    """uvicorn's protocol with timeouts, and with refusals in our error format."""
 
     _head_late: asyncio.TimerHandle | None = None
     _refused = False
@@ -75,7 +75,7 @@ class Connection(H11Protocol):
         self._watch_reader()
 
     def on_response_complete(self) -> None:
-        # Closing a connection waits for what is still to be read: for ever, if it is not.
+        # Closing a connection waits until the client has read everything, without a timeout.
         self._watch_reader()
         super().on_response_complete()
 
@@ -86,7 +86,7 @@ class Connection(H11Protocol):
         if isinstance(cause, h11.RemoteProtocolError) and cause.error_status_hint == 431:
             self._refuse(HeadersTooLargeError())
         else:
-            self._refuse(ValidationError("The request is no HTTP that can be read"))
+            self._refuse(ValidationError("The request is not valid HTTP"))
 
     def _refuse(self, error: ToolError) -> None:
         from tools_app.api import errors, headers
@@ -94,7 +94,7 @@ class Connection(H11Protocol):
         self._refused = True
         self._unwatch_head()
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-            # An answer is on its way out already: nothing can be said any more.
+            # An answer has been started, so no error can be sent.
             self.transport.close()
             return
         made = errors.envelope(error)
@@ -107,7 +107,7 @@ class Connection(H11Protocol):
             h11.EndOfMessage(),
         ):
             self.transport.write(self.conn.send(event) or b"")
-        # Whoever is still sending would lose the answer with the connection.
+        # Closing at once would lose the answer for a client that is still sending.
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.close)
@@ -140,14 +140,14 @@ class Connection(H11Protocol):
             self._head_late = None
 
 
-# How uvicorn is to serve the hub, whoever starts it.
+# Arguments of uvicorn.Config, for all who start the server.
 SERVING: Final[dict[str, Any]] = {
     "http": Connection,
     "lifespan": "on",
     "log_config": None,
-    # It would print query strings, where people put keys; the engine's own lines say more about a call.
+    # It would log query strings, which may contain keys; the engine logs calls itself.
     "access_log": False,
-    # Which proxies are believed is the application's business.
+    # The application decides which proxies to trust.
     "proxy_headers": False,
     "server_header": False,
 }

@@ -1,4 +1,4 @@
-"""What all commands of the hub share: they need a hub that is ready, and end with one clear line when it is not."""
+"""The base of all commands: it requires a hub that is set up, and reports errors in one line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add_connection_option(parser: CommandParser) -> None:
         action="append",
         dest="connections",
         metavar="NAME",
-        help="only these accounts at upstreams; may be repeated; without it, those of the environment",
+        help="only this upstream account; repeatable; default: those of the environment",
     )
 
 
@@ -33,15 +33,15 @@ def add_mode_option(parser: CommandParser) -> None:
         "--mode",
         choices=[mode.value for mode in Mode],
         default="",
-        help="how tools are shown: in a list, by searching, or by searching where the list is long",
+        help="how the agent finds tools: direct (list all), search, or auto (search if the list is long)",
     )
 
 
 def through(connections: list[str] | None) -> frozenset[str]:
-    """What `--connection` says.
+    """The connections of `--connection`.
 
     Raises:
-        Stop: there is no connection of that name.
+        Stop: a connection does not exist.
     """
     if connections is None:
         return frozenset({ENVIRONMENT})
@@ -51,16 +51,16 @@ def through(connections: list[str] | None) -> frozenset[str]:
     return frozenset(connections)
 
 
-def not_written_down(name: str) -> str:
-    """What to do about a tool that is loaded, and that the database does not know yet; empty for any other."""
+def not_synced(name: str) -> str:
+    """Advice about a tool that is loaded but not in the database yet; empty for any other."""
     loaded = sources.loaded().get(name)
     if loaded is None or ToolRecord.objects.present().filter(folded_name=loaded.tool.folded_name).exists():
         return ""
-    return f"{name} is there, in {loaded.tool.place}, and not written down yet: run `toolhub synctools`"
+    return f"{name} exists in {loaded.tool.place}, but is not synced yet: run `toolhub synctools`"
 
 
 class Stop(Exception):
-    """End the command with a line on stderr and an exit code."""
+    """Ends the command with a line on stderr and an exit code."""
 
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(message)
@@ -70,8 +70,8 @@ class Stop(Exception):
 class HubCommand(BaseCommand):
     """A command of the hub. Subclasses implement `handle`.
 
-    `needs_ready` says whether the schema must fit first, `needs_variables` whether the variables of packs must be
-    readable, and `spares` that a pack without an account need not be loaded.
+    `needs_ready`: the database schema must be current. `needs_variables`: the variables of packs must be valid.
+    `spares`: packs without an account are not loaded.
     """
 
     needs_ready = True
@@ -100,12 +100,12 @@ class HubCommand(BaseCommand):
             sys.exit(130)
 
     def require_variables(self) -> None:
-        """Raises: Stop, naming every variable of a pack that cannot be read."""
+        """Raises: Stop: names every invalid variable of a pack."""
         if faults := connections.unreadable(sources.loaded()):
             raise Stop("\n".join(faults), REFUSED)
 
     def tell(self, line: str) -> None:
-        """Progress: for people, and therefore not on stdout."""
+        """Print progress to stderr, as stdout is for results."""
         self.stderr.write(line)
 
     def _end(self, message: str, code: int) -> Never:

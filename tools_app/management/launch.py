@@ -1,4 +1,4 @@
-"""How another program starts a process of this very hub: from any directory, and with an environment of its own."""
+"""Command and environment with which another program starts a process of this hub, from any directory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools_app import sources
 from tools_app.base import conf
 
 _OWN_SETTINGS: Final = "toolhub.settings"
-# What the doors over HTTP and the first start are told is nothing to an agent's own process.
+# Variables for HTTP and for the first start do not concern an agent's process.
 _MATTERS: Final = re.compile(
     r"""DATABASE_URL(_FILE)? | LOG_LEVEL
       | TOOLHUB_ (?! PROCESS$ | ADMIN_ | HTTPS$ | TRUSTED_ | CORS_ | BODY_ | MCP_ | TEST_ ) \w+""",
@@ -34,9 +34,9 @@ def command(arguments: Sequence[str]) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """The variables without which such a process would find another hub, or none.
+    """The variables that such a process needs to find this hub.
 
-    What stands in the file of settings is not among them: the process reads it there, also after it has changed.
+    Values in the .env file are not included: the process reads the file itself, also after changes.
     """
     found = {name: os.environ[name] for name in sorted(os.environ) if _is_needed(name)}
     for name, value in found.items():
@@ -60,7 +60,7 @@ def _is_needed(name: str) -> bool:
     if not value:
         return False
     if not conf.given(name):
-        # From the file, where it names a place as seen from here.
+        # From the .env file, with a path relative to the current directory.
         return _PATHS.fullmatch(name) is not None and not Path(value).expanduser().is_absolute()
     return _MATTERS.fullmatch(name) is not None or name in _of_packs()
 
@@ -71,7 +71,7 @@ def _of_packs() -> set[str]:
 
 
 def _places(settings_module: str) -> Iterator[str]:
-    """Where the interpreter has to be told to look, since it finds the hub's parts not by itself."""
+    """Directories for PYTHONPATH: of packages that the interpreter does not find by itself."""
     parts = {name.partition(".")[0] for name in ("toolhub", settings_module, *settings.INSTALLED_APPS)}
     alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     looked = subprocess.run(

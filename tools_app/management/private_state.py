@@ -1,4 +1,4 @@
-"""Keeps a hub's state to its owner: the database has sessions and what callers sent, files beside it have secrets."""
+"""File permissions of a hub's state: the database has sessions and payloads, files beside it have secrets."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _EVERYBODY: Final = 0o007
 
 
 def keep_private() -> None:
-    """Close the home and its files to everybody else; what this process makes from now on is closed from the start.
+    """Restrict the home and its files to their owner, and set the umask for new files.
 
     Raises:
-        Stop: the home is open to others, and this process cannot or must not close it.
+        Stop: others can read the home, and this process cannot or must not change that.
     """
-    if not hasattr(os, "getuid"):  # Windows has other ways.
+    if not hasattr(os, "getuid"):  # Not available on Windows.
         return
     os.umask(OTHERS)
     if (home := conf.home()) is None:
@@ -45,10 +45,10 @@ def _close_home(home: Path) -> None:
         if found.st_mode & OTHERS:
             home.chmod(0o700)
     elif found.st_mode & _EVERYBODY:
-        # Another's directory may be open to a group, which is how this process gets in; a sticky one is for everybody.
-        why = "is not this user's" if found.st_uid != os.getuid() else "is for everybody's files"
+        # Another user's directory may be open to a group of this process; a sticky one is shared by all users.
+        why = "belongs to another user" if found.st_uid != os.getuid() else "is a shared directory"
         raise Stop(
-            f"TOOLHUB_HOME: others on this machine can look into {home}, which {why}; "
+            f"TOOLHUB_HOME: others on this machine can read {home}, which {why}; "
             f"run `chmod o-rwx {home}` as its owner, or set TOOLHUB_HOME to a directory of your own",
             REFUSED,
         )

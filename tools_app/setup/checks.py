@@ -40,24 +40,24 @@ def database_is_supported(app_configs: Any, **_: Any) -> list[CheckMessage]:
 def encryption_key_is_own(app_configs: Any, **_: Any) -> list[CheckMessage]:
     key = getattr(settings, "TOOLHUB_ENCRYPTION_KEY", "")
     if key and key == settings.SECRET_KEY:
-        hint = "Give TOOLHUB_ENCRYPTION_KEY a value of its own: whoever signs cookies need not read stored secrets."
+        hint = "Use a different TOOLHUB_ENCRYPTION_KEY: the key that signs cookies should not decrypt stored secrets."
         return [Warning("TOOLHUB_ENCRYPTION_KEY equals SECRET_KEY.", hint=hint, id="tools_app.W001")]
     return []
 
 
 @register(Tags.templates)
 def admin_has_its_look(app_configs: Any, **_: Any) -> list[CheckMessage]:
-    """Without these the pages of the admin would answer with errors, or with nothing to choose from."""
+    """Without theme and templates the pages of the admin fail or are incomplete."""
     names = [config.name for config in apps.get_app_configs()]
     if "django.contrib.admin" not in names:
         return []
-    found: list[CheckMessage] = []
+    messages: list[CheckMessage] = []
     if "unfold" not in names or names.index("unfold") > names.index("django.contrib.admin"):
         hint = 'Put "unfold" before "django.contrib.admin" in INSTALLED_APPS.'
-        found.append(Error("The hub's pages in the admin need the theme.", hint=hint, id="tools_app.E003"))
+        messages.append(Error("The hub's admin pages require the Unfold theme.", hint=hint, id="tools_app.E003"))
     try:
         get_template("admin/tools_app/status.html")
     except TemplateDoesNotExist:
         hint = 'Add Path(toolhub.__file__).parent / "templates" to DIRS in TEMPLATES.'
-        found.append(Error("The templates of the hub's pages are not found.", hint=hint, id="tools_app.E004"))
-    return found
+        messages.append(Error("The templates of the hub's admin pages are not found.", hint=hint, id="tools_app.E004"))
+    return messages

@@ -1,7 +1,7 @@
-"""Bringing a hub into a state in which it can run: home, schema, triggers, tools, the first administrator and key.
+"""Set up a hub: home, schema, triggers, tools, the first administrator and key.
 
-Only `serve`, `migrate` and the first use of an empty home change the schema. Everything else refuses a database that
-is older or newer than this program, and names the cure.
+Only `serve`, `migrate` and the first use of an empty home change the schema. All other commands refuse a database that
+is older or newer than this program, and say what to do.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _PASSING_WORDS: Final = ("starting up", "shutting down", "not currently acceptin
 
 
 class NotReady(Exception):
-    """The hub cannot be used as it is; the message is one line with cause and cure.
+    """The hub cannot be used; the message is one line with cause and fix.
 
-    `passing` is whether that may end by itself.
+    `passing`: the problem may be transient.
     """
 
     def __init__(self, message: str, *, passing: bool = False) -> None:
@@ -66,24 +66,24 @@ class Schema(Enum):
 
 @dataclass(frozen=True)
 class Welcome:
-    """What is shown once, after the first start: the way in. A part that existed already is None."""
+    """Credentials that are shown once, after the first start; None if they existed already."""
 
     password: str | None
     key: str | None
 
 
 def schema() -> Schema:
-    """How the database compares with this program.
+    """Compare the schema of the database with this program.
 
     Raises:
-        NotReady: it cannot be reached or read.
+        NotReady: the database cannot be reached or read.
     """
     try:
         applied = set(MigrationRecorder(connection).applied_migrations())
     except DatabaseError as error:
         raise NotReady.because(error) from error
     if not any(app == "tools_app" for app, _ in applied):
-        return Schema.EMPTY  # Nothing of ours yet: also where a first start was cut short.
+        return Schema.EMPTY  # Also if a first start was interrupted before our first migration.
     shipped = set(_shipped())
     if {step for step in applied if step[0] == "tools_app"} - shipped:
         return Schema.NEWER
@@ -91,7 +91,7 @@ def schema() -> Schema:
 
 
 def require_ready(say: Say) -> SyncReport | None:
-    """Let a command go on only where the schema fits. An empty home is set up first, and what that did is told.
+    """Require a current schema; an empty home is set up first. Returns the report of that setup.
 
     Raises:
         NotReady
@@ -102,26 +102,26 @@ def require_ready(say: Say) -> SyncReport | None:
 
 
 def set_up(say: Say, *, only_if_empty: bool = False) -> SyncReport | None:
-    """Make the schema current, see that changes are counted, and sync the tools.
+    """Migrate the schema, create the triggers, and sync the tools.
 
     Raises:
         NotReady: the database cannot be used, or belongs to a later version (or, with `only_if_empty`, an earlier).
     """
     try:
         with _alone():
-            # Another process may have set up this very hub while this one waited for its turn.
-            found = schema()
-            if found is Schema.NEWER:
+            # Another process may have set up this hub while this one waited for the lock.
+            state = schema()
+            if state is Schema.NEWER:
                 raise NotReady(
-                    "the database was made by a later version of ToolHub; install that version, "
+                    "the database was created by a later version of ToolHub; install that version, "
                     "or restore a copy from backups"
                 )
-            if found is Schema.OLDER and only_if_empty:
+            if state is Schema.OLDER and only_if_empty:
                 raise NotReady(
                     "the database is older than this program; run `toolhub migrate` (or start `toolhub serve`)"
                 )
-            if found is not Schema.CURRENT:
-                _migrate(found, say)
+            if state is not Schema.CURRENT:
+                _migrate(state, say)
             elif only_if_empty:
                 return None
             if revision.missing_triggers(connection):
@@ -131,19 +131,19 @@ def set_up(say: Say, *, only_if_empty: bool = False) -> SyncReport | None:
         raise NotReady.because(error) from error
 
 
-def _migrate(found: Schema, say: Say) -> None:
-    say("Preparing the database …" if found is Schema.EMPTY else "Updating the database …")
-    if found is Schema.OLDER and (copy := copied()) is not None:
-        say(f"  a copy of it as it was: {copy}")
+def _migrate(state: Schema, say: Say) -> None:
+    say("Preparing the database …" if state is Schema.EMPTY else "Updating the database …")
+    if state is Schema.OLDER and (copy := copied()) is not None:
+        say(f"  backup: {copy}")
     if apps.is_installed("django.contrib.admin"):
-        # Django's own: ours, by that name, would make the copy a second time.
+        # Django's own command: ours would make a second backup.
         call_command(Migrate(), verbosity=0, interactive=False, skip_checks=True)
     else:
         _migrate_elsewhere()
 
 
 def welcome(chosen_password: str, *, actor: str) -> Welcome:
-    """Make the first administrator and the first key, where there is none."""
+    """Create the first administrator and the first key, if there is none."""
     from django.contrib.auth import get_user_model
 
     password = key = None
@@ -156,7 +156,7 @@ def welcome(chosen_password: str, *, actor: str) -> Welcome:
 
 
 def copied() -> Path | None:
-    """Copy a SQLite database before it is changed; the last few copies are kept."""
+    """Back up a SQLite database before a migration; the last few backups are kept."""
     home = conf.home()
     if connection.vendor != "sqlite" or home is None:
         return None
@@ -175,29 +175,29 @@ def copied() -> Path | None:
 
 
 def database_trouble(error: Exception) -> str:
-    """What is wrong with the database, in one line without its password."""
+    """Describe a database error in one line, without the password."""
     settings = connection.settings_dict
     where = settings["NAME"]
     if connection.vendor == "postgresql":
         where = f"{settings['NAME']} at {settings['HOST'] or 'the local socket'}:{settings['PORT'] or 5432}"
     cause = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return f"cannot use the database {where} ({cause}); check DATABASE_URL and that it can be reached and written"
+    return f"cannot use the database {where} ({cause}); check DATABASE_URL, and that it is reachable and writable"
 
 
 def _may_pass(error: DatabaseError) -> bool:
-    """Whether the database is only busy, starting or not reached, and neither broken nor refusing us."""
+    """True if the error may be transient: the database is busy, starting or unreachable."""
     cause: Any = error.__cause__
     if connection.vendor == "sqlite":
         return getattr(cause, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
     if state := getattr(cause, "sqlstate", None):
         return state[:2] in _PASSING_STATES
-    # Connecting failed. What the server itself said, if there is one, stands behind this word.
-    said = str(error).partition("FATAL:")[2]
-    return isinstance(error, OperationalError) and (not said or any(word in said for word in _PASSING_WORDS))
+    # Connecting failed. The server's own message, if any, follows this word.
+    reason = str(error).partition("FATAL:")[2]
+    return isinstance(error, OperationalError) and (not reason or any(word in reason for word in _PASSING_WORDS))
 
 
 def _shipped() -> Iterator[tuple[str, str]]:
-    """Every migration that the installed apps bring, by name: reading names is quick, loading them is not."""
+    """Every migration of the installed apps, by name: listing files is fast, loading them is not."""
     for app in apps.get_app_configs():
         spec = importlib.util.find_spec(f"{app.name}.migrations")
         if spec is not None:
@@ -207,7 +207,7 @@ def _shipped() -> Iterator[tuple[str, str]]:
 
 
 def _migrate_elsewhere() -> None:
-    """This process left out apps that have tables of their own: one that has them all makes the tables."""
+    """Migrate in a subprocess with all apps: this process did not load those with other tables."""
     environment = {key: value for key, value in os.environ.items() if key != "TOOLHUB_PROCESS"}
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     done = subprocess.run(
@@ -225,7 +225,7 @@ def _migrate_elsewhere() -> None:
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """One process at a time sets up a hub; the others wait, and then find it done."""
+    """Lock, so that one process at a time sets up a hub."""
     with contextlib.ExitStack() as held:
         if (home := conf.home()) is not None:
             held.enter_context(_file_lock(home / ".lock"))
@@ -245,7 +245,7 @@ def _unlock() -> None:
 def _file_lock(path: Path) -> Iterator[None]:
     try:
         import fcntl
-    except ImportError:  # Not on every platform; the database's own locks still hold.
+    except ImportError:  # Not available on every platform; the locks of the database still apply.
         yield
         return
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

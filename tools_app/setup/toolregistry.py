@@ -1,7 +1,7 @@
 """The registry as its design document names it: register, list, get, execute, enable, disable, unregister.
 
-A façade: every instance speaks of the same hub. Tools are kept in the process's registry, what operators decide in
-the database, and `execute` is a call like any other.
+A façade: all instances use the same hub. Tools are in the process's registry, operators' decisions in the database,
+and `execute` is a call like any other.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class ToolRegistryEntry:
 
 
 Metadata = dict[str, Any]
-# Inside the class `list` is a method.
+# An alias, as `list` is a method inside the class.
 Listed = list[Metadata]
 
 
 class ToolRegistry:
-    """Not for coroutines, save `execute`: it works on the database."""
+    """Synchronous, as it uses the database; only `execute` is a coroutine."""
 
     def register(
         self,
@@ -66,13 +66,13 @@ class ToolRegistry:
         hints: Hints | None = None,
         overwrite: bool = False,
     ) -> None:
-        """Register a tool described by metadata. What is given here wins over what the metadata says.
+        """Register a tool described by metadata. Arguments override the metadata.
 
         Raises:
-            DefinitionError: name, description, parameters or examples are not as they must be, or the name is taken.
+            DefinitionError: name, description, parameters or examples are invalid, or the name is taken.
         """
         if unknown := metadata.keys() - _METADATA:
-            raise DefinitionError(f"Tool metadata does not know {', '.join(sorted(unknown))}")
+            raise DefinitionError(f"Unknown tool metadata: {', '.join(sorted(unknown))}")
         tool = SchemaTool(
             implementation,
             _schema(metadata.get("parameters") or ()),
@@ -100,7 +100,7 @@ class ToolRegistry:
             raise
 
     def list(self, *, category: str | None = None, tag: str | None = None, enabled: bool | None = None) -> Listed:
-        """Metadata of all tools that fit every filter, in the order of their names."""
+        """Metadata of the tools that match all filters, ordered by name."""
         return [
             _metadata(entry)
             for entry in catalog.current().all
@@ -149,7 +149,7 @@ class ToolRegistry:
         governance.set_enabled([name], False, actor=ACTOR)
 
     def unregister(self, name: str) -> None:
-        """Take a tool away; its history stays. Raises: ToolNotFoundError."""
+        """Remove a tool; its history stays. Raises: ToolNotFoundError."""
         known = sources.loaded().remove(name)
         if not sync.retire(name, actor=ACTOR) and not known:
             raise ToolNotFoundError.named(name)

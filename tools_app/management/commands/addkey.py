@@ -1,4 +1,4 @@
-"""Make an API key."""
+"""Create an API key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RATE: Final = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
 
 
 class Command(HubCommand):
-    help = "Make an API key. The key stands alone on the last line and is never shown again."
+    help = "Create an API key. It is printed alone on the last line and never shown again."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="who or what will use the key")
@@ -31,7 +31,7 @@ class Command(HubCommand):
             action="append",
             dest="scopes",
             metavar="SCOPE",
-            help=f"may be repeated: {', '.join(governance.SCOPES)}; without it, list, read and execute",
+            help=f"repeatable: {', '.join(governance.SCOPES)}; default: list, read and execute",
         )
         parser.add_argument(
             "--toolset",
@@ -39,19 +39,25 @@ class Command(HubCommand):
             dest="toolsets",
             default=[],
             metavar="NAME",
-            help="only these tools; may be repeated",
+            help="limit the key to this toolset; repeatable",
         )
         add_connection_option(parser)
-        parser.add_argument("--read-only", action="store_true", help="only tools that say they change nothing")
-        parser.add_argument("--no-destructive", action="store_true", help="only tools that say they destroy nothing")
+        parser.add_argument("--read-only", action="store_true", help="only read-only tools")
+        parser.add_argument("--no-destructive", action="store_true", help="no destructive tools")
         parser.add_argument(
-            "--ask", choices=("writes", "destroys"), help="an operator approves each call of a tool that does that"
+            "--ask", choices=("writes", "destroys"), help="require approval for all writing or only destructive calls"
         )
         parser.add_argument(
-            "--rate", type=_rate, metavar="REQUESTS/SECONDS", help="a limit of its own, like 100/60 for 100 a minute"
+            "--rate",
+            type=_rate,
+            metavar="REQUESTS/SECONDS",
+            help="like 100/60 for 100 a minute; default: the hub's",
         )
         parser.add_argument(
-            "--expires", type=_expiry, metavar="DAYS|DATE", help="after so many days, like 30d, or at the end of a day"
+            "--expires",
+            type=_expiry,
+            metavar="DAYS|DATE",
+            help="30d, or 2027-01-31 (end of that day, UTC); default: never",
         )
 
     def handle(
@@ -80,32 +86,32 @@ class Command(HubCommand):
             rate=rate,
             expires_at=expires,
         )
-        self.stdout.write(f"Key {key.name!r} may use {_in_words(key)}. Keep it now, it is not stored:")
+        self.stdout.write(f"Created key {key.name!r} for {_in_words(key)}. Copy it now, it is not stored:")
         self.stdout.write(secret)
 
 
 def _in_words(key: ApiKey) -> str:
-    said = ", ".join(key.scopes)
+    words = ", ".join(key.scopes)
     if toolsets := ", ".join(toolset.name for toolset in key.toolsets.all()):
-        said += f", in {toolsets}"
+        words += f", in {toolsets}"
     if (names := key.connection_names) != [ENVIRONMENT]:
-        said += f", through {', '.join(names)}"
+        words += f", through {', '.join(names)}"
     if not key.may_write:
-        said += ", reading only"
+        words += ", read-only"
     elif not key.may_destroy:
-        said += ", destroying nothing"
+        words += ", not destructive"
     if key.asks:
-        said += f", asking an operator before each call that {key.asks}"
+        words += f", with approval of each call that {key.asks}"
     if key.expires_at is not None:
-        said += f", until {key.expires_at:%Y-%m-%d %H:%M} UTC"
-    return said
+        words += f", until {key.expires_at:%Y-%m-%d %H:%M} UTC"
+    return words
 
 
 def _rate(text: str) -> tuple[int, int]:
-    found = _RATE.fullmatch(text)
-    if found is None:
-        raise ArgumentTypeError("must be like 100/60: so many requests in so many seconds")
-    return int(found[1]), int(found[2])
+    match = _RATE.fullmatch(text)
+    if match is None:
+        raise ArgumentTypeError("must be like 100/60: requests per seconds")
+    return int(match[1]), int(match[2])
 
 
 def _expiry(text: str) -> datetime:
@@ -117,5 +123,5 @@ def _expiry(text: str) -> datetime:
     except (ValueError, OverflowError) as error:
         raise ArgumentTypeError("must be like 30d, or a day like 2027-01-31") from error
     if expiry <= now:
-        raise ArgumentTypeError("that day is over")
+        raise ArgumentTypeError("that day is in the past")
     return expiry

@@ -12,7 +12,7 @@ from django.core.management.base import CommandParser
 
 from tools_app import engine
 from tools_app.access import access
-from tools_app.management.hub_command import HubCommand, Stop, add_connection_option, not_written_down, through
+from tools_app.management.hub_command import HubCommand, Stop, add_connection_option, not_synced, through
 from tools_app.sdk.errors import ToolDisabledError, ToolError, ToolNotFoundError, ValidationError
 from tools_app.sdk.reach import Reach
 from tools_app.text import json_text
@@ -24,19 +24,19 @@ FAILED, WRONG_USE, NOT_AVAILABLE = 1, 2, 3
 class Command(HubCommand):
     spares = True
     help = (
-        "Call a tool and print its answer. Ends with 0, or 1 when the tool failed, 2 when the arguments are wrong, "
-        "3 when there is no such tool or it may not be called."
+        "Call a tool and print its answer. Exits with 0, or 1 when the tool failed, 2 when the arguments are wrong, "
+        "3 when the tool does not exist or cannot be called."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="the tool's name")
         parser.add_argument("arguments", nargs="?", default="{}", help='a JSON object, or "-" to read one from stdin')
-        parser.add_argument("--timeout", type=int, metavar="MS", help="deadline in milliseconds")
-        parser.add_argument("--answer-tokens", type=int, metavar="N", help="outline an answer that is larger")
-        parser.add_argument("--approval", metavar="ID", help="what an operator has approved")
+        parser.add_argument("--timeout", type=int, metavar="MS", help="time limit in milliseconds")
+        parser.add_argument("--answer-tokens", type=int, metavar="N", help="replace a larger answer by its outline")
+        parser.add_argument("--approval", metavar="ID", help="the approval for this call")
         add_connection_option(parser)
         parser.add_argument(
-            "--dry-run", action="store_true", help="check everything, tell what would be done, and do nothing"
+            "--dry-run", action="store_true", help="validate and show what would be called, but do not call it"
         )
 
     def handle(
@@ -52,22 +52,22 @@ class Command(HubCommand):
         **options: Any,
     ) -> None:
         if options["verbosity"] < 2:
-            # What went wrong is told below, to a person; -v 2 shows the log as well.
+            # The error is printed below; -v 2 shows the log as well.
             logging.getLogger("tools_app").setLevel(logging.CRITICAL)
-        given = _parsed(sys.stdin.read() if arguments == "-" else arguments)
+        parameters = _parsed(sys.stdin.read() if arguments == "-" else arguments)
         caller = access.caller_of_process(Reach(connections=through(connections)))
-        asked = engine.Options(timeout_ms=timeout, answer_tokens=answer_tokens, dry_run=dry_run, approval=approval)
+        settings = engine.Options(timeout_ms=timeout, answer_tokens=answer_tokens, dry_run=dry_run, approval=approval)
         try:
-            result = engine.call_sync(name, given, caller, door="command", options=asked)
+            result = engine.call_sync(name, parameters, caller, door="command", options=settings)
         except ToolError as error:
-            if isinstance(error, ToolNotFoundError) and (advice := not_written_down(name)):
+            if isinstance(error, ToolNotFoundError) and (advice := not_synced(name)):
                 raise Stop(advice, NOT_AVAILABLE) from error
             for problem in error.details[1:]:
                 self.stderr.write(f"toolhub: also: {problem.message}")
             why = error.context.get("reason") or error.context.get("errorDetails") or ""
             reason = why if isinstance(why, str) else json.dumps(why, ensure_ascii=False, default=str)
-            said = (error.message.rstrip("."), reason.rstrip(".") and f": {reason.rstrip('.')}", ".")
-            message = " ".join(filter(None, ("".join(said), error.next_step)))
+            parts = (error.message.rstrip("."), reason.rstrip(".") and f": {reason.rstrip('.')}", ".")
+            message = " ".join(filter(None, ("".join(parts), error.next_step)))
             if error.error_id:
                 message += f" (errorId {error.error_id})"
             raise Stop(message, _exit_code(error)) from error
@@ -79,12 +79,12 @@ class Command(HubCommand):
 
 def _parsed(text: str) -> dict[str, Any]:
     try:
-        given = json_text.parsed(text.encode(errors="surrogatepass"))
+        parsed = json_text.parsed(text.encode(errors="surrogatepass"))
     except JsonError as error:
         raise Stop(f"the arguments are not JSON: {error}", WRONG_USE) from error
-    if not isinstance(given, dict):
+    if not isinstance(parsed, dict):
         raise Stop('the arguments must be a JSON object, like \'{"message": "hi"}\'', WRONG_USE)
-    return given
+    return parsed
 
 
 def _exit_code(error: ToolError) -> int:

@@ -1,4 +1,4 @@
-"""Run the examples of tools, and see whether they answer as their authors wrote."""
+"""Run the examples of tools and compare the answers with the expected results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tools_app.management.hub_command import (
     HubCommand,
     Stop,
     add_connection_option,
-    not_written_down,
+    not_synced,
     through,
 )
 from tools_app.sdk.reach import Reach
@@ -30,13 +30,13 @@ BROKEN: Final = 1
 
 class Command(HubCommand):
     help = (
-        "Run the examples of tools against what they are connected to, and compare the answers with what is expected. "
-        "Ends with 1 where one differs, and where a tool that was named cannot be tried; with 2 where there is none."
+        "Run the examples of tools with the configured accounts, and compare the answers with the expected results. "
+        "Exits with 1 if one differs or a named tool cannot be run, with 2 if it does not exist."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("names", nargs="*", help="the tools; without names all that can be called")
-        parser.add_argument("--write", action="store_true", help="also those of the named tools that write")
+        parser.add_argument("names", nargs="*", help="the tools; default: all that can be called")
+        parser.add_argument("--write", action="store_true", help="also run named tools that write")
         parser.add_argument("--json", action="store_true", help="print the report as JSON")
         add_connection_option(parser)
 
@@ -49,9 +49,9 @@ class Command(HubCommand):
         **options: Any,
     ) -> None:
         if write and not names:
-            raise Stop("name the tools whose examples may change something: checktools --write NAME …", REFUSED)
+            raise Stop("--write requires the names of the tools: checktools --write NAME …", REFUSED)
         if options["verbosity"] < 2:
-            # The report says what was wrong; -v 2 shows the log as well.
+            # The report has the errors; -v 2 shows the log as well.
             logging.getLogger("tools_app").setLevel(logging.CRITICAL)
         caller = access.caller_of_process(Reach(connections=through(connections)))
         snapshot = catalog.current().seen_by(caller)
@@ -68,7 +68,7 @@ class Command(HubCommand):
 
 def _found(entry: Entry | None, name: str) -> Entry:
     if entry is None:
-        raise Stop(not_written_down(name) or f"there is no tool {name!r}", REFUSED)
+        raise Stop(not_synced(name) or f"there is no tool {name!r}", REFUSED)
     return entry
 
 
@@ -84,8 +84,8 @@ def _in_words(reports: list[Report]) -> str:
         lines += [f"     {fault}" for fault in report.faults]
     ran = [report for report in reports if not report.skipped]
     failed = sum(not report.passed for report in ran)
-    verdict = f"{failed} not as it should be" if failed else "all as they should be" if ran else "nothing was run"
-    lines.append(f"\n{_counted(len(ran), 'tool')} tried, {verdict}; {len(reports) - len(ran)} left out.")
+    verdict = f"{failed} failed" if failed else "all passed" if ran else "none was run"
+    lines.append(f"\n{_counted(len(ran), 'tool')} tested, {verdict}; {len(reports) - len(ran)} skipped.")
     return "\n".join(lines)
 
 

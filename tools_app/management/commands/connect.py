@@ -1,4 +1,4 @@
-"""Connect an MCP client of whoever runs this to the hub."""
+"""Connect an MCP client of the current user to the hub."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _HERE: Final = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be connected to what. Without a file it is printed."""
+    """What to connect, and how. Without a file the entry is printed."""
 
     client: Client
     file: ConfigFile | None
@@ -50,53 +50,53 @@ class Plan:
     connections: list[str] | None
 
     def entry(self, key: str) -> Entry:
-        """What the client is told."""
+        """The entry in the client's configuration."""
         if self.url is not None:
             entry = self.client.over_http(self.url, key)
         else:
-            chosen = [word for toolset in self.toolsets for word in ("--toolset", toolset)]
-            chosen += [word for connection in self.connections or () for word in ("--connection", connection)]
-            chosen += ["--mode", self.mode] if self.mode else []
-            command = launch.command(["runmcp", *chosen, *(["--read-only"] if self.read_only else [])])
+            flags = [word for toolset in self.toolsets for word in ("--toolset", toolset)]
+            flags += [word for connection in self.connections or () for word in ("--connection", connection)]
+            flags += ["--mode", self.mode] if self.mode else []
+            command = launch.command(["runmcp", *flags, *(["--read-only"] if self.read_only else [])])
             entry = self.client.over_stdio(command, launch.environment())
         if "${" in json.dumps(entry):
-            raise Stop("a path or variable of this hub has '${' in it, where clients would put in something else")
+            raise Stop("a path or variable of this hub contains '${', which clients would replace")
         return entry
 
 
 class Command(HubCommand):
     help = (
-        "Connect an MCP client to this hub: see that it works, and write it into the client's configuration. "
-        "Over stdio the client starts the hub itself; with --http it goes to one that runs, with a key of its own."
+        "Connect an MCP client to this hub: test the connection, and add the hub to the client's configuration. "
+        "Over stdio the client starts the hub itself; with --http it uses a running hub and its own API key."
     )
-    needs_ready = False  # To look at what would be written needs no database.
+    needs_ready = False  # --print needs no database.
 
     def add_arguments(self, parser: CommandParser) -> None:
         add = parser.add_argument
-        add("client", choices=sorted(CLIENTS), help="generic: print what most other clients take")
-        add("--http", action="store_true", help="over HTTP, with a key that is made for it")
-        add("--url", type=_address, help="the hub's address, where it is not the one of HOST and PORT; means --http")
-        add("--name", type=_name, default="toolhub", help="what the client calls the hub; without it, %(default)s")
+        add("client", choices=sorted(CLIENTS), help="generic: print the configuration for other clients")
+        add("--http", action="store_true", help="over HTTP, with a new API key for this client")
+        add("--url", type=_address, help="the hub's address, default: from HOST and PORT; implies --http")
+        add("--name", type=_name, default="toolhub", help="name of the entry; default: %(default)s")
         add(
             "--toolset",
             action="append",
             dest="toolsets",
             default=[],
             metavar="NAME",
-            help="only these tools; repeatable",
+            help="limit the agent to this toolset; repeatable",
         )
-        add("--read-only", action="store_true", help="only tools that say they change nothing")
+        add("--read-only", action="store_true", help="only read-only tools")
         add_mode_option(parser)
         add_connection_option(parser)
         place = parser.add_mutually_exclusive_group()
-        place.add_argument("--user", action="store_true", help="for everything the user does there; the default")
-        place.add_argument("--project", type=Path, metavar="DIR", help="for the project in this directory")
+        place.add_argument("--user", action="store_true", help="in the user's configuration; the default")
+        place.add_argument("--project", type=Path, metavar="DIR", help="in the configuration of this project")
         place.add_argument("--file", type=Path, metavar="PATH", help="in this file")
-        add("--print", action="store_true", dest="prints", help="show what would be written, and do nothing else")
-        add("--show-key", action="store_true", help="where it is printed: make the key, and print what is secret")
-        add("--no-check", action="store_true", help="do not see whether it works")
-        add("--force", action="store_true", help="replace or remove an entry of that name even if it is not this hub's")
-        add("--remove", action="store_true", help="take the entry out again, and revoke its key")
+        add("--print", action="store_true", dest="prints", help="print the entry, change nothing")
+        add("--show-key", action="store_true", help="with --print: create the key and show secrets")
+        add("--no-check", action="store_true", help="skip the test of the connection")
+        add("--force", action="store_true", help="replace or remove an entry of that name that is not this hub's")
+        add("--remove", action="store_true", help="remove the entry and revoke its key")
 
     def handle(self, *args: Any, client: str, **options: Any) -> None:
         plan = _plan(CLIENTS[client], **options)
@@ -107,29 +107,29 @@ class Command(HubCommand):
             elif options["prints"] or plan.file is None:
                 self._print(plan, shows_key=options["show_key"], checks=checks and not options["prints"])
             elif options["show_key"]:
-                raise Stop("--show-key is for what is printed: add --print", REFUSED)
+                raise Stop("--show-key requires --print", REFUSED)
             else:
                 self._connect(plan, plan.file, force=options["force"], checks=checks)
         except Unfit as error:
-            raise Stop(f"{error}. --print shows what to put there") from error
+            raise Stop(f"{error}. --print shows the entry to add") from error
 
     def _connect(self, plan: Plan, file: ConfigFile, *, force: bool, checks: bool) -> None:
         installation.require_ready(self.tell)
-        earlier = _found(plan, file, force=force)
+        earlier = _existing_entry(plan, file, force=force)
         with ExitStack() as undo:
             entry = plan.entry(_new_key(plan, undo, checks=checks) if plan.url else "")
             if _is_ours(earlier):
                 entry = {name: value for name, value in earlier.items() if name not in DECIDED} | entry
             proof = _proof(entry) if checks else ""
-            kept = file.put(plan.name, entry, private=redaction.redacted(entry) != entry)
+            has_backup = file.put(plan.name, entry, private=redaction.redacted(entry) != entry)
             undo.pop_all()
         way = f"over HTTP, at {plan.url}," if plan.url else "over stdio"
         say = self.stdout.write
         say(f"{plan.client.title} is connected to this hub {way} as {plan.name!r} in {file.path}.")
         if proof:
             say(f"  {proof}")
-        if kept:
-            say(f"  The file as it was: {file.backup}")
+        if has_backup:
+            say(f"  Backup of the file: {file.backup}")
         for line in _warnings(plan, entry):
             say(f"  {line}")
         self._end_key(earlier, f"connect {plan.client.name}")
@@ -147,42 +147,40 @@ class Command(HubCommand):
         if proof:
             self.tell(proof)
         if shown != entry:
-            self.tell(
-                f"{redaction.MASK} stands for what is secret. --show-key prints it, and makes the key if one is needed."
-            )
+            self.tell(f"{redaction.MASK} replaces secrets. --show-key prints them, and creates the key if needed.")
 
     def _remove(self, plan: Plan, *, force: bool) -> None:
         if plan.file is None:
-            raise Stop("--file must say where to remove it from", REFUSED)
+            raise Stop("--remove requires --file for this client", REFUSED)
         installation.require_ready(self.tell)
-        entry = _found(plan, plan.file, force=force)
+        entry = _existing_entry(plan, plan.file, force=force)
         if entry is None:
             raise Stop(f"there is no {plan.name!r} in {plan.file.path}")
         plan.file.remove(plan.name)
-        self.stdout.write(f"{plan.name!r} is out of {plan.file.path}.")
-        self.stdout.write(f"  The file as it was: {plan.file.backup}")
+        self.stdout.write(f"Removed {plan.name!r} from {plan.file.path}.")
+        self.stdout.write(f"  Backup of the file: {plan.file.backup}")
         self._end_key(entry, f"connect {plan.client.name} --remove")
 
     def _end_key(self, entry: Any, reason: str) -> None:
-        """Revoke the key of an entry that is not there any more."""
+        """Revoke the key of an entry that was removed or replaced."""
         if (key := _key_in(entry)) is not None and governance.revoke_key(key, actor=_actor(), reason=reason):
-            self.stdout.write(f"  The key that stood there, {key.name}, is revoked.")
+            self.stdout.write(f"  The previous key, {key.name}, is revoked.")
 
 
-# ---- what is asked for
+# ---- options
 
 
 def _plan(client: Client, **options: Any) -> Plan:
     url = options["url"] or (_own_address() if options["http"] else None)
     if url and not client.http:
-        raise Stop(f"{client.title} takes only servers that it starts itself: leave out --http and --url", REFUSED)
+        raise Stop(f"{client.title} supports only stdio: omit --http and --url", REFUSED)
     if url and options["mode"]:
-        advice = "over HTTP the mode is decided for a toolset, in the admin, or for all with TOOLHUB_LIST_MODE"
-        raise Stop(f"--mode is for agents that start the hub themselves; {advice}", REFUSED)
+        advice = "over HTTP, set the mode of a toolset in the admin, or TOOLHUB_LIST_MODE for all"
+        raise Stop(f"--mode works over stdio only; {advice}", REFUSED)
     path: Path | None = options["file"]
     if (project := options["project"]) is not None:
         if not client.project_file:
-            raise Stop(f"{client.title} has no configuration for a project: leave out --project", REFUSED)
+            raise Stop(f"{client.title} has no project configuration: omit --project", REFUSED)
         if not project.is_dir():
             raise Stop(f"there is no directory {project}", REFUSED)
         path = project / client.project_file
@@ -194,7 +192,7 @@ def _plan(client: Client, **options: Any) -> Plan:
 
 
 def _own_address() -> str:
-    host = settings.HOST if settings.HOST not in ("0.0.0.0", "::") else "localhost"  # noqa: S104 – no place to go to
+    host = settings.HOST if settings.HOST not in ("0.0.0.0", "::") else "localhost"  # noqa: S104 – a client cannot connect to it
     return f"http://{f'[{host}]' if ':' in host else host}:{settings.PORT}/mcp"
 
 
@@ -212,23 +210,23 @@ def _address(text: str) -> str:
 
 def _name(text: str) -> str:
     if not _NAME.fullmatch(text):
-        raise ArgumentTypeError("may hold letters, digits, - and _, at most 64")
+        raise ArgumentTypeError("must be letters, digits, - and _, at most 64")
     return text
 
 
-# ---- what is there, and what comes of it
+# ---- the existing entry and the new one
 
 
-def _found(plan: Plan, file: ConfigFile, *, force: bool) -> Any:
-    """The entry that has the name already; None where there is none."""
+def _existing_entry(plan: Plan, file: ConfigFile, *, force: bool) -> Any:
+    """The entry with that name, or None."""
     entry = file.entries().get(plan.name)
     if entry is not None and not force and not _is_ours(entry):
-        raise Stop(f"{plan.name!r} in {file.path} is not this hub's. Take another --name, or --force", REFUSED)
+        raise Stop(f"{plan.name!r} in {file.path} is not this hub's. Choose another --name, or use --force", REFUSED)
     return entry
 
 
 def _is_ours(entry: Any) -> bool:
-    """Whether it leads to this very hub: starts it, or has one of its keys."""
+    """True if the entry starts this hub or has one of its keys."""
     if not isinstance(entry, dict):
         return False
     arguments, variables = entry.get("args"), entry.get("env")
@@ -248,7 +246,7 @@ def _key_in(entry: Any) -> ApiKey | None:
 
 
 def _new_key(plan: Plan, undo: ExitStack, *, checks: bool) -> str:
-    """A key of its own; it ends again where nothing comes of it."""
+    """Create an API key for this client; it is revoked if connecting fails."""
     if checks and plan.url:
         handshake.look(plan.url)
     name, number = plan.client.name, 1
@@ -263,26 +261,26 @@ def _new_key(plan: Plan, undo: ExitStack, *, checks: bool) -> str:
         connections=through(plan.connections),
         may_write=not plan.read_only,
     )
-    undo.callback(governance.revoke_key, key, actor=_actor(), reason="it did not come to be used")
+    undo.callback(governance.revoke_key, key, actor=_actor(), reason="connecting failed")
     return secret
 
 
 def _proof(entry: Entry) -> str:
     proof = handshake.prove(entry)
-    tools = {0: "no tools (`toolhub doctor` may know why)", 1: "1 tool"}.get(proof.tools, f"{proof.tools} tools")
-    return f"It works: the agent sees {tools}, {proof.seconds:.1f} s after it began to connect."
+    tools = {0: "no tools (run `toolhub doctor`)", 1: "1 tool"}.get(proof.tools, f"{proof.tools} tools")
+    return f"Connection tested: the agent sees {tools}, after {proof.seconds:.1f} s."
 
 
 def _warnings(plan: Plan, entry: Entry) -> list[str]:
-    told = []
+    warnings = []
     if carried := sorted(entry.get("env", {}).keys() - {"TOOLHUB_HOME", "PYTHONPATH"}):
-        told.append(f"It has these variables, as they are set here: {', '.join(carried)}.")
+        warnings.append(f"The entry has these variables with their current values: {', '.join(carried)}.")
     if plan.url:
-        told.append("The file holds the key that was made for it: keep it out of version control.")
+        warnings.append("The file contains the new API key: keep it out of version control.")
         parts = urlsplit(plan.url)
         if parts.scheme == "http" and parts.hostname not in _HERE:
-            told.append("Whoever sees what is sent sees the key: let a proxy in front of the hub speak HTTPS.")
-    return told
+            warnings.append("The key is sent unencrypted: put a proxy with HTTPS in front of the hub.")
+    return warnings
 
 
 def _actor() -> str:

@@ -1,4 +1,4 @@
-"""Take a caller out of the records."""
+"""Anonymise a caller in the records."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from tools_app.management.hub_command import REFUSED, HubCommand, Stop
 
 class Command(HubCommand):
     help = (
-        "Take a caller out of the records: names, arguments, answers and texts of errors go, numbers stay. "
-        "The audit trail is not changed. This cannot be undone."
+        "Anonymise a caller in the records: delete names, arguments, answers and error texts, keep the figures. "
+        "Does not change the audit trail. Cannot be undone."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "caller", help="an id as a call shows it (key:3, user:1, local:alice), or a key's or user's name"
         )
-        parser.add_argument("--reason", default="", help="stands in the audit trail")
-        parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument("--reason", default="", help="recorded in the audit trail")
+        parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
     def handle(self, *args: Any, caller: str, reason: str, yes: bool, **options: Any) -> None:
         caller_id = retention.identified(caller)
-        self._show(f"The records know {caller_id}:", retention.remembered(caller_id))
+        self._show(f"Records of {caller_id}:", retention.remembered(caller_id))
         if not yes:
             if not sys.stdin.isatty():
-                raise Stop("this cannot be undone, and nobody can be asked here: add --yes", REFUSED)
+                raise Stop("this cannot be undone; without a terminal to confirm, add --yes", REFUSED)
             if not self._agreed(f"Forget {caller_id}? This cannot be undone. [y/N] "):
                 raise Stop("nothing was changed")
         forgotten = retention.forget(caller_id, actor=f"command:{getpass.getuser()}", reason=reason)

@@ -1,4 +1,4 @@
-"""Tell which API keys there are; never a key itself."""
+"""List the API keys; never a key itself."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tools_app.sdk.errors import shortened
 
 
 class Command(HubCommand):
-    help = "List the API keys: who has them, what they may do, when they were used. A key itself cannot be shown."
+    help = "List the API keys with owner, permissions and last use. A key itself cannot be shown."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--json", action="store_true", dest="as_json", help="for programs")
+        parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
 
     def handle(self, *args: Any, as_json: bool, **options: Any) -> None:
         now = timezone.now()
@@ -29,7 +29,7 @@ class Command(HubCommand):
         if as_json:
             self.stdout.write(json.dumps(keys, indent=2, ensure_ascii=False))
         elif not keys:
-            self.stdout.write("There are no keys. `toolhub addkey NAME` makes one.")
+            self.stdout.write("No keys. `toolhub addkey NAME` creates one.")
         else:
             for line in _table(keys):
                 self.stdout.write(line)
@@ -55,13 +55,13 @@ def _described(key: ApiKey, now: datetime) -> dict[str, Any]:
 
 
 def _table(keys: list[dict[str, Any]]) -> list[str]:
-    rows = [("NAME", "PREFIX", "STATE", "OWNER", "SCOPES", "TOOLSETS", "CONNECTIONS", "KINDS", "EXPIRES", "LAST USED")]
+    rows = [("NAME", "PREFIX", "STATE", "OWNER", "SCOPES", "TOOLSETS", "CONNECTIONS", "ACCESS", "EXPIRES", "LAST USED")]
     for key in keys:
-        kinds = "all" if key["mayDestroy"] else "read, write" if key["mayWrite"] else "read"
+        access = "all" if key["mayDestroy"] else "read, write" if key["mayWrite"] else "read"
         prefixes = "+".join(filter(None, (key["prefix"], key["previousPrefix"])))
         row = (key["name"], prefixes, key["state"], key["owner"] or "-", " ".join(key["scopes"]))
         times = (_minute(key["expiresAt"]), _minute(key["lastUsedAt"]))
-        rows.append((*row, " ".join(key["toolsets"]) or "all", " ".join(key["connections"]) or "none", kinds, *times))
+        rows.append((*row, " ".join(key["toolsets"]) or "all", " ".join(key["connections"]) or "none", access, *times))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(shortened(cell.ljust(width), width) for cell, width in zip(row, widths, strict=True)).rstrip()

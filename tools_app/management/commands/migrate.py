@@ -1,4 +1,4 @@
-"""Django's own `migrate`, which first copies a SQLite database that it is about to change."""
+"""Django's `migrate`, with a backup of a SQLite database before it changes."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ class Command(Migrate):
         if not only_looks and installation.schema() is installation.Schema.OLDER:
             copy = installation.copied()
             if copy is not None and options["verbosity"] > 0:
-                self.stdout.write(f"A copy of the database as it was: {copy}")
+                self.stdout.write(f"Backup of the database: {copy}")
         super().handle(*args, **options)

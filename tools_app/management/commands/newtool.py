@@ -1,4 +1,4 @@
-"""Begin a tool: writes a file that works, and a test beside it that passes."""
+"""Create a tool: a working file, and a passing test beside it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools_app.management.hub_command import REFUSED, HubCommand, Stop
 from tools_app.sdk.names import DefinitionError, check_name
 from tools_app.sources.files import open_to_all
 
-TOOL: Final = '''"""What this file is for, in one line. docs/add-a-tool.md tells what else a tool can have."""
+TOOL: Final = '''"""What this file is for, in one line. docs/add-a-tool.md describes all options."""
 
 from typing import Annotated
 
@@ -67,39 +67,37 @@ def test_refuses_an_empty_text():
 
 
 class Command(HubCommand):
-    help = "Begin a tool: write NAME.py into the tools directory, and a test beside it. Overwrites nothing."
+    help = "Create a tool: write NAME.py and a test into the tools directory. Overwrites nothing."
     needs_ready = False
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="the tool's name, like count_words")
-        parser.add_argument("--directory", type=Path, help="where to write it, instead of TOOLHUB_TOOLS_DIR")
+        parser.add_argument("--directory", type=Path, help="directory for the files; default: TOOLHUB_TOOLS_DIR")
 
     def handle(self, *args: Any, name: str, directory: Path | None, **options: Any) -> None:
         refuse_name(name)
         watched = conf.value("TOOLHUB_TOOLS_DIR")
         folder = directory or watched
         if folder is None:
-            raise Stop(
-                "there is no tools directory yet; name one: --directory ~/my-tools (or set TOOLHUB_TOOLS_DIR)", REFUSED
-            )
+            raise Stop("no tools directory is set; use --directory ~/my-tools (or set TOOLHUB_TOOLS_DIR)", REFUSED)
         folder = Path(folder).expanduser().absolute()
         written = {folder / f"{name}.py": TOOL, folder / f"test_{name}.py": TEST}
         refuse_module(name, folder)
         refuse_taken(name)
         try:
             make(folder)
-            if there := [path for path in written if path.exists()]:
-                raise Stop(f"{there[0]} exists already; nothing was written", REFUSED)
+            if existing := [path for path in written if path.exists()]:
+                raise Stop(f"{existing[0]} exists; nothing was written", REFUSED)
             for path, text in written.items():
                 with path.open("x", encoding="utf-8") as file:
                     file.write(text.format(name=name))
-                # Files that everybody may write are not loaded, whatever this shell would let others do.
+                # World-writable files are not loaded, so the umask must not make it one.
                 path.chmod(path.stat().st_mode & ~0o022)
         except OSError as error:
             raise Stop(f"cannot write to {folder} ({error.strerror})", REFUSED) from error
-        self._tell_what_is_next(list(written), folder, watched)
+        self._print_next_steps(list(written), folder, watched)
 
-    def _tell_what_is_next(self, written: list[Path], folder: Path, watched: Path | None) -> None:
+    def _print_next_steps(self, written: list[Path], folder: Path, watched: Path | None) -> None:
         out = self.stdout
         tool, test = written
         for path in written:
@@ -107,34 +105,38 @@ class Command(HubCommand):
         out.write("\nNext:")
         if watched is None or Path(watched).absolute() != folder:
             out.write(f"  export TOOLHUB_TOOLS_DIR={shlex.quote(str(folder))}   (or put it into .env)")
-        out.write("  toolhub synctools   (a hub or an agent that runs does that by itself, within two seconds)")
+        out.write("  toolhub synctools   (running hubs and agents do that by themselves, within two seconds)")
         needs = "" if importlib.util.find_spec("pytest") else f"   (first: {_pytest()})"
         out.write(f"  python -m pytest {shlex.quote(str(test))}{needs}")
         out.write(f'  toolhub calltool {tool.stem} \'{{"text": "What a piece of work"}}\'   (or ask an agent)')
 
 
 def _pytest() -> str:
-    """How to come by it: a checkout has a target that installs what tests need, and no pip in its environment."""
+    """The command that installs pytest: a checkout has a make target, and no pip in its environment."""
     checkout = Path(__file__).parents[3]
     return f"make -C {shlex.quote(str(checkout))} dev" if (checkout / "Makefile").is_file() else "pip install pytest"
 
 
-TAKEN: Final = "{name}.py would be taken for another module; choose a longer name"
+TAKEN: Final = "{name}.py would shadow another module; choose a longer name"
 
 
 def make(folder: Path) -> None:
-    """Raises: Stop: nothing would be loaded from there."""
+    """Create the directory.
+
+    Raises:
+        Stop: it is world-writable, so no file in it would be loaded.
+    """
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     if open_to_all(folder.stat().st_mode):
-        reason = "can be written by everybody on this machine, so that nothing would be loaded from it"
+        reason = "is world-writable, so no file in it would be loaded"
         raise Stop(f"{folder} {reason}; choose another directory, or run `chmod o-w` on it", REFUSED)
 
 
 def refuse_name(name: str) -> None:
-    """A name has to serve a tool, a function and a file.
+    """The name must fit a tool, a function and a file.
 
     Raises:
-        Stop: with what is wrong with it.
+        Stop: the name is invalid.
     """
     try:
         check_name(name)
@@ -143,19 +145,19 @@ def refuse_name(name: str) -> None:
     if not name.isidentifier() or keyword.iskeyword(name):
         raise Stop(f"{name} cannot be the name of a function; write it with _, like count_words", REFUSED)
     if hasattr(builtins, name) or name == "testing":
-        raise Stop(f"{name} has a meaning in Python or in its test already; choose a longer name", REFUSED)
+        raise Stop(f"{name} is already a name in Python or in the test; choose a longer name", REFUSED)
     if name in sys.stdlib_module_names or name.startswith("test_") or name == "conftest":
         raise Stop(TAKEN.format(name=name), REFUSED)
 
 
 def refuse_module(name: str, folder: Path) -> None:
-    """Raises: Stop: whoever imports the file, as its test does, would get something that is installed; or it, this."""
+    """Raises: Stop: the file and an installed module would shadow each other on import."""
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.origin is not None and Path(spec.origin).parent != folder:
         raise Stop(TAKEN.format(name=name), REFUSED)
 
 
 def refuse_taken(name: str) -> None:
-    """Raises: Stop: there is such a tool already."""
+    """Raises: Stop: a tool of that name exists."""
     if (known := sources.loaded().get(name)) is not None:
-        raise Stop(f"there is a tool of that name already, at {known.tool.place}", REFUSED)
+        raise Stop(f"a tool of that name exists, at {known.tool.place}", REFUSED)

@@ -1,4 +1,4 @@
-"""Delete what has been kept long enough. A running hub does it by itself, every hour."""
+"""Delete records beyond their retention. A running hub does it every hour."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from tools_app.management.hub_command import REFUSED, HubCommand, Stop
 
 
 class Command(HubCommand):
-    help = "Delete what is older, or more, than the settings TOOLHUB_KEEP_… allow. A running hub does it every hour."
+    help = "Delete records beyond the limits in TOOLHUB_KEEP_…. A running hub does it every hour."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
-
+        parser.add_argument("--dry-run", action="store_true", help="only count what would be deleted")
         parser.add_argument(
             "--trust-clock",
             action="store_true",
-            help="delete although nothing is on record for long before now: the clock is right, the hub did not run",
+            help="prune even though the latest record is old: the clock is right, the hub was not running",
         )
 
     def handle(self, *args: Any, dry_run: bool, trust_clock: bool, **options: Any) -> None:

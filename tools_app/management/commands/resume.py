@@ -1,4 +1,4 @@
-"""Let what was stopped go on."""
+"""Resume what was stopped."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tools_app.management.hub_command import HubCommand
 
 
 class Command(HubCommand):
-    help = "Let the hub, a pack, a connection or a key go on that was stopped."
+    help = "Resume the hub, a pack, a connection or a key that was stopped."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("kind", choices=KINDS)
         parser.add_argument("name", nargs="?", default="", help="of the pack, connection or key")
-        parser.add_argument("--reason", default="", help="why; it stands in the audit trail")
+        parser.add_argument("--reason", default="", help="recorded in the audit trail")
 
     def handle(self, *args: Any, kind: str, name: str, reason: str, **options: Any) -> None:
-        said = shlex.join(filter(None, (kind, name)))
+        target = shlex.join(filter(None, (kind, name)))
         if governance.resume(kind, name, actor=f"command:{getpass.getuser()}", reason=reason):
-            self.stdout.write(f"{said} goes on; the next call is let through.")
+            self.stdout.write(f"{target} is resumed. Calls are accepted from now on.")
         else:
-            self.stdout.write(f"{said} was not stopped.")
+            self.stdout.write(f"{target} was not stopped.")

@@ -1,4 +1,4 @@
-"""End an API key."""
+"""Revoke an API key."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tools_app.management.hub_command import HubCommand
 
 
 class Command(HubCommand):
-    help = "Revoke an API key: it is refused from the next request on, and cannot be brought back."
+    help = "Revoke an API key: it is refused from the next request on. Cannot be undone."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("key", metavar="NAME|PREFIX", help=key_argument.HELP)
-        parser.add_argument("--reason", default="", help="why; it stands in the audit trail")
+        parser.add_argument("--reason", default="", help="recorded in the audit trail")
 
     def handle(self, *args: Any, key: str, reason: str, **options: Any) -> None:
-        found = key_argument.found(key)
-        if governance.revoke_key(found, actor=f"command:{getpass.getuser()}", reason=reason):
-            self.stdout.write(f"{found.name} is revoked; the next request with it is refused.")
+        api_key = key_argument.find(key)
+        if governance.revoke_key(api_key, actor=f"command:{getpass.getuser()}", reason=reason):
+            self.stdout.write(f"{api_key.name} is revoked. Requests with it are refused from now on.")
         else:
-            self.stdout.write(f"{found.name} was revoked already.")
+            self.stdout.write(f"{api_key.name} is already revoked.")

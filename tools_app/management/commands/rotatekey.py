@@ -1,4 +1,4 @@
-"""Give an API key another secret."""
+"""Replace the secret of an API key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_HOURS: Final = int(governance.LONGEST_GRACE / timedelta(hours=1))
 
 
 class Command(HubCommand):
-    help = "Give an API key another secret, which stands alone on the last line and is never shown again."
+    help = "Replace the secret of an API key. The new one is printed alone on the last line and never shown again."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("key", metavar="NAME|PREFIX", help=key_argument.HELP)
@@ -26,15 +26,18 @@ class Command(HubCommand):
             choices=range(_MOST_HOURS + 1),
             default=0,
             metavar="HOURS",
-            help=f"so long the secret of now goes on working, up to {_MOST_HOURS} hours; without it, not at all",
+            help=f"how long the current secret stays valid, up to {_MOST_HOURS} hours; default: not at all",
         )
-        parser.add_argument("--reason", default="", help="why; it stands in the audit trail")
+        parser.add_argument("--reason", default="", help="recorded in the audit trail")
 
     def handle(self, *args: Any, key: str, grace: int, reason: str, **options: Any) -> None:
-        found = key_argument.found(key)
+        api_key = key_argument.find(key)
         secret = governance.rotate_key(
-            found, grace=timedelta(hours=grace), actor=f"command:{getpass.getuser()}", reason=reason
+            api_key, grace=timedelta(hours=grace), actor=f"command:{getpass.getuser()}", reason=reason
         )
-        before = f"works until {found.previous_until:%Y-%m-%d %H:%M} UTC" if found.previous_until else "is refused now"
-        self.stdout.write(f"{found.name} has another secret, the one before {before}. Keep it, it is not stored:")
+        until = api_key.previous_until
+        previous = f"stays valid until {until:%Y-%m-%d %H:%M} UTC" if until else "is no longer valid"
+        self.stdout.write(
+            f"{api_key.name} has a new secret; the previous one {previous}. Copy it now, it is not stored:"
+        )
         self.stdout.write(secret)

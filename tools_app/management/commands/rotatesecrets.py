@@ -1,4 +1,4 @@
-"""Encrypt what is stored secretly under the first key of TOOLHUB_ENCRYPTION_KEY."""
+"""Re-encrypt stored secrets with the first key of TOOLHUB_ENCRYPTION_KEY."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tools_app.management.hub_command import HubCommand
 
 class Command(HubCommand):
     help = (
-        "Encrypt every stored secret under the first key of TOOLHUB_ENCRYPTION_KEY; the others can be taken out then. "
-        "Can be repeated. Ends with 1 when something cannot be read under any of them."
+        "Re-encrypt every stored secret with the first key of TOOLHUB_ENCRYPTION_KEY, so that the others can go. "
+        "Can be repeated. Exits with 1 if something cannot be decrypted with any of them."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
         done = governance.rotate_secrets(actor=f"command:{getpass.getuser()}")
-        self.stdout.write(f"{done.rotated} rotated, {done.current} were under the first key already.")
+        self.stdout.write(f"{done.rotated} re-encrypted, {done.current} already current.")
         for name in done.unreadable:
-            self.stderr.write(f"toolhub: cannot be read under any of the keys: {name}")
+            self.stderr.write(f"toolhub: cannot be decrypted with any key: {name}")
         if done.unreadable:
             raise SystemExit(1)

@@ -35,27 +35,31 @@ log = logging.getLogger("tools_app.mcp")
 
 
 class Command(HubCommand):
-    needs_ready = False  # What is missing is told over the protocol as well.
-    needs_variables = False  # They are looked at below, after the imports that have to come first.
+    needs_ready = False  # Problems are reported over the protocol as well.
+    needs_variables = False  # Checked below, after the imports that have to come first.
     spares = True
     help = "Serve this hub's tools to one agent over stdin and stdout, as an MCP server. Agents start this themselves."
 
     def create_parser(self, *args: Any, **options: Any) -> CommandParser:
-        # Otherwise arguments that are wrong would end the process before anybody could say so over the protocol.
+        # Otherwise wrong arguments would end the process without an answer over the protocol.
         self._called_from_command_line = False
         return super().create_parser(*args, **options)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--toolset", action="append", dest="toolsets", metavar="NAME", help="only these tools; may be repeated"
+            "--toolset",
+            action="append",
+            dest="toolsets",
+            metavar="NAME",
+            help="only tools of this toolset; repeatable",
         )
         add_mode_option(parser)
-        parser.add_argument("--read-only", action="store_true", help="only tools that say they change nothing")
+        parser.add_argument("--read-only", action="store_true", help="only read-only tools")
         parser.add_argument(
             "--transport",
             choices=["stdio", "http"],
             default="stdio",
-            help="stdio; for HTTP there is `serve`",
+            help="stdio; for HTTP run `toolhub serve`",
         )
         add_connection_option(parser)
 
@@ -103,9 +107,9 @@ class Command(HubCommand):
             from tools_app.mcp_server.opening import Opening
 
         self.require_variables()
-        # All that was made so far stays to the end: collections, and the calls that wait for them, can pass it by.
+        # Objects created so far live as long as the process: exempt them from garbage collection, which delays calls.
         gc.freeze()
-        gc.enable()  # The start does without: it makes many objects, and no garbage.
+        gc.enable()  # Disabled during the start, which creates many objects and no garbage.
         opening = Opening(trouble, prepare) if trouble is not None else None
         asyncio.run(_served(stdio.serve(*wire.claimed(), access.caller_of_process(reach), opening)))
 
@@ -140,10 +144,10 @@ async def _served(serving: Coroutine[Any, Any, None]) -> Never:
     finally:
         logging.shutdown()
         sys.stderr.flush()
-    # Not by returning: that would wait for threads in which tools are still busy, and nobody is left to care.
+    # Returning would wait for threads of tools that are still running, although the agent is gone.
     os._exit(code)
 
 
 def _leave(*_: object) -> Never:
-    """Asked to end before serving began."""
+    """Handle a signal that arrives before serving starts."""
     raise SystemExit(0)

@@ -33,31 +33,31 @@ DRAIN_SECONDS: Final = 10
 
 
 class Command(HubCommand):
-    help = "Start the hub with admin, REST and MCP; on first use also set everything up."
+    help = "Start the hub with admin, REST and MCP; the first start also sets it up."
     needs_ready = False
 
     def add_arguments(self, parser: CommandParser) -> None:
         if not hasattr(settings, "LOG_LEVELS"):
-            # They are settings of ToolHub's own site, and so is all that this command starts.
-            sys.exit("serve: starts ToolHub's own site, not this project; serve it as you do, see docs/embedding.md")
+            # This command starts ToolHub's own site, and needs its settings.
+            sys.exit("serve: starts ToolHub's own site, not this project; use your own server, see docs/embedding.md")
         parser.add_argument("--host", default=settings.HOST, help="address to listen on (HOST)")
         parser.add_argument("--port", type=int, default=settings.PORT, help="port to listen on (PORT)")
-        parser.add_argument("--workers", type=int, default=1, help="processes that serve")
+        parser.add_argument("--workers", type=int, default=1, help="number of server processes")
         parser.add_argument("--log-level", default=settings.LOG_LEVEL, choices=settings.LOG_LEVELS)
 
     def handle(self, *args: Any, host: str, port: int, workers: int, log_level: str, **options: Any) -> None:
         begun = time.monotonic()
         if not 1 <= port <= 65535 or not 1 <= workers <= 64:
-            raise Stop("--port takes 1 to 65535, --workers 1 to 64", REFUSED)
+            raise Stop("--port must be 1 to 65535, --workers 1 to 64", REFUSED)
         if log_level != settings.LOG_LEVEL:
-            # The settings module is the one place that knows what a level means; worker processes read it too.
+            # Worker processes read the level from the environment.
             os.environ["LOG_LEVEL"] = log_level
             settings.LOGGING["level"] = log_level
             from tools_app.base import logs
 
             logs.configure(settings.LOGGING)
         if workers > 1:
-            # A session lives in one process, and its requests would come to another.
+            # A session lives in one process, but its requests can reach any.
             os.environ["TOOLHUB_MCP_SESSIONS"] = "0"
         refuse_exposure(host)
         keep_private()
@@ -80,24 +80,22 @@ class Command(HubCommand):
         out.write(f"  Admin   {address}/admin/")
         out.write(f"  REST    {address}/v1/tools")
         out.write(f"  MCP     {address}/mcp")
-        out.write(f"  Agents  {_own_command()} connect claude-code   (or another: see --help)")
+        out.write(f"  Agents  {_own_command()} connect claude-code   (other clients: see --help)")
         out.write(f"  State   {conf.home()}\n")
         for line in tool_lines():
             out.write(f"  {line}")
         if workers > 1:
             limits = engine.limits_in_words(workers)
-            out.write(f"  Limits  are counted in each of the {workers} workers; over all of them: {limits}")
+            out.write(f"  Limits  count in each of the {workers} workers; in total: {limits}")
         if settings.SECURE_SSL_REDIRECT and not conf.value("TOOLHUB_TRUSTED_PROXIES"):
-            out.write(
-                "  HTTPS   redirects everybody for ever, until TOOLHUB_TRUSTED_PROXIES names the proxy that speaks it"
-            )
+            out.write("  HTTPS   causes a redirect loop until TOOLHUB_TRUSTED_PROXIES lists the HTTPS proxy")
         if first.password or first.key:
             self._show_once(first)
-        out.write("\n  Ctrl-C ends it.\n")
+        out.write("\n  Press Ctrl-C to stop.\n")
         out.flush()
 
     def _show_once(self, first: Welcome) -> None:
-        """The way in, on a terminal; where the output may end up in a log, in a file for the owner's eyes only."""
+        """Show the credentials on a terminal. Other output may end up in a log: then write them to a private file."""
         lines = []
         if first.password:
             lines.append(f"Admin login   admin / {first.password}")
@@ -105,13 +103,13 @@ class Command(HubCommand):
             lines.append(f"API key       {first.key}")
         home = conf.home()
         if self.stdout.isatty() or home is None:
-            self.stdout.write(f"\n  {self.style.WARNING('Shown only this once:')}")
+            self.stdout.write(f"\n  {self.style.WARNING('Shown only once:')}")
             for line in lines:
                 self.stdout.write(f"  {line}")
         else:
             path = home / "first-login.txt"
             _write_private(path, "\n".join(lines) + "\n")
-            self.stdout.write(f"\n  Login and first API key: {path} (read it, then delete it)")
+            self.stdout.write(f"\n  Login and first API key: {path} (delete it after reading)")
 
     def _serve(self, listener: socket.socket, workers: int) -> None:
         import uvicorn
@@ -127,7 +125,7 @@ class Command(HubCommand):
             **SERVING,
         )
         server = _server(config)
-        # uvicorn drains, then raises the signal once more for whoever was there before it: us.
+        # uvicorn drains, then raises the signal again for the previous handler, which is ours.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _end)
         if connections.kinds(sources.loaded()):
@@ -137,25 +135,25 @@ class Command(HubCommand):
         else:
             server.run(sockets=[listener])
         if not server.started and workers == 1:
-            raise Stop("the server could not start; the log above says why", 1)
+            raise Stop("the server could not start; see the log above", 1)
 
 
 def allow_all_files() -> None:
-    """Let this process have as many open files as the system lets it: every stream of an agent is one.
+    """Raise the soft limit of open files to the hard limit: every stream of an agent is an open file.
 
-    What it is allowed without asking is often 1,024, and idle streams alone would use that up.
+    The soft limit is often 1,024, which idle streams alone can exhaust.
     """
     try:
         import resource
-    except ImportError:  # Windows knows no such limit.
+    except ImportError:  # Not available on Windows.
         return
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):  # Some systems promise more than they allow.
+    with contextlib.suppress(OSError, ValueError):  # Some systems report a limit above the real one.
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def refuse_exposure(host: str) -> None:
-    """Beyond this machine only with a real secret and without debugging pages.
+    """Allow other addresses than loopback only with a strong secret key and without DEBUG.
 
     Raises:
         Stop
@@ -163,20 +161,20 @@ def refuse_exposure(host: str) -> None:
     if _is_loopback(host):
         return
     if settings.DEBUG:
-        raise Stop(f"DEBUG shows secrets to visitors: unset it, or listen on 127.0.0.1 instead of {host}", REFUSED)
+        raise Stop(f"DEBUG exposes secrets: unset it, or listen on 127.0.0.1 instead of {host}", REFUSED)
     if weak := checks.secret_key_is_strong(None):
         raise Stop(f"{weak[0].msg} {weak[0].hint} Or listen on 127.0.0.1 instead of {host}.", REFUSED)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take the port before anything else is done.
+    """Bind the port before the setup starts.
 
     Raises:
-        Stop: with what to change.
+        Stop: the port cannot be bound.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named: asyncio sends answers without delay only where it stands there, and waiting for the other
-    # side's acknowledgement costs 40 ms a request.
+    # asyncio sets TCP_NODELAY only if the protocol is explicit; without it, Nagle's algorithm and delayed
+    # acknowledgements cost 40 ms a request.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -185,15 +183,15 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         if error.errno == 98 or "in use" in str(error):
-            cure = f"stop what uses it, or choose another: PORT={port + 1}"
-            raise Stop(f"port {port} on {host} is taken; {cure}", REFUSED) from error
+            advice = f"stop the process that uses it, or choose another port: PORT={port + 1}"
+            raise Stop(f"port {port} on {host} is in use; {advice}", REFUSED) from error
         raise Stop(f"cannot listen on {host}:{port} ({error.strerror}); check HOST and PORT", REFUSED) from error
     listener.set_inheritable(True)
     return listener
 
 
 def tool_lines() -> list[str]:
-    """Tools per pack, and what keeps some from being called."""
+    """Tools per pack, and why some cannot be called."""
     snapshot = catalog.current()
     total: Counter[str] = Counter(entry.pack for entry in snapshot.all)
     ready: Counter[str] = Counter(entry.pack for entry in snapshot.callable)
@@ -222,7 +220,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _server(config: Any) -> Any:
-    """uvicorn's server, which a second Ctrl-C ends at once: from Python 3.12 on it would wait for open connections."""
+    """uvicorn's server that exits at once on a second Ctrl-C; from Python 3.12 on it would wait for connections."""
     import uvicorn
 
     class Server(uvicorn.Server):

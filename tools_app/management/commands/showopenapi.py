@@ -1,4 +1,4 @@
-"""Print the description of the REST door, as a running hub gives it at `/v1/openapi.json`."""
+"""Print the OpenAPI description of the REST API, as a running hub serves it at `/v1/openapi.json`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools_app.management.hub_command import HubCommand
 
 
 class Command(HubCommand):
-    help = "Print what can be asked of the REST door, as OpenAPI 3.1, for programs that make clients of it."
+    help = "Print the OpenAPI 3.1 description of the REST API, for client generators."
     needs_ready = False
 
     def handle(self, *args: Any, **options: Any) -> None:

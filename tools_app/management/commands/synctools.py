@@ -1,4 +1,4 @@
-"""Bring the records of tools up to date with the tools that are there. `serve` does it at every start."""
+"""Update the records of tools from the loaded tools. `serve` does it at every start."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tools_app.sources import sync
 
 
 class Command(HubCommand):
-    help = "Write down new, changed and vanished tools; running servers and agents notice at once."
+    help = "Register new, changed and removed tools. Running servers and agents are notified at once."
     needs_ready = False
 
     def handle(self, *args: Any, **options: Any) -> None:
         report = installation.require_ready(self.tell) or sync.sync(sources.whole())
         self.stdout.write(f"{report}")
         for problem in sources.loaded().problems:
-            self.stderr.write(f"not loaded: {problem}")
+            self.stderr.write(f"failed to load: {problem}")
