@@ -22,7 +22,7 @@ from tools_app.engine.clients import Clients
 from tools_app.engine.finding import Finding
 from tools_app.engine.fitting import Fitting, Reading, Shelf
 from tools_app.engine.guards import Guards
-from tools_app.engine.record import Record
+from tools_app.engine.record import CallRecord
 from tools_app.engine.workers import Workers
 from tools_app.journal.journal import Journal
 from tools_app.models.idempotency import REPLAYED_FOR
@@ -143,7 +143,7 @@ class Calls:
         `offered` is what to run where that is no tool of the catalog: somebody else has found it for this caller.
         `quietly` records only what goes wrong.
         """
-        one = Record(self.journal, name, caller, door, dry=options.dry_run, quiet=quietly)
+        one = CallRecord(self.journal, name, caller, door, dry=options.dry_run, quiet=quietly)
         token = logs.call_id.set(one.call.id)
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._under_way.add(task)
@@ -174,7 +174,7 @@ class Calls:
 
     async def _call(
         self,
-        one: Record,
+        one: CallRecord,
         name: str,
         arguments: Mapping[str, Any] | None,
         options: Options,
@@ -251,7 +251,7 @@ class Calls:
         await self.clients.close()
         await asyncio.get_running_loop().run_in_executor(None, self.journal.close, 5.0)
 
-    async def _fitted(self, one: Record, tool: Tool, answer: Answer, tokens: int, options: Options) -> Answer:
+    async def _fitted(self, one: CallRecord, tool: Tool, answer: Answer, tokens: int, options: Options) -> Answer:
         if answer.size_to_send <= bytes_of(tokens):
             return answer
         seconds = conf.value("TOOLHUB_ANSWER_SECONDS")
@@ -265,13 +265,13 @@ class Calls:
             readable = True  # Nothing can be kept now; let that be the reason.
         return await Fitting(tool, one.caller, one.call.id, tokens, seconds, readable).fitted(answer)
 
-    async def _run(self, one: Record, plan: Plan, given: Mapping[str, Any]) -> Answer:
+    async def _run(self, one: CallRecord, plan: Plan, given: Mapping[str, Any]) -> Answer:
         returned = await self._attempts.run(plan, one.attempt)
         answer = await heavy.by_size(returned, answers.shaped, plan.tool, returned, given)
         # A tool that reads kept answers passes on what those did.
         return replace(answer, untrusted=True) if plan.context.answers.untrusted else answer
 
-    async def _cached(self, one: Record, entry: Entry, plan: Plan, given: Mapping[str, Any]) -> Answer:
+    async def _cached(self, one: CallRecord, entry: Entry, plan: Plan, given: Mapping[str, Any]) -> Answer:
         # With the definition: what a tool said before it was changed, it need not say now.
         parts: list[Any] = [entry.name, entry.definition_hash, given, one.account.mark if one.account else ""]
         if not plan.tool.cache_seconds:
@@ -318,7 +318,9 @@ def _found(snapshot: Snapshot, name: str, caller: Caller) -> Entry:
     return entry
 
 
-async def _forwarded(one: Record, through: Entry, arguments: object, seen: Snapshot) -> tuple[Entry, Mapping[str, Any]]:
+async def _forwarded(
+    one: CallRecord, through: Entry, arguments: object, seen: Snapshot
+) -> tuple[Entry, Mapping[str, Any]]:
     """The tool that a call of `through` is meant for, and what it is to be given."""
     tool = one.resolved(through)
     try:
@@ -369,7 +371,7 @@ def _allowed(entry: Entry, caller: Caller) -> Entry:
 
 
 async def _approved(
-    one: Record, given: Mapping[str, Any], approval_id: str | None, running: Coroutine[Any, Any, Answer]
+    one: CallRecord, given: Mapping[str, Any], approval_id: str | None, running: Coroutine[Any, Any, Answer]
 ) -> Answer:
     """Run what an operator has approved, once. What did nothing is not counted as that."""
     try:
@@ -391,7 +393,7 @@ def _rate(entry: Entry, caller: Caller) -> Rate | None:
     return entry.policy.rate
 
 
-def _result(one: Record, entry: Entry, answer: Answer) -> Result:
+def _result(one: CallRecord, entry: Entry, answer: Answer) -> Result:
     return Result(
         one.call_id, entry, answer, one.call.started_at, one.duration_ms, one.call.answered_by, one.dry, one.call.via
     )

@@ -22,7 +22,7 @@ from tools_app.engine.calls import Calls, Options, Result
 from tools_app.journal.attendance import Presence
 from tools_app.journal.failures import failure, storable
 from tools_app.journal.refusals import Presented
-from tools_app.journal.writer import Entry as JournalEntry
+from tools_app.journal.writer import JournalEntry
 from tools_app.models import Call
 from tools_app.models.audit import shown_origin
 from tools_app.sdk.context import Caller

@@ -23,8 +23,7 @@ from tools_app.engine.replies import Said
 from tools_app.journal.failures import failure, storable
 from tools_app.journal.journal import Journal
 from tools_app.journal.rows import Failure, Reply
-from tools_app.journal.writer import PATIENCE
-from tools_app.journal.writer import Entry as JournalEntry
+from tools_app.journal.writer import PATIENCE, JournalEntry
 from tools_app.models import Call, IdempotencyKey
 from tools_app.sdk import accounts
 from tools_app.sdk.accounts import PARAMETER, Account
@@ -58,7 +57,7 @@ MOST_REDACTED: Final = 2 * 1024
 MOST_FULL: Final = 64 * 1024
 
 
-class Record:
+class CallRecord:
     def __init__(
         self, journal: Journal, name: str, caller: Caller, door: str, *, dry: bool, quiet: bool = False
     ) -> None:

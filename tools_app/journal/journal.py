@@ -16,7 +16,7 @@ from tools_app.journal import rows
 from tools_app.journal.attendance import Attendance
 from tools_app.journal.quotas import ReplyQuota
 from tools_app.journal.refusals import Refusals
-from tools_app.journal.writer import PATIENCE, Entry, Writer
+from tools_app.journal.writer import PATIENCE, JournalEntry, Writer
 from tools_app.models import Call
 from tools_app.sdk.errors import StorageBusyError
 
@@ -29,7 +29,7 @@ class Journal:
     def __init__(self) -> None:
         self.replies = ReplyQuota()
         self._refusals = Refusals()
-        self._entries: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
+        self._entries: queue.SimpleQueue[JournalEntry | None] = queue.SimpleQueue()
         self._writer = Writer(self._entries, self._refusals)
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -49,7 +49,7 @@ class Journal:
         """Why nothing can be written; empty when it can."""
         return self._writer.trouble
 
-    async def write(self, entry: Entry) -> bool:
+    async def write(self, entry: JournalEntry) -> bool:
         """Return when the entry is committed: False if it claims a key that another call has.
 
         Raises:
@@ -67,7 +67,7 @@ class Journal:
             self._writer.trouble = self.trouble or "it does not answer"
             raise StorageBusyError(detail=self.trouble) from None
 
-    def post(self, entry: Entry) -> None:
+    def post(self, entry: JournalEntry) -> None:
         """Have the entry written when that is possible; nobody waits for it."""
         self._put(entry)
 
@@ -85,7 +85,7 @@ class Journal:
             if len(self._noted) >= MOST_NOTED:
                 self._noted.clear()
             self._noted[key_id] = now
-            self._put(Entry(key_used=key_id))
+            self._put(JournalEntry(key_used=key_id))
 
     def start(self) -> None:
         """Begin before the first call, to look after what other processes have left behind."""
@@ -103,6 +103,6 @@ class Journal:
             self._entries.put(None)
             thread.join(seconds)
 
-    def _put(self, entry: Entry) -> None:
+    def _put(self, entry: JournalEntry) -> None:
         self.start()
         self._entries.put(entry)

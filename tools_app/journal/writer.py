@@ -47,7 +47,7 @@ QUIET_START: Final = 1.0
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class JournalEntry:
     """What one step of a call adds to the journal, and who waits for it."""
 
     call: Call | None = None
@@ -68,14 +68,14 @@ class Entry:
 class Writer:
     """Everything here but `trouble` belongs to the thread in which `run` runs."""
 
-    def __init__(self, entries: queue.SimpleQueue[Entry | None], refusals: Refusals) -> None:
+    def __init__(self, entries: queue.SimpleQueue[JournalEntry | None], refusals: Refusals) -> None:
         self.trouble = ""
         now = time.monotonic()
         self.lease = Lease(now)
         self.attendance = Attendance()
         self._entries = entries
         self._refusals = refusals
-        self._unwritten: deque[Entry] = deque(maxlen=MOST_UNWRITTEN)
+        self._unwritten: deque[JournalEntry] = deque(maxlen=MOST_UNWRITTEN)
         self._next_orphans = self._next_refusals = self._next_agents = self._next_probe = now + QUIET_START
 
     def run(self) -> None:
@@ -90,9 +90,9 @@ class Writer:
 
     # ---- entries
 
-    def _taken(self) -> tuple[list[Entry], bool]:
+    def _taken(self) -> tuple[list[JournalEntry], bool]:
         """The entries that are waiting, and whether the end has come. Returns without any when something is due."""
-        batch: list[Entry] = []
+        batch: list[JournalEntry] = []
         try:
             entry = self._entries.get(timeout=max(0.0, self._due()))
         except queue.Empty:
@@ -104,7 +104,7 @@ class Writer:
             entry = self._entries.get()
         return batch, True
 
-    def _commit(self, batch: Sequence[Entry]) -> None:
+    def _commit(self, batch: Sequence[JournalEntry]) -> None:
         """Write the entries and tell who waits for them, however long it takes for the last one."""
         waiting, again = list(batch), False
         while waiting:
@@ -121,7 +121,7 @@ class Writer:
             else:
                 return
 
-    def _write(self, entries: Sequence[Entry]) -> None:
+    def _write(self, entries: Sequence[JournalEntry]) -> None:
         _ready_connection()
         for call, begins in [(entry.call, entry.begins) for entry in entries if entry.call is not None]:
             (self.lease.open.add if begins else self.lease.open.discard)(call.id)
@@ -147,7 +147,7 @@ class Writer:
         _answer(won, True)
         _answer(lost, False)
 
-    def _after(self, error: Exception, waiting: list[Entry]) -> list[Entry]:
+    def _after(self, error: Exception, waiting: list[JournalEntry]) -> list[JournalEntry]:
         """Those of the entries that are worth another trial; the others are told that it did not work."""
         if not isinstance(error, OperationalError | InterfaceError):
             if len(waiting) > 1 and isinstance(error, DatabaseError):
@@ -169,9 +169,9 @@ class Writer:
         time.sleep(TRIAL_PAUSE)
         return [entry for entry in waiting if entry.until > now] + self._arrived(MOST_AT_ONCE - len(waiting))
 
-    def _arrived(self, most: int) -> list[Entry]:
+    def _arrived(self, most: int) -> list[JournalEntry]:
         """Entries that came in the meantime: their time runs too. The end of all is left where it is."""
-        arrived: list[Entry] = []
+        arrived: list[JournalEntry] = []
         with contextlib.suppress(queue.Empty):
             while len(arrived) < most:
                 entry = self._entries.get_nowait()
@@ -181,7 +181,7 @@ class Writer:
                 arrived.append(entry)
         return arrived
 
-    def _missing(self, entries: Sequence[Entry]) -> list[Entry]:
+    def _missing(self, entries: Sequence[JournalEntry]) -> list[JournalEntry]:
         """Those that did not reach the disk when the connection broke; who waits for the others is told so."""
         _ready_connection()
         there = rows.finished([entry.call.id for entry in entries if entry.call is not None and not entry.begins])
@@ -194,12 +194,12 @@ class Writer:
                 _answer([entry], True)
         return missing
 
-    def _give_up(self, entries: Sequence[Entry], error: Exception) -> None:
+    def _give_up(self, entries: Sequence[JournalEntry], error: Exception) -> None:
         """Tell those who wait. What has happened already is written down later."""
         self._unwritten.extend(entry for entry in entries if entry.call is not None and not entry.begins)
         self._tell(entries, error)
 
-    def _tell(self, entries: Sequence[Entry], error: Exception) -> None:
+    def _tell(self, entries: Sequence[JournalEntry], error: Exception) -> None:
         self.lease.open.difference_update(entry.call.id for entry in entries if entry.call is not None)
         _answer(entries, error)
 
@@ -339,7 +339,7 @@ def _lost(error: Exception) -> bool:
     return isinstance(error, OperationalError | InterfaceError) and not _passes(error)
 
 
-def _answer(entries: Sequence[Entry], outcome: bool | Exception) -> None:
+def _answer(entries: Sequence[JournalEntry], outcome: bool | Exception) -> None:
     waiting: dict[asyncio.AbstractEventLoop, list[asyncio.Future[bool]]] = defaultdict(list)
     for entry in entries:
         if entry.future is not None:
