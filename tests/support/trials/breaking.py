@@ -18,9 +18,9 @@ SAID: Final = "broken on purpose"
 
 # The steps of a call in their order, as functions that it passes through.
 STEPS: Final = {
-    "find": "tools_app.engine.calls:_found",
+    "find": "tools_app.engine.calls:_find",
     "allow": "tools_app.engine.calls:_allowed",
-    "given": "tools_app.engine.record:CallRecord.given",
+    "given": "tools_app.engine.record:CallRecord.complete_arguments",
     "connect": "tools_app.engine.record:CallRecord.connected",
     "check": "tools_app.sdk.tool:FunctionTool.checked",
     "plan": "tools_app.engine.record:CallRecord.plan",
