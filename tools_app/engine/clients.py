@@ -33,8 +33,8 @@ class Clients:
         self._clients[account] = client
         while len(self._clients) > MOST_CLIENTS:
             evicted.append(self._clients.popitem(last=False)[1])
-            for old_client in evicted:
-                await old_client.close()
+        for old_client in evicted:
+            await old_client.close()
         return client
 
     async def close(self) -> None:
