@@ -27,7 +27,7 @@ def test_the_first_of_a_minute_are_rows_and_the_rest_is_one() -> None:
     rows = [refusals.count(refused(number=number)) for number in range(ROWS_A_MINUTE + 5)]
     assert rows[:ROWS_A_MINUTE] == [None] * ROWS_A_MINUTE
     assert {row.id for row in rows[ROWS_A_MINUTE:] if row} == {f"{ROWS_A_MINUTE:032x}"}
-    [(row, new)] = refusals.changed()
+    [(row, new)] = refusals.unsaved()
     assert (row.count, new) == (5, 5)
 
 
@@ -35,19 +35,19 @@ def test_what_was_written_is_not_new_again() -> None:
     refusals = Refusals(lambda: 0.0)
     for number in range(3):
         refusals.count(refused("RATE_LIMIT_EXCEEDED", number=number))
-    first = refusals.changed()
+    first = refusals.unsaved()
     refusals.count(refused("RATE_LIMIT_EXCEEDED"))
-    refusals.written(first)
-    assert [(row.count, new) for row, new in refusals.changed()] == [(4, 1)]
-    refusals.written(refusals.changed())
+    refusals.mark_written(first)
+    assert [(row.count, new) for row, new in refusals.unsaved()] == [(4, 1)]
+    refusals.mark_written(refusals.unsaved())
     assert not refusals.waiting
 
 
 def test_what_could_not_be_written_stays_new() -> None:
     refusals = Refusals(lambda: 0.0)
     refusals.count(refused("AUTHENTICATION_ERROR"))
-    refusals.changed()
-    assert [new for _, new in refusals.changed()] == [1]
+    refusals.unsaved()
+    assert [new for _, new in refusals.unsaved()] == [1]
 
 
 def test_every_minute_begins_anew() -> None:
@@ -57,7 +57,7 @@ def test_every_minute_begins_anew() -> None:
     now = MINUTE
     second = refusals.count(refused("RATE_LIMIT_EXCEEDED", number=2))
     assert first is not second
-    assert sorted((row.count, new) for row, new in refusals.changed()) == [(1, 1), (1, 1)]
+    assert sorted((row.count, new) for row, new in refusals.unsaved()) == [(1, 1), (1, 1)]
 
 
 @pytest.mark.parametrize("other", [refused(tool="calculate"), refused(caller="key:2"), refused("AUTHORIZATION_ERROR")])
@@ -73,7 +73,7 @@ def test_a_thousand_names_that_do_not_exist_are_one_kind() -> None:
     refusals = Refusals(lambda: 0.0)
     rows = [refusals.count(refused("TOOL_NOT_FOUND", f"tool_{number}")) for number in range(1000)]
     assert rows.count(None) == ROWS_A_MINUTE
-    assert len(refusals.changed()) == 1
+    assert len(refusals.unsaved()) == 1
 
 
 def test_memory_is_bounded() -> None:

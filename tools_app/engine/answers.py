@@ -135,7 +135,7 @@ def _cleaned_piece(wire: dict[str, Any]) -> tuple[dict[str, Any], int]:
     return hygiene.counted_json(wire)
 
 
-def own(value: dict[str, Any]) -> Answer:
+def from_hub(value: dict[str, Any]) -> Answer:
     """An answer by the hub itself instead of a tool."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     return Answer(value, text, value, len(text.encode(errors="replace")))

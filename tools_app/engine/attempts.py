@@ -50,9 +50,9 @@ class Plan:
 
     def through(self, account: Account, client: ApiClient) -> Plan:
         """The same plan with an account at the upstream."""
-        own = client.for_call(self.context.call_id, self.context.remaining)
+        call_client = client.for_call(self.context.call_id, self.context.remaining)
         options = MappingProxyType(dict(account.options))
-        context = replace(self.context, connection=account.name, upstream=own, options=options)
+        context = replace(self.context, connection=account.name, upstream=call_client, options=options)
         return replace(self, context=context, upstream=account.upstream)
 
     def too_slow(self, *, writes: bool) -> ToolTimeoutError:
@@ -111,41 +111,39 @@ class Attempts:
                     raise
                 # The call's own attempts may have opened the circuit: their error is the one to report.
                 raise last_error from last_error.__cause__
-            attempt_place = _AttemptPlace(place)
+            spot = _AttemptPlace(place)
             try:
                 await before()
-                result = await self._once(plan, attempt_place)
+                result = await self._once(plan, spot)
             except ToolError as error:
-                if attempt_place.ran:
+                if spot.ran:
                     plan.settle(error)
-                attempt_place.failed(error)
+                spot.failed(error)
                 # A call that could not be recorded has not run: that does not count as an attempt.
-                wait = plan.again_after(error, attempt) if attempt_place.ran else None
+                wait = plan.again_after(error, attempt) if spot.ran else None
                 if wait is None:
                     raise
                 last_error = error
             except asyncio.CancelledError:
                 # If the caller set a shorter timeout, exceeding it says nothing about the upstream.
                 if deadline.expired() and not plan.hurried:
-                    attempt_place.failed(ToolTimeoutError())
+                    spot.failed(ToolTimeoutError())
                 raise
             else:
-                attempt_place.succeeded()
+                spot.succeeded()
                 return result
             finally:
-                attempt_place.leave()
+                spot.leave()
             attempt += 1
             log.info("[%s] Attempt %d: %s; retrying in %.1f s", plan.tool.name, attempt, last_error.code, wait)
             await asyncio.sleep(wait)
 
-    async def _once(self, plan: Plan, attempt_place: _AttemptPlace) -> Any:
-        tool, attempt_place.ran = plan.tool, True
+    async def _once(self, plan: Plan, spot: _AttemptPlace) -> Any:
+        tool, spot.ran = plan.tool, True
         try:
             if tool.blocking:
                 # The thread keeps running after the deadline; it occupies the place until it ends.
-                result = await self._workers.run(
-                    lambda: tool.run(plan.context, plan.arguments), attempt_place.until_ended()
-                )
+                result = await self._workers.run(lambda: tool.run(plan.context, plan.arguments), spot.until_ended())
             else:
                 result = tool.run(plan.context, plan.arguments)
             return await result if inspect.isawaitable(result) else result

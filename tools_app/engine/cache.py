@@ -48,8 +48,8 @@ class Cache:
             ToolError: the run failed: this caller's own, or the one it waited for.
         """
         while True:
-            if (cached := self._find(key)) is not None:
-                return cached, True
+            if (hit := self._find(key)) is not None:
+                return hit, True
             run_in_flight = self._runs.get(key)
             if run_in_flight is None:
                 return await self._run(key, seconds, run), False

@@ -193,9 +193,9 @@ class Calls:
             entry, arguments = await _forwarded(record, through, arguments, snapshot.seen_by(caller))
         tool = record.resolved(entry)
         options.check()
-        full_arguments = await _off_loop(caller, arguments, lambda: record.complete_arguments(tool, arguments))
-        account = record.connected(entry, full_arguments)
-        converted = await _off_loop(caller, arguments, lambda: tool.checked(full_arguments))
+        values = await _off_loop(caller, arguments, lambda: record.complete_arguments(tool, arguments))
+        account = record.connected(entry, values)
+        converted = await _off_loop(caller, arguments, lambda: tool.checked(values))
         cached = bool(entry.policy.cache_seconds) and options.idempotency_key is None
         # A shared answer must not depend on what one of its clients answers.
         client = NOBODY if cached else client
@@ -208,21 +208,17 @@ class Calls:
             plan = plan.through(account, await self.clients.of(account))
             record.upstream = plan.context.upstream
         if options.dry_run:
-            return _result(record, entry, answers.own(self._outlook(entry, plan, full_arguments, caller)))
+            return _result(record, entry, answers.from_hub(self._outlook(entry, plan, values, caller)))
         self.guards.count(caller.id, entry.name, _rate(entry, caller))
         if through is not None and through.policy.decided("rate"):
             self.guards.count(caller.id, through.name, through.policy.rate)
         record.invoked()
-        if options.idempotency_key is not None and (
-            earlier := await record.earlier(options.idempotency_key, full_arguments)
-        ):
+        if options.idempotency_key is not None and (earlier := await record.earlier(options.idempotency_key, values)):
             answer = record.replayed(earlier)
         else:
-            running = (
-                self._cached(record, entry, plan, full_arguments) if cached else self._run(record, plan, full_arguments)
-            )
+            running = self._cached(record, entry, plan, values) if cached else self._run(record, plan, values)
             if approvals.needed(entry, caller):
-                running = _approved(record, full_arguments, options.approval, running)
+                running = _approved(record, values, options.approval, running)
             answer = await running
             if offered is None:
                 # The cache holds complete answers: each caller gets its own outline.
@@ -328,7 +324,7 @@ async def _forwarded(
     """The tool that a call of `through` is for, and its arguments."""
     tool = record.resolved(through)
     try:
-        wanted = tool.checked(record.complete_arguments(tool, arguments))
+        target = tool.checked(record.complete_arguments(tool, arguments))
     except InvalidArgumentsError as error:
         # Models put the other tool's arguments beside its name, or send them as text.
         error.next_step = (
@@ -336,9 +332,9 @@ async def _forwarded(
             '{"name": "…", "arguments": {…}}.'
         )
         raise
-    entry = view.find(wanted.name)
+    entry = view.find(target.name)
     if entry is None:
-        raise await ToolFinder(record.caller).none_named(wanted.name, through.name)
+        raise await ToolFinder(record.caller).none_named(target.name, through.name)
     if entry.forwards:
         message = f"{entry.name} cannot be called through another tool: call it directly"
         raise InvalidArgumentsError(problems=[Problem("/name", message, "another tool")])
@@ -347,7 +343,7 @@ async def _forwarded(
     if tool.hints.read_only and not entry.hints.read_only:
         message = f"{entry.shown_name} changes something: call it with call_writing_tool"
         raise InvalidArgumentsError(problems=[Problem("/name", message, "a tool that only reads")])
-    return _bounded(entry, through), wanted.arguments
+    return _bounded(entry, through), target.arguments
 
 
 def _bounded(entry: Entry, through: Entry) -> Entry:
@@ -398,13 +394,5 @@ def _rate(entry: Entry, caller: Caller) -> Rate | None:
 
 
 def _result(record: CallRecord, entry: Entry, answer: Answer) -> Result:
-    return Result(
-        record.call_id,
-        entry,
-        answer,
-        record.call.started_at,
-        record.duration_ms,
-        record.call.answered_by,
-        record.dry,
-        record.call.via,
-    )
+    call, duration_ms = record.call, record.duration_ms
+    return Result(record.call_id, entry, answer, call.started_at, duration_ms, call.answered_by, record.dry, call.via)

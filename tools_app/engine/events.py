@@ -24,22 +24,20 @@ MOST_OF_CAUSE: Final = 500
 
 def logged(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that may be logged. An empty text among them logs a warning: it is a mistake of the caller."""
-    loggable = {name: arguments[name] for name in tool.logged if name in arguments}
-    for name, value in loggable.items():
+    items = {name: arguments[name] for name in tool.logged if name in arguments}
+    for name, value in items.items():
         if isinstance(value, str) and not hygiene.cleaned(value).strip():
             log.warning("Empty %s received", name, extra={"tool": tool.name})
-    return {} if conf.value("TOOLHUB_PAYLOADS") == "none" else loggable
+    return {} if conf.value("TOOLHUB_PAYLOADS") == "none" else items
 
 
-def invoked(call: Call, caller: Caller, loggable: Mapping[str, Any]) -> None:
-    log.info(
-        "Tool invoked", extra={**_fields(loggable), "tool": call.tool_name, "caller": str(caller), "door": call.door}
-    )
+def invoked(call: Call, caller: Caller, items: Mapping[str, Any]) -> None:
+    log.info("Tool invoked", extra={**_fields(items), "tool": call.tool_name, "caller": str(caller), "door": call.door})
 
 
-def completed(call: Call, size: int, loggable: Mapping[str, Any]) -> None:
+def completed(call: Call, size: int, items: Mapping[str, Any]) -> None:
     fields = {"tool": call.tool_name, "ms": call.duration_ms, "bytes": size}
-    log.info("Tool completed", extra={**_fields(loggable), **fields})
+    log.info("Tool completed", extra={**_fields(items), **fields})
 
 
 def failed(error: ToolError, call: Call, caller: Caller) -> None:
@@ -68,9 +66,9 @@ def failed(error: ToolError, call: Call, caller: Caller) -> None:
     )
 
 
-def _fields(loggable: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(items: Mapping[str, Any]) -> dict[str, Any]:
     # Python's logging raises if a field has the name of one of its own.
-    return {f"{name}_" if name in logs.RESERVED else name: value for name, value in loggable.items()}
+    return {f"{name}_" if name in logs.RESERVED else name: value for name, value in items.items()}
 
 
 def _causes(error: ToolError) -> Iterator[str]:

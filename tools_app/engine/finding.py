@@ -133,6 +133,5 @@ def _kind(part: Any) -> str:
         return f"({items})[]" if " | " in items else f"{items}[]"
     if isinstance(kind, str):
         return kind
-    alternatives = part.get("anyOf") or part.get("oneOf") or ()
-    branches = kind if isinstance(kind, list) else [_kind(branch) for branch in alternatives]
+    branches = kind if isinstance(kind, list) else [_kind(sub) for sub in part.get("anyOf") or part.get("oneOf") or ()]
     return " | ".join(dict.fromkeys(map(str, branches))) or "any"

@@ -49,13 +49,13 @@ class Fitting:
         document, content, is_text = await heavy.aside(_prepared, self.tool, answer)
         about = document, len(content), self.tokens
         try:
-            stored = await self._store(content, is_text=is_text)
+            row = await self._store(content, is_text=is_text)
         except NotKeptError as error:
             log.info("[%s] Answer of %d bytes outlined, not stored: %s", self.tool.name, len(content), error)
             outline = await heavy.aside(parts.outline_alone, *about, str(error))
         else:
             log.info("[%s] Answer of %d bytes outlined and stored", self.tool.name, len(content))
-            outline = await heavy.aside(parts.outline, *about, handle=stored.pk, expires_at=stored.expires_at)
+            outline = await heavy.aside(parts.outline, *about, handle=row.pk, expires_at=row.expires_at)
         return _replaced(self.tool, answer, outline)
 
     async def _store(self, content: bytes, *, is_text: bool) -> StoredAnswer:
@@ -126,7 +126,7 @@ class Shelf:
         passes_on = entry.tool.passes_on
         if last is not None and last[0] == handle:
             return last[1], passes_on
-        document = await heavy.aside(_opened, answer)
+        document = await heavy.aside(_open, answer)
         self._hold(handle, document)
         return document, passes_on
 
@@ -186,7 +186,7 @@ def _prepared(tool: Tool, answer: Answer) -> tuple[Document, bytes, bool]:
     return parts.beginning_of(data), (data if isinstance(data, str) else text).encode(), isinstance(data, str)
 
 
-def _opened(answer: StoredAnswer) -> Document:
+def _open(answer: StoredAnswer) -> Document:
     return parts.opened(shelf.content_of(answer), text=answer.is_text)
 
 

@@ -130,9 +130,9 @@ def note_refusal(
     Recorded are the address, the user agent and the key prefix, where known.
     """
     now = datetime.now(UTC)
-    presented = error.detail if isinstance(error.detail, Presented) else Presented()
-    if caller is None and presented.caller_id:
-        caller = Caller("key", presented.caller_id, presented.caller_name)
+    credential = error.detail if isinstance(error.detail, Presented) else Presented()
+    if caller is None and credential.caller_id:
+        caller = Caller("key", credential.caller_id, credential.caller_name)
     address, client = shown_origin(address, client)
     refusal = Call(
         id=secrets.token_hex(16),
@@ -145,13 +145,13 @@ def note_refusal(
         caller_name=storable(caller.name, 150) if caller else "",
         address=address,
         client=client,
-        key_prefix=presented.prefix,
+        key_prefix=credential.prefix,
         started_at=now,
         finished_at=now,
         duration_ms=0,
         attempts=0,
     )
-    _started()[1].journal.count_refusal(refusal, presented.hashes)
+    _started()[1].journal.count_refusal(refusal, credential.hashes)
 
 
 def arrived(presence: Presence) -> Presence:

@@ -126,14 +126,14 @@ class CallRecord:
         if not isinstance(arguments, Mapping):
             message = "Invalid type for the arguments: expected object"
             raise InvalidArgumentsError(problems=[Problem("", message, "object")])
-        given = tool.checker.with_defaults(dict(arguments))
-        if json_text.nested_deeper(given, json_text.MAX_DEPTH):
+        full_arguments = tool.checker.with_defaults(dict(arguments))
+        if json_text.nested_deeper(full_arguments, json_text.MAX_DEPTH):
             message = f"Invalid arguments: nested deeper than {json_text.MAX_DEPTH} levels"
             raise InvalidArgumentsError(problems=[Problem("", message)])
-        self.call.argument_bytes = len(json.dumps(given, default=str))
-        self.call.arguments = _payload(given)
-        self._shown = events.logged(tool, given)
-        return given
+        self.call.argument_bytes = len(json.dumps(full_arguments, default=str))
+        self.call.arguments = _payload(full_arguments)
+        self._shown = events.logged(tool, full_arguments)
+        return full_arguments
 
     def connected(self, entry: Entry, arguments: dict[str, Any]) -> Account | None:
         """The account that this call uses, if it needs one. Removes the parameter that names it from the arguments.
@@ -164,7 +164,7 @@ class CallRecord:
         tool: Tool,
         arguments: Any,
         client: Client,
-        kept: Answers,
+        stored_answers: Answers,
         timeout_ms: int | None,
         retries: int | None,
         retry_delay_ms: int | None,
@@ -182,7 +182,7 @@ class CallRecord:
                 Deadline(policy.timeout_ms / 1000),
                 adapter,
                 client,
-                kept,
+                stored_answers,
                 ToolFinder(self.caller),
                 files=_files_for(self.caller),
                 noted=self._noted,

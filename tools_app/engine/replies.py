@@ -115,8 +115,8 @@ def reply(claim: IdempotencyKey, call: Call, answer: Answer | None, error: ToolE
     return Reply(claim.caller_id, claim.key_hash, claim.call_id, text)
 
 
-def _unpacked_outcome(stored: bytes) -> EarlierOutcome | None:
-    plain = secrets.decrypted(stored)
+def _unpacked_outcome(encrypted_reply: bytes) -> EarlierOutcome | None:
+    plain = secrets.decrypted(encrypted_reply)
     if plain is None:
         # Encrypted under a key that no longer exists. The call ran; its outcome cannot be read any more.
         raise OutcomeUnknownError.of("")

@@ -28,7 +28,7 @@ _CHORE: Final = "answers"
 
 
 def keep(content: bytes, *, is_text: bool, caller: Caller, tool: str, call_id: str, seconds: float) -> StoredAnswer:
-    """Store an answer for its caller. An identical one keeps its handle and gets a new expiry time.
+    """Store an answer for its caller. An same one keeps its handle and gets a new expiry time.
 
     Raises:
         NotKeptError
@@ -36,13 +36,12 @@ def keep(content: bytes, *, is_text: bool, caller: Caller, tool: str, call_id: s
     now = datetime.now(UTC)
     expires_at = now + timedelta(seconds=seconds)
     digest = hashlib.sha256(content).hexdigest()
-    by_caller = StoredAnswer.objects.filter(caller_id=caller.id)
+    own = StoredAnswer.objects.filter(caller_id=caller.id)
     try:
-        live = by_caller.filter(tool_name=tool, digest=digest, is_text=is_text, expires_at__gt=now)
-        identical = live.defer("content").first()
-        if identical is not None and by_caller.filter(pk=identical.pk).update(created_at=now, expires_at=expires_at):
-            identical.expires_at = expires_at
-            return identical
+        same = own.filter(tool_name=tool, digest=digest, is_text=is_text, expires_at__gt=now).defer("content").first()
+        if same is not None and own.filter(pk=same.pk).update(created_at=now, expires_at=expires_at):
+            same.expires_at = expires_at
+            return same
         encrypted = secrets.encrypted(zlib.compress(content, _QUICKLY))
         if len(encrypted) > min(conf.value("TOOLHUB_ANSWERS_BYTES"), conf.value("TOOLHUB_ANSWERS_CALLER_BYTES")):
             raise NotKeptError("it is larger than all that this hub keeps for one caller")
@@ -61,7 +60,7 @@ def keep(content: bytes, *, is_text: bool, caller: Caller, tool: str, call_id: s
         Chore.objects.get_or_create(name=_CHORE, defaults={"done_at": now})
         with transaction.atomic():
             Chore.objects.select_for_update().get(name=_CHORE)
-            _make_room(by_caller, answer.size, conf.value("TOOLHUB_ANSWERS_CALLER_BYTES"))
+            _make_room(own, answer.size, conf.value("TOOLHUB_ANSWERS_CALLER_BYTES"))
             _make_room(StoredAnswer.objects.all(), answer.size, conf.value("TOOLHUB_ANSWERS_BYTES"))
             answer.save(force_insert=True)
     except (DatabaseError, InterfaceError) as error:

@@ -86,7 +86,7 @@ class Presence:
             calls=self.calls,
         )
 
-    def written(self, row: Agent) -> None:
+    def mark_written(self, row: Agent) -> None:
         self._written = (row.seen_at, row.calls)
 
 
@@ -113,20 +113,20 @@ class Attendance:
         """Agents whose rows are outdated, including those that have left."""
         now = self._clock()
         with self._lock:
-            for presence in [one for one in self._present.values() if _is_idle(one)]:
+            for presence in [agent for agent in self._present.values() if _is_idle(agent)]:
                 self._leave(presence)
-            coming = [one for one in self._present.values() if not one.arrived]
+            coming = [agent for agent in self._present.values() if not agent.arrived]
             if now < self._next_figures:
                 return [*self._gone, *coming]
             self._next_figures = now + FIGURES_SECONDS
-            return [*self._gone, *(one for one in self._present.values() if one.changed)]
+            return [*self._gone, *(agent for agent in self._present.values() if agent.changed)]
 
     def mark_written(self, rows: Iterable[tuple[Presence, Agent]], departed: Collection[Presence]) -> None:
         """Note which rows are written now."""
         with self._lock:
-            self._gone = [one for one in self._gone if one not in departed]
+            self._gone = [agent for agent in self._gone if agent not in departed]
             for presence, row in rows:
-                presence.written(row)
+                presence.mark_written(row)
                 if presence.left and presence not in self._gone:
                     # Race condition: it left while its row was being written.
                     self._gone.append(presence)

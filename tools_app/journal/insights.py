@@ -107,17 +107,17 @@ def last_day(now: datetime) -> tuple[datetime, datetime]:
     return day.since, day.until
 
 
-def over(chosen: Period, *, tool: str | None = None) -> list[Bucket]:
+def over(window: Period, *, tool: str | None = None) -> list[Bucket]:
     """The calls of each part of a period. A constant number of queries."""
-    if chosen.key == "1h":
-        moments = _moments(chosen)
-        return _buckets(chosen.cuts, _sums(moments if tool is None else moments.filter(tool_name=tool), "start"))
+    if window.key == "1h":
+        moments = _moments(window)
+        return _buckets(window.cuts, _sums(moments if tool is None else moments.filter(tool_name=tool), "start"))
     if tool is not None:
-        return between(chosen.cuts, tool=tool)
-    folded = _folded(chosen)
-    known = CallSum.objects.filter(span=CallSum.Span.HOUR, tool_name=EVERY_TOOL)
-    rows = _sums(known.filter(start__gte=chosen.since, start__lt=chosen.until), "start")
-    return _buckets(chosen.cuts, [*rows, *_sums(CallHour.objects.filter(_loose(chosen, folded)), "hour")])
+        return between(window.cuts, tool=tool)
+    summed = _summed_days(window)
+    hour_sums = CallSum.objects.filter(span=CallSum.Span.HOUR, tool_name=EVERY_TOOL)
+    rows = _sums(hour_sums.filter(start__gte=window.since, start__lt=window.until), "start")
+    return _buckets(window.cuts, [*rows, *_sums(CallHour.objects.filter(_remaining_hours(window, summed)), "hour")])
 
 
 def between(cuts: Sequence[datetime], *, tool: str | None = None, caller: str | None = None) -> list[Bucket]:
@@ -141,19 +141,19 @@ def by_hour(since: datetime, until: datetime, *, tool: str | None = None, caller
 def by_tool(since: datetime, until: datetime, tools: Sequence[str]) -> dict[str, Figures]:
     """The outcomes of the calls of these tools, by whole hours; tools without calls are omitted. One query."""
     rows = CallHour.objects.filter(hour__gte=beginning(since, HOUR), hour__lt=until, tool_name__in=tools)
-    return _named(_sums(rows, "tool_name"))
+    return _by_name(_sums(rows, "tool_name"))
 
 
-def tools(chosen: Period) -> dict[str, Figures]:
+def tools(window: Period) -> dict[str, Figures]:
     """The outcomes of the calls of every tool that was called. A constant number of queries."""
-    if chosen.key == "1h":
-        rows = _sums(_moments(chosen), "tool_name")
+    if window.key == "1h":
+        rows = _sums(_moments(window), "tool_name")
     else:
-        folded = {day for day in _folded(chosen) if chosen.since <= day and day + DAY <= chosen.until}
-        rows = _sums(CallSum.objects.filter(span=CallSum.Span.DAY, start__in=folded), "tool_name")
-        rows += _sums(CallHour.objects.filter(_loose(chosen, folded)), "tool_name")
+        summed = {day for day in _summed_days(window) if window.since <= day and day + DAY <= window.until}
+        rows = _sums(CallSum.objects.filter(span=CallSum.Span.DAY, start__in=summed), "tool_name")
+        rows += _sums(CallHour.objects.filter(_remaining_hours(window, summed)), "tool_name")
     # The empty name is for calls of unknown tools.
-    return _named(row for row in rows if row[0])
+    return _by_name(row for row in rows if row[0])
 
 
 def together(figures: Iterable[Figures]) -> Figures:
@@ -210,23 +210,23 @@ def open_error_groups() -> int:
     return ErrorGroup.objects.filter(resolved_at=None).count()
 
 
-def _moments(chosen: Period) -> QuerySet[CallSum]:
-    return CallSum.objects.filter(span=CallSum.Span.MOMENT, start__gte=chosen.since, start__lt=chosen.until)
+def _moments(window: Period) -> QuerySet[CallSum]:
+    return CallSum.objects.filter(span=CallSum.Span.MOMENT, start__gte=window.since, start__lt=window.until)
 
 
-def _folded(chosen: Period) -> set[datetime]:
+def _summed_days(window: Period) -> set[datetime]:
     """The days of a period that have been aggregated."""
-    days = CallSum.objects.filter(span=CallSum.Span.DAY, start__lt=chosen.until)
-    return set(days.filter(start__gt=chosen.since - DAY).order_by().values_list("start", flat=True).distinct())
+    days = CallSum.objects.filter(span=CallSum.Span.DAY, start__lt=window.until)
+    return set(days.filter(start__gt=window.since - DAY).order_by().values_list("start", flat=True).distinct())
 
 
-def _loose(chosen: Period, folded: set[datetime]) -> Q:
+def _remaining_hours(window: Period, summed: set[datetime]) -> Q:
     """The hours of a period outside those days. If there are none, the database is not even queried."""
     spans: list[tuple[datetime, datetime]] = []
-    day = beginning(chosen.since, DAY)
-    while day < chosen.until:
-        if day not in folded:
-            begin, end = max(day, chosen.since), min(day + DAY, chosen.until)
+    day = beginning(window.since, DAY)
+    while day < window.until:
+        if day not in summed:
+            begin, end = max(day, window.since), min(day + DAY, window.until)
             if spans and spans[-1][1] == begin:
                 begin, _ = spans.pop()
             spans.append((begin, end))
@@ -249,7 +249,7 @@ def _buckets(cuts: Sequence[datetime], rows: Iterable[tuple[Any, ...]]) -> list[
     ]
 
 
-def _named(rows: Iterable[tuple[Any, ...]]) -> dict[str, Figures]:
+def _by_name(rows: Iterable[tuple[Any, ...]]) -> dict[str, Figures]:
     by_name: dict[str, Figures] = {}
     for name, status, calls, *durations in rows:
         by_name[name] = _more(by_name.get(name, Figures()), status, calls, durations)

@@ -98,7 +98,7 @@ class Refusals:
     def waiting(self) -> bool:
         return bool(self._changed)
 
-    def changed(self) -> list[tuple[Call, int]]:
+    def unsaved(self) -> list[tuple[Call, int]]:
         """The rows to write, each with the number of refusals since the last write."""
         with self._lock:
             pending = []
@@ -113,7 +113,7 @@ class Refusals:
         with self._lock:
             return [(kind.row, kind.hashes) for kind in self._changed.values() if kind.row is not None and kind.hashes]
 
-    def written(self, rows: list[tuple[Call, int]]) -> None:
+    def mark_written(self, rows: list[tuple[Call, int]]) -> None:
         with self._lock:
             for call, number in rows:
                 kind = self._changed[call.id]

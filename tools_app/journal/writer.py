@@ -110,7 +110,7 @@ class Writer:
         while waiting:
             was_open = connection.connection is not None
             try:
-                self._write(self._missing(waiting) if again else waiting)
+                self._write(self._not_committed(waiting) if again else waiting)
             except Exception as error:
                 _close_connection()
                 if was_open and not again and _is_disconnect(error):
@@ -142,7 +142,7 @@ class Writer:
         if renew:
             self.lease.renewed(time.monotonic())
         self.lease.open.difference_update(entry.call.id for entry in conflicting if entry.call is not None)
-        # Before the futures are resolved: whoever awaits one must not find the old `trouble`.
+        # Before the futures are resolved: a caller that awaits one must not find the old `trouble`.
         self._recovered()
         _answer(accepted, True)
         _answer(conflicting, False)
@@ -181,18 +181,18 @@ class Writer:
                 batch.append(entry)
         return batch
 
-    def _missing(self, entries: Sequence[JournalEntry]) -> list[JournalEntry]:
+    def _not_committed(self, entries: Sequence[JournalEntry]) -> list[JournalEntry]:
         """The entries that were not committed when the connection broke; the futures of the others are resolved."""
         _ready_connection()
         committed = rows.finished([entry.call.id for entry in entries if entry.call is not None and not entry.begins])
-        missing = []
+        pending = []
         for entry in entries:
             entry.known = True
             if entry.begins or entry.call is None or entry.call.id not in committed:
-                missing.append(entry)
+                pending.append(entry)
             else:
                 _answer([entry], True)
-        return missing
+        return pending
 
     def _give_up(self, entries: Sequence[JournalEntry], error: Exception) -> None:
         """Fail the entries; those of calls that have run are kept and written later."""
@@ -263,21 +263,21 @@ class Writer:
 
     def _write_late(self) -> None:
         """Write calls that ran while the database was not writable."""
-        missing = self._missing(self._unwritten)
-        if missing:
-            self._write(missing)
+        late_entries = self._not_committed(self._unwritten)
+        if late_entries:
+            self._write(late_entries)
         self._unwritten.clear()
-        log.warning("%d calls were recorded late", len(missing))
+        log.warning("%d calls were recorded late", len(late_entries))
 
     def _write_refusals(self) -> None:
-        changed = self._refusals.changed()
+        refusal_rows = self._refusals.unsaved()
         _ready_connection()
         with transaction.atomic():
             for call, hashes in self._refusals.unnamed():
                 rows.name_key(call, hashes)
-            rows.upsert_calls(call for call, _ in changed)
-            rows.add_to_figures(changed)
-        self._refusals.written(changed)
+            rows.upsert_calls(call for call, _ in refusal_rows)
+            rows.add_to_figures(refusal_rows)
+        self._refusals.mark_written(refusal_rows)
 
     def _write_agents(self) -> None:
         """Write the connected agents together with the lease: when it expires, they count as gone too."""

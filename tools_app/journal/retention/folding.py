@@ -42,8 +42,8 @@ def _unfolded(now: datetime) -> list[datetime]:
     for day in days[:DOUBTFUL]:
         _check(day)
     sums = CallSum.objects.filter(span=CallSum.Span.DAY)
-    folded = set(sums.order_by().values_list("start", flat=True).distinct())
-    return [day for day in days if day not in folded and _hours(day).exists()]
+    aggregated_days = set(sums.order_by().values_list("start", flat=True).distinct())
+    return [day for day in days if day not in aggregated_days and _hours(day).exists()]
 
 
 def _check(day: datetime) -> None:

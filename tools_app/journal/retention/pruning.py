@@ -97,8 +97,8 @@ def _expired(now: datetime) -> dict[str, QuerySet[Any]]:
     }
 
 
-def _days(what: str) -> timedelta:
-    return timedelta(days=conf.value(f"TOOLHUB_KEEP_{what}_DAYS"))
+def _days(setting: str) -> timedelta:
+    return timedelta(days=conf.value(f"TOOLHUB_KEEP_{setting}_DAYS"))
 
 
 def _decided_kept() -> timedelta:
