@@ -35,9 +35,9 @@ def make(name: str = "main", **given: Any) -> Connection:
     ("given", "path", "said"),
     [
         ({"name": "Main"}, "/name", "Lowercase letters"),
-        ({"name": "environment"}, "/name", "that of the connections from the environment"),
+        ({"name": "environment"}, "/name", "reserved for connections from the environment"),
         ({"name": "x" * 65}, "/name", "64"),
-        ({"pack": "builtin"}, "/pack", "No pack 'builtin' needs a connection; those that do: desk"),
+        ({"pack": "builtin"}, "/pack", "No pack 'builtin' needs a connection; known are: desk"),
         ({"url": ""}, "/url", "blank"),
         ({"url": "desk.example.org"}, "/url", "must begin with https:// or http://"),
         ({"url": "http://desk.example.org"}, "/url", "must begin with https://"),
