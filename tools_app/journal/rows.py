@@ -1,7 +1,7 @@
 """The journal's SQL: statements are built once, because the ORM costs several times as much per row.
 
-Every statement is idempotent, or guarded by one that is not. Rows that several processes update are written in key
-order, so that there are no deadlocks.
+Every statement is idempotent, or shares its transaction with one that fails when it is repeated. Rows that several
+processes update are written in key order, so that there are no deadlocks.
 """
 
 from __future__ import annotations
