@@ -169,7 +169,7 @@ def require_all_tools(caller: Caller, scope: str) -> None:
 
 
 def may_lift(caller: Caller) -> bool:
-    """True if a caller may resume what is stopped: people may, and programs with `admin:*`.
+    """True if a caller may remove restrictions on calls: people may, and programs with `admin:*`.
 
     Otherwise a program that manages tools could remove its own restriction and then call.
     """
