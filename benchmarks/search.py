@@ -141,7 +141,7 @@ def judged(index: Any, asked: Sequence[Mapping[str, Any]]) -> list[int]:
     """At which place each question found a tool that answers it; 0 where none of the first hundred does."""
     places = []
     for question in asked:
-        names = [entry.name for entry, _ in index.found(question["question"])[:100]]
+        names = [entry.name for entry, _ in index.search(question["question"])[:100]]
         fitting = [names.index(name) + 1 for name in question["tools"] if name in names]
         places.append(min(fitting, default=0))
     return places
@@ -200,7 +200,7 @@ def _measure(most: int, *, missed: bool) -> None:
                 if missed and number == 1_000:
                     for question, place in zip(part, places, strict=True):
                         if not 0 < place <= 5:
-                            names = [entry.name for entry, _ in index.found(question["question"])[:5]]
+                            names = [entry.name for entry, _ in index.search(question["question"])[:5]]
                             print(f"        {place:>3} {question['question']} → {', '.join(names)}")
     places = judged(index, asked)
     print(
@@ -213,10 +213,10 @@ def _measure(most: int, *, missed: bool) -> None:
     first, index = _timed(lambda: Index(seen.all, {}))
     again, _ = _timed(lambda: Index(snapshot(tools).all, index.documents))
     for one in asked:  # the first question about a term finds out how rare it is
-        index.found(one["question"])
+        index.search(one["question"])
     gc.collect()
     gc.freeze()  # as a hub does that serves
-    times = sorted(_timed(lambda text=one["question"]: index.found(text))[0] for one in asked for _ in range(5))
+    times = sorted(_timed(lambda text=one["question"]: index.search(text))[0] for one in asked for _ in range(5))
     p95 = times[int(len(times) * 0.95)]
     print(f"{most:,} tools: index {first:.0f} ms, again {again:.0f} ms ", end="")
     print(f"of CPU; a search {statistics.median(times):.1f} ms (median), {p95:.1f} ms (p95), {times[-1]:.1f} ms (most)")

@@ -159,5 +159,5 @@ def test_calltool_says_why_a_tool_cannot_be_called(hub: Hub, capsys: pytest.Capt
     with pytest.raises(SystemExit) as ended:
         call_command("calltool", "top")
     assert ended.value.code == 3
-    told = "toolhub: Tool is disabled: top: it needs base ^2, which is not there. Ask an operator to add that tool."
+    told = "toolhub: Tool is disabled: top: it needs base ^2, which does not exist. Ask an operator to add that tool."
     assert capsys.readouterr().err.strip() == told

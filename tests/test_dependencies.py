@@ -94,11 +94,11 @@ class TestInTheCatalog:
 
     def test_a_tool_whose_need_is_not_there_cannot_be_called(self, hub: Hub) -> None:
         hub.add(made("user", "base ^1.1"), made("careless", "base?"))
-        assert self.reason(hub, "user") == "it needs base ^1.1, which is not there"
+        assert self.reason(hub, "user") == "it needs base ^1.1, which does not exist"
         assert self.reason(hub, "careless") == ""
         base = made("base", version="1.0.9")
         hub.add(base)
-        assert self.reason(hub, "user") == "it needs base ^1.1, and base is of version 1.0.9"
+        assert self.reason(hub, "user") == "it needs base ^1.1, and base has version 1.0.9"
 
     def test_switching_one_off_takes_those_with_it_that_need_it_and_says_so(self, hub: Hub) -> None:
         hub.add(made("base"), made("middle", "base"), made("top", "middle"), made("aside", "base?"))

@@ -44,7 +44,7 @@ def newest() -> Definition:
 
 def test_a_new_tool_waits_and_runs_once_it_is_approved(careful: Hub, alice: Caller) -> None:
     made = changed(careful, "1.0.0")
-    assert reason() == "not approved: this version of it waits for an operator"
+    assert reason() == "not approved: this version is pending"
     with pytest.raises(ToolDisabledError) as told:
         engine.call_sync("programmable", {}, alice, door="code")
     assert "not approved" in told.value.context["reason"]
@@ -68,7 +68,7 @@ def test_a_changed_tool_waits_and_the_old_one_is_good_again(careful: Hub) -> Non
 def test_what_was_refused_says_why_and_can_be_approved_later(careful: Hub) -> None:
     changed(careful, "1.0.0")
     assert governance.refuse_definitions([newest().pk], actor=ACTOR, reason="it lies") == ["programmable"]
-    assert reason() == "an operator has refused this version of it: it lies"
+    assert reason() == "an operator refused this version: it lies"
     assert governance.refuse_definitions([newest().pk], actor=ACTOR) == []
     assert governance.approve_definitions([newest().pk], actor=ACTOR) == ["programmable"]
     assert governance.approve_definitions([newest().pk], actor=ACTOR) == []
@@ -85,7 +85,7 @@ def test_a_version_that_is_not_on_record_does_not_run(careful: Hub) -> None:
     governance.approve_definitions([newest().pk], actor=ACTOR)
     sources.loaded().remove("programmable")
     sources.loaded().add(Programmable(version="2.0.0").tool, Origin.FILE)
-    assert reason() == "not approved: nobody has seen this version of it yet"
+    assert reason() == "not approved: no operator has reviewed this version"
 
 
 def test_other_sources_approve_themselves(careful: Hub, programmable: Programmable) -> None:
@@ -106,4 +106,4 @@ def test_what_an_operator_refused_stays_refused(careful: Hub, settings: Any) -> 
     governance.refuse_definitions([newest().pk], actor=ACTOR)
     settings.TOOLHUB_SOURCES_TO_APPROVE = ()
     sync.sync(sources.loaded())
-    assert reason() == "an operator has refused this version of it"
+    assert reason() == "an operator refused this version"

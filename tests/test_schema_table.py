@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools_app import sources
-from tools_app.catalog.schema_table import MOST_ROWS, Row, rows
+from tools_app.catalog.schema_table import MOST_ROWS, SchemaRow, rows
 
 
-def only(part: dict[str, Any], **schema: Any) -> Row:
+def only(part: dict[str, Any], **schema: Any) -> SchemaRow:
     [row] = rows({"type": "object", "properties": {"value": part}, **schema})
     return row
 

@@ -44,7 +44,7 @@ def test_a_tool_that_starts_off_waits_for_an_operator_and_keeps_what_it_is_told(
     assert ToolRecord.objects.get().enabled is False
     refusal = Obstacles(registry, {}).of(ToolRecord.objects.get(), registry.get("daring"))
     assert refusal is not None
-    assert refusal.reason == "switched off: it waits for an operator", "nobody has switched it off"
+    assert refusal.reason == "switched off until an operator enables it", "nobody has switched it off"
     governance.set_enabled(["daring"], enabled=True, actor="test")
     sync.sync(registry)
     assert ToolRecord.objects.get().enabled is True

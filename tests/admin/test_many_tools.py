@@ -90,7 +90,7 @@ def test_a_declared_tag_is_said_to_stay(operator: Client) -> None:
 
 def test_a_tag_that_is_none_is_refused_in_words(operator: Client) -> None:
     shown = sent(operator, LIST, action="add_tag", _selected_action=pks("echo"))
-    assert answered(operator, shown, tag="a,b").messages[0].startswith("A tag holds neither commas")
+    assert answered(operator, shown, tag="a,b").messages[0].startswith("A tag must not contain commas")
     assert answered(operator, shown, tag="  ").messages[0].startswith("A tag has 1 to 64 characters")
 
 

@@ -275,7 +275,7 @@ def test_a_key_does_not_lift_what_keeps_its_calls_from_being_made(rest: Rest, ma
     )
     governance.stop("hub", actor="user:ann")
     refused = failure(rest.post("/v1/stops/resume", {"kind": "hub"}, key=manager), 403, "AUTHORIZATION_ERROR")
-    assert refused["error"] == "Permission denied: your key may resume only what it has stopped itself"
+    assert refused["error"] == "Permission denied: your key may resume only what it stopped itself"
     assert Stop.objects.count() == 1
 
 

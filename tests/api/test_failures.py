@@ -184,7 +184,7 @@ def test_there_is_room_for_so_many_notes(operator: Rest, monkeypatch: pytest.Mon
     group = rows.group()
     operator.post(f"/v1/errors/{group.pk}/notes", {"text": "first"})
     told = failure(operator.post(f"/v1/errors/{group.pk}/notes", {"text": "second"}), 400, "VALIDATION_ERROR")
-    assert "no more are kept" in told["error"]
+    assert "no more can be added" in told["error"]
 
 
 def test_errors_of_tools_outside_the_toolset_do_not_exist(rest: Rest, make_key: MakeKey) -> None:

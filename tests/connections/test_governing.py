@@ -35,9 +35,9 @@ def make(name: str = "main", **given: Any) -> Connection:
     ("given", "path", "said"),
     [
         ({"name": "Main"}, "/name", "Lowercase letters"),
-        ({"name": "environment"}, "/name", "that of the connections from the environment"),
+        ({"name": "environment"}, "/name", "reserved for connections from the environment"),
         ({"name": "x" * 65}, "/name", "64"),
-        ({"pack": "builtin"}, "/pack", "No pack 'builtin' needs a connection; those that do: desk"),
+        ({"pack": "builtin"}, "/pack", "No pack 'builtin' needs a connection; known are: desk"),
         ({"url": ""}, "/url", "blank"),
         ({"url": "desk.example.org"}, "/url", "must begin with https:// or http://"),
         ({"url": "http://desk.example.org"}, "/url", "must begin with https://"),
@@ -216,7 +216,7 @@ class TestRotation:
             told = self.rotated(capsys, code=1)
             assert told.err == "toolhub: cannot be decrypted with any key: connection main\n"
             kind = connections.kinds(sources.loaded())["desk"]
-            assert "its secret cannot be read" in connections.fault(Connection.objects.get(), kind)
+            assert "its secret cannot be decrypted" in connections.fault(Connection.objects.get(), kind)
         assert bytes(Connection.objects.get().sealed) == kept
 
 
@@ -240,7 +240,7 @@ def test_the_doctor_says_once_what_a_pack_lacks_and_what_is_broken(
     make()
     Connection.objects.update(sealed=b"nonsense")
     told = said()
-    assert "!!  connection main: its secret cannot be read: set it again" in told
+    assert "!!  connection main: its secret cannot be decrypted: set it again" in told
     assert "not configured" not in told
 
 

@@ -48,7 +48,7 @@ def test_one_is_made_tested_and_its_secret_never_shown(chief: Client, desk: Desk
     assert (stored.name, stored.pack, stored.url, stored.read_only) == ("main", "desk", desk.url, True)
     assert "not tested" in made.text
     told = trial(chief, "main")
-    assert told.messages[0].startswith("main: Desk took the secret and answered in ")
+    assert told.messages[0].startswith("main: Desk accepted the secret after ")
     assert "works tested just now" in told.text
     for shown in (made, told, page(chief, LIST), page(chief, address()), page(chief, address(view="history"))):
         assert "key-of-ann-1" not in shown.html
@@ -69,7 +69,7 @@ def test_a_test_that_fails_says_why_and_the_list_does_too(chief: Client, desk: D
     ("given", "said"),
     [
         ({"name": "Main"}, "Lowercase letters"),
-        ({"name": "environment"}, "that of the connections from the environment"),
+        ({"name": "environment"}, "reserved for connections from the environment"),
         ({"url": "http://desk.example.org"}, "must begin with https://"),
         ({"url": "desk"}, "must begin with https:// or http://"),
         ({"secret": ""}, "A connection needs a secret"),
@@ -107,7 +107,7 @@ def test_an_empty_secret_keeps_the_one_there_is(chief: Client) -> None:
 def test_another_place_needs_the_secret_again(chief: Client) -> None:
     make()
     refused = sent(chief, address(), url="https://evil.example.org", secret="", enabled="on")
-    assert "Give the secret again: it would be sent to another place than it was set for" in refused.text
+    assert "Give the secret again: it was set for another address" in refused.text
     assert Connection.objects.get().url == URL
 
 
@@ -124,7 +124,7 @@ def test_that_of_the_environment_can_be_tested_and_not_changed(chief: Client, de
     assert f"Desk desk on {desk.url}/api/v1 Test" in shown.text
     assert "key-of-env-1" not in shown.html
     told = sent(chief, f"{LIST}test/", connection="environment:desk", from_list="1")
-    assert told.messages[0].startswith("environment:desk: Desk took the secret")
+    assert told.messages[0].startswith("environment:desk: Desk accepted the secret")
 
 
 def test_the_page_of_one_tells_who_uses_it(chief: Client) -> None:

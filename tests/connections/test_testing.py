@@ -38,7 +38,7 @@ def found(url: str, secret: str = SECRET) -> str:
 
 
 def test_one_that_works_is_asked_once_and_changes_nothing(notes: Hub, desk: Desk) -> None:
-    assert found(desk.url).startswith("Desk took the secret and answered in ")
+    assert found(desk.url).startswith("Desk accepted the secret after ")
     (asked,) = desk.requests
     assert (asked.method, asked.target) == ("GET", "/desk/api/v1/notes?limit=1")
 
@@ -47,13 +47,13 @@ def test_one_that_works_is_asked_once_and_changes_nothing(notes: Hub, desk: Desk
     ("place", "said", "step"),
     [
         ("status:401", "Wrong key: Desk does not accept it (401).", "Set the secret again."),
-        ("status:403", "The key may do too little: Desk refuses", "whether its interface is switched on there."),
-        ("status:404", "/status:404/api/v1/notes?limit=1 is nothing that Desk knows (404).", "Set the address"),
-        ("status:500", "Desk is in trouble itself: it answers 500.", "Look there"),
-        ("status:429", "Desk is in trouble itself: it answers 429.", "Look there"),
-        ("redirect:302", "redirects to", "Set the address to which it leads"),
-        ("html", "Wrong address: what answers there is not the interface of Desk.", "a login page"),
-        ("truncated-json", "Wrong address: what answers there is not the interface of Desk.", "Set the address"),
+        ("status:403", "Missing permissions: Desk refuses", "whether the API is enabled there."),
+        ("status:404", "/status:404/api/v1/notes?limit=1 is not an address of Desk (404).", "Set the address"),
+        ("status:500", "Desk has a problem: it answers 500.", "Check Desk"),
+        ("status:429", "Desk has a problem: it answers 429.", "Check Desk"),
+        ("redirect:302", "redirects to", "Set the address that it redirects to"),
+        ("html", "Wrong address: the server at this address is not the API of Desk.", "a login page"),
+        ("truncated-json", "Wrong address: the server at this address is not the API of Desk.", "Set the address"),
         ("close", "Not reachable: Desk (ann) closed the connection.", "Check the address"),
     ],
 )

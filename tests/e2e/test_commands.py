@@ -206,7 +206,7 @@ def test_doctor_tells_operators_what_to_do_and_not_to_ask_one(tmp_path: Path) ->
     home.run("synctools")
     file.write_text("def (:\n")
     done = home.run("doctor")
-    assert "near: it could not be loaded\n    Repair what does not load: " in done.stdout
+    assert "near: it could not be loaded\n    Fix the load error: " in done.stdout
     assert f"{file}:1: SyntaxError" in done.stdout
     assert "not configured: N8N_API_KEY\n    Set N8N_API_KEY, or add a connection to n8n in the admin." in done.stdout
     assert "Ask an operator" not in done.stdout

@@ -59,7 +59,7 @@ def test_prunelogs_deletes_nothing_where_the_clock_may_have_jumped(home: Home) -
     for arguments in ([], ["--dry-run"]):
         refused = home.run("prunelogs", *arguments)
         assert refused.returncode == 2
-        assert "nothing is on record between 2024-01-02 00:00 UTC and " in refused.stderr
+        assert "there are no records between 2024-01-02 00:00 UTC and " in refused.stderr
         assert "toolhub prunelogs --trust-clock" in refused.stderr
     assert "the clock may have jumped" in home.run("doctor").stdout
     assert len(query(home, "SELECT id FROM tools_app_call")) == 1
@@ -130,5 +130,5 @@ def test_forget_says_whom_nobody_knows(home: Home) -> None:
     done = home.run("forget", "nobody", "--yes")
     assert done.returncode == 1
     assert done.stderr.strip() == (
-        "toolhub: Nobody is known as 'nobody'. Give the caller's id as a call shows it: key:3, local:alice."
+        "toolhub: There is no caller 'nobody'. Give the caller's id as a call shows it: key:3, local:alice."
     )

@@ -326,7 +326,7 @@ def test_a_cancelled_call_is_not_answered_and_is_on_record(home: Home, era: str)
             assert eventually(lambda tool=tool: journal(home, tool) == ["cancelled"])  # type: ignore[misc]
         agent.call("echo", message="still there")
         assert [message for message in agent.seen if "id" in message][-1]["id"] == number + 1
-        assert "may not be on record" not in agent.errors()
+        assert "may not be recorded" not in agent.errors()
 
 
 # ---- what does not belong on the wire

@@ -29,7 +29,7 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Home:
             "REDMINE_USER_ADMINISTRATION: expected true or false, found 'main'",
         ),
         ({"N8N_URL": "https://me:hunter2@n8n.test"}, "N8N_URL: The base URL must not contain a user name or password"),
-        ({"N8N_API_KEY": "two\nlines"}, "N8N_API_KEY holds characters that no header can carry"),
+        ({"N8N_API_KEY": "two\nlines"}, "N8N_API_KEY contains characters not allowed in a header"),
         ({"REDMINE_API_KEY_FILE": "/nowhere/key"}, "REDMINE_API_KEY_FILE: cannot read /nowhere/key (No such file"),
         ({"WEBSEARCH_SAFE_SEARCH": "on"}, "WEBSEARCH_SAFE_SEARCH: expected one of off, moderate, strict, found 'on'"),
     ],

@@ -40,7 +40,7 @@ def attendance(clock: Clock) -> Attendance:
 def write(attendance: Attendance) -> list[Presence]:
     """What the journal's thread does with the news."""
     news = attendance.news()
-    attendance.told([(one, one.row("p")) for one in news if not one.left], [one for one in news if one.left])
+    attendance.mark_written([(one, one.row("p")) for one in news if not one.left], [one for one in news if one.left])
     return news
 
 
@@ -80,7 +80,7 @@ def test_whoever_leaves_while_being_written_down_is_taken_off_again(attendance: 
     agent = attendance.arrived(Presence("stdio", ALICE))
     rows = [(one, one.row("p")) for one in attendance.news()]
     attendance.left(agent)
-    attendance.told(rows, [])
+    attendance.mark_written(rows, [])
     assert attendance.news() == [agent]
 
 

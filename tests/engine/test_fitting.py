@@ -167,9 +167,9 @@ def test_no_id_but_its_own_leads_to_an_answer(programmable: Programmable, alice:
     kept = handle(large(programmable, alice))
     for caller, wrong in [(alice, f"{int(kept, 16) ^ 1 << bit:032x}") for bit in range(128)] + [(bob, kept)]:
         with pytest.raises(AnswerNotFoundError, match=f"^Answer not found: {wrong}$"):
-            shelf.found(wrong, caller, with_content=True)
+            shelf.find(wrong, caller, with_content=True)
 
-    assert shelf.found(kept, alice, with_content=False).size
+    assert shelf.find(kept, alice, with_content=False).size
 
 
 def test_only_its_caller_is_told_that_an_answer_has_expired(

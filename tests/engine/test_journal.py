@@ -11,7 +11,7 @@ import pytest
 from tools_app.base import database
 from tools_app.journal.failures import failure
 from tools_app.journal.journal import Journal
-from tools_app.journal.writer import MOST_AT_ONCE, Entry
+from tools_app.journal.writer import MOST_AT_ONCE, JournalEntry
 from tools_app.models import Call, ErrorLog
 from tools_app.sdk.errors import ToolExecutionError
 from tools_app.sdk.hub_errors import StorageBusyError
@@ -34,13 +34,13 @@ def row(number: int, **changes: object) -> Call:
     return Call(**values)
 
 
-async def write(journal: Journal, *entries: Entry) -> list[bool | BaseException]:
+async def write(journal: Journal, *entries: JournalEntry) -> list[bool | BaseException]:
     return await asyncio.gather(*(journal.write(entry) for entry in entries), return_exceptions=True)
 
 
 def test_writes_many_at_once_and_each_exactly_once() -> None:
     journal = Journal()
-    outcomes = asyncio.run(write(journal, *(Entry(call=row(number)) for number in range(MOST_AT_ONCE + 50))))
+    outcomes = asyncio.run(write(journal, *(JournalEntry(call=row(number)) for number in range(MOST_AT_ONCE + 50))))
     journal.close(5)
     assert set(outcomes) == {True}
     assert Call.objects.count() == MOST_AT_ONCE + 50
@@ -52,7 +52,9 @@ def test_a_row_that_the_database_refuses_does_not_take_its_neighbours_along(
     row(1).save(force_insert=True)
     journal = Journal()
     with caplog.at_level(logging.CRITICAL):
-        outcomes = asyncio.run(write(journal, Entry(call=row(0)), Entry(call=row(1)), Entry(call=row(2))))
+        outcomes = asyncio.run(
+            write(journal, JournalEntry(call=row(0)), JournalEntry(call=row(1)), JournalEntry(call=row(2)))
+        )
     journal.close(5)
     assert [type(outcome) for outcome in outcomes] == [bool, StorageBusyError, bool]
     assert Call.objects.count() == 3
@@ -63,11 +65,11 @@ def test_a_call_that_is_known_is_updated() -> None:
     call = row(7, status="started")
 
     async def story() -> None:
-        await journal.write(Entry(call=call))
+        await journal.write(JournalEntry(call=call))
         assert await database.run(lambda: Call.objects.values_list("status", flat=True).get()) == "started"
         call.status, call.duration_ms = "failed", 12
         failed = failure(ToolExecutionError("it broke"), "e" * 32, call)
-        await journal.write(Entry(call=call, failure=failed, known=True))
+        await journal.write(JournalEntry(call=call, failure=failed, known=True))
 
     asyncio.run(story())
     journal.close(5)
@@ -79,7 +81,7 @@ def test_writes_what_is_waiting_before_it_ends() -> None:
     journal = Journal()
 
     async def story() -> list[asyncio.Task[bool]]:
-        waiting = [asyncio.create_task(journal.write(Entry(call=row(number)))) for number in range(20)]
+        waiting = [asyncio.create_task(journal.write(JournalEntry(call=row(number)))) for number in range(20)]
         await asyncio.sleep(0)
         await asyncio.to_thread(journal.close, 5)
         await asyncio.gather(*waiting)

@@ -24,62 +24,62 @@ def refused(code: str = "TOOL_DISABLED", tool: str = "echo", caller: str = "key:
 
 def test_the_first_of_a_minute_are_rows_and_the_rest_is_one() -> None:
     refusals = Refusals(lambda: 0.0)
-    rows = [refusals.counted(refused(number=number)) for number in range(ROWS_A_MINUTE + 5)]
+    rows = [refusals.count(refused(number=number)) for number in range(ROWS_A_MINUTE + 5)]
     assert rows[:ROWS_A_MINUTE] == [None] * ROWS_A_MINUTE
     assert {row.id for row in rows[ROWS_A_MINUTE:] if row} == {f"{ROWS_A_MINUTE:032x}"}
-    [(row, new)] = refusals.changed()
+    [(row, new)] = refusals.unsaved()
     assert (row.count, new) == (5, 5)
 
 
 def test_what_was_written_is_not_new_again() -> None:
     refusals = Refusals(lambda: 0.0)
     for number in range(3):
-        refusals.counted(refused("RATE_LIMIT_EXCEEDED", number=number))
-    first = refusals.changed()
-    refusals.counted(refused("RATE_LIMIT_EXCEEDED"))
-    refusals.written(first)
-    assert [(row.count, new) for row, new in refusals.changed()] == [(4, 1)]
-    refusals.written(refusals.changed())
+        refusals.count(refused("RATE_LIMIT_EXCEEDED", number=number))
+    first = refusals.unsaved()
+    refusals.count(refused("RATE_LIMIT_EXCEEDED"))
+    refusals.mark_written(first)
+    assert [(row.count, new) for row, new in refusals.unsaved()] == [(4, 1)]
+    refusals.mark_written(refusals.unsaved())
     assert not refusals.waiting
 
 
 def test_what_could_not_be_written_stays_new() -> None:
     refusals = Refusals(lambda: 0.0)
-    refusals.counted(refused("AUTHENTICATION_ERROR"))
-    refusals.changed()
-    assert [new for _, new in refusals.changed()] == [1]
+    refusals.count(refused("AUTHENTICATION_ERROR"))
+    refusals.unsaved()
+    assert [new for _, new in refusals.unsaved()] == [1]
 
 
 def test_every_minute_begins_anew() -> None:
     now = 0.0
     refusals = Refusals(lambda: now)
-    first = refusals.counted(refused("RATE_LIMIT_EXCEEDED", number=1))
+    first = refusals.count(refused("RATE_LIMIT_EXCEEDED", number=1))
     now = MINUTE
-    second = refusals.counted(refused("RATE_LIMIT_EXCEEDED", number=2))
+    second = refusals.count(refused("RATE_LIMIT_EXCEEDED", number=2))
     assert first is not second
-    assert sorted((row.count, new) for row, new in refusals.changed()) == [(1, 1), (1, 1)]
+    assert sorted((row.count, new) for row, new in refusals.unsaved()) == [(1, 1), (1, 1)]
 
 
 @pytest.mark.parametrize("other", [refused(tool="calculate"), refused(caller="key:2"), refused("AUTHORIZATION_ERROR")])
 def test_callers_tools_and_reasons_are_counted_apart(other: Call) -> None:
     refusals = Refusals(lambda: 0.0)
     for number in range(ROWS_A_MINUTE):
-        refusals.counted(refused(number=number))
-    assert refusals.counted(other) is None
-    assert refusals.counted(refused()) is not None
+        refusals.count(refused(number=number))
+    assert refusals.count(other) is None
+    assert refusals.count(refused()) is not None
 
 
 def test_a_thousand_names_that_do_not_exist_are_one_kind() -> None:
     refusals = Refusals(lambda: 0.0)
-    rows = [refusals.counted(refused("TOOL_NOT_FOUND", f"tool_{number}")) for number in range(1000)]
+    rows = [refusals.count(refused("TOOL_NOT_FOUND", f"tool_{number}")) for number in range(1000)]
     assert rows.count(None) == ROWS_A_MINUTE
-    assert len(refusals.changed()) == 1
+    assert len(refusals.unsaved()) == 1
 
 
 def test_memory_is_bounded() -> None:
     refusals = Refusals(lambda: 0.0)
     for number in range(MOST_KINDS + 100):
-        refusals.counted(refused(caller=f"key:{number}", number=number))
+        refusals.count(refused(caller=f"key:{number}", number=number))
     assert len(refusals._kinds) == MOST_KINDS
 
 
@@ -113,7 +113,7 @@ def test_strangers_are_counted_apart_and_beyond_a_number_together() -> None:
     def knock(address: str, prefix: str = "") -> Call:
         call = refused("AUTHENTICATION_ERROR", tool="", caller="")
         call.address, call.key_prefix, call.client = address, prefix, "curl"
-        row = refusals.counted(call)
+        row = refusals.count(call)
         assert row is not None
         return row
 

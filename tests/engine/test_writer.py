@@ -17,7 +17,7 @@ from tools_app import engine
 from tools_app.engine import Options, guards
 from tools_app.journal import writer
 from tools_app.journal.journal import Journal
-from tools_app.journal.writer import Entry
+from tools_app.journal.writer import JournalEntry
 from tools_app.models import Call, CallHour, ErrorLog, Process
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import ToolError
@@ -69,7 +69,7 @@ def away() -> Iterator[Path]:
         moved.rename(path)
 
 
-async def outcome(journal: Journal, entry: Entry) -> bool | BaseException:
+async def outcome(journal: Journal, entry: JournalEntry) -> bool | BaseException:
     [told] = await asyncio.gather(journal.write(entry), return_exceptions=True)
     return told
 
@@ -79,7 +79,7 @@ def test_waits_for_a_lock_that_ends(journal: Journal) -> None:
         with_lock = asyncio.Event()
         held = asyncio.create_task(asyncio.to_thread(hold, 1.0, with_lock.set, asyncio.get_running_loop()))
         await with_lock.wait()
-        told = await journal.write(Entry(call=row(1)))
+        told = await journal.write(JournalEntry(call=row(1)))
         await held
         return told
 
@@ -101,7 +101,7 @@ def test_gives_up_when_a_lock_lasts_and_writes_what_had_happened_later(
     monkeypatch.setattr(writer, "PATIENCE", 0.2)
 
     async def story() -> list[bool | BaseException]:
-        entries = [Entry(call=row(1)), Entry(call=row(2, "started"))]
+        entries = [JournalEntry(call=row(1)), JournalEntry(call=row(2, "started"))]
         return await asyncio.gather(*(outcome(journal, entry) for entry in entries))
 
     with locked():
@@ -115,38 +115,38 @@ def test_gives_up_when_a_lock_lasts_and_writes_what_had_happened_later(
 
 @only_sqlite
 def test_a_file_that_is_gone_is_trouble_for_everybody_until_it_is_back(journal: Journal) -> None:
-    assert asyncio.run(outcome(journal, Entry(call=row(0)))) is True
+    assert asyncio.run(outcome(journal, JournalEntry(call=row(0)))) is True
     with away() as path:
-        assert isinstance(asyncio.run(outcome(journal, Entry(call=row(1)))), StorageBusyError)
+        assert isinstance(asyncio.run(outcome(journal, JournalEntry(call=row(1)))), StorageBusyError)
         assert "unable to open" in journal.trouble
-        assert isinstance(asyncio.run(outcome(journal, Entry(call=row(2, "started")))), StorageBusyError)
+        assert isinstance(asyncio.run(outcome(journal, JournalEntry(call=row(2, "started")))), StorageBusyError)
         assert not path.exists()
     assert eventually(lambda: not journal.trouble, 5)
     assert eventually(lambda: Call.objects.filter(pk=f"{1:032x}").exists(), 5)
     assert Call.objects.count() == 2
-    assert asyncio.run(outcome(journal, Entry(call=row(3)))) is True
+    assert asyncio.run(outcome(journal, JournalEntry(call=row(3)))) is True
 
 
 @only_postgres
 def test_a_connection_that_was_cut_is_made_anew_without_a_word(journal: Journal) -> None:
-    assert asyncio.run(outcome(journal, Entry(call=row(0)))) is True
+    assert asyncio.run(outcome(journal, JournalEntry(call=row(0)))) is True
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
-    assert asyncio.run(outcome(journal, Entry(call=row(1)))) is True
+    assert asyncio.run(outcome(journal, JournalEntry(call=row(1)))) is True
     assert Call.objects.count() == 2
     assert journal.trouble == ""
 
 
 def test_what_reached_the_disk_is_not_written_again(journal: Journal) -> None:
     """A connection can break after the commit and before anybody hears of it."""
-    entry = Entry(call=row(1))
+    entry = JournalEntry(call=row(1))
     assert asyncio.run(outcome(journal, entry)) is True
-    journal._writer._unwritten.append(Entry(call=row(1)))
-    journal._writer._unwritten.append(Entry(call=row(2)))
-    assert asyncio.run(outcome(journal, Entry(call=row(3)))) is True
+    journal._writer._unwritten.append(JournalEntry(call=row(1)))
+    journal._writer._unwritten.append(JournalEntry(call=row(2)))
+    assert asyncio.run(outcome(journal, JournalEntry(call=row(3)))) is True
     assert eventually(lambda: Call.objects.count() == 3, 5)
     assert CallHour.objects.get().calls == 3
 

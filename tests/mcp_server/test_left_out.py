@@ -31,7 +31,7 @@ async def test_agents_are_told_how_many(site: Site, watch: Watch, era: str, plai
     assert hidden["_meta"]["toolhub/invisibleCharactersLeftOut"] == 2
     assert [piece["text"] for piece in hidden["content"]] == [
         '{"text":"ab"}',
-        "Invisible characters left out of this answer: 2. A text that is written back as it is shown here loses them.",
+        "Invisible characters removed from this answer: 2. If you write this text back, they are lost.",
     ]
     assert "toolhub/invisibleCharactersLeftOut" not in clean["_meta"]
     assert len(clean["content"]) == 1

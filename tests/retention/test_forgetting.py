@@ -147,7 +147,7 @@ def test_refuses_whom_nobody_knows(key: ApiKey, unknown: str) -> None:
     call(caller_id="local:carl", caller_name="carl")
     call(caller_id="forgotten", caller_name="forgotten")
     before = journal()
-    with pytest.raises(ValidationError, match="Nobody is known as") as caught:
+    with pytest.raises(ValidationError, match="There is no caller") as caught:
         retention.forget(unknown, actor="test")
     assert "id as a call shows it" in caught.value.next_step
     assert journal() == before

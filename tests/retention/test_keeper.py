@@ -129,12 +129,12 @@ def test_prunes_and_says_so_and_closes_its_connection(caplog: pytest.LogCaptureF
     call(timezone.now() - LONG_AGO)
     try:
         with caplog.at_level(logging.INFO, "tools_app.journal.retention"), keeping(first_seconds=0):
-            assert eventually(lambda: "deleted what is old" in caplog.text, 10)
+            assert eventually(lambda: "deleted expired records" in caplog.text, 10)
             assert eventually(lambda: all(one.connection is None for one in opened), 10)
     finally:
         connection_created.disconnect(remember)
     assert opened
-    assert [record.getMessage() for record in caplog.records] == ["deleted what is old: 1 calls"]
+    assert [record.getMessage() for record in caplog.records] == ["deleted expired records: 1 calls"]
     assert not Call.objects.exists()
     assert not claim(timezone.now())
 
@@ -173,10 +173,10 @@ def test_survives_a_database_that_is_away(caplog: pytest.LogCaptureFixture) -> N
         cursor.execute("ALTER TABLE tools_app_chore RENAME TO tools_app_away")
     try:
         with caplog.at_level(logging.INFO, "tools_app.journal.retention"), keeping(first_seconds=0, again_seconds=0.05):
-            assert eventually(lambda: "cannot delete what is old" in caplog.text, 10)
+            assert eventually(lambda: "cannot delete expired records" in caplog.text, 10)
             with connection.cursor() as cursor:
                 cursor.execute("ALTER TABLE tools_app_away RENAME TO tools_app_chore")
-            assert eventually(lambda: "deleted what is old" in caplog.text, 10)
+            assert eventually(lambda: "deleted expired records" in caplog.text, 10)
     finally:
         if "tools_app_away" in connection.introspection.table_names():
             with connection.cursor() as cursor:

@@ -53,7 +53,7 @@ def index(benchmark: Any) -> Index:
 
 
 def names(index: Index, query: str) -> list[str]:
-    return [entry.name for entry, _ in index.found(query)]
+    return [entry.name for entry, _ in index.search(query)]
 
 
 @pytest.mark.parametrize(
@@ -96,12 +96,12 @@ def test_finds_what_is_meant(index: Index, query: str, first: str) -> None:
 
 @pytest.mark.parametrize("query", ["", "the", "?!%_\\", "\x00", "zzzz", "\ud800", "あ"])
 def test_finds_nothing_where_nothing_is_asked(index: Index, query: str) -> None:
-    assert index.found(query) == []
+    assert index.search(query) == []
 
 
 def test_scores_keep_the_order_and_stay_between_0_and_1(index: Index) -> None:
     for query in ("create issue", "project", "execution run"):
-        scores = [score for _, score in index.found(query)]
+        scores = [score for _, score in index.search(query)]
         assert scores == sorted(scores, reverse=True)
         assert all(0 < score <= 1 for score in scores)
 
@@ -111,7 +111,7 @@ def test_a_score_tells_nothing_of_what_somebody_else_sees(benchmark: Any) -> Non
     alone = Index(benchmark.snapshot(mine).all, {})
     whole = Index(benchmark.snapshot([*mine, *benchmark.others(50)]).all, {})
     again = Index(benchmark.snapshot(mine).all, whole.documents)
-    assert [score for _, score in again.found("find page")] == [score for _, score in alone.found("find page")]
+    assert [score for _, score in again.search("find page")] == [score for _, score in alone.search("find page")]
 
 
 def test_an_index_is_made_once_for_all_who_see_the_same(benchmark: Any) -> None:
@@ -131,7 +131,7 @@ def test_keywords_are_searched_and_take_nothing_of_a_list(benchmark: Any) -> Non
     for query in ("handbooks", "手引き"):
         assert names(index, query) == ["find_page"], query
     before = Index(benchmark.snapshot([plain, other]).all, {})
-    assert before.found("handbooks") == []
+    assert before.search("handbooks") == []
     again = Index(benchmark.snapshot([sought, other]).all, before.documents)
     assert names(again, "handbook") == ["find_page"], "what was known of it without keywords is not used"
     wires = [listed.as_listed(benchmark.snapshot([one]).all[0], one) for one in (plain, sought)]
@@ -147,7 +147,7 @@ def test_keywords_are_searched_and_take_nothing_of_a_list(benchmark: Any) -> Non
 
 def test_what_japanese_words_end_with_tells_little(benchmark: Any) -> None:
     tools = [made("weather", "天気を調べる", tags=("天気",)), made("other", "片付けてしまう")]
-    found = Index(benchmark.snapshot(tools).all, {}).found("天気を見てしまう")
+    found = Index(benchmark.snapshot(tools).all, {}).search("天気を見てしまう")
     assert found[0][0].name == "weather"
 
 

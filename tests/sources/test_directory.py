@@ -169,7 +169,7 @@ def test_an_edit_that_fails_keeps_what_was_loaded(
     assert (folder.says("greet"), folder.says("other")) == ("hello", "3")
     (problem,) = folder.problems
     assert problem.startswith(told)
-    assert problem.endswith("(what was loaded of it before stays in use)")
+    assert problem.endswith("(the version loaded before stays in use)")
     assert sum(record.name == "tools_app.sources" for record in caplog.records) == 1
     folder.write("b.py", name="other", words="4")
     folder.look()
@@ -207,7 +207,7 @@ def test_a_file_that_does_not_end_is_named(
     folder.load()
     assert folder.names == ["greet"]
     assert [record.getMessage() for record in caplog.records] == [
-        f"{folder.path}/a.py has not ended yet; until it does, no file is loaded"
+        f"{folder.path}/a.py is still running; no other file is loaded until it ends"
     ]
 
 
@@ -255,7 +255,7 @@ class TestSharedFiles:
             folder.write("_shared_words.py", broken)
         folder.look()
         assert folder.says("one") == "hello"
-        assert folder.problems == [f"a.py:1: {told} (what was loaded of it before stays in use)"]
+        assert folder.problems == [f"a.py:1: {told} (the version loaded before stays in use)"]
         folder.write("_shared_words.py", "WORDS = 'mended'\n")
         folder.look()
         assert (folder.says("one"), folder.problems) == ("mended", [])
@@ -265,7 +265,7 @@ class TestSharedFiles:
         folder.write("a.py", IMPORTS, name="one")
         folder.load()
         assert folder.names == []
-        assert "_shared_words.py can be written by everybody" in folder.problems[0]
+        assert "_shared_words.py is world-writable" in folder.problems[0]
 
     def test_nothing_else_is_found_there(self, folder: Folder) -> None:
         folder.write("shared_a.py", "X = 1\n")
@@ -364,7 +364,7 @@ def test_a_file_that_everybody_may_write_is_not_loaded_again(folder: Folder) -> 
     folder.write("a.py", name="greet", words="howdy").chmod(0o666)
     folder.look()
     assert folder.says("greet") == "hello"
-    assert "can be written by everybody" in folder.problems[0]
+    assert "is world-writable" in folder.problems[0]
     path.chmod(0o644)
     folder.look()
     assert folder.says("greet") == "howdy"

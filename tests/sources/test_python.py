@@ -243,7 +243,7 @@ class TestToolsDirectory:
         assert problems(registry) == [
             f"{path}:10: prompt undocumented: Tool description is required",
             f"{path}:21: {taken}",
-            f"{path}:6: prompt ask needs tools that are not there: nowhere",
+            f"{path}:6: prompt ask needs tools that do not exist: nowhere",
         ]
 
     def test_of_two_tools_with_one_name_the_first_stays_and_both_places_are_named(
@@ -303,9 +303,7 @@ class TestToolsDirectory:
         assert names(registry) == []
         (problem,) = registry.problems
         assert problem.place == str(tools_dir)
-        assert problem.reason == (
-            "can be written by everybody on this machine and is therefore not loaded; run `chmod o-w` on it"
-        )
+        assert problem.reason == ("is world-writable and is therefore not loaded; run `chmod o-w` on it")
 
     def test_a_file_everybody_can_write_is_not_loaded(self, load: Load, tools_dir: Path) -> None:
         path = write(tools_dir / "a.py", "raise AssertionError('this must not run')")
@@ -313,7 +311,7 @@ class TestToolsDirectory:
         write(tools_dir / "b.py", TOOL, name="fine")
         registry = load(directory=tools_dir)
         assert names(registry) == ["fine"]
-        assert problems(registry)[0].startswith(f"{path}: can be written by everybody")
+        assert problems(registry)[0].startswith(f"{path}: is world-writable")
 
     def test_a_directory_that_is_not_there_is_reported(self, load: Load, tmp_path: Path) -> None:
         assert problems(load(directory=tmp_path / "nowhere")) == [

@@ -1,7 +1,4 @@
-"""Who is calling: a key, a token of a trusted issuer, a user of the admin, or the local process.
-
-Doors get a `Caller` from here.
-"""
+"""Authentication: turns a key, an issuer's token, a user of the admin or the local process into a `Caller`."""
 
 from __future__ import annotations
 
@@ -33,10 +30,10 @@ LOCAL_SCOPES: Final = frozenset({"tools:list", "tools:read", "tools:execute"})
 _SCOPES_OF: Final = {
     "tools_app.view_toolrecord": ("tools:list", "tools:read"),
     "tools_app.change_toolrecord": ("tools:execute", "tools:manage"),
-    # Whoever may make a key may make one that may do everything.
+    # The right to create keys includes creating one with all scopes.
     "tools_app.add_apikey": ("admin:*",),
 }
-# Of those who have a token, their names: people's, or programs'.
+# Token claims with a name for display: of people, or of programs.
 _NAMES: Final = ("preferred_username", "client_id", "azp")
 _PLAIN: Final = re.compile(r"[\w.@|:+-]+", re.ASCII)
 MOST_SUBJECT: Final = 56
@@ -44,8 +41,8 @@ _REFUSED: Final = "The key is unknown, revoked or expired"
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """A key that was looked up, for as long as the revision stays what it was."""
+class _CachedKey:
+    """The result of a key lookup, valid while the revision stays the same."""
 
     caller: Caller
     key_id: int
@@ -53,12 +50,12 @@ class _Known:
 
 
 _revision = -1
-_known: dict[str, _Known] = {}
+_cached_keys: dict[str, _CachedKey] = {}
 _notes_of_use: list[Callable[[int], None]] = []
 
 
 def on_key_use(note: Callable[[int], None]) -> None:
-    """Call `note` with the number of every key that is used: the journal, above this room, records it."""
+    """Register a callback for every use of a key, with its number: the journal, a room above this one, records it."""
     _notes_of_use.append(note)
 
 
@@ -66,7 +63,7 @@ def presented(own: str | None, authorization: str | None) -> str | None:
     """The key in the headers `X-API-Key` and `Authorization`.
 
     Raises:
-        AuthenticationError: they hold different ones.
+        AuthenticationError: the headers hold different keys.
     """
     scheme, _, bearer = (authorization or "").partition(" ")
     if scheme.lower() != "bearer":
@@ -78,14 +75,14 @@ def presented(own: str | None, authorization: str | None) -> str | None:
 
 
 async def caller_of_key(presented: str | None, at: str = "") -> Caller:
-    """The caller behind a key, or behind a token that was made for `at`, the address that was asked.
+    """The caller behind a key, or behind a token issued for `at`, the address of the request.
 
-    A revoked key is refused from the very next request, in every process.
+    A revoked key is refused from the next request on, in every process.
 
     Raises:
-        AuthenticationError: there is none, or it is not a usable one; which of these is not told.
-        AuthorizationError: a token allows nothing here.
-        CircuitOpenError: tokens cannot be checked now.
+        AuthenticationError: the key is missing, unknown, revoked or expired; the caller is not told which.
+        AuthorizationError: the token grants nothing here.
+        CircuitOpenError: tokens cannot be verified now.
         StoppedError: an operator has stopped the key.
         StorageBusyError: the database cannot be read.
     """
@@ -100,24 +97,24 @@ async def caller_of_key(presented: str | None, at: str = "") -> Caller:
     snapshot = await catalog.fresh()
     revision = snapshot.revision
     if revision != _revision:
-        # Keys count into the revision: whatever was remembered may be wrong now.
-        _known.clear()
+        # Changes of keys change the revision, so cached lookups are invalid now.
+        _cached_keys.clear()
         _revision = revision
     hashed = secrets.key_hash(presented)
-    known = _known.get(hashed)
-    if known is None:
-        known = await database.run(_look_up, secrets.key_hashes(presented), prefix)
-        if len(_known) < MOST_REMEMBERED and revision == _revision:
-            _known[hashed] = known
-    if known.ends is not None and known.ends <= timezone.now():
-        raise AuthenticationError(_REFUSED, detail=Presented(prefix, known.caller.id, known.caller.name))
-    if (stop := snapshot.stops.get((Stop.Kind.KEY, known.caller.name))) is not None:
+    cached_key = _cached_keys.get(hashed)
+    if cached_key is None:
+        cached_key = await database.run(_look_up, secrets.key_hashes(presented), prefix)
+        if len(_cached_keys) < MOST_REMEMBERED and revision == _revision:
+            _cached_keys[hashed] = cached_key
+    if cached_key.ends is not None and cached_key.ends <= timezone.now():
+        raise AuthenticationError(_REFUSED, detail=Presented(prefix, cached_key.caller.id, cached_key.caller.name))
+    if (stop := snapshot.stops.get((Stop.Kind.KEY, cached_key.caller.name))) is not None:
         stopped = StoppedError.because(stop.words)
-        stopped.detail = Presented(prefix, known.caller.id, known.caller.name)
+        stopped.detail = Presented(prefix, cached_key.caller.id, cached_key.caller.name)
         raise stopped
     for note in _notes_of_use:
-        note(known.key_id)
-    return known.caller
+        note(cached_key.key_id)
+    return cached_key.caller
 
 
 def _caller_of_token(claims: Mapping[str, Any]) -> Caller:
@@ -125,24 +122,24 @@ def _caller_of_token(claims: Mapping[str, Any]) -> Caller:
     if not scopes:
         raise AuthorizationError.lacking(issuer.SCOPES[0])
     subject = str(claims["sub"])
-    name = next((said for claim in _NAMES if isinstance(said := claims.get(claim), str) and said.strip()), subject)
+    name = next((text for claim in _NAMES if isinstance(text := claims.get(claim), str) and text.strip()), subject)
     if len(subject) > MOST_SUBJECT or not _PLAIN.fullmatch(subject):
-        # With a mark that no plain subject has: otherwise one could be chosen that is another's hash.
+        # The prefix occurs in no plain subject: otherwise a subject could be chosen that equals another's hash.
         subject = f"#{hashlib.sha256(subject.encode(errors='replace')).hexdigest()[:MOST_SUBJECT]}"
-    shown = shortened(hygiene.cleaned(name))
-    return Caller("token", f"token:{subject}", shown, scopes, issuer.reach(claims), asks=issuer.asks())
+    shown_name = shortened(hygiene.cleaned(name))
+    return Caller("token", f"token:{subject}", shown_name, scopes, issuer.reach(claims), asks=issuer.asks())
 
 
 def caller_of_user(user: Any) -> Caller:
-    """A person in the admin, limited by the permissions of the user."""
+    """A user of the admin, limited by their permissions."""
     scopes = {scope for permission, granted in _SCOPES_OF.items() if user.has_perm(permission) for scope in granted}
-    # Whoever sets connections up may use them; everybody else has those of the environment.
+    # Users who manage connections may use all of them; others use those of the environment.
     reach = Reach(connections=None) if user.has_perm("tools_app.change_connection") else EVERYWHERE
     return Caller("user", f"user:{user.pk}", user.get_username(), frozenset(scopes), reach)
 
 
 def caller_of_process(reach: Reach = EVERYWHERE) -> Caller:
-    """Whoever started this process: an agent over stdio, or somebody at a shell."""
+    """The user who started this process: an agent over stdio, or a person at a shell."""
     try:
         name = getpass.getuser()
     except (OSError, KeyError, ImportError):
@@ -157,7 +154,7 @@ def require(caller: Caller, scope: str) -> None:
 
 
 def require_all_tools(caller: Caller, scope: str) -> None:
-    """Raises: AuthorizationError, also for whoever has that scope for some tools only: it concerns those of others."""
+    """Raises: AuthorizationError, also if the caller has the scope for some tools only: this concerns all tools."""
     require(caller, scope)
     if caller.reach.toolsets is not None:
         raise AuthorizationError(
@@ -167,16 +164,16 @@ def require_all_tools(caller: Caller, scope: str) -> None:
 
 
 def may_lift(caller: Caller) -> bool:
-    """Whether a caller may lift what keeps calls from being made: people may, and programs that administer the hub.
+    """True if a caller may remove restrictions on calls: people may, and programs with `admin:*`.
 
-    A program that manages tools could otherwise first lift what holds it back, and then call.
+    Otherwise a program that manages tools could remove its own restriction and then call.
     """
     return caller.kind not in ("key", "token") or caller.may("admin:*")
 
 
-def _look_up(hashes: list[str], prefix: str) -> _Known:
+def _look_up(hashes: list[str], prefix: str) -> _CachedKey:
     try:
-        # In one question, so that it takes no longer to refuse a key that was one once than one that never was.
+        # One query, so that revoked and unknown keys take equally long (timing attack).
         key = ApiKey.objects.known_by(hashes, timezone.now()).first()
         if key is None:
             raise AuthenticationError(_REFUSED, detail=Presented(prefix, hashes=tuple(hashes)))
@@ -184,11 +181,11 @@ def _look_up(hashes: list[str], prefix: str) -> _Known:
     except DatabaseError as error:
         raise StorageBusyError(detail=error) from error
     caller = Caller("key", f"key:{key.pk}", key.name, frozenset(key.scopes), reach, key.rate, key.asks)
-    return _Known(caller, key.pk, key.ends(hashes))
+    return _CachedKey(caller, key.pk, key.ends(hashes))
 
 
 def forget() -> None:
-    """Look every key up again. For tests."""
+    """Clear the cache of lookups. For tests."""
     global _revision
-    _known.clear()
+    _cached_keys.clear()
     _revision = -1

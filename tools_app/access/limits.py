@@ -1,7 +1,7 @@
-"""How much one caller, and one address of strangers, may ask of the doors that are open to the network.
+"""Request rate limits: per caller, and per address for requests without a valid key.
 
-Counted in this process, like the engine's limits: with several workers they add up. A stranger who has used up the
-limit locks nobody out: keys are looked at first, and whoever has one is counted as its caller.
+Counted per process, like the engine's limits: with several workers they add up. An exhausted limit of an address locks
+no key out: keys are verified first, and their requests count for their caller.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from tools_app.sdk.policies import Buckets, Rate
 
 MOST_REMEMBERED: Final = 10_000
 ANONYMOUS_SECONDS: Final = 60
-# Pages of visitors who have not signed in, for each request without a key: pages lead to each other.
+# Allowed page views per allowed request without a key: pages lead to each other.
 VISITS: Final = 10
-# A request with a body counts once more for each of these: what it costs grows with what is in it.
+# A request body counts as one more request per this many bytes: its cost grows with its size.
 BYTES_OF_A_REQUEST: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is left of a limit; `reset` seconds until all of it is there again, `wait` seconds until there is some."""
+    """The state of a limit; `reset` seconds until it is full again, `wait` seconds until a request is allowed."""
 
     limit: int
     remaining: int
@@ -43,7 +43,7 @@ class Standing:
                 f"Rate limit exceeded: at most {self.limit} {self.what} in {self.seconds:g} seconds",
                 context={"limit": self.limit, "windowSeconds": self.seconds},
                 retry_after=round(self.wait + 0.05, 1),
-                next_step="Wait that long, and ask less often.",
+                next_step="Wait that long, and send fewer requests.",
             )
 
 
@@ -54,50 +54,50 @@ _visits: Buckets[str] = Buckets(MOST_REMEMBERED)
 
 
 def count_caller(caller: Caller) -> Standing | None:
-    """Count a request of a caller. None where there is no limit."""
+    """Count a request of a caller. None if there is no limit."""
     return _count(_callers, caller.id, _rate(caller), "requests of one caller")
 
 
 def count_body(caller: Caller, size: int) -> None:
-    """Count how large a request of a caller is. It is let in however large; those after it wait the longer."""
+    """Count the size of a request. The request itself is allowed; later ones wait longer."""
     rate = _rate(caller)
     if rate.most and size >= BYTES_OF_A_REQUEST:
         _callers.of(caller.id, rate).owe(size // BYTES_OF_A_REQUEST)
 
 
 def count_stranger(address: str) -> Standing | None:
-    """Count a request without a valid key. None where there is no limit."""
+    """Count a request without a valid key. None if there is no limit."""
     rate = Rate(conf.value("TOOLHUB_ANONYMOUS_RATE_CALLS"), ANONYMOUS_SECONDS)
     return _count(_strangers, neighbourhood(address), rate, "requests without a valid key")
 
 
 def count_sign_in(address: str) -> Standing | None:
-    """Count an attempt to sign in. It has a limit of its own: a program with a wrong key must not keep people out."""
+    """Count a sign-in attempt. A separate limit: a program with a wrong key must not lock people out."""
     rate = Rate(conf.value("TOOLHUB_ANONYMOUS_RATE_CALLS"), ANONYMOUS_SECONDS)
     return _count(_sign_ins, neighbourhood(address), rate, "attempts to sign in")
 
 
 def count_visit(address: str) -> Standing | None:
-    """Count a page for a visitor who has not signed in. None where there is no limit."""
+    """Count a page view without a session. None if there is no limit."""
     rate = Rate(VISITS * conf.value("TOOLHUB_ANONYMOUS_RATE_CALLS"), ANONYMOUS_SECONDS)
     return _count(_visits, neighbourhood(address), rate, "pages without signing in")
 
 
 def neighbourhood(address: str) -> str:
-    """What counts as one address: of IPv6 the network, in which everybody may choose addresses freely."""
+    """What counts as one address: for IPv6 the /64 network, since a host may choose addresses within it freely."""
     try:
-        found = ipaddress.ip_address(address)
+        ip = ipaddress.ip_address(address)
     except ValueError:
-        return address[:64]  # A socket file has none.
-    if isinstance(found, ipaddress.IPv4Address):
+        return address[:64]  # A Unix socket has no address.
+    if isinstance(ip, ipaddress.IPv4Address):
         return address
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return f"{int(found) >> 64:x}/64"
+    if ip.ipv4_mapped is not None:
+        return str(ip.ipv4_mapped)
+    return f"{int(ip) >> 64:x}/64"
 
 
 def forget() -> None:
-    """Begin to count anew. For tests."""
+    """Reset all counters. For tests."""
     global _callers, _strangers, _sign_ins, _visits
     _callers, _strangers, _sign_ins, _visits = (Buckets(MOST_REMEMBERED) for _ in range(4))
 

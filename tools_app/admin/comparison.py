@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _lazy
 
 from tools_app.catalog import differences
 from tools_app.catalog.differences import ADDED, HINTS, REMOVED, SCHEMAS
-from tools_app.catalog.schema_table import Row
+from tools_app.catalog.schema_table import SchemaRow
 
 # A comparison takes time with the square of its length: what is longer is said to be, not compared.
 MOST_LINES: Final = 2_000
@@ -121,7 +121,7 @@ def _named(found: differences.Difference) -> str:
     return str(_WORDS[found.field])
 
 
-def _row(row: Row) -> str:
+def _row(row: SchemaRow) -> str:
     needed = _("required") if row.required else _("optional")
     told = ", ".join(filter(None, (row.type, needed, row.constraints)))
     return f"{told}: {row.description}" if row.description else told
@@ -143,7 +143,7 @@ def _text(value: object) -> str:
             said = _answer(value)
         case str():
             said = value
-        case Row():
+        case SchemaRow():
             said = _row(value)
         case list():
             said = ", ".join(map(_text, value))

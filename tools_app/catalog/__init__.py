@@ -1,6 +1,6 @@
-"""Which tools exist, for whom, whether each can be called, and how they are listed and found.
+"""Which tools exist, for whom, whether each can be called, and how they are listed and searched.
 
-Built from the records of operators and the tools that are loaded; `catalog.fresh()` is the snapshot as of now.
-Belongs here: reading and combining what is on record; names, listings, search.
+Built from operators' records and the loaded tools; `catalog.fresh()` is the current snapshot.
+Belongs here: reading and combining records; names, listings, search.
 Does not belong here: running calls, changing records.
 """

@@ -1,7 +1,7 @@
-"""Which tools there are, and which may be called: what this process has loaded, met with what operators decided.
+"""The catalog: the tools that this process has loaded, combined with operators' decisions about them.
 
-The answer is a snapshot, immutable and in memory. One number in the database says whether it is still true; it is
-read before every use, so a tool that was switched off anywhere, in any way, is refused by the very next call.
+It is an immutable snapshot in memory. One revision number in the database tells whether it is current; it is read
+before every use, so a tool that was switched off anywhere, in any way, is refused from the next call on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tools_app.sdk.hub_errors import Refusal, StorageBusyError
 from tools_app.sdk.names import folded
 from tools_app.sources.registry import Loaded, Origin, Registry
 
-# A server that neither answers nor refuses would be waited for to the end of the call.
+# Timeout for a database that neither answers nor refuses; otherwise calls would wait until their own deadline.
 PATIENCE_SECONDS: Final = 5.0
 
 _snapshot = NOTHING
@@ -38,19 +38,19 @@ _overdue: asyncio.Future[Snapshot] | None = None
 
 
 def current() -> Snapshot:
-    """The snapshot as of now. For threads; a coroutine uses `fresh`.
+    """The current snapshot. For threads; coroutines use `fresh`.
 
     Raises:
         StorageBusyError: the database cannot be read.
     """
     try:
-        kept = connection.connection is not None
+        was_open = connection.connection is not None
         try:
             return _at(revision.read(connection))
         except (DatabaseError, InterfaceError):
-            if not kept or connection.in_atomic_block:
+            if not was_open or connection.in_atomic_block:
                 raise
-            # The server may have been restarted since the last time: that shows only now.
+            # The server may have been restarted: a connection shows that only when it is used.
             connection.close()
             return _at(revision.read(connection))
     except (DatabaseError, InterfaceError) as error:
@@ -58,12 +58,12 @@ def current() -> Snapshot:
 
 
 def latest() -> Snapshot:
-    """The snapshot of the last look, without looking."""
+    """The last snapshot that was built, without a check whether it is current."""
     return _snapshot
 
 
 async def fresh() -> Snapshot:
-    """The snapshot as of now. For coroutines.
+    """The current snapshot. For coroutines.
 
     Raises:
         StorageBusyError: the database cannot be read.
@@ -83,7 +83,7 @@ async def fresh() -> Snapshot:
 async def _in_time() -> Snapshot:
     global _overdue
     if _overdue is not None and not _overdue.done():
-        # Nobody need wait as long again, as long as the first still does.
+        # Fail fast while the first query still waits, instead of waiting for another timeout.
         raise StorageBusyError(detail="the database does not answer")
     question = asyncio.ensure_future(database.run(current))
     try:
@@ -91,18 +91,18 @@ async def _in_time() -> Snapshot:
             return await asyncio.shield(question)
     except TimeoutError as error:
         _overdue = question
-        question.add_done_callback(_heard)
+        question.add_done_callback(_retrieve_exception)
         raise StorageBusyError(detail=error) from error
 
 
-def _heard(question: asyncio.Future[Snapshot]) -> None:
-    """Whoever asked is gone; asking for the exception keeps asyncio from complaining that nobody did."""
+def _retrieve_exception(question: asyncio.Future[Snapshot]) -> None:
+    """Retrieve the exception of a query that is no longer awaited, so that asyncio does not report it."""
     if not question.cancelled():
         question.exception()
 
 
 def forget() -> None:
-    """Build anew at the next use. For tests, and after the registry was exchanged."""
+    """Rebuild at the next use. For tests, and after the registry was replaced."""
     global _snapshot, _overdue
     with _lock:
         _snapshot, _overdue = NOTHING, None
@@ -114,8 +114,8 @@ def _at(number: int) -> Snapshot:
     if _is_true(_snapshot, number, registry):
         return _snapshot
     with _lock:
-        # Whoever waited here may find it built. The number was read before the rows are: a change in between costs
-        # another build, and is never missed.
+        # Another thread may have built it meanwhile. The number is read before the rows: a change in between costs
+        # another build, but is never missed.
         if not _is_true(_snapshot, number, registry):
             _snapshot = _build(number, registry)
         return _snapshot
@@ -126,8 +126,8 @@ def _is_true(snapshot: Snapshot, number: int, registry: Registry) -> bool:
 
 
 def _build(number: int, registry: Registry) -> Snapshot:
-    known = Accounts()
-    _wake(registry, known)
+    stored_accounts = Accounts()
+    _wake(registry, stored_accounts)
     generation = registry.generation
     tags: dict[int, list[str]] = {}
     for tool_id, name in ToolTag.objects.order_by("tag__name").values_list("tool_id", "tag__name"):
@@ -135,14 +135,14 @@ def _build(number: int, registry: Registry) -> Snapshot:
     entries: dict[str, Entry] = {}
     names: dict[str, str] = {}
     stops = obstacles.stops()
-    hindered = Obstacles(registry, stops)
+    obstacles_now = Obstacles(registry, stops)
     records = {record: _loaded(record, registry) for record in ToolRecord.objects.present()}
-    missing = [record.pk for record, loaded in records.items() if loaded is None]
-    bodies = dict(Definition.objects.filter(current_for__in=missing).values_list("tool_id", "body")) if missing else {}
+    absent = [record.pk for record, loaded in records.items() if loaded is None]
+    bodies = dict(Definition.objects.filter(current_for__in=absent).values_list("tool_id", "body")) if absent else {}
     for record, loaded in records.items():
         body = bodies.get(record.pk, {})
-        entry = _entry(record, loaded, body, tuple(tags.get(record.pk, ())), hindered)
-        entries[record.folded_name] = _connected(entry, known, stops)
+        entry = _entry(record, loaded, body, tuple(tags.get(record.pk, ())), obstacles_now)
+        entries[record.folded_name] = _connected(entry, stored_accounts, stops)
         names[record.folded_name] = record.folded_name
     for key, entry in entries.items():
         for alias in entry.tool.aliases if entry.tool else ():
@@ -152,15 +152,15 @@ def _build(number: int, registry: Registry) -> Snapshot:
     return Snapshot(number, generation, entries, names, toolsets, stops)
 
 
-def _wake(registry: Registry, known: Accounts) -> None:
-    """Load what rests and can be used now: somebody may have set up an account since."""
+def _wake(registry: Registry, stored_accounts: Accounts) -> None:
+    """Load resting packs that can be used now: an account may have been set up since."""
     for name, pack in registry.resting.items():
-        if pack.connection is not None and known.of(name, pack.connection):
+        if pack.connection is not None and stored_accounts.of(name, pack.connection):
             sources.wake(name)
 
 
 def _loaded(record: ToolRecord, registry: Registry) -> Loaded | None:
-    """The tool about which the record says what operators decided, and not merely one of its name."""
+    """The loaded tool that the record is about; None if another tool has its name."""
     loaded = registry.get(record.name)
     return loaded if loaded is not None and _is_of(record, loaded) else None
 
@@ -168,12 +168,12 @@ def _loaded(record: ToolRecord, registry: Registry) -> Loaded | None:
 def _is_of(record: ToolRecord, loaded: Loaded) -> bool:
     if loaded.tool.folded_name != record.folded_name:
         return False  # The name is an alias of another tool now.
-    # While a shipped pack rests, nothing else may stand in for its tools.
+    # While a shipped pack rests, no other tool may take its tools' names.
     return record.source != Origin.SHIPPED or loaded.origin is Origin.SHIPPED
 
 
 def _entry(
-    record: ToolRecord, loaded: Loaded | None, body: Mapping[str, Any], tags: tuple[str, ...], hindered: Obstacles
+    record: ToolRecord, loaded: Loaded | None, body: Mapping[str, Any], tags: tuple[str, ...], obstacles_now: Obstacles
 ) -> Entry:
     tool = loaded.tool if loaded else None
     return Entry(
@@ -191,26 +191,26 @@ def _entry(
         updated_at=record.updated_at,
         policy=effective_policy(record, tool),
         tool=tool,
-        refusal=hindered.of(record, loaded),
+        refusal=obstacles_now.of(record, loaded),
         ask=record.ask,
         body=body,
     )
 
 
-def _connected(entry: Entry, known: Accounts, stops: Stops) -> Entry:
-    """With the accounts that there are, for tools that need one."""
+def _connected(entry: Entry, stored_accounts: Accounts, stops: Stops) -> Entry:
+    """Add the available accounts to a tool that needs one."""
     pack = entry.tool.pack if entry.tool else None
     if pack is None or pack.connection is None:
         return entry
     kind = pack.connection
-    found, refusal = known.of(pack.name, kind), entry.refusal
+    available, refusal = stored_accounts.of(pack.name, kind), entry.refusal
     if stops:
-        found = tuple(_as_stopped(account, stops) for account in found)
-    if refusal is None and not found:
+        available = tuple(_as_stopped(account, stops) for account in available)
+    if refusal is None and not available:
         refusal = accounts.not_configured(kind, connections.missing(kind))
     elif refusal is None:
-        refusal = accounts.refusal(kind, found, writes=entry.hints.writes)
-    return replace(entry, accounts=found, refusal=refusal)
+        refusal = accounts.refusal(kind, available, writes=entry.hints.writes)
+    return replace(entry, accounts=available, refusal=refusal)
 
 
 def _as_stopped(account: Account, stops: Stops) -> Account:
@@ -219,7 +219,7 @@ def _as_stopped(account: Account, stops: Stops) -> Account:
 
 
 def _refuse_dependent(entries: dict[str, Entry], names: Mapping[str, str]) -> None:
-    """Refuse the tools that need one which cannot be called, and those that need these, and so on."""
+    """Refuse tools that depend on a tool that cannot be called, transitively."""
     needs = {key: entry.tool.required for key, entry in entries.items() if entry.tool and entry.tool.needs}
     users: dict[str, list[str]] = {}
     for key, needed in needs.items():
@@ -227,8 +227,8 @@ def _refuse_dependent(entries: dict[str, Entry], names: Mapping[str, str]) -> No
             users.setdefault(names.get(name, name), []).append(key)
     graph = {key: [names.get(name, name) for name in needed] for key, needed in needs.items()}
     for circle in dependencies.cycles(graph):
-        said, cure = dependencies.circle(circle), "One of these tools must need less."
-        endless = Refusal(said, "Ask an operator: one of these tools must need less.", names=tuple(circle), cure=cure)
+        reason, cure = dependencies.circle(circle), "Remove one of these dependencies."
+        endless = Refusal(reason, "Ask an operator to remove one of them.", names=tuple(circle), cure=cure)
         for key in circle:
             entries[key] = replace(entries[key], refusal=entries[key].refusal or endless)
     waiting = list(needs)
@@ -240,20 +240,20 @@ def _refuse_dependent(entries: dict[str, Entry], names: Mapping[str, str]) -> No
 
 
 def _unmet(entry: Entry, entries: Mapping[str, Entry], names: Mapping[str, str]) -> Refusal | None:
-    """What keeps a tool from being called of the tools that it needs."""
+    """The unmet dependency that prevents a tool from being called."""
     for need in entry.tool.needs if entry.tool else ():
         other = entries.get(names.get(folded(need.name), ""))
         if need.optional:
             continue
         if other is None:
-            reason = f"it needs {need}, which is not there"
+            reason = f"it needs {need}, which does not exist"
             return Refusal(reason, "Ask an operator to add that tool.", names=(need.name,), cure="Add that tool.")
         if not need.accepts(other.version):
-            reason = f"it needs {need}, and {other.name} is of version {other.version}"
+            reason = f"it needs {need}, and {other.name} has version {other.version}"
             step = f"Ask an operator for another version of {other.name}."
             return Refusal(reason, step, names=(other.name,), cure=f"Load another version of {other.name}.")
         if other.refusal is not None:
-            told = (other.name, *other.refusal.names)
-            why = other.refusal
-            return Refusal(f"it needs {other.name}: {why.reason}", why.next_step, names=told, cure=why.cure)
+            involved = (other.name, *other.refusal.names)
+            cause = other.refusal
+            return Refusal(f"it needs {other.name}: {cause.reason}", cause.next_step, names=involved, cure=cause.cure)
     return None

@@ -1,4 +1,4 @@
-"""Which accounts at upstreams there are: what the environment says, and what operators have set up."""
+"""Accounts at upstreams: from the environment, and those that operators created."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _COLUMNS: Final = ("name", "pack", "url", "sealed", "read_only", "allow_http", "
 
 
 class Accounts:
-    """All accounts as of now, by pack. Nothing is read for packs that need none, and no secret is opened."""
+    """All current accounts, by pack. Reads only what is needed for packs with connections, and decrypts no secret."""
 
     def __init__(self) -> None:
         self._stored: dict[str, list[dict[str, Any]]] | None = None
         self._known: dict[str, tuple[Account, ...]] = {}
 
     def of(self, pack: str, kind: ConnectionKind) -> tuple[Account, ...]:
-        """That of the environment first, then the others by name."""
+        """The account of the environment first, then the others by name."""
         if pack not in self._known:
-            own = from_environment(pack, kind)
-            stored = [_stored(row, kind) for row in self._rows().get(pack, ())]
-            self._known[pack] = (own, *stored) if own is not None else tuple(stored)
+            from_env = from_environment(pack, kind)
+            rows = [_from_row(row, kind) for row in self._rows().get(pack, ())]
+            self._known[pack] = (from_env, *rows) if from_env is not None else tuple(rows)
         return self._known[pack]
 
     def _rows(self) -> dict[str, list[dict[str, Any]]]:
@@ -51,63 +51,63 @@ class Accounts:
 
 
 def all_of(registry: Registry) -> list[Account]:
-    """Every account that is switched on, of every pack."""
-    known = Accounts()
-    found = [account for pack, kind in sorted(kinds(registry).items()) for account in known.of(pack, kind)]
-    return [account for account in found if account.enabled]
+    """Every enabled account of every pack."""
+    accounts = Accounts()
+    available = [account for pack, kind in sorted(kinds(registry).items()) for account in accounts.of(pack, kind)]
+    return [account for account in available if account.enabled]
 
 
 def identifier(account: Account) -> str:
-    """A name that tells it from all others: each pack can have a connection from the environment."""
+    """The unique name of an account: every pack can have one from the environment."""
     return f"{ENVIRONMENT}:{account.pack}" if account.name == ENVIRONMENT else account.name
 
 
 def identified(identifier: str) -> Account:
-    """The connection that `identifier` means.
+    """The connection with this identifier.
 
     Raises:
         NotFoundError: there is none.
-        ConfigurationError: its pack is not there, which alone knows how to speak to the upstream.
+        ConfigurationError: its pack, which implements the connection, is not loaded.
     """
     source, _, pack = identifier.partition(":")
-    known = kinds(sources.loaded())
+    kinds_by_pack = kinds(sources.loaded())
     if source == ENVIRONMENT:
-        own = from_environment(pack, known[pack]) if pack in known else None
-        if own is None:
+        from_env = from_environment(pack, kinds_by_pack[pack]) if pack in kinds_by_pack else None
+        if from_env is None:
             raise NotFoundError(f"There is no connection {shortened(identifier)!r}")
-        return own
-    stored = Connection.objects.filter(name=identifier).first() if NAME.fullmatch(identifier) else None
-    if stored is None:
+        return from_env
+    row = Connection.objects.filter(name=identifier).first() if NAME.fullmatch(identifier) else None
+    if row is None:
         raise NotFoundError(f"There is no connection {shortened(identifier)!r}")
-    if stored.pack not in known:
-        raise ConfigurationError(f"The pack {stored.pack}, to which this connection belongs, is not loaded")
-    return of_row(stored, known[stored.pack])
+    if row.pack not in kinds_by_pack:
+        raise ConfigurationError(f"The pack {row.pack}, to which this connection belongs, is not loaded")
+    return of_row(row, kinds_by_pack[row.pack])
 
 
 def kinds(registry: Registry) -> dict[str, ConnectionKind]:
-    """What the packs of this process need, by the names of those that need anything."""
-    found = {}
+    """The connection kinds of the loaded packs, by pack name."""
+    by_pack = {}
     for pack in (*registry.resting.values(), *(loaded.tool.pack for loaded in registry)):
         if pack is not None and pack.connection is not None:
-            found[pack.name] = pack.connection
-    return found
+            by_pack[pack.name] = pack.connection
+    return by_pack
 
 
 def of_row(connection: Connection, kind: ConnectionKind) -> Account:
-    """A connection, as calls would use it."""
-    return _stored({column: getattr(connection, column) for column in _COLUMNS}, kind)
+    """The account of a stored connection, as calls would use it."""
+    return _from_row({column: getattr(connection, column) for column in _COLUMNS}, kind)
 
 
 def from_environment(pack: str, kind: ConnectionKind) -> Account | None:
-    """The account that the hub was started with; None where its address or its secret is missing.
+    """The account of the environment; None if its address or secret is not set.
 
-    Where a variable cannot be read, nothing can be sent through it: a slip must not open what it was to close.
+    If any of its variables is invalid, the account cannot be used: a typo must not remove a restriction.
     """
     return _Variables(kind).account(pack)
 
 
 def unreadable(registry: Registry) -> list[str]:
-    """What is wrong with the variables of packs, each with its name and what it takes."""
+    """The invalid variables of packs, each with its name and what it accepts."""
     required = {name for loaded in registry if loaded.tool.pack for name in loaded.tool.pack.requires}
     faults = [str(fault) for _, kind in sorted(kinds(registry).items()) for fault in _Variables(kind).faults]
     for name in sorted(required):
@@ -119,7 +119,7 @@ def unreadable(registry: Registry) -> list[str]:
 
 
 class _Variables:
-    """What the environment says of a kind of connection, and what of it cannot be read."""
+    """The environment variables of a kind of connection, and which of them are invalid."""
 
     def __init__(self, kind: ConnectionKind) -> None:
         self.kind = kind
@@ -128,16 +128,16 @@ class _Variables:
         self.allow_http = self._read(kind.allow_http_variable, variables.flag, False)
         self.read_only = self._read(kind.read_only_variable, variables.flag, False)
         self.timeout_ms = self._read(kind.timeout_variable, _time_limit, None)
-        decided = {
+        options = {
             option.name: self._read(kind.option_variable(option), option.read, option.default)
             for option in kind.options
         }
-        self.options = kind.settled(decided)
+        self.options = kind.settled(options)
         self.base, fault = _base(kind, self.url, allow_http=self.allow_http) if self.url else ("", "")
         if fault:
             self.faults.append(UnreadableError(f"{kind.url_variable}: {fault}"))
         if self.secret and not is_sendable(self.secret):
-            self.faults.append(UnreadableError(f"{kind.secret_variable} holds characters that no header can carry"))
+            self.faults.append(UnreadableError(f"{kind.secret_variable} contains characters not allowed in a header"))
 
     def account(self, pack: str) -> Account | None:
         if not self.url or not self.secret:
@@ -176,24 +176,24 @@ def _time_limit(text: str) -> int | None:
 
 
 def fault(connection: Connection, kind: ConnectionKind | None) -> str:
-    """Why nothing can be sent through a connection, whatever it would be; empty when something can."""
+    """Why a connection cannot be used for any call; empty if it can."""
     if kind is None:
         return f"its pack {connection.pack} is not loaded"
     if secrets.decrypted(bytes(connection.sealed)) is None:
-        return "its secret cannot be read: set it again, or give TOOLHUB_ENCRYPTION_KEY the key back that it is under"
+        return "its secret cannot be decrypted: set it again, or add its key to TOOLHUB_ENCRYPTION_KEY"
     return of_row(connection, kind).fault
 
 
 def missing(kind: ConnectionKind) -> list[str]:
-    """What the environment lacks of an account."""
+    """The variables that are not set for the account of the environment."""
     return conf.unset((kind.url_variable, kind.secret_variable))
 
 
 def secret_of(account: Account) -> str:
-    """The secret itself. Only for what sends it.
+    """The decrypted secret. Use it only to send it to the upstream.
 
     Raises:
-        ConfigurationError: it is stored under an encryption key that this hub does not have.
+        ConfigurationError: it was encrypted with a key that this hub does not have.
     """
     if account.secret:
         return account.secret
@@ -201,13 +201,13 @@ def secret_of(account: Account) -> str:
     if plain is None:
         raise ConfigurationError(
             f"The secret of the connection {account.name} cannot be read",
-            next_step="An administrator of this hub should set it again, or give TOOLHUB_ENCRYPTION_KEY the key back "
-            "under which it was stored.",
+            next_step="An administrator of this hub should set it again, or add the key that encrypted it to "
+            "TOOLHUB_ENCRYPTION_KEY.",
         )
     return plain.decode()
 
 
-def _stored(row: dict[str, Any], kind: ConnectionKind) -> Account:
+def _from_row(row: dict[str, Any], kind: ConnectionKind) -> Account:
     base, fault = _base(kind, row["url"], allow_http=row["allow_http"])
     return Account(
         name=row["name"],
@@ -225,9 +225,9 @@ def _stored(row: dict[str, Any], kind: ConnectionKind) -> Account:
 
 
 def client(account: Account, *, explained: bool = True) -> ApiClient:
-    """What speaks to the upstream for this account, and gives its secret to nobody else.
+    """The HTTP client for an account, which sends its secret to that upstream only.
 
-    Its errors are in the words of the pack, or only in those of HTTP.
+    With `explained`, its errors are in the words of the pack, otherwise in those of HTTP.
 
     Raises:
         ConfigurationError: the secret cannot be read.
@@ -237,7 +237,7 @@ def client(account: Account, *, explained: bool = True) -> ApiClient:
         account.base,
         secret_of(account),
         name=kind.title if account.name == ENVIRONMENT else f"{kind.title} ({account.name})",
-        # Without a limit of its own, the deadline of the call is the one that counts.
+        # Without a timeout of its own, the deadline of the call applies.
         timeout=(account.timeout_ms or MAX_TIMEOUT_MS) / 1000,
         allow_http=account.allow_http,
         read_only=account.read_only,
@@ -246,22 +246,22 @@ def client(account: Account, *, explained: bool = True) -> ApiClient:
 
 
 def base(kind: ConnectionKind, url: str, *, allow_http: bool) -> str:
-    """Where the interface of an upstream begins, of whose address this is what an operator said.
+    """The base URL of an upstream's API, from the address that an operator entered.
 
     Raises:
         ConfigurationError: the address cannot be used.
     """
-    # What few packs need, the start of a process should not pay for.
+    # Imported late: few packs need it, and process start should stay fast.
     from tools_app.http import addresses, public
 
-    found = addresses.base(url, below=kind.path, allow_http=allow_http)
-    if public.names_the_machine(found.host) and not _may_be_link_local(str(found)):
+    address = addresses.base(url, below=kind.path, allow_http=allow_http)
+    if public.names_the_machine(address.host) and not _may_be_link_local(str(address)):
         raise ConfigurationError(
-            "The base URL leads to the machine's own network, where clouds keep credentials",
-            next_step="Use the upstream's own address. Where this is meant, an operator names the host in "
+            "The base URL points to the machine's own network, where clouds serve credentials",
+            next_step="Use the upstream's own address. If this is intended, an operator adds the host to "
             "TOOLHUB_LINK_LOCAL_HOSTS.",
         )
-    return str(found)
+    return str(address)
 
 
 def _may_be_link_local(base: str) -> bool:

@@ -1,4 +1,4 @@
-"""What changed between two versions of a tool, for every door; both are as `Tool.definition()` tells them."""
+"""What changed between two versions of a tool, for every channel; both as `Tool.definition()` returns them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tools_app.catalog import schema_table
-from tools_app.catalog.schema_table import Row
+from tools_app.catalog.schema_table import SchemaRow
 
 ADDED, REMOVED, CHANGED = "added", "removed", "changed"
-# What people read first; anything else comes after it. Databases keep no order.
+# Display order; other fields follow alphabetically. Databases do not keep the order of keys.
 _ORDER: Final = (
     "name",
     "title",
@@ -29,18 +29,18 @@ _ORDER: Final = (
     "inputSchema",
     "outputSchema",
 )
-# What these hold is compared piece by piece, each under its own name.
+# These are compared by their parts, each under its own name.
 SCHEMAS: Final = {"inputSchema": "parameter", "outputSchema": "value"}
 HINTS: Final = "annotations"
-# What a table tells of a value.
+# The columns of a schema table that are compared.
 ASPECTS: Final = ("type", "required", "default", "constraints", "description")
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as it was.
+    """One changed part.
 
-    Of a field with pieces, `piece` is the hint or the path of the value, and `aspect` what differs about the value.
+    For a field with parts, `piece` is the hint or the path of the value, and `aspect` its changed property.
     """
 
     kind: str
@@ -52,22 +52,22 @@ class Difference:
 
     @property
     def part(self) -> str:
-        """Where it is, for programs and the people who read what they tell."""
+        """The path of the change, for programs and people."""
         if not self.piece:
             return self.field
         return " ".join(filter(None, (SCHEMAS.get(self.field, "hint"), self.piece, self.aspect)))
 
 
 def between(before: object, after: object) -> list[Difference]:
-    """All that differs, what people read first at the beginning."""
+    """All differences, in display order."""
     return list(_between(_mapping(before), _mapping(after)))
 
 
 def readable(value: Any) -> str:
-    """A side of a difference in full; nothing where there was or is none."""
+    """One side of a difference as text; empty if there is none."""
     if _is_nothing(value):
         return ""
-    if isinstance(value, str | Row):
+    if isinstance(value, str | SchemaRow):
         return str(value)
     return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
 
@@ -78,7 +78,7 @@ def _between(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Differe
         if before == after:
             continue
         if field in SCHEMAS:
-            # What no table shows differs all the same.
+            # A difference that no table shows is reported for the whole schema.
             yield from list(_of_schema(field, before, after)) or [Difference(CHANGED, field, "", "", before, after)]
         elif field == HINTS:
             yield from _of_hints(_mapping(before), _mapping(after))

@@ -1,4 +1,4 @@
-"""One tool as it is right now: what it is, what operators decided about it, and why it cannot be called."""
+"""One tool at present: its definition, operators' decisions about it, and why it cannot be called."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tools_app.sdk.schemas import Schema
 from tools_app.sdk.tool import Hints, Tool
 
 READER: Final = "read_result"
-# With these, agents find and call tools that their list does not show.
+# The tools with which agents search for and call tools that are not listed.
 FINDERS: Final = frozenset({"search_tools", "describe_tool", "call_tool", "call_writing_tool"})
 ORIGINS: Final = ("operator", "tool", "pack", "settings")
 
@@ -46,18 +46,18 @@ class Entry:
     policy: Policy
     tool: Tool | None
     refusal: Refusal | None
-    # The accounts at its upstream: all of them, or the caller's.
+    # The accounts at its upstream: all, or those of the caller.
     accounts: tuple[Account, ...] = ()
-    # Whether an operator has to approve every call.
+    # True if every call needs an operator's approval.
     ask: bool = False
-    # What the caller's toolset calls it, where that is something else.
+    # The name in the caller's toolset, if it differs.
     alias: str = ""
-    # Its definition on record, where this process has not loaded it.
+    # The stored definition, if this process has not loaded the tool.
     body: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def shown_name(self) -> str:
-        """What the caller knows it by. It is called by this name and by its own, and journaled under its own."""
+        """The name for the caller. The tool can be called by this name and its own, and is recorded under its own."""
         return self.alias or self.name
 
     @property
@@ -77,9 +77,9 @@ class Entry:
         return self.tool is not None and self.tool.forwards
 
     def beyond(self, reach: Reach) -> str:
-        """What a caller lacks to use it: `write`, `destroy` or nothing.
+        """The right that a caller lacks to use it: `write`, `destroy` or none.
 
-        One that calls others does as much as these do, and they are looked at when it is called.
+        A tool that calls others is as powerful as they are; they are checked when it is called.
         """
         lacks = reach.lacks(self.hints)
         return "" if lacks == "destroy" and self.forwards else lacks
@@ -98,7 +98,7 @@ class Entry:
 
     @property
     def input_schema(self) -> Schema:
-        """What callers send. It is the tool's own, but where they have several accounts they say which to use."""
+        """The schema for callers: the tool's own, plus the choice of an account if the caller has several."""
         if self.tool is None:
             return dict(self.body.get("inputSchema") or {})
         kind = self.tool.connection_kind
@@ -112,7 +112,7 @@ class Entry:
 
     @property
     def annotations(self) -> dict[str, bool] | None:
-        """What calling it does to the world; None where nothing is known of it."""
+        """The hints (read-only, destructive…); None if unknown."""
         return self.tool.hints.as_dict() if self.tool else self.body.get("annotations")
 
     @property
@@ -125,7 +125,7 @@ class Entry:
 
     @property
     def dependencies(self) -> list[str]:
-        """The tools that it needs, in its author's words."""
+        """The tools that it depends on, as its author wrote them."""
         return list(self.tool.dependencies) if self.tool else self.body.get("dependencies", [])
 
     @property
@@ -134,7 +134,7 @@ class Entry:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The accounts that its schema offers; none where there is no choice."""
+        """The accounts that its schema offers; empty without a choice."""
         if len(self.accounts) < 2:
             return ()
         writes = self.hints.writes
@@ -143,7 +143,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a tool is called, and who decided each part of it: operator, tool, pack or settings."""
+    """The limits of a tool's calls, and the origin of each: operator, tool, pack or settings."""
 
     timeout_ms: int
     retries: int
@@ -154,26 +154,26 @@ class Policy:
     origins: Mapping[str, str]
 
     def decided(self, part: str) -> bool:
-        """Whether an operator decided it: callers may ask for less, and never for more."""
+        """True if an operator set this part: callers may lower it, but not raise it."""
         return self.origins[part] == "operator"
 
     def for_caller(self, timeout_ms: int | None, retries: int | None, retry_delay_ms: int | None) -> Policy:
-        """With what a caller asked for. Where no operator has decided, it may also be more than the default."""
+        """The policy with a caller's options. Parts that no operator set may also be raised above the default."""
         return replace(
             self,
-            timeout_ms=self._asked("timeout_ms", timeout_ms, min),
-            retries=self._asked("retries", retries, min),
-            retry_delay_ms=self._asked("retry_delay_ms", retry_delay_ms, max),
+            timeout_ms=self._for_option("timeout_ms", timeout_ms, min),
+            retries=self._for_option("retries", retries, min),
+            retry_delay_ms=self._for_option("retry_delay_ms", retry_delay_ms, max),
         )
 
-    def _asked(self, part: str, asked: int | None, bounded: Callable[[int, int], int]) -> int:
-        decided: int = getattr(self, part)
-        if asked is None:
-            return decided
-        return bounded(asked, decided) if self.decided(part) else asked
+    def _for_option(self, part: str, option: int | None, stricter: Callable[[int, int], int]) -> int:
+        default: int = getattr(self, part)
+        if option is None:
+            return default
+        return stricter(option, default) if self.decided(part) else option
 
     def limit_of_time(self, timeout_ms: int) -> str:
-        """Who says that a call may not take longer than that; empty where the caller could ask for more."""
+        """What limits the duration of a call; empty if the caller could raise it."""
         if self.decided("timeout_ms") and timeout_ms >= self.timeout_ms:
             return "an operator"
         return "this hub" if timeout_ms >= MAX_TIMEOUT_MS else ""
@@ -202,14 +202,14 @@ _POLICY_NAMES: Final = {
 
 
 def effective_policy(record: ToolRecord, tool: Tool | None) -> Policy:
-    """What an operator decided for the tool, else what its author, its pack or the settings say."""
+    """The policy set by an operator, or else by the tool, its pack or the settings."""
     pack = tool.pack if tool else None
     chains: dict[str, tuple[Any, ...]] = {
         "timeout_ms": (record.timeout_ms, _ms(tool), _ms(pack), conf.value("TOOLHUB_TIMEOUT_MS")),
         "retries": (record.retries, tool and tool.retries, pack and pack.retries, conf.value("TOOLHUB_RETRIES")),
         "retry_delay_ms": (record.retry_delay_ms, None, None, conf.value("TOOLHUB_RETRY_DELAY_MS")),
         "rate": (_own_rate(record), tool and tool.rate, pack and pack.rate, _default_rate()),
-        # What writes is never answered from memory, whoever decided so before it wrote.
+        # Answers of tools that write are never cached, even if that was set before the tool wrote.
         "cache_seconds": (
             (None, None, None, 0)
             if tool is None or tool.hints.writes
@@ -222,13 +222,13 @@ def effective_policy(record: ToolRecord, tool: Tool | None) -> Policy:
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for part, chain in chains.items():
-        found = [(value, origin) for value, origin in zip(chain, ORIGINS, strict=True) if value is not None]
-        values[part], origins[part] = found[0] if found else (None, ORIGINS[-1])
+        candidates = [(value, origin) for value, origin in zip(chain, ORIGINS, strict=True) if value is not None]
+        values[part], origins[part] = candidates[0] if candidates else (None, ORIGINS[-1])
     return Policy(**values, origins=origins)
 
 
 def _lowered(decided: tuple[int | None, ...], most: int) -> tuple[int | None, ...]:
-    """As far as these stay below what the settings say: an agent's context does not grow with anybody's wishes."""
+    """Only values below the hub's setting count: nothing may exceed the budget of an agent's context."""
     return (*(value if value is not None and value < most else None for value in decided), most)
 
 

@@ -1,6 +1,6 @@
-"""Which tools stand in the list that an agent is sent, how they look there, and what that costs the agent.
+"""The tool list of an agent: which tools it contains, how they are shown, and what it costs in tokens.
 
-What does not stand there is found with `search_tools`, and called with `call_tool` or by its name.
+Tools that are not listed are found with `search_tools`, and called with `call_tool` or by name.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from tools_app.text.budget import size_of, tokens_of
 
 WireTool = dict[str, Any]
 
-# Without these two, nobody could use what is not listed.
+# Without these two, unlisted tools could not be used.
 _NEEDED: Final = frozenset({"search_tools", "call_tool"})
 
 _listed: WeakKeyDictionary[Snapshot, tuple[Entry, ...]] = WeakKeyDictionary()
 _digests: WeakKeyDictionary[Snapshot, str] = WeakKeyDictionary()
 _costs: WeakKeyDictionary[Snapshot, dict[str, int]] = WeakKeyDictionary()
-# By all that is shown of a tool.
+# Cache of costs, by everything that is shown of a tool.
 _cost_of: dict[tuple[object, ...], int] = {}
 MOST_KNOWN: Final = 60_000
 
 
 def as_listed(entry: Entry, tool: Tool) -> WireTool:
-    """What stands in the list. The tool is the entry's own, which is there as long as it can be called."""
+    """The entry of a tool in the list. `tool` is the entry's own, present as long as it can be called."""
     wire: WireTool = {
         "name": entry.shown_name,
         "description": entry.description,
@@ -56,92 +56,92 @@ def as_listed(entry: Entry, tool: Tool) -> WireTool:
 
 
 def listed_output(tool: Tool) -> dict[str, Any] | None:
-    """The output schema that clients are shown. Those of the handshake era know only objects."""
+    """The output schema for clients. Clients of the handshake era accept only objects."""
     schema = tool.output_schema
     return schema if schema is not None and schema.get("type") == "object" else None
 
 
 def cost(entry: Entry) -> int:
-    """About how many tokens a tool takes in a list; none where this process has not loaded it."""
+    """Approximate tokens that a tool adds to a list; 0 if it is not loaded here."""
     return tokens_of(size_of(as_listed(entry, entry.tool))) if entry.tool is not None else 0
 
 
 def costs(snapshot: Snapshot) -> dict[str, int]:
-    """About how many tokens each tool takes in a list, by its name. What this process has not loaded takes none."""
-    found = _costs.get(snapshot)
-    if found is None:
-        found = _costs[snapshot] = {entry.name: _known_cost(entry) for entry in snapshot.all if entry.tool is not None}
-    return found
+    """Approximate tokens of each tool in a list, by name; without tools that are not loaded here."""
+    tokens = _costs.get(snapshot)
+    if tokens is None:
+        tokens = _costs[snapshot] = {tool.name: _cached_cost(tool) for tool in snapshot.all if tool.tool is not None}
+    return tokens
 
 
-def _known_cost(entry: Entry) -> int:
-    """A switch or a new key makes another snapshot, and few tools differ in it."""
-    shown = entry.shown_name, entry.definition_hash, entry.title, entry.description, entry.category, entry.tags
-    key = *shown, entry.version, entry.choices
-    found = _cost_of.get(key)
-    if found is None:
+def _cached_cost(entry: Entry) -> int:
+    """Cached across snapshots: a switch or a new key makes a new snapshot, in which few tools differ."""
+    texts = entry.shown_name, entry.definition_hash, entry.title, entry.description, entry.category, entry.tags
+    key = *texts, entry.version, entry.choices
+    tokens = _cost_of.get(key)
+    if tokens is None:
         if len(_cost_of) >= MOST_KNOWN:
             _cost_of.clear()
-        found = _cost_of[key] = cost(entry)
-    return found
+        tokens = _cost_of[key] = cost(entry)
+    return tokens
 
 
-def cost_of_list(seen: Snapshot) -> int:
-    """About how many tokens the list takes that an agent is sent."""
-    known = costs(seen)
-    return sum(known[entry.name] for entry in listed(seen))
+def cost_of_list(view: Snapshot) -> int:
+    """Approximate tokens of the whole list."""
+    tokens = costs(view)
+    return sum(tokens[entry.name] for entry in listed(view))
 
 
-def listed(seen: Snapshot) -> tuple[Entry, ...]:
-    """The tools that stand in the list of whoever sees these, by the names that they have there."""
-    found = _listed.get(seen)
-    if found is None:
-        found = _listed[seen] = tuple(sorted(_chosen(seen), key=lambda entry: entry.shown_name))
-    return found
+def listed(view: Snapshot) -> tuple[Entry, ...]:
+    """The tools listed for this view, sorted by the names that they have there."""
+    entries = _listed.get(view)
+    if entries is None:
+        entries = _listed[view] = tuple(sorted(_select(view), key=lambda entry: entry.shown_name))
+    return entries
 
 
-def digest(seen: Snapshot) -> str:
-    """Differs exactly when agents are listed something else."""
-    found = _digests.get(seen)
-    if found is None:
-        digested = hashlib.sha256()
-        for entry in listed(seen):
-            shown = (entry.shown_name, entry.title, entry.tags, entry.definition_hash, *entry.choices)
-            digested.update(f"{shown}{entry.description}\n".encode())
-        found = _digests[seen] = digested.hexdigest()
-    return found
+def digest(view: Snapshot) -> str:
+    """Changes exactly when the list changes."""
+    value = _digests.get(view)
+    if value is None:
+        hasher = hashlib.sha256()
+        for entry in listed(view):
+            texts = (entry.shown_name, entry.title, entry.tags, entry.definition_hash, *entry.choices)
+            hasher.update(f"{texts}{entry.description}\n".encode())
+        value = _digests[view] = hasher.hexdigest()
+    return value
 
 
-def _chosen(seen: Snapshot) -> Sequence[Entry]:
-    finders = [entry for entry in seen.callable if entry.is_finder]
-    others = [entry for entry in seen.callable if not entry.is_finder]
+def _select(view: Snapshot) -> Sequence[Entry]:
+    finders = [entry for entry in view.callable if entry.is_finder]
+    other_tools = [entry for entry in view.callable if not entry.is_finder]
     if not {entry.name for entry in finders} >= _NEEDED:
-        return others
-    shown, undecided = {READER}, set()
-    for mode, part in _parts(seen, others):
+        return other_tools
+    names_to_list, undecided = {READER}, set()
+    for mode, part in _parts(view, other_tools):
         names = {entry.name for entry in part}
         if mode == Mode.DIRECT:
-            shown |= names
+            names_to_list |= names
         elif mode == Mode.AUTO:
             undecided |= names
-    if undecided and _fits(seen, [entry for entry in others if entry.name in shown | undecided]):
-        shown |= undecided
-    kept = [entry for entry in others if entry.name in shown]
-    return kept if len(kept) == len(others) else [*kept, *finders]
+    if undecided and _fits(view, [entry for entry in other_tools if entry.name in names_to_list | undecided]):
+        names_to_list |= undecided
+    entries_to_list = [entry for entry in other_tools if entry.name in names_to_list]
+    return entries_to_list if len(entries_to_list) == len(other_tools) else [*entries_to_list, *finders]
 
 
-def _parts(seen: Snapshot, others: Sequence[Entry]) -> Iterator[tuple[Mode, Sequence[Entry]]]:
-    """The tools of each toolset, with the mode in which they are shown; a tool may be in several."""
-    reach = seen.reach
+def _parts(view: Snapshot, other_tools: Sequence[Entry]) -> Iterator[tuple[Mode, Sequence[Entry]]]:
+    """The tools of each toolset, with its mode; a tool may be in several."""
+    reach = view.reach
     if reach.toolsets is None:
-        yield mode_of(None, reach), others
+        yield mode_of(None, reach), other_tools
         return
     for name in reach.toolsets:
-        if (choice := seen.toolsets.get(name)) is not None:
-            yield mode_of(choice, reach), [entry for entry in others if choice.holds(entry)]
+        if (choice := view.toolsets.get(name)) is not None:
+            yield mode_of(choice, reach), [entry for entry in other_tools if choice.holds(entry)]
 
 
-def _fits(seen: Snapshot, list_: Sequence[Entry]) -> bool:
-    """Whether a list is short enough, all of it: an agent with ten short toolsets reads a long one."""
-    known = costs(seen)
-    return sum(known[entry.name] for entry in list_) <= int(conf.value("TOOLHUB_LIST_TOKENS"))
+def _fits(view: Snapshot, list_: Sequence[Entry]) -> bool:
+    """True if the whole list is within its token limit: ten short toolsets make a long one."""
+    tokens = costs(view)
+    return sum(tokens[entry.name] for entry in list_) <= int(conf.value("TOOLHUB_LIST_TOKENS"))

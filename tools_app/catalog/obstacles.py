@@ -1,4 +1,4 @@
-"""Why a tool cannot be called although it is there: what operators decided, and what it lacks."""
+"""Why a tool that exists cannot be called: operators' decisions, and missing requirements."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tools_app.sources.registry import Loaded, Registry
 
 Stops = Mapping[tuple[str, str], Stop]
 
-_ASK_TO_APPROVE: Final = "Ask an operator of this hub: it stands among the approvals in the admin."
-_DECIDE: Final = "Decide about it under Definitions in the admin, or with `PATCH /v1/definitions/{id}`."
+_ASK_TO_APPROVE: Final = "Ask an operator of this hub: it is listed among the approvals in the admin."
+_DECIDE: Final = "Approve or refuse it under Definitions in the admin, or with `PATCH /v1/definitions/{id}`."
 
 
 class Obstacles:
-    """For all tools at one moment. What the database knows of it is asked for once."""
+    """The obstacles of all tools at one moment. Queries the database once."""
 
     def __init__(self, registry: Registry, stops: Stops) -> None:
         self._problems = registry.problems
@@ -29,27 +29,27 @@ class Obstacles:
         self._unset: dict[str, list[str]] = {}
 
     def of(self, record: ToolRecord, loaded: Loaded | None) -> Refusal | None:
-        """Why the tool cannot be called now; None when it can."""
+        """Why the tool cannot be called now; None if it can."""
         tool = loaded.tool if loaded is not None else None
-        if (stopped := refusal(self._stops, record.pack)) is not None:
-            return stopped
+        if (stop_refusal := refusal(self._stops, record.pack)) is not None:
+            return stop_refusal
         if not record.enabled:
-            waits = tool is not None and tool.starts_off
-            reason = "switched off: it waits for an operator" if waits else "switched off by an operator"
+            is_new = tool is not None and tool.starts_off
+            reason = "switched off until an operator enables it" if is_new else "switched off by an operator"
             return Refusal(reason, "Ask an operator of this hub to switch it on.")
         if loaded is None or tool is None:
             return self._not_loaded(record)
-        if (unapproved := self._definitions.refusal(record, loaded)) is not None:
-            return unapproved
+        if (approval_refusal := self._definitions.refusal(record, loaded)) is not None:
+            return approval_refusal
         if tool.pack is not None and tool.pack.requires:
             if tool.pack.name not in self._unset:
                 self._unset[tool.pack.name] = conf.unset(tool.pack.requires)
-            if missing := self._unset[tool.pack.name]:
-                named = ", ".join(missing)
+            if unset_names := self._unset[tool.pack.name]:
+                names = ", ".join(unset_names)
                 return Refusal(
-                    f"not configured: {named}",
-                    f"Ask an operator to set {named}.",
-                    cure=f"Set {named}, and restart the hub.",
+                    f"not configured: {names}",
+                    f"Ask an operator to set {names}.",
+                    cure=f"Set {names}, and restart the hub.",
                 )
         return None
 
@@ -61,8 +61,8 @@ class Obstacles:
         if problem is not None:
             return Refusal(
                 "it could not be loaded",
-                "Ask an operator to run `toolhub doctor`, which says why.",
-                cure=f"Repair what does not load: {problem}",
+                "Ask an operator to run `toolhub doctor`, which reports the reason.",
+                cure=f"Fix the load error: {problem}",
             )
         return Refusal(
             "this process does not have it",
@@ -72,7 +72,7 @@ class Obstacles:
 
 
 class Definitions:
-    """Which versions of tools operators have approved, where their sources do not approve themselves."""
+    """Which versions of tools are approved, for sources that need approval."""
 
     def __init__(self) -> None:
         self._sources = frozenset(conf.value("TOOLHUB_SOURCES_TO_APPROVE"))
@@ -93,29 +93,29 @@ class Definitions:
         )
 
     def refusal(self, record: ToolRecord, loaded: Loaded) -> Refusal | None:
-        """Why this very version may not run. It counts what this process has loaded, whatever is on record."""
+        """Why this version may not run. The version loaded in this process counts, not the recorded one."""
         version = (record.pk, loaded.tool.fingerprint)
-        waits = str(loaded.origin) in self._sources and version not in self._approved
+        needs_approval = str(loaded.origin) in self._sources and version not in self._approved
         if version not in self._open:
-            if waits:
-                return Refusal("not approved: nobody has seen this version of it yet", _ASK_TO_APPROVE, cure=_DECIDE)
+            if needs_approval:
+                return Refusal("not approved: no operator has reviewed this version", _ASK_TO_APPROVE, cure=_DECIDE)
             return None
-        refused, why = self._open[version]
-        if refused:
-            reason = f"an operator has refused this version of it{f': {why}' if why else ''}"
+        is_refused, comment = self._open[version]
+        if is_refused:
+            reason = f"an operator refused this version{f': {comment}' if comment else ''}"
             return Refusal(reason, _ASK_TO_APPROVE, cure=_DECIDE)
-        if not waits:
+        if not needs_approval:
             return None
-        return Refusal("not approved: this version of it waits for an operator", _ASK_TO_APPROVE, cure=_DECIDE)
+        return Refusal("not approved: this version is pending", _ASK_TO_APPROVE, cure=_DECIDE)
 
 
 def stops() -> Stops:
-    """All that is stopped now."""
+    """All current stops."""
     return {(stop.kind, stop.name): stop for stop in Stop.objects.all()}
 
 
 def refusal(stops: Stops, pack: str) -> Refusal | None:
-    """Why nothing of this pack may be called, where an operator has stopped it, or the hub."""
+    """The refusal for all tools of this pack, if an operator has stopped it, or the hub."""
     stop = stops.get((Stop.Kind.HUB, "")) or stops.get((Stop.Kind.PACK, pack))
     if stop is None:
         return None

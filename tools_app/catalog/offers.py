@@ -1,4 +1,4 @@
-"""Which prompts and resources there are for a caller: those of its packs and toolsets whose tools it may all use."""
+"""The prompts and resources of a caller: those of its packs and toolsets, if it may use all tools that they need."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ OfferT = TypeVar("OfferT", bound=Offer)
 
 
 @dataclass(frozen=True, slots=True)
-class _Described:
-    """An offer, as toolsets choose tools."""
+class _Candidate:
+    """An offer in the form in which toolsets select tools."""
 
     folded_name: str
     pack: str
@@ -41,10 +41,10 @@ class _Described:
 
 
 class Offers:
-    """What there is for a caller, in a fixed order."""
+    """The prompts and resources of a caller, in a fixed order."""
 
-    def __init__(self, found: Iterable[Offer]) -> None:
-        offers = list(found)
+    def __init__(self, items: Iterable[Offer]) -> None:
+        offers = list(items)
         self.prompts = _sorted(offer for offer in offers if isinstance(offer, Prompt))
         resources = _sorted(offer for offer in offers if isinstance(offer, Resource))
         self.resources = tuple(resource for resource in resources if resource.fixed)
@@ -58,7 +58,7 @@ class Offers:
         return next((resource for resource in self.templates if resource.uri == uri_template), None)
 
     def resource(self, uri: str) -> tuple[Resource, dict[str, str]] | None:
-        """The resource at a URI, with what fills its blanks. One at exactly this URI goes before templates."""
+        """The resource at a URI, with the values of its placeholders. An exact match precedes templates."""
         if (fixed := self._fixed.get(uri)) is not None:
             return fixed, {}
         for template in self.templates:
@@ -68,7 +68,7 @@ class Offers:
 
     @cached_property
     def prompts_digest(self) -> str:
-        """Differs exactly when a list of the prompts does."""
+        """Changes exactly when the list of prompts changes."""
         return _digest(prompt.wire() for prompt in self.prompts)
 
     @cached_property
@@ -76,28 +76,28 @@ class Offers:
         return _digest(resource.wire() for resource in (*self.resources, *self.templates))
 
 
-_known: WeakKeyDictionary[Snapshot, Offers] = WeakKeyDictionary()
+_cached_offers: WeakKeyDictionary[Snapshot, Offers] = WeakKeyDictionary()
 
 
-def of(seen: Snapshot, reach: Reach) -> Offers:
-    """What there is for whoever sees this of a snapshot, which is one object for all with that reach."""
-    offers = _known.get(seen)
+def of(view: Snapshot, reach: Reach) -> Offers:
+    """The offers for this view of a snapshot; all callers with the same reach share one view."""
+    offers = _cached_offers.get(view)
     if offers is None:
-        offers = _known[seen] = Offers(
-            offer for offer, pack in sources.loaded().offers if _is_there(offer, pack, seen, reach)
+        offers = _cached_offers[view] = Offers(
+            offer for offer, pack in sources.loaded().offers if _is_available(offer, pack, view, reach)
         )
     return offers
 
 
-def entry(offer: Offer, seen: Snapshot, runner: FunctionTool | None = None) -> Entry:
-    """An offer, or what completes an argument of it, as the engine runs tools.
+def entry(offer: Offer, view: Snapshot, runner: FunctionTool | None = None) -> Entry:
+    """An offer, or the completion of one of its arguments, as an entry that the engine can run.
 
-    Nobody can say which account it is to use: it has the caller's only one, or none.
+    An offer has no parameter for the account: it uses the caller's only one, or none.
     """
     tool = runner or offer.runner
     pack = offer.pack.name if offer.pack else ""
     now = timezone.now()
-    accounts = seen.accounts_of(pack)
+    accounts = view.accounts_of(pack)
     return Entry(
         name=tool.name,
         title=tool.title,
@@ -113,28 +113,28 @@ def entry(offer: Offer, seen: Snapshot, runner: FunctionTool | None = None) -> E
         updated_at=now,
         policy=effective_policy(ToolRecord(), tool),
         tool=tool,
-        refusal=seen.stopped(pack),
+        refusal=view.stopped(pack),
         accounts=accounts if len(accounts) == 1 else (),
     )
 
 
-def _is_there(offer: Offer, pack: str, seen: Snapshot, reach: Reach) -> bool:
-    if seen.stopped(pack) is not None:
+def _is_available(offer: Offer, pack: str, view: Snapshot, reach: Reach) -> bool:
+    if view.stopped(pack) is not None:
         return False
     if offer.pack is not None and conf.unset(list(offer.pack.requires)):
         return False
-    if offer.pack is not None and offer.pack.connection is not None and not seen.accounts_of(pack):
+    if offer.pack is not None and offer.pack.connection is not None and not view.accounts_of(pack):
         return False
     for name in offer.tools:
-        tool = seen.find(name)
+        tool = view.find(name)
         if tool is None or not tool.callable:
             return False
-    # Whoever may use all its tools may have it. Without tools it is chosen as they are, by what it says of itself.
+    # A caller that may use all its tools may use it. Without tools, toolsets select it by its own labels.
     if offer.tools or reach.toolsets is None:
         return True
-    described = _Described(folded(offer.name), pack, offer.category, offer.tags, offer.hints)
-    choices = [seen.toolsets[name] for name in reach.toolsets if name in seen.toolsets]
-    return any(choice.holds(described) for choice in choices)
+    candidate = _Candidate(folded(offer.name), pack, offer.category, offer.tags, offer.hints)
+    choices = [view.toolsets[name] for name in reach.toolsets if name in view.toolsets]
+    return any(choice.holds(candidate) for choice in choices)
 
 
 def _sorted(offers: Iterable[OfferT]) -> tuple[OfferT, ...]:

@@ -1,4 +1,4 @@
-"""A JSON Schema as a table that people can read: one row a value, nested ones below the one they belong to."""
+"""A JSON Schema as a table for people: one row per value, nested values below their parent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_ROWS: Final = 200
 MOST_DEPTH: Final = 6
 MOST_CHOICES: Final = 30
 
-# Keyword → how it reads, as callers are told it in English. What is not here still stands in the raw schema.
+# Keyword → English phrase. Other keywords are visible in the raw schema only.
 LIMITS: Final = {
     **{keyword: words for keyword, words in EXPECTATIONS.items() if "{}" in words},
     "pattern": "matches {}",
@@ -24,7 +24,7 @@ LIMITS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SchemaRow:
     path: str
     depth: int
     type: str
@@ -34,57 +34,57 @@ class Row:
     description: str
 
     def __str__(self) -> str:
-        told = ", ".join(filter(None, (self.type, "required" if self.required else "optional", self.constraints)))
-        return f"{told}: {self.description}" if self.description else told
+        text = ", ".join(filter(None, (self.type, "required" if self.required else "optional", self.constraints)))
+        return f"{text}: {self.description}" if self.description else text
 
 
-def rows(schema: object) -> list[Row]:
-    """The values that a schema describes, in its own order; at most `MOST_ROWS` of them."""
+def rows(schema: object) -> list[SchemaRow]:
+    """The values that a schema describes, in its order; at most `MOST_ROWS`."""
     if not isinstance(schema, Mapping):
         return []
-    found: list[Row] = []
+    table: list[SchemaRow] = []
     for row in _properties(schema, definitions(schema), "", 0):
-        found.append(row)
-        if len(found) == MOST_ROWS:
+        table.append(row)
+        if len(table) == MOST_ROWS:
             break
-    return found
+    return table
 
 
-def _properties(part: Mapping[str, Any], known: Mapping[str, Any], path: str, depth: int) -> Iterator[Row]:
+def _properties(part: Mapping[str, Any], defs: Mapping[str, Any], path: str, depth: int) -> Iterator[SchemaRow]:
     properties = part.get("properties")
     if not isinstance(properties, Mapping) or depth > MOST_DEPTH:
         return
-    needed = part.get("required")
-    required = set(map(str, needed)) if isinstance(needed, list) else set()
+    names = part.get("required")
+    required = set(map(str, names)) if isinstance(names, list) else set()
     for name, child in properties.items():
-        yield from _value(f"{path}{name}", child, known, depth, str(name) in required)
+        yield from _value(f"{path}{name}", child, defs, depth, str(name) in required)
 
 
-def _value(path: str, part: Any, known: Mapping[str, Any], depth: int, required: bool) -> Iterator[Row]:
-    shape = resolved(part, known)
-    yield Row(
+def _value(path: str, part: Any, defs: Mapping[str, Any], depth: int, required: bool) -> Iterator[SchemaRow]:
+    shape = resolved(part, defs)
+    yield SchemaRow(
         path=path,
         depth=depth,
-        type=_type(shape, known),
+        type=_type(shape, defs),
         required=required,
         default=_text(shape["default"]) if "default" in shape else "",
-        constraints=", ".join(_constraints(shape, known)),
+        constraints=", ".join(_constraints(shape, defs)),
         description=str(shape.get("description", "")),
     )
-    yield from _properties(shape, known, f"{path}.", depth + 1)
-    items = resolved(shape.get("items"), known)
-    yield from _properties(items, known, f"{path}[].", depth + 1)
-    for option in _options(shape, known):
-        yield from _properties(option, known, f"{path}.", depth + 1)
+    yield from _properties(shape, defs, f"{path}.", depth + 1)
+    items = resolved(shape.get("items"), defs)
+    yield from _properties(items, defs, f"{path}[].", depth + 1)
+    for option in _options(shape, defs):
+        yield from _properties(option, defs, f"{path}.", depth + 1)
 
 
 def definitions(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = schema.get("$defs")
-    return found if isinstance(found, Mapping) else {}
+    definitions_part = schema.get("$defs")
+    return definitions_part if isinstance(definitions_part, Mapping) else {}
 
 
-def resolved(part: Any, known: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A part with its reference followed; a chain of references ends sooner or later, or at nothing."""
+def resolved(part: Any, defs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A part with its references resolved; empty if the chain is too long."""
     for _ in range(MOST_DEPTH):
         if not isinstance(part, Mapping):
             return {}
@@ -92,30 +92,30 @@ def resolved(part: Any, known: Mapping[str, Any]) -> Mapping[str, Any]:
         if not isinstance(reference, str):
             return part
         rest = {key: value for key, value in part.items() if key != "$ref"}
-        target = known.get(reference.removeprefix("#/$defs/"))
+        target = defs.get(reference.removeprefix("#/$defs/"))
         part = {**target, **rest} if isinstance(target, Mapping) else rest
     return {}
 
 
-def _options(part: Mapping[str, Any], known: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _options(part: Mapping[str, Any], defs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     for keyword in ("anyOf", "oneOf"):
         options = part.get(keyword)
         if isinstance(options, list):
-            return [resolved(option, known) for option in options]
+            return [resolved(option, defs) for option in options]
     return []
 
 
-def _type(part: Mapping[str, Any], known: Mapping[str, Any], depth: int = 0) -> str:
-    named = part.get("type")
-    if isinstance(named, list):
-        return _either(map(str, named))
-    if named == "array" and depth < MOST_DEPTH:
-        items = resolved(part.get("items"), known)
-        return gettext("array of %(items)s") % {"items": _type(items, known, depth + 1)} if items else "array"
-    if isinstance(named, str):
-        return named
-    if depth < MOST_DEPTH and (options := _options(part, known)):
-        return _either(dict.fromkeys(_type(option, known, depth + 1) for option in options))
+def _type(part: Mapping[str, Any], defs: Mapping[str, Any], depth: int = 0) -> str:
+    types = part.get("type")
+    if isinstance(types, list):
+        return _either(map(str, types))
+    if types == "array" and depth < MOST_DEPTH:
+        items = resolved(part.get("items"), defs)
+        return gettext("array of %(items)s") % {"items": _type(items, defs, depth + 1)} if items else "array"
+    if isinstance(types, str):
+        return types
+    if depth < MOST_DEPTH and (options := _options(part, defs)):
+        return _either(dict.fromkeys(_type(option, defs, depth + 1) for option in options))
     if "enum" in part or "const" in part:
         values = part.get("enum", [part.get("const")])
         kinds = {type(value).__name__ for value in values} if isinstance(values, list) else set()
@@ -127,27 +127,27 @@ def _either(kinds: Iterable[str]) -> str:
     return f" {gettext('or')} ".join(kinds)
 
 
-def _constraints(part: Mapping[str, Any], known: Mapping[str, Any]) -> Iterator[str]:
+def _constraints(part: Mapping[str, Any], defs: Mapping[str, Any]) -> Iterator[str]:
     if "const" in part:
         yield gettext("always %(value)s") % {"value": _text(part["const"])}
     choices = part.get("enum")
     if isinstance(choices, list):
-        shown = [_text(choice) for choice in choices[:MOST_CHOICES]]
-        shown += ["…"] if len(choices) > MOST_CHOICES else []
-        yield gettext("one of %(choices)s") % {"choices": ", ".join(shown)}
+        texts = [_text(choice) for choice in choices[:MOST_CHOICES]]
+        texts += ["…"] if len(choices) > MOST_CHOICES else []
+        yield gettext("one of %(choices)s") % {"choices": ", ".join(texts)}
     for keyword, words in LIMITS.items():
         if keyword in part:
             yield gettext(words).format(_text(part[keyword], quoted=False))
     if part.get("uniqueItems") is True:
         yield gettext("items differ from each other")
-    for inner in (resolved(part.get("items"), known), *_options(part, known)):
+    for inner in (resolved(part.get("items"), defs), *_options(part, defs)):
         if inner:
             each = gettext("each %(limit)s") if "items" in part else "%(limit)s"
             yield from (each % {"limit": words} for words in _constraints_of_leaf(inner))
 
 
 def _constraints_of_leaf(part: Mapping[str, Any]) -> Iterator[str]:
-    """What holds for an item or an option itself; its own parts have rows of their own."""
+    """The constraints of an item or option itself; its own parts have their own rows."""
     yield from _constraints({key: part[key] for key in part if key not in {"items", "anyOf", "oneOf"}}, {})
 
 

@@ -1,4 +1,4 @@
-"""All tools at one moment, immutable; and of them what there is for a caller, under the names that it knows."""
+"""An immutable snapshot of all tools, and the views of it for callers, with the names that these use."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tools_app.sdk.hub_errors import Refusal
 from tools_app.sdk.names import folded
 from tools_app.sdk.reach import EVERYWHERE, Choice, Mode, Reach
 
-# Toolsets are few, and so are the ways in which keys combine them.
+# There are few toolsets, and few combinations of them in keys.
 MOST_VIEWS: Final = 256
-# What is the matter with tools that do not exist for a caller is not for it to know.
+# Callers must not learn what is wrong with tools that do not exist for them.
 _DISCREET: Final = Refusal("it needs a tool that cannot be called", "Ask an operator of this hub what it needs.")
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """All tools at one moment, in the order of their names; or those of them that exist for a caller."""
+    """All tools at one moment, ordered by name; or a view with those that exist for a caller."""
 
     revision: int
     generation: int
@@ -36,16 +36,16 @@ class Snapshot:
     names: Mapping[str, str] = field(default_factory=dict)
     toolsets: Mapping[str, Choice] = field(default_factory=dict)
     stops: Stops = field(default_factory=dict)
-    # Whose view it is.
+    # The reach of the view.
     reach: Reach = EVERYWHERE
     _views: dict[Reach, Snapshot] = field(default_factory=dict)
 
     def seen_by(self, caller: Caller) -> Snapshot:
-        """What there is for this caller. What it may see and not use says so; for whoever sees the same, the same."""
+        """The view for this caller. Tools that it may see but not use have a refusal. Equal reaches share one view."""
         return self._view(caller.reach)
 
     def within(self, toolset: str) -> Snapshot:
-        """What there is for a caller who has this toolset and no other."""
+        """The view of a caller that has this toolset only."""
         return self._view(Reach(frozenset({toolset})))
 
     def _view(self, reach: Reach) -> Snapshot:
@@ -59,22 +59,22 @@ class Snapshot:
         return view
 
     def _within(self, reach: Reach) -> Snapshot:
-        # A toolset that is gone holds nothing.
+        # A deleted toolset contains nothing.
         choices = [self.toolsets[name] for name in sorted(reach.toolsets or ()) if name in self.toolsets]
         entries = {
-            key: _limited(entry, reach)
+            key: _limit(entry, reach)
             for key, entry in self.entries.items()
             if reach.toolsets is None or any(choice.holds(entry) for choice in choices)
         }
         if entries and (reader := self.entries.get(READER)) is not None and reader.pack == "builtin":
-            # With any tool comes the one that reads what is too large of its answers.
-            entries[READER] = _limited(reader, reach)
+            # The tool that reads large answers comes with any tool.
+            entries[READER] = _limit(reader, reach)
         if entries and any(mode_of(choice, reach) != Mode.DIRECT for choice in choices):
-            # And those that find what is not listed.
+            # The tools that search for unlisted tools come with any such toolset.
             writes = any(entry.hints.writes for entry in entries.values())
             finders = (self.entries[name] for name in FINDERS if name in self.entries)
             entries |= {
-                entry.folded_name: _limited(entry, reach)
+                entry.folded_name: _limit(entry, reach)
                 for entry in finders
                 if entry.is_finder and (writes or not entry.hints.writes)
             }
@@ -86,25 +86,25 @@ class Snapshot:
         return Snapshot(self.revision, self.generation, entries, names, self.toolsets, self.stops, reach)
 
     def needs(self, entry: Entry) -> tuple[Dependency, ...]:
-        """What a tool needs, as far as whoever sees this may know of it."""
+        """The dependencies of a tool that this view may reveal."""
         needs = entry.needs
         return needs if self.reach.toolsets is None else tuple(need for need in needs if self.find(need.name))
 
     def find(self, name: str) -> Entry | None:
         """By name or alias; `a-b` finds `a_b`."""
-        own = self.names.get(folded(name))
-        return self.entries.get(own) if own is not None else None
+        key = self.names.get(folded(name))
+        return self.entries.get(key) if key is not None else None
 
     def matching(self, query: str) -> list[Entry]:
-        """Tools in which every word of the query occurs; those named so first."""
+        """Tools that contain every word of the query; matches in names come first."""
         words = query.casefold().split()
-        found = []
+        entries = []
         for entry in self.all:
-            said = entry.alias, entry.name, entry.title, entry.description, entry.category, *entry.tags
-            text = " ".join(said).casefold()
+            texts = entry.alias, entry.name, entry.title, entry.description, entry.category, *entry.tags
+            text = " ".join(texts).casefold()
             if words and all(word in text for word in words):
-                found.append(entry)
-        return sorted(found, key=lambda entry: not all(word in f"{entry.alias} {entry.name}" for word in words))
+                entries.append(entry)
+        return sorted(entries, key=lambda entry: not all(word in f"{entry.alias} {entry.name}" for word in words))
 
     @cached_property
     def all(self) -> tuple[Entry, ...]:
@@ -115,32 +115,32 @@ class Snapshot:
         return tuple(entry for entry in self.all if entry.callable)
 
     def stopped(self, pack: str) -> Refusal | None:
-        """Why nothing of a pack may be called, where an operator has stopped it, or the hub."""
+        """The refusal for all tools of a pack, if an operator has stopped it, or the hub."""
         return obstacles.refusal(self.stops, pack)
 
     def needing(self, names: Collection[str]) -> dict[str, list[str]]:
-        """Which tools cannot be called without these: for each of them the names of those that need it."""
-        wanted = {self.names.get(folded(name), "") for name in names}
-        found: dict[str, list[str]] = {}
+        """The tools that depend on these: for each of them, the names of its dependents."""
+        keys = {self.names.get(folded(name), "") for name in names}
+        dependents: dict[str, list[str]] = {}
         for entry in self.all:
             for name in entry.tool.required if entry.tool else ():
-                if (key := self.names.get(name, "")) in wanted and key in self.entries:
-                    found.setdefault(self.entries[key].name, []).append(entry.name)
-        return found
+                if (key := self.names.get(name, "")) in keys and key in self.entries:
+                    dependents.setdefault(self.entries[key].name, []).append(entry.name)
+        return dependents
 
     def accounts_of(self, pack: str) -> tuple[Account, ...]:
-        """The accounts at the upstream of a pack's tools."""
+        """The accounts at the upstream of a pack."""
         return next((entry.accounts for entry in self.entries.values() if entry.pack == pack and entry.accounts), ())
 
     @cached_property
     def has_accounts(self) -> bool:
-        """Whether it can make a difference which connections a caller may use."""
+        """True if callers' permitted connections can make a difference."""
         return any(entry.accounts for entry in self.entries.values())
 
 
-def _limited(entry: Entry, reach: Reach) -> Entry:
+def _limit(entry: Entry, reach: Reach) -> Entry:
     if entry.accounts:
-        entry = _through(entry, reach)
+        entry = _with_accounts(entry, reach)
     kind = entry.beyond(reach)
     if not kind:
         return entry
@@ -149,16 +149,16 @@ def _limited(entry: Entry, reach: Reach) -> Entry:
 
 
 def _rename(entries: dict[str, Entry], names: dict[str, str], choices: Iterable[Choice]) -> None:
-    """Let tools be called as the toolsets say that hold them; of several, the first by name that says so.
+    """Apply the names and descriptions that toolsets override; of several toolsets, the first by name wins.
 
-    No tool takes the name of another: tools may come later than what an operator decided.
+    An override never takes the name of another tool: tools may be added after an operator's decision.
     """
     for choice in choices:
         for key, override in choice.overrides.items():
             entry = entries.get(key)
             if entry is None or not choice.holds(entry):
                 continue
-            if override.description and entry.description == _said_by(entry):
+            if override.description and entry.description == _own_description(entry):
                 entry = replace(entry, description=override.description)
             alias = folded(override.name)
             if alias and not entry.alias and names.get(alias, key) == key:
@@ -167,26 +167,26 @@ def _rename(entries: dict[str, Entry], names: dict[str, str], choices: Iterable[
             entries[key] = entry
 
 
-def _said_by(entry: Entry) -> str:
+def _own_description(entry: Entry) -> str:
     return entry.tool.description if entry.tool else entry.description
 
 
 def mode_of(choice: Choice | None, reach: Reach) -> Mode:
-    """How a caller is shown the tools of one of its toolsets; or all tools, where it has none."""
+    """The list mode for the tools of a caller's toolset, or for all tools if it has none."""
     return Mode(reach.mode or (choice.mode if choice is not None else "") or conf.value("TOOLHUB_LIST_MODE"))
 
 
-def _through(entry: Entry, reach: Reach) -> Entry:
-    """With those accounts alone that the caller may use; without one, it may not be called."""
-    mine = tuple(account for account in entry.accounts if reach.through(account.name))
+def _with_accounts(entry: Entry, reach: Reach) -> Entry:
+    """The entry with the caller's accounts only; without any, the tool cannot be called."""
+    permitted = tuple(account for account in entry.accounts if reach.through(account.name))
     kind, writes = entry.connection_kind, entry.hints.writes
-    if kind is None or len(mine) == len(entry.accounts):
+    if kind is None or len(permitted) == len(entry.accounts):
         return entry
     refusal = entry.refusal
     if refusal is None or refusal == accounts.refusal(kind, entry.accounts, writes=writes):
-        # What is wrong with the accounts of others is not for this caller to know.
-        refusal = accounts.refusal(kind, mine, writes=writes)
-    return replace(entry, accounts=mine, refusal=refusal)
+        # The state of other callers' accounts must not be revealed.
+        refusal = accounts.refusal(kind, permitted, writes=writes)
+    return replace(entry, accounts=permitted, refusal=refusal)
 
 
 NOTHING: Final = Snapshot(revision=-1, generation=-1)

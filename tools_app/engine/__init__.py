@@ -3,9 +3,9 @@
     result = await engine.call("echo", {"message": "hi"}, caller, door="rest")     # on an event loop
     result = engine.call_sync("echo", {"message": "hi"}, caller, door="command")   # anywhere else
 
-Both raise a `ToolError` for everything that goes wrong, and nothing else.
-Belongs here: what happens between a request and its answer, whichever channel it came through.
-Does not belong here: protocols, pages, and changes that people decide.
+Both raise only `ToolError`.
+Belongs here: everything between a request and its answer, for every channel.
+Does not belong here: protocols, pages, and changes made by operators.
 """
 
 from __future__ import annotations

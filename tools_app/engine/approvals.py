@@ -1,8 +1,9 @@
-"""Calls that an operator has to approve: asked for here, and taken here for the one run that was approved.
+"""Approvals: requests an operator's approval for a call, and consumes it for the one run that was approved.
 
-Nothing waits. A call that is not approved yet is refused, with the id of what was asked for; when the caller repeats
-it, it finds what has been decided. It is bound to the caller, the tool as it was, and the arguments: whoever repeats
-exactly that call needs no id, since most agents have no place to put one. All functions but two are for threads.
+No call waits. A call without an approval is refused with the id of the approval request; when the caller repeats the
+call, it gets the operator's decision. An approval is bound to the caller, the definition of the tool and the
+arguments. Repeating exactly that call needs no id, since most agents have no field for one. All functions are for
+threads, except the two coroutines.
 """
 
 from __future__ import annotations
@@ -42,27 +43,27 @@ R = TypeVar("R")
 
 log = logging.getLogger("tools_app.calls")
 
-# What a caller that nobody answers can leave behind, and all of them together.
+# Limits on pending requests: per caller, and for all callers together.
 MOST_WAITING: Final = 20
 MOST_WAITING_IN_ALL: Final = 1_000
-# What each caller can leave behind even then: others must not keep it from asking at all.
+# What each caller may have even when the hub is full: others must not block it completely.
 MOST_WAITING_WHEN_FULL: Final = 2
-# Of those of a caller that nobody answered in time, so many are kept to be looked at.
+# Expired requests that are kept per caller, for the operators' records.
 MOST_LAPSED: Final = 50
-# What is larger, nobody reads before saying yes.
+# Arguments larger than this cannot be reviewed by a person.
 MOST_BYTES: Final = 256 * 1024
-UNKNOWN: Final = "there is none of that id for this caller"
+UNKNOWN: Final = "this caller has no approval with that id"
 _ID: Final = re.compile("[0-9a-f]{32}")
 _HANDLE: Final = re.compile("(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
-# Whoever holds this row asks; one at a time, so that the same call is asked for once.
+# A lock: the holder of this row creates requests, so that the same call is not requested twice.
 _CHORE: Final = "approvals"
-# What is on its way back; a task that nobody holds might not come to its end.
+# Keeps references to background tasks so that they are not garbage-collected.
 _returning: set[asyncio.Task[None]] = set()
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A call, as far as an approval is bound to it."""
+    """The parts of a call that an approval is bound to."""
 
     call: Call
     arguments: Mapping[str, Any]
@@ -97,7 +98,7 @@ def kept_values(arguments: Mapping[str, Any], tool: str, caller_id: str) -> dict
 
 
 def needed(entry: Entry, caller: Caller) -> bool:
-    """Whether an operator has to approve what this caller does with the tool. Nobody is asked for that."""
+    """True if an operator has to approve the call of this tool by this caller. Reads only what is in memory."""
     if entry.ask:
         return True
     if not caller.asks:
@@ -106,36 +107,36 @@ def needed(entry: Entry, caller: Caller) -> bool:
 
 
 def check(approval_id: object) -> None:
-    """Raises: ApprovalInvalidError, for what can be the id of none."""
+    """Raises: ApprovalInvalidError: the text cannot be the id of an approval."""
     if not isinstance(approval_id, str) or not _ID.fullmatch(approval_id):
         raise ApprovalInvalidError.because(UNKNOWN)
 
 
-async def taken(request: Request, approval_id: str | None) -> Approval:
-    """The approval of this call, which nobody else can take any more. For coroutines.
+async def take(request: Request, approval_id: str | None) -> Approval:
+    """Take the approval of this call; no other call can use it from then on. For coroutines.
 
     Raises:
-        ApprovalRequiredError: nobody has decided yet.
-        ApprovalRefusedError: somebody has, against it.
-        ApprovalInvalidError: that of this id is not for this call, or has been used, or has expired.
-        RateLimitError: too much waits already.
+        ApprovalRequiredError: there is no decision yet.
+        ApprovalRefusedError: an operator refused the call.
+        ApprovalInvalidError: the approval is for another call, used or expired.
+        RateLimitError: too many approval requests are pending.
         StorageBusyError, ValidationError
     """
     taking = asyncio.ensure_future(database.run(_take, request, approval_id))
     try:
         return await _in_time(asyncio.shield(taking))
     except BaseException:
-        # A thread cannot be cancelled: what it takes although nobody waits any more goes back.
-        taking.add_done_callback(_nobody_waits)
+        # A thread cannot be cancelled: if it takes the approval after the caller has gone, the approval is given back.
+        taking.add_done_callback(_give_back_later)
         raise
 
 
 async def give_back(approval: Approval) -> None:
-    """After a call that did nothing: what was approved may still be done. For coroutines."""
+    """Make the approval usable again, after a call that did nothing. For coroutines."""
     try:
         await _in_time(database.run(_give_back, approval))
     except StorageBusyError:
-        log.warning("approval %s counts as used, although its call did nothing", approval.pk)
+        log.warning("approval %s stays used, although its call did nothing", approval.pk)
 
 
 async def _in_time(work: Awaitable[R]) -> R:
@@ -146,7 +147,7 @@ async def _in_time(work: Awaitable[R]) -> R:
         raise StorageBusyError(detail=error) from error
 
 
-def _nobody_waits(taking: asyncio.Future[Approval]) -> None:
+def _give_back_later(taking: asyncio.Future[Approval]) -> None:
     if taking.cancelled() or taking.exception() is not None:
         return
     returning = asyncio.ensure_future(give_back(taking.result()))
@@ -159,26 +160,26 @@ def _take(request: Request, approval_id: str | None) -> Approval:
         approval = Approval.objects.filter(pk=approval_id, caller_id=request.call.caller_id).first()
         _check_fits(approval, request)
     else:
-        approval = _standing(request)
+        approval = _find_current(request)
     if approval is not None:
-        if _won(approval, request.call):
+        if _mark_used(approval, request.call):
             return approval
         if approval_id is not None:
-            # Between the two looks it may have been used, decided or given back.
+            # Race condition: since it was read, it may have been used, decided or given back.
             approval.refresh_from_db()
             _check_holds(approval)
-            raise _told(approval)
-    # What another call has taken meanwhile is not this one's: it is asked for anew.
-    raise _told(_asked(request))
+            raise _error_for(approval)
+    # If another call took it meanwhile, this call needs an approval of its own.
+    raise _error_for(_request_approval(request))
 
 
-def _won(approval: Approval, call: Call) -> bool:
-    """Whether it was approved and is now this call's: of all who try, one wins."""
+def _mark_used(approval: Approval, call: Call) -> bool:
+    """Assign an approved request to this call. Of concurrent calls, exactly one gets True."""
     rows = Approval.objects.filter(pk=approval.pk, state=Approval.State.APPROVED, expires_at__gt=_now())
-    won = bool(rows.update(state=Approval.State.USED, call_id=call.id))
-    if won:
+    is_ours = bool(rows.update(state=Approval.State.USED, call_id=call.id))
+    if is_ours:
         approval.state, approval.call_id = Approval.State.USED, call.id
-    return won
+    return is_ours
 
 
 def _give_back(approval: Approval) -> None:
@@ -208,25 +209,25 @@ def _check_holds(approval: Approval) -> None:
         raise ApprovalInvalidError.because("it has expired")
 
 
-def _told(approval: Approval) -> ApprovalRequiredError | ApprovalRefusedError:
+def _error_for(approval: Approval) -> ApprovalRequiredError | ApprovalRefusedError:
     if approval.state == Approval.State.REFUSED:
         return ApprovalRefusedError.of(approval.tool_name, approval.pk, approval.reason)
     until = f"{approval.expires_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     return ApprovalRequiredError.of(approval.tool_name, approval.pk, until)
 
 
-def _asked(request: Request) -> Approval:
-    """What was asked for this call before, or is asked for now."""
-    sealed = _sealed(request.arguments)
+def _request_approval(request: Request) -> Approval:
+    """The open approval request for this call; created if there is none."""
+    encrypted_arguments = _encrypt(request.arguments)
     kept_values(request.arguments, request.call.tool_name, request.call.caller_id)
     Chore.objects.get_or_create(name=_CHORE, defaults={"done_at": _now()})
     with transaction.atomic():
         Chore.objects.select_for_update().get(name=_CHORE)
         now = _now()
-        if (same := _standing(request)) is not None:
-            return same
+        if (existing := _find_current(request)) is not None:
+            return existing
         _check_room(Approval.objects.waiting(now), request.call)
-        _forget_lapsed(request.call.caller_id, now)
+        _delete_lapsed(request.call.caller_id, now)
         call = request.call
         return Approval.objects.create(
             id=random.token_hex(16),
@@ -234,7 +235,7 @@ def _asked(request: Request) -> Approval:
             definition_hash=call.definition_hash,
             connection=call.connection,
             request_hash=request.hash,
-            arguments=sealed,
+            arguments=encrypted_arguments,
             door=call.door,
             caller_kind=call.caller_kind,
             caller_id=call.caller_id,
@@ -244,41 +245,41 @@ def _asked(request: Request) -> Approval:
         )
 
 
-def _standing(request: Request) -> Approval | None:
-    """What was asked for exactly this call and still counts. What was refused does, too: nobody is asked again.
+def _find_current(request: Request) -> Approval | None:
+    """The request for exactly this call that is still valid. A refused one counts: operators are not asked again.
 
-    There may be two: one was given back after another call, which found it taken, had asked anew. A refusal goes before
-    an approval, and that before a question.
+    There may be two: one was given back after another call, which found it used, had created a new one. A refusal takes
+    precedence over an approval, and an approval over a pending request.
     """
     rows = Approval.objects.filter(caller_id=request.call.caller_id, request_hash=request.hash, expires_at__gt=_now())
-    found = {approval.state: approval for approval in rows.exclude(state=Approval.State.USED)}
+    by_state = {approval.state: approval for approval in rows.exclude(state=Approval.State.USED)}
     states = (Approval.State.REFUSED, Approval.State.APPROVED, Approval.State.PENDING)
-    return next((found[state] for state in states if state in found), None)
+    return next((by_state[state] for state in states if state in by_state), None)
 
 
 def _check_room(waiting: QuerySet[Approval], call: Call) -> None:
     """Raises: RateLimitError."""
-    own = waiting.filter(caller_id=call.caller_id).count()
-    if own < MOST_WAITING_WHEN_FULL or (own < MOST_WAITING and waiting.count() < MOST_WAITING_IN_ALL):
+    pending = waiting.filter(caller_id=call.caller_id).count()
+    if pending < MOST_WAITING_WHEN_FULL or (pending < MOST_WAITING and waiting.count() < MOST_WAITING_IN_ALL):
         return
     oldest = waiting.order_by("expires_at").first()
     seconds = (oldest.expires_at - _now()).total_seconds() if oldest is not None else 0
     raise RateLimitError(
-        "Too many calls wait for an operator already",
+        "Too many calls are already waiting for an operator's approval",
         retry_after=max(1, round(seconds)),
-        next_step="Wait until an operator of this hub has decided about those.",
+        next_step="Wait until an operator of this hub has decided on those.",
     )
 
 
-def _forget_lapsed(caller_id: str, now: datetime) -> None:
-    """Otherwise whoever goes on asking could fill the disk, as nobody has to answer for that."""
+def _delete_lapsed(caller_id: str, now: datetime) -> None:
+    """Otherwise a caller that keeps requesting could fill the disk, as expired requests count against no limit."""
     lapsed = Approval.objects.filter(caller_id=caller_id, state=Approval.State.PENDING, expires_at__lte=now)
-    gone = list(lapsed.order_by("-asked_at").values_list("pk", flat=True)[MOST_LAPSED : MOST_LAPSED + MOST_WAITING])
-    if gone:
-        Approval.objects.filter(pk__in=gone).delete()
+    surplus = list(lapsed.order_by("-asked_at").values_list("pk", flat=True)[MOST_LAPSED : MOST_LAPSED + MOST_WAITING])
+    if surplus:
+        Approval.objects.filter(pk__in=surplus).delete()
 
 
-def _sealed(arguments: Mapping[str, Any]) -> bytes:
+def _encrypt(arguments: Mapping[str, Any]) -> bytes:
     """Raises: ValidationError."""
     text = json.dumps(arguments, separators=(",", ":"), default=str).encode()
     if len(text) > MOST_BYTES:

@@ -1,4 +1,4 @@
-"""Running a tool: within its deadline, in its turn, and again where that can help and does no harm."""
+"""Runs a tool: within its deadline, under the limits of its upstream, with retries where they help and are safe."""
 
 from __future__ import annotations
 
@@ -33,43 +33,43 @@ Before = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be run, and how hard to try."""
+    """A tool run: what to run, and its limits."""
 
     tool: Tool
     arguments: Any
     context: Context
     timeout_ms: int
-    # Who limits the time so that the caller cannot have more; empty where it can.
+    # What set the time limit, if the caller cannot raise it; empty if it can.
     limited_by: str
-    # Whether the caller gave it less time than it would have had.
+    # True if the caller gave the tool less time than its policy does.
     hurried: bool
     retries: int
     backoff: Backoff
-    # Whose limits it shares; empty where it needs nothing outside the hub.
+    # The upstream whose limits apply; empty if the tool uses none.
     upstream: str
 
     def through(self, account: Account, client: ApiClient) -> Plan:
-        """The same, with an account at the upstream."""
-        own = client.for_call(self.context.call_id, self.context.remaining)
+        """The same plan with an account at the upstream."""
+        call_client = client.for_call(self.context.call_id, self.context.remaining)
         options = MappingProxyType(dict(account.options))
-        context = replace(self.context, connection=account.name, upstream=own, options=options)
+        context = replace(self.context, connection=account.name, upstream=call_client, options=options)
         return replace(self, context=context, upstream=account.upstream)
 
     def too_slow(self, *, writes: bool) -> ToolTimeoutError:
         return ToolTimeoutError.after(self.timeout_ms, writes=writes, limited_by=self.limited_by)
 
     def settle(self, error: ToolError) -> None:
-        """Let callers repeat what failed only where that cannot change something twice."""
+        """Allow callers to retry only if that cannot make a change twice."""
         if self.tool.hints.repeatable:
             error.allow_repeat()
         elif error.retryable and not error.nothing_done:
             error.leave_outcome_open()
 
     def again_after(self, error: ToolError, attempt: int) -> float | None:
-        """Seconds until the next attempt, or None: it would not help, do harm, or come too late."""
+        """Backoff in seconds until the next attempt; None: a retry would not help, is not safe or comes too late."""
         if not error.retryable or not self.tool.hints.repeatable or attempt >= self.retries:
             return None
-        # No secret depends on this; it only spreads callers out.
+        # Jitter: not security relevant; it spreads callers out.
         seconds = self.backoff.wait(attempt, random.random(), error.retry_after)  # noqa: S311
         return seconds if seconds < self.context.remaining() else None
 
@@ -80,80 +80,80 @@ class Attempts:
         self._guards = guards
 
     async def run(self, plan: Plan, before: Before) -> Any:
-        """What the tool returns. `before` is awaited ahead of every attempt, when its turn has come.
+        """Run the tool and return its result. `before` is awaited ahead of each attempt, once it has its place.
 
         Raises:
-            ToolError: what the last attempt ended with, or why there was none.
+            ToolError: the error of the last attempt, or the reason why there was none.
         """
         deadline = plan.context.deadline.enforced()
         ran = False
 
-        async def noted() -> None:
+        async def mark_start() -> None:
             nonlocal ran
             await before()
             ran = True
 
         try:
             async with deadline:
-                return await self._until_it_works(plan, noted, deadline)
+                return await self._until_it_works(plan, mark_start, deadline)
         except TimeoutError as error:
-            # An attempt turns the timeouts of the tool itself into something else: this one is the deadline.
+            # A timeout inside the tool becomes a ToolError in the attempt: this one is the call's deadline.
             raise plan.too_slow(writes=ran and not plan.tool.hints.repeatable) from error
 
     async def _until_it_works(self, plan: Plan, before: Before, deadline: asyncio.Timeout) -> Any:
         attempt = 0
-        failed: ToolError | None = None
+        last_error: ToolError | None = None
         while True:
             try:
                 place = await self._guards.upstream(plan.upstream).enter() if plan.upstream else None
             except ToolError:
-                if failed is None:
+                if last_error is None:
                     raise
-                # The call's own attempts may have opened the breaker: what they ended with is the reason to tell.
-                raise failed from failed.__cause__
-            held = _Held(place)
+                # The call's own attempts may have opened the circuit: their error is the one to report.
+                raise last_error from last_error.__cause__
+            spot = _AttemptPlace(place)
             try:
                 await before()
-                returned = await self._once(plan, held)
+                result = await self._once(plan, spot)
             except ToolError as error:
-                if held.ran:
+                if spot.ran:
                     plan.settle(error)
-                held.failed(error)
-                # A call that could not be written down has not run: that is no attempt.
-                wait = plan.again_after(error, attempt) if held.ran else None
+                spot.failed(error)
+                # A call that could not be recorded has not run: that does not count as an attempt.
+                wait = plan.again_after(error, attempt) if spot.ran else None
                 if wait is None:
                     raise
-                failed = error
+                last_error = error
             except asyncio.CancelledError:
-                # Less time than the tool usually has says nothing about the upstream.
+                # If the caller set a shorter timeout, exceeding it says nothing about the upstream.
                 if deadline.expired() and not plan.hurried:
-                    held.failed(ToolTimeoutError())
+                    spot.failed(ToolTimeoutError())
                 raise
             else:
-                held.succeeded()
-                return returned
+                spot.succeeded()
+                return result
             finally:
-                held.leave()
+                spot.leave()
             attempt += 1
-            log.info("[%s] Attempt %d: %s; again in %.1f s", plan.tool.name, attempt, failed.code, wait)
+            log.info("[%s] Attempt %d: %s; retrying in %.1f s", plan.tool.name, attempt, last_error.code, wait)
             await asyncio.sleep(wait)
 
-    async def _once(self, plan: Plan, held: _Held) -> Any:
-        tool, held.ran = plan.tool, True
+    async def _once(self, plan: Plan, spot: _AttemptPlace) -> Any:
+        tool, spot.ran = plan.tool, True
         try:
             if tool.blocking:
-                # The thread goes on after a deadline; until it ends, the place is taken.
-                returned = await self._workers.run(lambda: tool.run(plan.context, plan.arguments), held.until_ended())
+                # The thread keeps running after the deadline; it occupies the place until it ends.
+                result = await self._workers.run(lambda: tool.run(plan.context, plan.arguments), spot.until_ended())
             else:
-                returned = tool.run(plan.context, plan.arguments)
-            return await returned if inspect.isawaitable(returned) else returned
+                result = tool.run(plan.context, plan.arguments)
+            return await result if inspect.isawaitable(result) else result
         except ToolError:
             raise
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            # Nobody cancelled this call: the tool let a cancellation of its own escape.
+            # Not a cancellation of this call: the tool raised CancelledError itself.
             raise unforeseen(tool, error) from error
         except (InputRequired, KeyboardInterrupt):
             raise
@@ -162,16 +162,16 @@ class Attempts:
 
 
 def unforeseen(tool: Tool, error: BaseException) -> ToolExecutionError:
-    """What callers are told of an exception that no tool should raise."""
-    shown = ""
+    """The error for an exception that a tool should not raise."""
+    detail = ""
     if conf.value("TOOLHUB_ERROR_DETAIL") == "message":
-        shown = redaction.redacted_text(f"{type(error).__name__}: {error}")[:500]
-    failed = ToolExecutionError.of(tool.name, error, shown)
-    return failed.by_network() if network_errors.is_network_error(error) else failed
+        detail = redaction.redacted_text(f"{type(error).__name__}: {error}")[:500]
+    tool_error = ToolExecutionError.of(tool.name, error, detail)
+    return tool_error.by_network() if network_errors.is_network_error(error) else tool_error
 
 
-class _Held:
-    """The place of one attempt, if it needs one, and whether the tool was run at all."""
+class _AttemptPlace:
+    """The bulkhead place of one attempt, if it needs one, and whether the tool was run."""
 
     def __init__(self, place: Place | None) -> None:
         self._place = place
@@ -179,7 +179,7 @@ class _Held:
         self.ran = False
 
     def until_ended(self) -> Callable[[], None]:
-        """Keep the place until the function that this returns is called."""
+        """Keep the place until the returned function is called."""
         self._in_thread = True
         return self._leave
 
@@ -188,7 +188,7 @@ class _Held:
             self._place.succeeded()
 
     def failed(self, error: ToolError) -> None:
-        """A bug of the tool says nothing about its upstream, and neither does a call that did not run."""
+        """Report the outcome. A bug in the tool says nothing about its upstream, nor does a call that did not run."""
         if (
             self._place is not None
             and self.ran

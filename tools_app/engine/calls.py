@@ -1,4 +1,4 @@
-"""One call, from top to bottom."""
+"""The path of one call, from top to bottom."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tools_app.engine.answers import Answer
 from tools_app.engine.attempts import Attempts, Plan
 from tools_app.engine.cache import Cache
 from tools_app.engine.clients import Clients
-from tools_app.engine.finding import Finding
+from tools_app.engine.finding import ToolFinder
 from tools_app.engine.fitting import Fitting, Reading, Shelf
 from tools_app.engine.guards import Guards
-from tools_app.engine.record import Record
+from tools_app.engine.record import CallRecord
 from tools_app.engine.workers import Workers
 from tools_app.journal.journal import Journal
 from tools_app.models.idempotency import REPLAYED_FOR
@@ -54,29 +54,29 @@ EXECUTE: Final = "tools:execute"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a caller may ask for beside the arguments; what is left out, the tool's policy decides."""
+    """Options of a call beside the arguments; None: the tool's policy decides."""
 
     timeout_ms: int | None = None
     retries: int | None = None
     retry_delay_ms: int | None = None
-    # Go through everything up to the tool itself, and tell what would be done.
+    # Do everything up to the tool itself, and report what would be done.
     dry_run: bool = False
-    # A second call with the same key gets the answer of the first.
+    # Idempotency: a second call with the same key gets the answer of the first.
     idempotency_key: str | None = None
-    # How large the answer may be; never more than the tool's policy allows.
+    # The maximum size of the answer, within the tool's policy.
     answer_tokens: int | None = None
-    # What an operator has approved, by the id that an earlier call was told.
+    # The id of an approval, as an earlier call reported it.
     approval: str | None = None
 
     def check(self) -> None:
-        """Raises: ValidationError, naming every option that is out of bounds."""
+        """Raises: ValidationError, with every option that is out of bounds."""
         problems = []
-        for part, shown in _OPTIONS.items():
+        for part, wire_name in _OPTIONS.items():
             low, high = POLICY[part]
             value = getattr(self, part)
             if value is not None and not (type(value) is int and low <= value <= high):
-                message = f"options.{shown} must be between {low} and {high}"
-                problems.append(Problem(f"/options/{shown}", message, f"{low} to {high}"))
+                message = f"options.{wire_name} must be between {low} and {high}"
+                problems.append(Problem(f"/options/{wire_name}", message, f"{low} to {high}"))
         if problems:
             raise ValidationError(problems=problems)
         if self.idempotency_key is not None:
@@ -85,7 +85,7 @@ class Options:
             approvals.check(self.approval)
 
 
-# By their names in the documents.
+# Option names as in the API documentation.
 _OPTIONS: Final = {
     "timeout_ms": "timeout",
     "retries": "retry",
@@ -96,7 +96,7 @@ _OPTIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A call that succeeded. What was given again bears the id of the call that it was first given to."""
+    """A successful call. A replayed answer has the id of the original call."""
 
     call_id: str
     entry: Entry
@@ -105,12 +105,12 @@ class Result:
     duration_ms: int
     answered_by: str = ""
     dry_run: bool = False
-    # The tool through which it was called, where that was not done directly.
+    # The tool through which it was called; empty for a direct call.
     via: str = ""
 
 
 class Calls:
-    """Runs calls and keeps count of those under way."""
+    """Runs calls and keeps track of those running."""
 
     def __init__(self) -> None:
         self.journal = Journal()
@@ -122,7 +122,7 @@ class Calls:
         self._attempts = Attempts(self.workers, self.guards)
         self.closing = False
         self._under_way: set[asyncio.Task[Any]] = set()
-        self._broken_off = False
+        self._is_aborted = False
         self._idle = asyncio.Event()
 
     async def call(
@@ -137,33 +137,33 @@ class Calls:
         offered: Entry | None = None,
         quietly: bool = False,
     ) -> Result:
-        """Run a tool. Whatever goes wrong is a `ToolError`, and is recorded before it is raised.
+        """Run a tool. Every failure is a `ToolError`, recorded before it is raised.
 
-        `offered` is what to run where that is no tool of the catalog: somebody else has found it for this caller.
-        `quietly` records only what goes wrong.
+        `offered` is a prompt or resource to run instead of a tool of the catalog, which was looked up for this caller.
+        `quietly` records failures only.
         """
-        one = Record(self.journal, name, caller, door, dry=options.dry_run, quiet=quietly)
-        token = logs.call_id.set(one.call.id)
+        record = CallRecord(self.journal, name, caller, door, dry=options.dry_run, quiet=quietly)
+        token = logs.call_id.set(record.call.id)
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._under_way.add(task)
         try:
-            return await self._call(one, name, arguments, options, client, offered)
+            return await self._call(record, name, arguments, options, client, offered)
         except InputRequired:
-            await one.asked()
+            await record.asked()
             raise
         except ToolError as error:
-            await one.failed(error)
+            await record.failed(error)
             raise
         except asyncio.CancelledError:
-            if not self._broken_off:
-                await one.cancelled("the caller")
+            if not self._is_aborted:
+                await record.cancelled("the caller")
                 raise
-            await one.cancelled("the end of this process")
+            await record.cancelled("the end of this process")
             task.uncancel()
-            raise one.broken_off() from None
+            raise record.broken_off() from None
         except Exception as bug:
             internal = InternalError(detail=bug)
-            await one.failed(internal)
+            await record.failed(internal)
             raise internal from bug
         finally:
             self._under_way.discard(task)
@@ -173,7 +173,7 @@ class Calls:
 
     async def _call(
         self,
-        one: Record,
+        record: CallRecord,
         name: str,
         arguments: Mapping[str, Any] | None,
         options: Options,
@@ -184,60 +184,60 @@ class Calls:
             raise ShuttingDownError
         if self.journal.trouble:
             raise StorageBusyError(detail=self.journal.trouble)
-        caller = one.caller
+        caller = record.caller
         snapshot = await catalog.fresh()
-        entry = _allowed(offered or _found(snapshot, name, caller), caller)
+        entry = _allowed(offered or _find(snapshot, name, caller), caller)
         through = entry if offered is None and entry.forwards else None
         if through is not None:
-            entry, arguments = await _forwarded(one, through, arguments, snapshot.seen_by(caller))
-        tool = one.resolved(entry)
+            entry, arguments = await _forwarded(record, through, arguments, snapshot.seen_by(caller))
+        tool = record.resolved(entry)
         options.check()
-        given = await _worked_on(caller, arguments, lambda: one.given(tool, arguments))
-        account = one.connected(entry, given)
-        converted = await _worked_on(caller, arguments, lambda: tool.checked(given))
+        values = await _off_loop(caller, arguments, lambda: record.complete_arguments(tool, arguments))
+        account = record.connected(entry, values)
+        converted = await _off_loop(caller, arguments, lambda: tool.checked(values))
         cached = bool(entry.policy.cache_seconds) and options.idempotency_key is None
-        # What others are given as well must not depend on what one of them says.
+        # A shared answer must not depend on what one of its clients answers.
         client = NOBODY if cached else client
         tokens = min(entry.policy.answer_tokens, options.answer_tokens or entry.policy.answer_tokens)
-        reading = Reading(self.shelf, caller, bytes_of(tokens), tool.name, one.call.id)
-        plan = one.plan(
+        reading = Reading(self.shelf, caller, bytes_of(tokens), tool.name, record.call.id)
+        plan = record.plan(
             entry, tool, converted, client, reading, options.timeout_ms, options.retries, options.retry_delay_ms
         )
         if account is not None:
             plan = plan.through(account, await self.clients.of(account))
-            one.upstream = plan.context.upstream
+            record.upstream = plan.context.upstream
         if options.dry_run:
-            return _result(one, entry, answers.own(self._outlook(entry, plan, given, caller)))
+            return _result(record, entry, answers.from_hub(self._outlook(entry, plan, values, caller)))
         self.guards.count(caller.id, entry.name, _rate(entry, caller))
         if through is not None and through.policy.decided("rate"):
             self.guards.count(caller.id, through.name, through.policy.rate)
-        one.invoked()
-        if options.idempotency_key is not None and (said := await one.earlier(options.idempotency_key, given)):
-            answer = one.replayed(said)
+        record.invoked()
+        if options.idempotency_key is not None and (earlier := await record.earlier(options.idempotency_key, values)):
+            answer = record.replayed(earlier)
         else:
-            running = self._cached(one, entry, plan, given) if cached else self._run(one, plan, given)
+            running = self._cached(record, entry, plan, values) if cached else self._run(record, plan, values)
             if approvals.needed(entry, caller):
-                running = _approved(one, given, options.approval, running)
+                running = _approved(record, values, options.approval, running)
             answer = await running
             if offered is None:
-                # What is cached is whole: each caller gets an outline of its own.
-                answer = await self._fitted(one, tool, answer, tokens, options)
-        await one.succeeded(answer)
-        # What a prompt or a resource says is its pack's own.
-        return _result(one, entry, answer.marked() if offered is None else answer)
+                # The cache holds complete answers: each caller gets its own outline.
+                answer = await self._fitted(record, tool, answer, tokens, options)
+        await record.succeeded(answer)
+        # The text of prompts and resources comes from their pack: no marks.
+        return _result(record, entry, answer.marked() if offered is None else answer)
 
     def end_within(self, seconds: float) -> None:
-        """Refuse new calls from now on, and break off those that are still running then: each gets its answer."""
+        """Refuse new calls, and cancel those still running after that time: each caller gets an error."""
         self.closing = True
-        asyncio.get_running_loop().call_later(seconds, self._break_off)
+        asyncio.get_running_loop().call_later(seconds, self._abort)
 
-    def _break_off(self) -> None:
-        self._broken_off = True
+    def _abort(self) -> None:
+        self._is_aborted = True
         for task in self._under_way:
             task.cancel()
 
     async def close(self, seconds: float) -> None:
-        """Refuse new calls, wait for those under way, write everything down."""
+        """Refuse new calls, wait for running ones, and write the journal."""
         self.closing = True
         if self._under_way:
             self._idle.clear()
@@ -245,56 +245,56 @@ class Calls:
                 async with asyncio.timeout(seconds):
                     await self._idle.wait()
             except TimeoutError:
-                log.warning("%d calls did not end in %.0f s", len(self._under_way), seconds)
+                log.warning("%d calls were still running after %.0f s", len(self._under_way), seconds)
         self.workers.close()
         await self.clients.close()
         await asyncio.get_running_loop().run_in_executor(None, self.journal.close, 5.0)
 
-    async def _fitted(self, one: Record, tool: Tool, answer: Answer, tokens: int, options: Options) -> Answer:
+    async def _fitted(self, record: CallRecord, tool: Tool, answer: Answer, tokens: int, options: Options) -> Answer:
         if answer.size_to_send <= bytes_of(tokens):
             return answer
         seconds = conf.value("TOOLHUB_ANSWER_SECONDS")
         if seconds and options.idempotency_key is not None:
-            # Whoever is told the same again can still read it.
+            # The answer must be readable for as long as it is replayed.
             seconds = max(seconds, REPLAYED_FOR.total_seconds())
         try:
-            reader = (await catalog.fresh()).seen_by(one.caller).find(READER)
+            reader = (await catalog.fresh()).seen_by(record.caller).find(READER)
             readable = reader is not None and reader.callable
         except StorageBusyError:
-            readable = True  # Nothing can be kept now; let that be the reason.
-        return await Fitting(tool, one.caller, one.call.id, tokens, seconds, readable).fitted(answer)
+            readable = True  # Nothing can be stored now either; that is the error to report.
+        return await Fitting(tool, record.caller, record.call.id, tokens, seconds, readable).fitted(answer)
 
-    async def _run(self, one: Record, plan: Plan, given: Mapping[str, Any]) -> Answer:
-        returned = await self._attempts.run(plan, one.attempt)
-        answer = await heavy.by_size(returned, answers.shaped, plan.tool, returned, given)
-        # A tool that reads kept answers passes on what those did.
+    async def _run(self, record: CallRecord, plan: Plan, arguments: Mapping[str, Any]) -> Answer:
+        result = await self._attempts.run(plan, record.attempt)
+        answer = await heavy.by_size(result, answers.shaped, plan.tool, result, arguments)
+        # A tool that reads stored answers passes on their content.
         return replace(answer, untrusted=True) if plan.context.answers.untrusted else answer
 
-    async def _cached(self, one: Record, entry: Entry, plan: Plan, given: Mapping[str, Any]) -> Answer:
-        # With the definition: what a tool said before it was changed, it need not say now.
-        parts: list[Any] = [entry.name, entry.definition_hash, given, one.account.mark if one.account else ""]
+    async def _cached(self, record: CallRecord, entry: Entry, plan: Plan, arguments: Mapping[str, Any]) -> Answer:
+        # Includes the definition: an answer from before a change of the tool is not valid after it.
+        parts: list[Any] = [entry.name, entry.definition_hash, arguments, record.account.mark if record.account else ""]
         if not plan.tool.cache_seconds:
-            # Only its author knows whether it says the same to everybody. Where operators let it be cached, its answers
-            # are for whom they were made, and until the hub's tools or who may use them change.
-            parts += [one.caller.id, catalog.latest().revision]
+            # Only its author knows whether the tool answers alike for all callers. If operators enabled the cache, an
+            # answer is for its caller only, and until the tools or permissions of the hub change.
+            parts += [record.caller.id, catalog.latest().revision]
         key = json_text.digest(parts)
         try:
-            answer, theirs = await self.cache.answer(
-                key, entry.policy.cache_seconds, lambda: self._run(one, plan, given), plan.context.remaining
+            answer, is_shared = await self.cache.answer(
+                key, entry.policy.cache_seconds, lambda: self._run(record, plan, arguments), plan.context.remaining
             )
         except TimeoutError as error:
             raise plan.too_slow(writes=False) from error
-        if theirs:
-            one.from_cache()
+        if is_shared:
+            record.from_cache()
         return answer
 
-    def _outlook(self, entry: Entry, plan: Plan, given: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
-        """What a call would meet: everything that has been decided about it, and nothing that was asked of anybody."""
+    def _outlook(self, entry: Entry, plan: Plan, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        """The result of a dry run: what the call would do. Nothing is sent to anyone."""
         tool = plan.tool
         return {
             "tool": entry.name,
             "version": entry.version,
-            "arguments": given,
+            "arguments": arguments,
             "annotations": tool.hints.as_dict(),
             "timeoutMs": plan.timeout_ms,
             "retries": plan.retries if tool.hints.repeatable else 0,
@@ -305,51 +305,53 @@ class Calls:
         }
 
 
-async def _worked_on(caller: Caller, arguments: object, work: Callable[[], R]) -> R:
-    """Work on arguments: large ones in a thread, as the event loop has others to answer."""
+async def _off_loop(caller: Caller, arguments: object, work: Callable[[], R]) -> R:
+    """Process arguments: large ones in a thread, so that the event loop stays responsive."""
     return work() if is_small(arguments) else await heavy.in_turn(caller.id, work)
 
 
-def _found(snapshot: Snapshot, name: str, caller: Caller) -> Entry:
+def _find(snapshot: Snapshot, name: str, caller: Caller) -> Entry:
     entry = snapshot.seen_by(caller).find(name) if isinstance(name, str) else None
     if entry is None:
         raise ToolNotFoundError.named(str(name))
     return entry
 
 
-async def _forwarded(one: Record, through: Entry, arguments: object, seen: Snapshot) -> tuple[Entry, Mapping[str, Any]]:
-    """The tool that a call of `through` is meant for, and what it is to be given."""
-    tool = one.resolved(through)
+async def _forwarded(
+    record: CallRecord, through: Entry, arguments: object, view: Snapshot
+) -> tuple[Entry, Mapping[str, Any]]:
+    """The tool that a call of `through` is for, and its arguments."""
+    tool = record.resolved(through)
     try:
-        asked = tool.checked(one.given(tool, arguments))
+        target = tool.checked(record.complete_arguments(tool, arguments))
     except InvalidArgumentsError as error:
-        # Models put what the other tool takes beside its name, or hand it over as a text.
+        # Models put the other tool's arguments beside its name, or send them as text.
         error.next_step = (
             f"{through.name} takes the name of a tool and, in an object, what that tool takes: "
             '{"name": "…", "arguments": {…}}.'
         )
         raise
-    entry = seen.find(asked.name)
+    entry = view.find(target.name)
     if entry is None:
-        raise await Finding(one.caller).none_named(asked.name, through.name)
+        raise await ToolFinder(record.caller).none_named(target.name, through.name)
     if entry.forwards:
         message = f"{entry.name} cannot be called through another tool: call it directly"
         raise InvalidArgumentsError(problems=[Problem("/name", message, "another tool")])
-    one.forwarded(entry, through)
-    _allowed(entry, one.caller)
+    record.forwarded(entry, through)
+    _allowed(entry, record.caller)
     if tool.hints.read_only and not entry.hints.read_only:
         message = f"{entry.shown_name} changes something: call it with call_writing_tool"
         raise InvalidArgumentsError(problems=[Problem("/name", message, "a tool that only reads")])
-    return _bounded(entry, through), asked.arguments
+    return _bounded(entry, through), target.arguments
 
 
 def _bounded(entry: Entry, through: Entry) -> Entry:
-    """With what an operator has decided for every call through another tool, where that allows less."""
-    theirs, policy = through.policy, entry.policy
+    """Apply what an operator decided for all calls through another tool, where that is stricter."""
+    outer, policy = through.policy, entry.policy
     for part in ("timeout_ms", "answer_tokens"):
-        most: Any = getattr(theirs, part)
-        # Of equal limits the operator's counts: callers cannot raise it.
-        if theirs.decided(part) and most <= getattr(policy, part):
+        most: Any = getattr(outer, part)
+        # Of two equal limits the operator's applies: callers cannot raise it.
+        if outer.decided(part) and most <= getattr(policy, part):
             lowered: dict[str, Any] = {part: most, "origins": {**policy.origins, part: "operator"}}
             policy = replace(policy, **lowered)
     if policy is entry.policy and not through.ask:
@@ -368,15 +370,15 @@ def _allowed(entry: Entry, caller: Caller) -> Entry:
 
 
 async def _approved(
-    one: Record, given: Mapping[str, Any], approval_id: str | None, running: Coroutine[Any, Any, Answer]
+    record: CallRecord, arguments: Mapping[str, Any], approval_id: str | None, running: Coroutine[Any, Any, Answer]
 ) -> Answer:
-    """Run what an operator has approved, once. What did nothing is not counted as that."""
+    """Run what an operator has approved, once. The approval is given back if nothing was done."""
     try:
-        approval = await approvals.taken(approvals.Request(one.call, given), approval_id)
+        approval = await approvals.take(approvals.Request(record.call, arguments), approval_id)
         try:
             return await running
         except BaseException as error:
-            if one.attempts == 0 or isinstance(error, InputRequired) or _may_be_repeated(error):
+            if record.attempts == 0 or isinstance(error, InputRequired) or _may_be_repeated(error):
                 await asyncio.shield(approvals.give_back(approval))
             raise
     finally:
@@ -389,13 +391,12 @@ def _may_be_repeated(error: BaseException) -> bool:
 
 
 def _rate(entry: Entry, caller: Caller) -> Rate | None:
-    """The limit that applies. The hub's own is for those who come from outside."""
+    """The applicable limit. The hub-wide default is for callers from outside."""
     if caller.kind == "local" and entry.policy.origins["rate"] == "settings":
         return None
     return entry.policy.rate
 
 
-def _result(one: Record, entry: Entry, answer: Answer) -> Result:
-    return Result(
-        one.call_id, entry, answer, one.call.started_at, one.duration_ms, one.call.answered_by, one.dry, one.call.via
-    )
+def _result(record: CallRecord, entry: Entry, answer: Answer) -> Result:
+    call, duration_ms = record.call, record.duration_ms
+    return Result(record.call_id, entry, answer, call.started_at, duration_ms, call.answered_by, record.dry, call.via)

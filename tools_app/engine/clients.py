@@ -1,4 +1,4 @@
-"""What speaks to upstreams: one client for each account, so that its calls share their sockets."""
+"""HTTP clients for upstreams: one per account, so that the calls of an account share connections."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ MOST_CLIENTS: Final = 100
 
 
 class Clients:
-    """Used on one event loop. A client goes when its account has changed, after the requests that it still serves."""
+    """LRU. Used on one event loop. When an account changes, its old client closes after the requests in flight."""
 
     def __init__(self) -> None:
         self._clients: OrderedDict[Account, ApiClient] = OrderedDict()
 
     async def of(self, account: Account) -> ApiClient:
-        """Raises: ConfigurationError, when the secret of the account cannot be read."""
+        """Raises: ConfigurationError: the secret of the account cannot be read."""
         client = self._clients.get(account)
         if client is not None:
             self._clients.move_to_end(account)
             return client
         client = connections.client(account)
-        # All that is decided here is decided before anything is waited for: others may change the account meanwhile.
-        same = [known for known in self._clients if (known.pack, known.name) == (account.pack, account.name)]
-        gone = [self._clients.pop(known) for known in same]
+        # No await before the new client is stored: otherwise another call could change the account meanwhile.
+        outdated = [old for old in self._clients if (old.pack, old.name) == (account.pack, account.name)]
+        evicted = [self._clients.pop(old) for old in outdated]
         self._clients[account] = client
         while len(self._clients) > MOST_CLIENTS:
-            gone.append(self._clients.popitem(last=False)[1])
-        for one in gone:
-            await one.close()
+            evicted.append(self._clients.popitem(last=False)[1])
+        for old_client in evicted:
+            await old_client.close()
         return client
 
     async def close(self) -> None:

@@ -1,6 +1,6 @@
-"""What the log says of calls: that they begin, and how they end.
+"""Log lines of calls: their start and their outcome.
 
-No argument is named at INFO or above, except those that the tool declares with `logged`.
+At INFO and above no argument is logged, except those that the tool declares with `logged`.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ MOST_OF_CAUSE: Final = 500
 
 
 def logged(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that the log may name. An empty text among them gets a warning: it is a mistake of the caller."""
-    shown = {name: arguments[name] for name in tool.logged if name in arguments}
-    for name, value in shown.items():
+    """The arguments that may be logged. An empty text among them logs a warning: it is a mistake of the caller."""
+    items = {name: arguments[name] for name in tool.logged if name in arguments}
+    for name, value in items.items():
         if isinstance(value, str) and not hygiene.cleaned(value).strip():
             log.warning("Empty %s received", name, extra={"tool": tool.name})
-    return {} if conf.value("TOOLHUB_PAYLOADS") == "none" else shown
+    return {} if conf.value("TOOLHUB_PAYLOADS") == "none" else items
 
 
-def invoked(call: Call, caller: Caller, shown: Mapping[str, Any]) -> None:
-    log.info("Tool invoked", extra={**_fields(shown), "tool": call.tool_name, "caller": str(caller), "door": call.door})
+def invoked(call: Call, caller: Caller, items: Mapping[str, Any]) -> None:
+    log.info("Tool invoked", extra={**_fields(items), "tool": call.tool_name, "caller": str(caller), "door": call.door})
 
 
-def completed(call: Call, size: int, shown: Mapping[str, Any]) -> None:
-    ours = {"tool": call.tool_name, "ms": call.duration_ms, "bytes": size}
-    log.info("Tool completed", extra={**_fields(shown), **ours})
+def completed(call: Call, size: int, items: Mapping[str, Any]) -> None:
+    fields = {"tool": call.tool_name, "ms": call.duration_ms, "bytes": size}
+    log.info("Tool completed", extra={**_fields(items), **fields})
 
 
 def failed(error: ToolError, call: Call, caller: Caller) -> None:
-    """Everything by which an operator finds a reported call, and why it failed."""
+    """Log everything that an operator needs to find a reported call, and the cause of its failure."""
     foreseen = not isinstance(error, ToolExecutionError | InternalError)
     bug = error.detail if isinstance(error.detail, BaseException) and not foreseen else None
     method, path = logs.request.get()
@@ -66,17 +66,17 @@ def failed(error: ToolError, call: Call, caller: Caller) -> None:
     )
 
 
-def _fields(shown: Mapping[str, Any]) -> dict[str, Any]:
-    # Python's logging raises where a field has the name of one of its own.
-    return {f"{name}_" if name in logs.RESERVED else name: value for name, value in shown.items()}
+def _fields(items: Mapping[str, Any]) -> dict[str, Any]:
+    # Python's logging raises if a field has the name of one of its own.
+    return {f"{name}_" if name in logs.RESERVED else name: value for name, value in items.items()}
 
 
 def _causes(error: ToolError) -> Iterator[str]:
-    """The exceptions behind it. What an upstream answered is only in the error log: it may repeat the arguments."""
+    """The chain of exceptions. An upstream's answer is in the error log only: it may repeat the arguments."""
     cause = error.detail if isinstance(error.detail, BaseException) else error.__cause__
-    seen: set[int] = set()
-    while cause is not None and id(cause) not in seen and len(seen) < MOST_CAUSES:
-        seen.add(id(cause))
+    visited: set[int] = set()
+    while cause is not None and id(cause) not in visited and len(visited) < MOST_CAUSES:
+        visited.add(id(cause))
         context = f" {logs.compact(cause.context)}" if isinstance(cause, ToolError) and cause.context else ""
         yield f"{type(cause).__name__}: {cause}"[:MOST_OF_CAUSE] + context[:MOST_OF_CAUSE]
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)

@@ -1,4 +1,4 @@
-"""What a caller may use of the hub's tools, as it is told to those of them that find others."""
+"""The tools of a caller, for the tools that find and describe other tools."""
 
 from __future__ import annotations
 
@@ -20,57 +20,57 @@ from tools_app.sdk.schemas import Schema
 LIST: Final = "tools:list"
 MOST_SIMILAR: Final = 3
 MOST_CATEGORIES: Final = 30
-MOST_SAID: Final = 300
+MOST_DESCRIPTION: Final = 300
 _MOST_CHOICES: Final = 6
-# As much of two names must be the same.
+# Similarity of two names, from 0 to 1.
 _LIKE: Final = 0.7
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """The tools that exist for one caller."""
+class ToolFinder:
+    """Finds tools for one caller, among those that exist for it."""
 
     caller: Caller
 
     async def found(self, wanted: Wanted) -> dict[str, Any]:
-        """Those that have to do with a question, the best first."""
-        seen = await self._seen(LIST)
-        fitting = [
+        """The tools that match a query, best first."""
+        view = await self._view(LIST)
+        matching_tools = [
             entry
-            for entry, _ in await search.found(seen, wanted.query)
+            for entry, _ in await search.found(view, wanted.query)
             if entry.callable
             and not entry.is_finder
             and (not wanted.category or search.within(entry.category, wanted.category))
             and search.tagged(entry, wanted.tags)
         ]
-        page = fitting[wanted.offset : wanted.offset + wanted.limit]
-        told: dict[str, Any] = {
+        page = matching_tools[wanted.offset : wanted.offset + wanted.limit]
+        reply: dict[str, Any] = {
             "tools": [_glance(entry) for entry in page],
-            "total": len(fitting),
-            "hasMore": wanted.offset + len(page) < len(fitting),
+            "total": len(matching_tools),
+            "hasMore": wanted.offset + len(page) < len(matching_tools),
         }
-        if not fitting:
-            categories = [name for name, _ in search.categories(_others(seen))]
-            told["categories"] = categories[:MOST_CATEGORIES]
-            told["hint"] = "Nothing fits. Say it in other words, or leave category and tags out."
-        return told
+        if not matching_tools:
+            categories = [name for name, _ in search.categories(_without_finders(view))]
+            reply["categories"] = categories[:MOST_CATEGORIES]
+            reply["hint"] = "No matches. Try other words, or omit category and tags."
+        return reply
 
     async def none_named(self, name: str, through: str) -> ToolNotFoundError:
-        """There is no such tool for the caller, who may mean one of those that are told, if it may list them."""
+        """Builds ToolNotFoundError, with similar names if the caller may list tools."""
         similar: list[str] = []
         if self.caller.may(LIST):
-            found = await search.found((await catalog.fresh()).seen_by(self.caller), name)
-            near = (entry.shown_name for entry, _ in found if entry.callable and not entry.is_finder)
-            similar = list(islice((one for one in near if _is_like(one, name)), MOST_SIMILAR))
+            matches = await search.found((await catalog.fresh()).seen_by(self.caller), name)
+            candidates = (entry.shown_name for entry, _ in matches if entry.callable and not entry.is_finder)
+            similar = list(islice((candidate for candidate in candidates if _is_like(candidate, name)), MOST_SIMILAR))
         return ToolNotFoundError.through(through, name, similar)
 
     async def described(self, name: str) -> dict[str, Any]:
-        """Raises: ToolNotFoundError, with names that are like it."""
-        seen = await self._seen("tools:read")
-        entry = seen.find(name)
+        """Raises: ToolNotFoundError, with similar names."""
+        view = await self._view("tools:read")
+        entry = view.find(name)
         if entry is None or entry.tool is None:
             raise await self.none_named(name, "describe_tool")
-        told: dict[str, Any] = {
+        reply: dict[str, Any] = {
             "name": entry.shown_name,
             "description": entry.description,
             "effect": _effect(entry),
@@ -78,32 +78,32 @@ class Finding:
             "inputSchema": entry.input_schema,
         }
         if entry.refusal is not None:
-            told["unavailable"] = entry.refusal.reason
+            reply["unavailable"] = entry.refusal.reason
         if entry.tool.examples:
-            told["examples"] = [dict(example.parameters) for example in entry.tool.examples]
-        return told
+            reply["examples"] = [dict(example.parameters) for example in entry.tool.examples]
+        return reply
 
-    async def _seen(self, scope: str) -> Snapshot:
+    async def _view(self, scope: str) -> Snapshot:
         if not self.caller.may(scope):
             raise AuthorizationError.lacking(scope)
         return (await catalog.fresh()).seen_by(self.caller)
 
 
-def _is_like(name: str, wanted: str) -> bool:
-    """Whether somebody who says the one may mean the other: not all that has to do with it is what was meant."""
-    shared = set(words.terms(name)) & set(words.terms(wanted))
-    return bool(shared) or SequenceMatcher(None, name, folded(wanted.lower())).ratio() >= _LIKE
+def _is_like(name: str, query: str) -> bool:
+    """True if a caller who asked for `query` may have meant `name`: a search match alone is not enough."""
+    shared = set(words.terms(name)) & set(words.terms(query))
+    return bool(shared) or SequenceMatcher(None, name, folded(query.lower())).ratio() >= _LIKE
 
 
-def _others(seen: Snapshot) -> list[Entry]:
-    return [entry for entry in seen.callable if not entry.is_finder]
+def _without_finders(view: Snapshot) -> list[Entry]:
+    return [entry for entry in view.callable if not entry.is_finder]
 
 
 def _glance(entry: Entry) -> dict[str, Any]:
-    said = " ".join(entry.description.split())
+    text = " ".join(entry.description.split())
     return {
         "name": entry.shown_name,
-        "description": said if len(said) <= MOST_SAID else f"{said[: MOST_SAID - 1]}…",
+        "description": text if len(text) <= MOST_DESCRIPTION else f"{text[: MOST_DESCRIPTION - 1]}…",
         "effect": _effect(entry),
         "parameters": signature(entry.input_schema),
     }
@@ -115,7 +115,7 @@ def _effect(entry: Entry) -> str:
 
 
 def signature(schema: Schema) -> str:
-    """The parameters of a tool in one line, `*` at those that it needs."""
+    """The parameters of a tool in one line; required ones are marked `*`."""
     required = schema.get("required", ())
     parts = schema.get("properties", {}).items()
     return ", ".join(f"{name}{'*' if name in required else ''}: {_kind(part)}" for name, part in parts)
@@ -125,13 +125,13 @@ def _kind(part: Any) -> str:
     if not isinstance(part, dict):
         return "any"
     if choices := part.get("enum") or ([part["const"]] if "const" in part else []):
-        shown = [json.dumps(choice, ensure_ascii=False) for choice in choices[:_MOST_CHOICES]]
-        return " | ".join([*shown, *(["…"] if len(choices) > _MOST_CHOICES else [])])
+        values = [json.dumps(choice, ensure_ascii=False) for choice in choices[:_MOST_CHOICES]]
+        return " | ".join([*values, *(["…"] if len(choices) > _MOST_CHOICES else [])])
     kind = part.get("type")
     if kind == "array":
         items = _kind(part.get("items"))
         return f"({items})[]" if " | " in items else f"{items}[]"
     if isinstance(kind, str):
         return kind
-    branches = kind if isinstance(kind, list) else [_kind(one) for one in part.get("anyOf") or part.get("oneOf") or ()]
+    branches = kind if isinstance(kind, list) else [_kind(sub) for sub in part.get("anyOf") or part.get("oneOf") or ()]
     return " | ".join(dict.fromkeys(map(str, branches))) or "any"

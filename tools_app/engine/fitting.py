@@ -1,4 +1,4 @@
-"""Answers that are larger than a call's budget: kept whole, and replaced by their outline."""
+"""Answers larger than the budget of their call: stored in full, and replaced by an outline."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ from tools_app.text.budget import written
 
 log = logging.getLogger("tools_app.calls")
 
-# An answer that is read goes on being read: for so long the last one is held ready.
+# Pages are usually read one after the other: the last document stays in memory for this long.
 _HELD_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """What becomes of an answer that is larger than its call may have."""
+    """How an answer that exceeds the budget of its call is replaced."""
 
     tool: Tool
     caller: Caller
     call_id: str
     tokens: int
-    # So long it is kept; 0 where nothing is.
+    # How long the answer is stored; 0: not at all.
     seconds: float
-    # Whether the caller could read on.
+    # True if the caller can read the stored answer.
     readable: bool
 
     async def fitted(self, answer: Answer) -> Answer:
-        """Its outline; the answer itself, where only its pictures and sounds are large."""
+        """Its outline; the answer itself if only its images and audio are large."""
         if answer.content is not None and len(answer.text.encode()) <= parts.bytes_of(self.tokens):
-            return answer  # Pictures and sounds are not read as text.
+            return answer  # Images and audio are not read as text.
         document, content, is_text = await heavy.aside(_prepared, self.tool, answer)
         about = document, len(content), self.tokens
         try:
-            kept = await self._kept(content, is_text=is_text)
+            row = await self._store(content, is_text=is_text)
         except NotKeptError as error:
-            log.info("[%s] Answer of %d bytes outlined, and not kept: %s", self.tool.name, len(content), error)
-            made = await heavy.aside(parts.outline_alone, *about, str(error))
+            log.info("[%s] Answer of %d bytes outlined, not stored: %s", self.tool.name, len(content), error)
+            outline = await heavy.aside(parts.outline_alone, *about, str(error))
         else:
-            log.info("[%s] Answer of %d bytes outlined, and kept", self.tool.name, len(content))
-            made = await heavy.aside(parts.outline, *about, handle=kept.pk, expires_at=kept.expires_at)
-        return _replaced(self.tool, answer, made)
+            log.info("[%s] Answer of %d bytes outlined and stored", self.tool.name, len(content))
+            outline = await heavy.aside(parts.outline, *about, handle=row.pk, expires_at=row.expires_at)
+        return _replaced(self.tool, answer, outline)
 
-    async def _kept(self, content: bytes, *, is_text: bool) -> StoredAnswer:
+    async def _store(self, content: bytes, *, is_text: bool) -> StoredAnswer:
         if self.seconds and not self.readable:
             raise NotKeptError(f"{READER} cannot be called here")
         return await _put_on_shelf(
@@ -88,17 +88,17 @@ async def _put_on_shelf(
 
 
 class Shelf:
-    """The kept answers, as they are read. Used on one event loop."""
+    """Reads stored answers. Used on one event loop."""
 
     def __init__(self) -> None:
-        # Whoever reads a page soon reads the next: opening an answer takes longer than reading in it.
-        self._held: tuple[str, Document] | None = None
-        self._letting_go: asyncio.TimerHandle | None = None
+        # The last document: a caller usually reads page after page, and parsing takes longer than reading a page.
+        self._last: tuple[str, Document] | None = None
+        self._eviction: asyncio.TimerHandle | None = None
 
     async def page(
         self, caller: Caller, handle: str, request: PageRequest, most_bytes: int
     ) -> tuple[dict[str, Any], bool]:
-        """A page, and whether it may hold what outsiders wrote.
+        """A page, and whether it may contain text from outside the hub.
 
         Raises:
             AnswerNotFoundError, InvalidArgumentsError, StorageBusyError
@@ -111,48 +111,48 @@ class Shelf:
         return page, passes_on
 
     async def document(self, caller: Caller, handle: str) -> tuple[Document, bool]:
-        """All of one, and whether it may hold what outsiders wrote.
+        """A whole answer, and whether it may contain text from outside the hub.
 
         Raises:
             AnswerNotFoundError, StorageBusyError
         """
-        held = self._held
+        last = self._last
         try:
             async with asyncio.timeout(PATIENCE):
-                answer = await database.run(shelf.found, handle, caller, with_content=not held or held[0] != handle)
+                answer = await database.run(shelf.find, handle, caller, with_content=not last or last[0] != handle)
         except TimeoutError as error:
             raise StorageBusyError(detail=error) from error
         entry = (await catalog.fresh()).seen_by(caller).find(answer.tool_name)
         if entry is None or entry.tool is None or not entry.callable:
-            # Whoever may not call the tool any more has nothing left of it.
+            # A caller that may not call the tool any more cannot read its answers either.
             raise AnswerNotFoundError.of(handle)
         passes_on = entry.tool.passes_on
-        if held is not None and held[0] == handle:
-            return held[1], passes_on
-        document = await heavy.aside(_opened, answer)
+        if last is not None and last[0] == handle:
+            return last[1], passes_on
+        document = await heavy.aside(_open, answer)
         self._hold(handle, document)
         return document, passes_on
 
     def _hold(self, handle: str, document: Document) -> None:
-        if self._letting_go is not None:
-            self._letting_go.cancel()
-        self._held = handle, document
-        self._letting_go = asyncio.get_running_loop().call_later(_HELD_SECONDS, self._let_go)
+        if self._eviction is not None:
+            self._eviction.cancel()
+        self._last = handle, document
+        self._eviction = asyncio.get_running_loop().call_later(_HELD_SECONDS, self._drop)
 
-    def _let_go(self) -> None:
-        self._held = None
+    def _drop(self) -> None:
+        self._last = None
 
 
 @dataclass(slots=True)
 class Reading:
-    """What is kept for one caller: read in pages that fit one call, and added to by its tool."""
+    """The stored answers of one caller: read in pages that fit one call; its tool can add more."""
 
     shelf: Shelf
     caller: Caller
     most_bytes: int
     tool: str
     call_id: str
-    # Whether what was read of them may hold what outsiders wrote.
+    # True if a page that was read contains untrusted content.
     untrusted: bool = False
 
     async def page(self, handle: str, request: PageRequest) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class Reading:
 
     async def keep(self, value: Any) -> Kept:
         answer = await _put_on_shelf(
-            # ASCII, since a text may hold half of a character.
+            # ASCII, since text may contain unpaired surrogates.
             await asyncio.to_thread(lambda: json.dumps(value).encode()),
             is_text=False,
             caller=self.caller,
@@ -179,7 +179,7 @@ class Reading:
 
 
 def _prepared(tool: Tool, answer: Answer) -> tuple[Document, bytes, bool]:
-    """What is to be outlined, what is to be kept of it, and whether that is a text."""
+    """The document to outline, the content to store, and whether that is text."""
     if answer.content is not None:
         data: Any = answer.text
     else:
@@ -189,21 +189,21 @@ def _prepared(tool: Tool, answer: Answer) -> tuple[Document, bytes, bool]:
     return parts.beginning_of(data), (data if isinstance(data, str) else text).encode(), isinstance(data, str)
 
 
-def _opened(answer: StoredAnswer) -> Document:
+def _open(answer: StoredAnswer) -> Document:
     return parts.opened(shelf.content_of(answer), text=answer.is_text)
 
 
-def _replaced(tool: Tool, answer: Answer, made: dict[str, Any]) -> Answer:
-    """The answer with its outline in the place of its data."""
+def _replaced(tool: Tool, answer: Answer, outline: dict[str, Any]) -> Answer:
+    """The answer with its data replaced by the outline."""
     if answer.content is None:
-        value = {**answer.value, "data": made} if tool.done else made
+        value = {**answer.value, "data": outline} if tool.done else outline
         text = written(value)
         size = len(text.encode())
-        return Answer(value, text, made, size, untrusted=answer.untrusted, left_out=answer.left_out)
-    text = written(made)
-    shown = [{"type": "text", "text": text}, *filter(_is_media, answer.content)]
-    size = len(written(shown).encode())
-    return Answer(shown, text, None, size, shown, untrusted=answer.untrusted, left_out=answer.left_out)
+        return Answer(value, text, outline, size, untrusted=answer.untrusted, left_out=answer.left_out)
+    text = written(outline)
+    pieces = [{"type": "text", "text": text}, *filter(_is_media, answer.content)]
+    size = len(written(pieces).encode())
+    return Answer(pieces, text, None, size, pieces, untrusted=answer.untrusted, left_out=answer.left_out)
 
 
 def _is_media(piece: dict[str, Any]) -> bool:

@@ -1,7 +1,7 @@
-"""Keeps callers and upstreams from being too much for each other.
+"""Rate limits for callers, and a circuit breaker and a bulkhead for each upstream.
 
-What is counted here is counted in this process: with several processes the limits add up. Nothing outside this module
-knows how it is kept, so that a store shared by all can take its place.
+All counters are per process: with several processes the limits add up. The storage is private to this module, so that
+a shared store can replace it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ Clock = Callable[[], float]
 
 
 def in_words(processes: int) -> str:
-    """What the limits come to, as every process counts for itself."""
+    """The effective limits of the hub, given that every process counts for itself."""
     running = conf.value("TOOLHUB_UPSTREAM_RUNNING") * processes
-    said = f"{running:,} calls of one upstream at once"
+    text = f"{running:,} calls of one upstream at once"
     if calls := conf.value("TOOLHUB_RATE_CALLS"):
-        said += f", {calls * processes:,} calls of a tool by one caller in {conf.value('TOOLHUB_RATE_SECONDS'):,} s"
-    return said
+        text += f", {calls * processes:,} calls of a tool by one caller in {conf.value('TOOLHUB_RATE_SECONDS'):,} s"
+    return text
 
 
 class Guards:
-    """Rate limits by caller and tool; a breaker and a bulkhead for each upstream."""
+    """Rate limits by caller and tool; a circuit breaker and a bulkhead by upstream."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
@@ -44,7 +44,7 @@ class Guards:
         """Count a call against its limit.
 
         Raises:
-            RateLimitError: the caller has used it up.
+            RateLimitError: the caller has exhausted it.
         """
         if rate is None:
             return
@@ -57,25 +57,25 @@ class Guards:
             )
 
     def state(self, name: str) -> dict[str, Any]:
-        """How things stand with an upstream."""
-        known = self._upstreams.get(name)
-        if known is None:
+        """The state of the circuit breaker and the bulkhead of an upstream."""
+        upstream = self._upstreams.get(name)
+        if upstream is None:
             return {"name": name, "circuit": Circuit.CLOSED, "running": 0, "waiting": 0}
-        circuit = known.breaker.state(self._clock())
-        return {"name": name, "circuit": circuit, "running": known.running, "waiting": len(known.waiting)}
+        circuit = upstream.breaker.state(self._clock())
+        return {"name": name, "circuit": circuit, "running": upstream.running, "waiting": len(upstream.waiting)}
 
     def upstream(self, name: str) -> Upstream:
-        found = self._upstreams.get(name)
-        if found is None:
-            found = self._upstreams[name] = Upstream(
+        upstream = self._upstreams.get(name)
+        if upstream is None:
+            upstream = self._upstreams[name] = Upstream(
                 name, conf.value("TOOLHUB_UPSTREAM_RUNNING"), conf.value("TOOLHUB_UPSTREAM_WAITING"), self._clock
             )
-        return found
+        return upstream
 
 
 @dataclass(slots=True)
 class Upstream:
-    """One upstream: how many calls of it run and wait, and whether it is well. Used on one event loop."""
+    """The circuit breaker and the bulkhead of one upstream. Used on one event loop."""
 
     name: str
     most_running: int
@@ -86,11 +86,11 @@ class Upstream:
     waiting: OrderedDict[asyncio.Future[None], None] = field(default_factory=OrderedDict)
 
     async def enter(self) -> Place:
-        """Wait for a place among the running calls. First come, first served.
+        """Wait for a place among the running calls (bulkhead). First in, first out.
 
         Raises:
-            CircuitOpenError: the upstream has a rest.
-            OverloadedError: there are too many waiting already.
+            CircuitOpenError: the circuit breaker is open.
+            OverloadedError: the queue is full (backpressure).
         """
         self._refuse_while_open()
         if self.running < self.most_running and not self.waiting:
@@ -98,7 +98,7 @@ class Upstream:
         else:
             await self._wait()
         try:
-            # Whoever waited may find it failing by now; and only who really goes ahead may be the probe.
+            # After waiting, the circuit may have opened; and only a call that really starts may be the probe.
             self._admit()
         except ToolError:
             self._leave()
@@ -114,13 +114,13 @@ class Upstream:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._leave()  # The place was given at the very moment at which nobody wanted it any more.
+                self._leave()  # Race condition: the place was assigned at the moment of the cancellation.
             raise
         finally:
             self.waiting.pop(turn, None)
 
     def _leave(self) -> None:
-        """Give the place to whoever waits longest."""
+        """Pass the place to the call that has waited longest."""
         while self.waiting:
             turn, _ = self.waiting.popitem(last=False)
             if not turn.done():
@@ -142,31 +142,31 @@ class Upstream:
 
 @dataclass(slots=True)
 class Place:
-    """A place among the running calls of an upstream, held until the call has really ended."""
+    """A place in the bulkhead of an upstream, held until the call has really ended."""
 
     upstream: Upstream
     probe: bool
-    told: bool = False
-    left: bool = False
+    is_reported: bool = False
+    is_left: bool = False
 
     def succeeded(self) -> None:
-        self._tell(self.upstream.breaker.succeeded)
+        self._report(self.upstream.breaker.succeeded)
 
     def failed(self, error: ToolError) -> None:
-        """A call ended with an error: the upstream's, or one that shows that it answers."""
-        self._tell(self.upstream.breaker.failed if error.blames_upstream else self.upstream.breaker.succeeded)
+        """The call failed: through the upstream, or with an error that shows that the upstream responds."""
+        self._report(self.upstream.breaker.failed if error.blames_upstream else self.upstream.breaker.succeeded)
 
     def leave(self) -> None:
-        """The call has ended. Without a word about the outcome it says nothing about the upstream."""
-        if self.probe and not self.told:
+        """The call has ended. Without a reported outcome it says nothing about the upstream."""
+        if self.probe and not self.is_reported:
             self.upstream.breaker.abandoned()
-        self.told = True
-        if not self.left:
-            self.left = True
+        self.is_reported = True
+        if not self.is_left:
+            self.is_left = True
             self.upstream._leave()
 
-    def _tell(self, outcome: Callable[[float], None]) -> None:
-        # What began before the circuit opened says nothing about how things are now.
-        if not self.told and (self.probe or self.upstream.breaker.opened_at is None):
+    def _report(self, outcome: Callable[[float], None]) -> None:
+        # A call that began before the circuit opened says nothing about the present state.
+        if not self.is_reported and (self.probe or self.upstream.breaker.opened_at is None):
             outcome(self.upstream.clock())
-        self.told = True
+        self.is_reported = True

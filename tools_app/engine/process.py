@@ -1,7 +1,7 @@
-"""Where calls run: one event loop per process.
+"""The event loop on which this process runs calls.
 
-A server gives its own loop (`adopt_running_loop`); everywhere else the engine starts one in a thread at the first
-call. Clients, pools and futures of tools belong to that loop and stay usable from one call to the next.
+A server lends its own loop (`adopt_running_loop`); otherwise the engine starts one in a thread at the first call.
+Clients, pools and futures of tools belong to that loop and stay usable across calls.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tools_app.engine.calls import Calls, Options, Result
 from tools_app.journal.attendance import Presence
 from tools_app.journal.failures import failure, storable
 from tools_app.journal.refusals import Presented
-from tools_app.journal.writer import Entry as JournalEntry
+from tools_app.journal.writer import JournalEntry
 from tools_app.models import Call
 from tools_app.models.audit import shown_origin
 from tools_app.sdk.context import Caller
@@ -41,7 +41,7 @@ _calls: Calls | None = None
 
 
 def adopt_running_loop() -> None:
-    """Run this process's calls on the loop that is running now. Before the first call."""
+    """Run this process's calls on the running loop. Call this before the first call."""
     global _loop, _calls
     with _lock:
         if _loop is not None:
@@ -61,13 +61,13 @@ async def call(
     offered: Entry | None = None,
     quietly: bool = False,
 ) -> Result:
-    """Run a tool for a caller, or what is `offered` beside the tools. It can speak to the `client` while it runs.
+    """Run a tool for a caller, or the prompt or resource `offered`. It can talk to the `client` while it runs.
 
-    `quietly` records only what goes wrong.
+    `quietly` records failures only.
 
     Raises:
-        ToolError: whatever went wrong; it is on record already and knows its `call_id` and `duration_ms`.
-        InputRequired: the tool has questions, and the client answers by calling again.
+        ToolError: for every failure; it is recorded already and has its `call_id` and `duration_ms`.
+        InputRequired: the tool needs input; the client answers by calling again.
     """
     loop, calls = _started()
     work = calls.call(
@@ -100,7 +100,7 @@ def call_sync(
 
 
 async def report(bug: BaseException, *, door: str, caller: Caller | None = None, where: str = "") -> InternalError:
-    """Write down a bug that happened outside a call, and get what may be said of it."""
+    """Log an exception that happened outside a call, and return the error that may be shown for it."""
     loop, calls = _started()
     work = _report(calls, bug, door, caller, where)
     if asyncio.get_running_loop() is loop:
@@ -115,7 +115,7 @@ def report_sync(bug: BaseException, *, door: str, caller: Caller | None = None, 
 
 
 def note_use(key_id: int) -> None:
-    """A key was used: its `last_used_at` follows within a minute."""
+    """Record that a key was used: its `last_used_at` is updated within a minute."""
     _started()[1].journal.note_use(key_id)
 
 
@@ -125,16 +125,16 @@ access.on_key_use(note_use)
 def note_refusal(
     error: ToolError, *, door: str, address: str = "", client: str = "", caller: Caller | None = None
 ) -> None:
-    """Somebody was refused before it was known who it is, or for what. It is counted, and nobody waits for that.
+    """Count a refusal that happened before the caller or the tool was known. Does not wait for the database.
 
-    What is known is on record: where the request came from, with what program, and with which key.
+    Recorded are the address, the user agent and the key prefix, where known.
     """
     now = datetime.now(UTC)
-    presented = error.detail if isinstance(error.detail, Presented) else Presented()
-    if caller is None and presented.caller_id:
-        caller = Caller("key", presented.caller_id, presented.caller_name)
+    credential = error.detail if isinstance(error.detail, Presented) else Presented()
+    if caller is None and credential.caller_id:
+        caller = Caller("key", credential.caller_id, credential.caller_name)
     address, client = shown_origin(address, client)
-    refused = Call(
+    refusal = Call(
         id=secrets.token_hex(16),
         door=door,
         status=Call.Status.REFUSED,
@@ -145,17 +145,17 @@ def note_refusal(
         caller_name=storable(caller.name, 150) if caller else "",
         address=address,
         client=client,
-        key_prefix=presented.prefix,
+        key_prefix=credential.prefix,
         started_at=now,
         finished_at=now,
         duration_ms=0,
         attempts=0,
     )
-    _started()[1].journal.counted(refused, presented.hashes)
+    _started()[1].journal.count_refusal(refusal, credential.hashes)
 
 
 def arrived(presence: Presence) -> Presence:
-    """An agent is connected to this process, until it has `left`."""
+    """Record that an agent is connected to this process, until `left`."""
     return _started()[1].journal.attendance.arrived(presence)
 
 
@@ -165,19 +165,19 @@ def left(presence: Presence) -> None:
 
 
 def trouble() -> str:
-    """Why calls cannot be written down now, for operators; empty when they can."""
+    """Why calls cannot be recorded now, for operators; empty if they can."""
     return _calls.journal.trouble if _calls is not None else ""
 
 
 def end_within(seconds: float) -> None:
-    """Take no new calls, and break off those that are still running then. For signal handlers; `close` follows."""
+    """Refuse new calls, and cancel those still running after that time. For signal handlers; `close` follows."""
     loop, calls = _loop, _calls
     if loop is not None and calls is not None:
         loop.call_soon_threadsafe(calls.end_within, seconds)
 
 
 async def close(seconds: float = DRAIN_SECONDS) -> None:
-    """Let the calls under way end and write everything down. The next call would start anew."""
+    """Drain: let running calls end, and write the journal. The next call starts a new engine."""
     global _loop, _thread, _calls
     with _lock:
         loop, thread, calls = _loop, _thread, _calls
@@ -194,21 +194,21 @@ async def close(seconds: float = DRAIN_SECONDS) -> None:
 
 
 def file_sync(error: ToolError, *, tool: str, door: str) -> None:
-    """Write down something about a tool that no call was told of. For code without an event loop."""
+    """Log a tool error that did not happen in a call (for threads)."""
     loop, calls = _started()
     about = Call(id="", tool_name=tool, door=door, started_at=datetime.now(UTC))
-    filed = JournalEntry(failure=failure(error, secrets.token_hex(16), about))
-    asyncio.run_coroutine_threadsafe(calls.journal.write(filed), loop).result()
+    entry = JournalEntry(failure=failure(error, secrets.token_hex(16), about))
+    asyncio.run_coroutine_threadsafe(calls.journal.write(entry), loop).result()
 
 
 async def _report(calls: Calls, bug: BaseException, door: str, caller: Caller | None, where: str) -> InternalError:
     error = InternalError(detail=bug)
-    # Not a call, but the error log's row has the same parts.
+    # Not a call, but the error log takes these fields from one.
     about = Call(id="", door=door, caller_name=caller.name if caller else "", started_at=datetime.now(UTC))
-    failed = failure(error, secrets.token_hex(16), about)
+    failure_rows = failure(error, secrets.token_hex(16), about)
     log.error("%s: %s", where or door, type(bug).__name__, exc_info=bug, extra={"error_id": error.error_id})
     try:
-        await calls.journal.write(JournalEntry(failure=failed))
+        await calls.journal.write(JournalEntry(failure=failure_rows))
     except ToolError as trouble:
         log.warning("error %s is only in this log: %s", error.error_id, trouble)
     return error

@@ -1,4 +1,4 @@
-"""What the journal will know of one call, filled in as it goes."""
+"""The journal entry of one call, filled in while it runs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from tools_app.catalog.entry import Entry
 from tools_app.engine import answers, events, replies
 from tools_app.engine.answers import Answer
 from tools_app.engine.attempts import Plan
-from tools_app.engine.finding import Finding
-from tools_app.engine.replies import Said
+from tools_app.engine.finding import ToolFinder
+from tools_app.engine.replies import EarlierOutcome
 from tools_app.journal.failures import failure, storable
 from tools_app.journal.journal import Journal
 from tools_app.journal.rows import Failure, Reply
-from tools_app.journal.writer import PATIENCE
-from tools_app.journal.writer import Entry as JournalEntry
+from tools_app.journal.writer import PATIENCE, JournalEntry
 from tools_app.models import Call, IdempotencyKey
 from tools_app.sdk import accounts
 from tools_app.sdk.accounts import PARAMETER, Account
@@ -50,12 +49,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tools_app.calls")
 
-# What is kept of arguments and answers, by TOOLHUB_PAYLOADS.
+# How much is stored of arguments and answers, depending on TOOLHUB_PAYLOADS.
 MOST_REDACTED: Final = 2 * 1024
 MOST_FULL: Final = 64 * 1024
 
 
-class Record:
+class CallRecord:
     def __init__(
         self, journal: Journal, name: str, caller: Caller, door: str, *, dry: bool, quiet: bool = False
     ) -> None:
@@ -64,22 +63,22 @@ class Record:
         self.quiet = quiet
         self.attempts = 0
         self.account: Account | None = None
-        # What asks the upstream for this call, and counts how long that takes.
+        # The HTTP client of this call, which measures the upstream's time.
         self.upstream: ApiClient | None = None
         self._journal = journal
         self._begun = time.monotonic()
         self._began = False
         self._ended = False
         self._writes = self._repeatable = self._passes_on = False
-        # What the log names of it beside the tool: arguments that may be, and what the tool notes.
+        # What the log names beside the tool: loggable arguments, and what the tool notes.
         self._shown: dict[str, Any] = {}
         self._noted: dict[str, Any] = {}
         self._claim: IdempotencyKey | None = None
-        self._said: Said | None = None
+        self._earlier: EarlierOutcome | None = None
         self.call = Call(
-            # One that is not kept has no id by which anybody could look for it.
+            # A call that is not recorded has no id to search for.
             id="" if quiet else secrets.token_hex(16),
-            # A caller may name anything.
+            # A caller may send anything as a name.
             tool_name=storable(redaction.redacted_beginning(str(name), 1000), 100),
             door=door,
             caller_kind=caller.kind,
@@ -93,12 +92,12 @@ class Record:
 
     @property
     def call_id(self) -> str:
-        """Of the call whose answer this is."""
-        return self._said.call_id if self._said is not None else self.call.id
+        """The id of the call whose answer this is."""
+        return self._earlier.call_id if self._earlier is not None else self.call.id
 
     @property
     def duration_ms(self) -> int:
-        return self._said.duration_ms if self._said is not None else self.call.duration_ms or 0
+        return self._earlier.duration_ms if self._earlier is not None else self.call.duration_ms or 0
 
     def resolved(self, entry: Entry) -> Tool:
         tool = entry.tool
@@ -112,46 +111,46 @@ class Record:
         return tool
 
     def forwarded(self, entry: Entry, through: Entry) -> None:
-        """It is a call of another tool, from now on: as if nothing had been known of it yet."""
+        """Switch to another tool, and discard what was recorded for the one it was called through."""
         self.call.tool_name, self.call.via = entry.name, through.name
         self.call.tool_version = self.call.definition_hash = self.call.arguments = ""
         self.call.argument_bytes = 0
 
-    def given(self, tool: Tool, arguments: object) -> dict[str, Any]:
-        """The arguments completed by defaults."""
+    def complete_arguments(self, tool: Tool, arguments: object) -> dict[str, Any]:
+        """The arguments with defaults filled in."""
         if arguments is None:
             arguments = {}
         if not isinstance(arguments, Mapping):
             message = "Invalid type for the arguments: expected object"
             raise InvalidArgumentsError(problems=[Problem("", message, "object")])
-        given = tool.checker.with_defaults(dict(arguments))
-        if json_text.nested_deeper(given, json_text.MAX_DEPTH):
+        full_arguments = tool.checker.with_defaults(dict(arguments))
+        if json_text.nested_deeper(full_arguments, json_text.MAX_DEPTH):
             message = f"Invalid arguments: nested deeper than {json_text.MAX_DEPTH} levels"
             raise InvalidArgumentsError(problems=[Problem("", message)])
-        self.call.argument_bytes = len(json.dumps(given, default=str))
-        self.call.arguments = _payload(given)
-        self._shown = events.logged(tool, given)
-        return given
+        self.call.argument_bytes = len(json.dumps(full_arguments, default=str))
+        self.call.arguments = _payload(full_arguments)
+        self._shown = events.logged(tool, full_arguments)
+        return full_arguments
 
-    def connected(self, entry: Entry, given: dict[str, Any]) -> Account | None:
-        """The account that this call uses, where it needs one. What names it is no argument of the tool, and goes.
+    def connected(self, entry: Entry, arguments: dict[str, Any]) -> Account | None:
+        """The account that this call uses, if it needs one. Removes the parameter that names it from the arguments.
 
         Raises:
-            InvalidArgumentsError: there are several, and none is named.
-            AuthorizationError: one is named that this caller may not use, or that is not there.
-            ToolDisabledError: it cannot be used now.
+            InvalidArgumentsError: there are several, and the caller named none.
+            AuthorizationError: the account does not exist or this caller may not use it.
+            ToolDisabledError: the account cannot be used now.
         """
-        tool, mine = entry.tool, entry.accounts
-        if tool is None or not mine:
+        tool, available = entry.tool, entry.accounts
+        if tool is None or not available:
             return None
-        named = given.pop(PARAMETER, None)
-        account = accounts.chosen(mine, named)
+        account_name = arguments.pop(PARAMETER, None)
+        account = accounts.chosen(available, account_name)
         if account is None:
-            raise InvalidArgumentsError(problems=[accounts.not_chosen(named), *tool.checker.problems(given)])
+            raise InvalidArgumentsError(problems=[accounts.not_chosen(account_name), *tool.checker.problems(arguments)])
         if account.stopped:
             raise StoppedError.because(account.stopped)
-        if why := account.obstacle(writes=tool.hints.writes):
-            raise ToolDisabledError.named(entry.name, why, accounts.ASK)
+        if obstacle := account.obstacle(writes=tool.hints.writes):
+            raise ToolDisabledError.named(entry.name, obstacle, accounts.ASK)
         self.account = account
         self.call.connection = account.name
         return account
@@ -162,12 +161,12 @@ class Record:
         tool: Tool,
         arguments: Any,
         client: Client,
-        kept: Answers,
+        stored_answers: Answers,
         timeout_ms: int | None,
         retries: int | None,
         retry_delay_ms: int | None,
     ) -> Plan:
-        """The tool's policy, with what the caller asked for in its place, as far as operators have set no limit."""
+        """The tool's policy, overridden by the caller's options within the operators' limits."""
         policy = entry.policy.for_caller(timeout_ms, retries, retry_delay_ms)
         adapter = logging.LoggerAdapter(logging.getLogger(f"tools_app.sdk.tool.{entry.name}"), {"tool": entry.name})
         return Plan(
@@ -180,8 +179,8 @@ class Record:
                 Deadline(policy.timeout_ms / 1000),
                 adapter,
                 client,
-                kept,
-                Finding(self.caller),
+                stored_answers,
+                ToolFinder(self.caller),
                 files=_files_for(self.caller),
                 noted=self._noted,
             ),
@@ -193,37 +192,37 @@ class Record:
             upstream=tool.upstream,
         )
 
-    async def earlier(self, key: str, given: Mapping[str, Any]) -> Said | None:
-        """What an earlier call with this key was told; None when this is the first, which will claim the key."""
-        request = json_text.digest([self.call.tool_name, given, self.call.connection])
+    async def earlier(self, key: str, arguments: Mapping[str, Any]) -> EarlierOutcome | None:
+        """The outcome of an earlier call with this key; None if this is the first, which will claim the key."""
+        request = json_text.digest([self.call.tool_name, arguments, self.call.connection])
         try:
             async with asyncio.timeout(PATIENCE):
-                said = await database.run(replies.earlier, key, self.caller.id, request, repeatable=self._repeatable)
+                outcome = await database.run(replies.earlier, key, self.caller.id, request, repeatable=self._repeatable)
         except TimeoutError as error:
             raise StorageBusyError(detail=error) from error
-        if said is None:
+        if outcome is None:
             self._claim = replies.claim(key, self.caller.id, self.call, request)
-        return said
+        return outcome
 
-    def replayed(self, said: Said) -> Answer:
-        """Raises: ToolError, when that is what the first call was told."""
+    def replayed(self, earlier: EarlierOutcome) -> Answer:
+        """Raises: ToolError, if that was the outcome of the first call."""
         self.call.answered_by = Call.Origin.REPLAY
-        self._said = said
-        if said.answer is None:
-            error = said.error or InternalError(detail="neither an answer nor an error was kept")
+        self._earlier = earlier
+        if earlier.answer is None:
+            error = earlier.error or InternalError(detail="neither an answer nor an error was kept")
             error.replayed = True
             raise error
-        return said.answer
+        return earlier.answer
 
     def from_cache(self) -> None:
         self.call.answered_by = Call.Origin.CACHE
 
     async def attempt(self) -> None:
-        """Before an attempt. A tool that writes is on record before it can write anything."""
+        """Called before each attempt. A tool that writes is recorded before it can change anything."""
         if (self._writes or self._claim is not None) and not self._began:
             self._began = True
-            won = await self._journal.write(JournalEntry(call=self.call, claim=self._claim))
-            if not won:
+            key_is_ours = await self._journal.write(JournalEntry(call=self.call, claim=self._claim))
+            if not key_is_ours:
                 self._began, self._claim = False, None
                 raise IdempotencyInProgressError
         if self.attempts == 0:
@@ -253,52 +252,52 @@ class Record:
 
     async def failed(self, error: ToolError) -> None:
         answers.clean(error)
-        # Once it ran, it may repeat what an upstream said.
+        # After the tool ran, its error may repeat text from an upstream.
         error.untrusted = error.untrusted or (self.attempts > 0 and self._passes_on)
         if self.dry:
             events.failed(error, self.call, self.caller)
         elif self._ended:
-            # How it ended is handed in, and will be written when that is possible; the error is about that.
+            # The end of the call is queued and will be written when possible; this error is about the writing.
             if isinstance(error, InternalError):
                 self._journal.post(JournalEntry(failure=failure(error, secrets.token_hex(16), self.call)))
             events.failed(error, self.call, self.caller)
             error.call_id, error.duration_ms = self.call.id, self.call.duration_ms
         else:
-            await self._filed(error)
+            await self._record_failure(error)
 
-    async def _filed(self, error: ToolError) -> None:
-        """Write down the call and its failure. The log's line comes first: it knows the ids that the caller is told."""
+    async def _record_failure(self, error: ToolError) -> None:
+        """Record the call and its failure. The log line comes first: it has the ids that the caller gets."""
         call = self.call
         call.code, call.error = error.code, storable(redaction.redacted_text(error.message), 1000)
-        status, filed = self._judged(error)
-        counted = status == Call.Status.REFUSED and not self.quiet and self._counted()
+        status, failure_rows = self._classify(error)
+        is_counted = status == Call.Status.REFUSED and not self.quiet and self._count_refusal()
         events.failed(error, call, self.caller)
         if self.quiet:
-            if filed is not None:
-                self._journal.post(JournalEntry(failure=filed))
+            if failure_rows is not None:
+                self._journal.post(JournalEntry(failure=failure_rows))
             return
         try:
             if isinstance(error, StorageBusyError):
                 self._stop(status)
                 if self._began:
-                    # It never ran. Whether its first row was written is not known: that is settled later.
-                    self._journal.post(JournalEntry(call=call, failure=filed, known=True))
+                    # The tool never ran. Whether its first row was written is unknown: the upsert settles that later.
+                    self._journal.post(JournalEntry(call=call, failure=failure_rows, known=True))
             elif status != Call.Status.REFUSED:
-                await self._end(status, filed, error=error)
-            elif not counted:
+                await self._end(status, failure_rows, error=error)
+            elif not is_counted:
                 await self._journal.write(JournalEntry(call=call, known=self._began))
         except StorageBusyError:
-            # The caller learns what went wrong first; that it is not on record stands in the log.
-            log.exception("call %s is not on record", call.id)
+            # The caller gets the original error; the log says that it is not in the journal.
+            log.exception("call %s could not be recorded", call.id)
         error.call_id, error.duration_ms = self.call_id, self.duration_ms
 
     async def asked(self) -> None:
-        """The call ended with a question; whoever answers it calls again. Nothing has been done yet."""
+        """The call ended with a question; the client answers it with a new call. Nothing has been done yet."""
         log.info("Tool asked", extra={"tool": self.call.tool_name, "ms": self.call.duration_ms})
         try:
             await self._end(Call.Status.ASKED)
         except StorageBusyError:
-            log.exception("call %s is not on record", self.call.id)
+            log.exception("call %s could not be recorded", self.call.id)
 
     async def cancelled(self, by: str) -> None:
         log.warning("[%s] Cancelled by %s", self.call.tool_name, by)
@@ -307,31 +306,31 @@ class Record:
         try:
             await asyncio.shield(self._end(Call.Status.CANCELLED))
         except (StorageBusyError, asyncio.CancelledError):
-            log.warning("call %s: its end may not be on record", self.call.id)
+            log.warning("call %s: its end may not be recorded", self.call.id)
 
     def broken_off(self) -> ToolError:
-        """What the caller of a call is told that the end of this process cut off."""
+        """The error for a call that was interrupted by the end of this process."""
         error = ShuttingDownError.amid(writes=self.attempts > 0 and not self._repeatable)
         error.call_id, error.duration_ms = self.call_id, self.duration_ms
         return error
 
-    def _judged(self, error: ToolError) -> tuple[Call.Status, Failure | None]:
-        """How a call that ended with this error is counted, and what the error log gets of it."""
+    def _classify(self, error: ToolError) -> tuple[Call.Status, Failure | None]:
+        """The status of a call that ended with this error, and the row for the error log."""
         timeout = isinstance(error, ToolTimeoutError)
         if error.error_id is not None:
-            # It is in the error log already: this call was told what another one had met.
+            # Already in the error log: this call got the error of another call's run.
             self.call.error_id = error.error_id
             return (Call.Status.TIMEOUT if timeout else Call.Status.FAILED), None
         if self.attempts == 0 and not isinstance(error, InternalError | StorageBusyError | ToolTimeoutError):
             return Call.Status.REFUSED, None
         self.call.error_id = secrets.token_hex(16)
-        failed = failure(error, self.call.error_id, self.call)
-        return (Call.Status.TIMEOUT if timeout else Call.Status.FAILED), failed
+        failure_rows = failure(error, self.call.error_id, self.call)
+        return (Call.Status.TIMEOUT if timeout else Call.Status.FAILED), failure_rows
 
-    def _counted(self) -> bool:
-        """Whether this refusal is one more of a row that is there already, under whose id it goes."""
+    def _count_refusal(self) -> bool:
+        """True if this refusal is counted in an existing row, whose id the call takes."""
         self._stop(Call.Status.REFUSED)
-        if (row := self._journal.counted(self.call)) is None:
+        if (row := self._journal.count_refusal(self.call)) is None:
             return False
         self.call.id = row.id
         return True
@@ -344,32 +343,32 @@ class Record:
             self.call.upstream_ms = round(self.upstream.seconds * 1000)
 
     def _so_far(self) -> int:
-        """Milliseconds since it was received."""
+        """Milliseconds since the call was received."""
         return round((time.monotonic() - self._begun) * 1000)
 
     async def _end(
         self,
         status: Call.Status,
-        failed: Failure | None = None,
+        failure_rows: Failure | None = None,
         *,
         answer: Answer | None = None,
         error: ToolError | None = None,
     ) -> None:
         self._stop(status)
-        entry = JournalEntry(call=self.call, failure=failed, known=self._began)
+        entry = JournalEntry(call=self.call, failure=failure_rows, known=self._began)
         if self._claim is not None and self._began:
             entry.reply = await self._reply(answer, error)
         self._ended = True
         await self._journal.write(entry)
 
     async def _reply(self, answer: Answer | None, error: ToolError | None) -> Reply | None:
-        """What the next call with the same key will be told. An error that may be retried gives the key back."""
+        """What to store for the next call with the same key; a release if that call may run again safely."""
         if self._claim is None:
             return None
         if self.call.status == Call.Status.ASKED:
             return replies.reply(self._claim, self.call, None, None)
         if answer is None and error is None:
-            # Cancelled while it ran: only a tool that may be repeated gives the key back.
+            # Cancelled while it ran: the key is released only if the tool may be repeated.
             return replies.reply(self._claim, self.call, None, None) if self._repeatable else None
         # Only errors of calls that changed nothing, or that may run twice, are still retryable here.
         if error is not None and error.retryable:
@@ -379,14 +378,14 @@ class Record:
 
 
 def _payload(value: Any) -> str:
-    """As much of arguments or of an answer as the operator wants kept; never what looks like a secret."""
-    kept = conf.value("TOOLHUB_PAYLOADS")
-    if kept == "none":
+    """The part of arguments or of an answer that the operator wants stored, redacted."""
+    mode = conf.value("TOOLHUB_PAYLOADS")
+    if mode == "none":
         return ""
-    return redaction.summary(value, MOST_FULL if kept == "full" else MOST_REDACTED)
+    return redaction.summary(value, MOST_FULL if mode == "full" else MOST_REDACTED)
 
 
 def _files_for(caller: Caller) -> Path | None:
-    """Whoever comes over HTTP does not see the files of this machine, and must not read them through a tool."""
+    """Callers over HTTP must not read the files of this machine through a tool."""
     root = conf.value("TOOLHUB_FILE_ROOT")
     return Path(root) if root and caller.kind == "local" else None

@@ -1,8 +1,7 @@
-"""Calls that must not happen twice. A caller names its call by a key; a second call with that key gets the answer of
-the first.
-
-The key is claimed in the commit that says that the call has begun, and the answer is kept in the commit that says how
-it ended: whatever happens in between, the tool does not run twice. Answers have a quota; a key outlives its answer.
+"""Idempotency keys: a key names a call that must not run twice; a second call with the key gets the answer of the
+first.
+The key is claimed in the commit that records the start of the call, and the answer is stored in the commit that records
+its end: whatever happens in between, the tool does not run twice. Answers have a quota; a key outlives its answer.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ MOST_CHARACTERS: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What the first call with a key was told."""
+class EarlierOutcome:
+    """The outcome of the first call with a key."""
 
     call_id: str
     duration_ms: int
@@ -55,7 +54,7 @@ def check(key: str) -> None:
 
 
 def claim(key: str, caller_id: str, call: Call, request_hash: str) -> IdempotencyKey:
-    """The row with which a call takes a key for itself."""
+    """The row that claims a key for a call."""
     return IdempotencyKey(
         caller_id=caller_id,
         key_hash=_hash(key),
@@ -65,14 +64,14 @@ def claim(key: str, caller_id: str, call: Call, request_hash: str) -> Idempotenc
     )
 
 
-def earlier(key: str, caller_id: str, request: str, *, repeatable: bool) -> Said | None:
-    """What was said to an earlier call with this key; None when this is the first. For threads.
+def earlier(key: str, caller_id: str, request: str, *, repeatable: bool) -> EarlierOutcome | None:
+    """The outcome of an earlier call with this key; None if this is the first. For threads.
 
     Raises:
-        IdempotencyMismatchError: it asked for something else.
-        IdempotencyInProgressError: it is still under way.
-        OutcomeUnknownError: it was broken off, and running it again could do its work twice.
-        ReplyGoneError: it has ended, and what it answered is not kept any more.
+        IdempotencyMismatchError: the earlier call was a different request.
+        IdempotencyInProgressError: the earlier call is still running.
+        OutcomeUnknownError: it was interrupted, and running it again could make its change twice.
+        ReplyGoneError: it has ended, and its answer has been deleted.
         StorageBusyError
     """
     try:
@@ -85,7 +84,7 @@ def earlier(key: str, caller_id: str, request: str, *, repeatable: bool) -> Said
         if row.request_hash != request:
             raise IdempotencyMismatchError
         if row.reply is not None and bytes(row.reply) != GONE:
-            return _opened(bytes(row.reply))
+            return _unpacked_outcome(bytes(row.reply))
         status = Call.objects.filter(pk=row.call_id).values_list("status", flat=True).first()
         if row.reply is not None:
             raise ReplyGoneError.of(row.call_id, status or "")
@@ -100,56 +99,56 @@ def earlier(key: str, caller_id: str, request: str, *, repeatable: bool) -> Said
 
 
 def reply(claim: IdempotencyKey, call: Call, answer: Answer | None, error: ToolError | None) -> Reply:
-    """What is kept for the next call with the key; with neither answer nor error, the key is free again."""
+    """The outcome to store for the next call with the key; with neither answer nor error, the key is released."""
     text = None
     if answer is not None or error is not None:
-        kept = {
+        outcome = {
             "callId": call.id,
             "durationMs": call.duration_ms,
-            "answer": _kept(answer) if answer is not None else None,
+            "answer": _packed(answer) if answer is not None else None,
             "error": error.kept() if error is not None else None,
         }
-        text = secrets.encrypted(zlib.compress(json.dumps(kept, separators=(",", ":")).encode()))
+        text = secrets.encrypted(zlib.compress(json.dumps(outcome, separators=(",", ":")).encode()))
     return Reply(claim.caller_id, claim.key_hash, claim.call_id, text)
 
 
-def _opened(kept: bytes) -> Said | None:
-    plain = secrets.decrypted(kept)
+def _unpacked_outcome(encrypted_reply: bytes) -> EarlierOutcome | None:
+    plain = secrets.decrypted(encrypted_reply)
     if plain is None:
-        # Kept under an encryption key that is gone. It ran; what it said nobody can tell any more.
+        # Encrypted under a key that no longer exists. The call ran; its outcome cannot be read any more.
         raise OutcomeUnknownError.of("")
-    said = json.loads(zlib.decompress(plain))
-    return Said(
-        call_id=said["callId"],
-        duration_ms=said["durationMs"] or 0,
-        # What an earlier version kept does not say whose words it holds.
-        answer=_answer({"untrusted": True} | said["answer"]) if said["answer"] is not None else None,
-        error=restored(said["error"]) if said["error"] is not None else None,
+    outcome = json.loads(zlib.decompress(plain))
+    return EarlierOutcome(
+        call_id=outcome["callId"],
+        duration_ms=outcome["durationMs"] or 0,
+        # What an earlier version stored does not say whether it contains text from outside.
+        answer=_unpacked({"untrusted": True} | outcome["answer"]) if outcome["answer"] is not None else None,
+        error=restored(outcome["error"]) if outcome["error"] is not None else None,
     )
 
 
-def _kept(answer: Answer) -> dict[str, Any]:
-    """An answer without what follows from its value: the same words are not stored twice."""
-    kept = asdict(answer)
+def _packed(answer: Answer) -> dict[str, Any]:
+    """An answer without the fields that follow from its value, so that nothing is stored twice."""
+    fields = asdict(answer)
     for part, value in _derived(answer.value).items():
-        if kept[part] is not None and kept[part] == value:
-            kept[part] = _AS_VALUE
-    return kept
+        if fields[part] is not None and fields[part] == value:
+            fields[part] = _AS_VALUE
+    return fields
 
 
-def _answer(kept: dict[str, Any]) -> Answer:
-    for part, value in _derived(kept["value"]).items():
-        if kept.get(part) == _AS_VALUE:
-            kept[part] = value
-    return Answer(**kept)
+def _unpacked(fields: dict[str, Any]) -> Answer:
+    for part, value in _derived(fields["value"]).items():
+        if fields.get(part) == _AS_VALUE:
+            fields[part] = value
+    return Answer(**fields)
 
 
-# In the place of a part of an answer that follows from its value. No part is ever a number.
+# Placeholder for a field that follows from the value. No such field is ever a number.
 _AS_VALUE: Final = 0
 
 
 def _derived(value: Any) -> dict[str, Any]:
-    # Under `data`: what a tool answers that says that it is done.
+    # Under `data`: the answer of a tool with a success message.
     data = value.get("data") if isinstance(value, dict) and value.keys() == {"success", "message", "data"} else value
     return {"text": text_of(value), "structured": data, "content": value}
 

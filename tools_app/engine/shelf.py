@@ -1,6 +1,6 @@
-"""Answers that are kept because they were too large to be sent: written and read here, by any process of the hub.
+"""Stores answers that were too large to be sent; any process of the hub can read them.
 
-An answer belongs to the caller who got it. To everybody else it does not exist, and neither does one that has gone to
+An answer belongs to the caller who got it. For all others it does not exist, and neither does one that was evicted to
 make room. All functions are for threads.
 """
 
@@ -21,29 +21,29 @@ from tools_app.models import Chore, StoredAnswer
 from tools_app.sdk.context import Caller, NotKeptError
 from tools_app.sdk.hub_errors import AnswerNotFoundError, StorageBusyError
 
-# Larger answers compress well enough at once; the caller waits for this.
+# Larger answers compress well enough even so; the caller waits for this.
 _QUICKLY: Final = 1
-# Whoever holds this row makes room; one at a time.
+# A lock: only the holder of this row deletes answers to make room.
 _CHORE: Final = "answers"
 
 
 def keep(content: bytes, *, is_text: bool, caller: Caller, tool: str, call_id: str, seconds: float) -> StoredAnswer:
-    """Keep an answer for its caller; the same one again gets its old handle, and new time.
+    """Store an answer for its caller. An same one keeps its handle and gets a new expiry time.
 
     Raises:
         NotKeptError
     """
     now = datetime.now(UTC)
-    until = now + timedelta(seconds=seconds)
+    expires_at = now + timedelta(seconds=seconds)
     digest = hashlib.sha256(content).hexdigest()
     own = StoredAnswer.objects.filter(caller_id=caller.id)
     try:
         same = own.filter(tool_name=tool, digest=digest, is_text=is_text, expires_at__gt=now).defer("content").first()
-        if same is not None and own.filter(pk=same.pk).update(created_at=now, expires_at=until):
-            same.expires_at = until
+        if same is not None and own.filter(pk=same.pk).update(created_at=now, expires_at=expires_at):
+            same.expires_at = expires_at
             return same
-        hidden = secrets.encrypted(zlib.compress(content, _QUICKLY))
-        if len(hidden) > min(conf.value("TOOLHUB_ANSWERS_BYTES"), conf.value("TOOLHUB_ANSWERS_CALLER_BYTES")):
+        encrypted = secrets.encrypted(zlib.compress(content, _QUICKLY))
+        if len(encrypted) > min(conf.value("TOOLHUB_ANSWERS_BYTES"), conf.value("TOOLHUB_ANSWERS_CALLER_BYTES")):
             raise NotKeptError("it is larger than all that this hub keeps for one caller")
         answer = StoredAnswer(
             id=random.token_hex(16),
@@ -52,10 +52,10 @@ def keep(content: bytes, *, is_text: bool, caller: Caller, tool: str, call_id: s
             call_id=call_id,
             digest=digest,
             is_text=is_text,
-            content=hidden,
-            size=len(hidden),
+            content=encrypted,
+            size=len(encrypted),
             created_at=now,
-            expires_at=until,
+            expires_at=expires_at,
         )
         Chore.objects.get_or_create(name=_CHORE, defaults={"done_at": now})
         with transaction.atomic():
@@ -68,8 +68,8 @@ def keep(content: bytes, *, is_text: bool, caller: Caller, tool: str, call_id: s
     return answer
 
 
-def found(handle: str, caller: Caller, *, with_content: bool) -> StoredAnswer:
-    """What is kept under this handle for this caller.
+def find(handle: str, caller: Caller, *, with_content: bool) -> StoredAnswer:
+    """The answer stored under this handle for this caller.
 
     Raises:
         AnswerNotFoundError, StorageBusyError
@@ -90,12 +90,12 @@ def content_of(answer: StoredAnswer) -> bytes:
     """Raises: AnswerNotFoundError."""
     plain = secrets.decrypted(bytes(answer.content))
     if plain is None:
-        # Kept under an encryption key that is gone.
+        # Encrypted under a key that no longer exists.
         raise AnswerNotFoundError.of(answer.pk)
     return zlib.decompress(plain)
 
 
 def _make_room(answers: QuerySet[StoredAnswer], size: int, most: int) -> None:
-    """Delete the oldest until one of this size has room."""
-    if gone := oldest_beyond(answers, size, most):
-        answers.filter(pk__in=gone).delete()
+    """Evict the oldest answers until there is room for this size."""
+    if oldest := oldest_beyond(answers, size, most):
+        answers.filter(pk__in=oldest).delete()

@@ -1,7 +1,7 @@
-"""A bounded pool of threads for tools that block.
+"""A bounded thread pool for tools that block.
 
-The threads are daemons: a tool that never comes back can neither hold up the end of the process nor take a thread
-from Django. It keeps its place in the pool until it ends.
+The threads are daemons: a tool that never returns can neither delay the end of the process nor occupy a thread of
+Django. It keeps its place in the pool until it ends.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class Workers:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0
-        # Jobs that wait or run: as long as there are no more of them than threads, each has one.
+        # Jobs waiting or running. While there are no more jobs than threads, every job has a thread.
         self._unfinished = 0
 
-    async def run(self, work: Callable[[], Any], ended: Callable[[], None] | None = None) -> Any:
-        """Run `work` in a thread. If the caller stops waiting first, its outcome is dropped.
+    async def run(self, work: Callable[[], Any], on_end: Callable[[], None] | None = None) -> Any:
+        """Run `work` in a thread. If the caller stops waiting first, the result is dropped.
 
-        `ended` is called on the loop when the thread is done with it, whoever still waits.
+        `on_end` is called on the loop when the thread has finished, even if the caller no longer waits.
         """
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[Any] = loop.create_future()
@@ -45,19 +45,19 @@ class Workers:
                     error = caught
                 finally:
                     close_old_connections()
-            # Before anybody hears of it: whoever does may bring the next job, for which this thread is free.
+            # Before the result is delivered: the caller may submit the next job at once, and this thread is free.
             with self._lock:
                 self._unfinished -= 1
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_settle, outcome, value, error)
-                if ended is not None:
-                    loop.call_soon_threadsafe(ended)
+                if on_end is not None:
+                    loop.call_soon_threadsafe(on_end)
 
         self._submit(job)
         return await outcome
 
     def close(self) -> None:
-        """Let idle threads end; busy ones end with their job."""
+        """Let idle threads end; a busy one ends after its job."""
         for _ in range(self._threads):
             self._jobs.put(None)
 

@@ -1,6 +1,6 @@
-"""Every change that a person or a key decides: switch a tool, set its limits, create a toolset, a connection or a key.
+"""Every change that an operator or a key makes: switch a tool, set its limits, create a toolset, a connection or a key.
 
-Belongs here: functions that change state, each in one transaction with its audit entry; who is permitted to call them.
+Belongs here: functions that change state, each in one transaction with its audit entry; the permission to call them.
 Does not belong here: forms, bodies and prints. The admin, the API and commands change state through this room only.
 """
 

@@ -1,4 +1,4 @@
-"""What waits for an operator: calls, and versions of tools whose sources do not approve themselves."""
+"""Decisions on pending calls, and on versions of tools whose sources need approval."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from tools_app.sdk.errors import (
     shortened,
 )
 
-# People may say yes to what they themselves asked for; what programs ask for, somebody else decides.
+# People may approve their own calls; programs may not.
 _PEOPLE: Final = "user:"
 
 
 def approve_call(approval_id: str, *, actor: str, caller_id: str = "", reason: str = "") -> Approval:
-    """Let a call that waits be made: once, by its caller, within TOOLHUB_APPROVAL_SECONDS from now.
+    """Approve a pending call: its caller may make it once, within TOOLHUB_APPROVAL_SECONDS from now.
 
-    Whoever approves a call of their own, or of a key that they own, is named in the audit trail as having done so.
-    `caller_id` is who decides, where that is a caller: other than a name, it is the same in all tokens of one subject.
+    The audit trail notes if the actor approves their own call, or one of a key that they own. `caller_id` is the
+    deciding caller, if it is one: unlike a name, it is the same for all tokens of a subject.
 
     Raises:
         NotFoundError
-        ConflictError: it has been decided already, has expired, or cannot be shown to anybody.
-        AuthorizationError: a program would approve its own call.
+        ConflictError: it has been decided already, has expired, or its arguments cannot be read.
+        AuthorizationError: a program tried to approve its own call.
         ValidationError: the reason is too long.
     """
     return _decide(approval_id, Approval.State.APPROVED, actor=actor, caller_id=caller_id, reason=reason)
 
 
 def refuse_call(approval_id: str, *, actor: str, caller_id: str = "", reason: str = "") -> Approval:
-    """Say no to a call that waits. Its caller is told the reason, and not asked again while this holds.
+    """Refuse a pending call. The caller gets the reason, and the refusal applies until it expires.
 
     Raises:
         NotFoundError
@@ -54,23 +54,23 @@ def refuse_call(approval_id: str, *, actor: str, caller_id: str = "", reason: st
 
 
 def _decide(approval_id: str, state: Approval.State, *, actor: str, caller_id: str, reason: str) -> Approval:
-    reason = _checked(reason)
+    reason = _validated(reason)
     with transaction.atomic():
         approval = Approval.objects.select_for_update().filter(pk=approval_id).first()
         if approval is None:
             raise NotFoundError(f"There is no approval {shortened(approval_id)!r}")
         now = timezone.now()
         if (was := approval.state_at(now)) != Approval.State.PENDING:
-            raise ConflictError(f"This call does not wait for a decision: it is {was}")
-        own = approval.caller_id == caller_id or _is_own(approval, actor)
-        if own and state == Approval.State.APPROVED and not actor.startswith(_PEOPLE):
+            raise ConflictError(f"This call is not pending: it is {was}")
+        is_own = approval.caller_id == caller_id or _is_own(approval, actor)
+        if is_own and state == Approval.State.APPROVED and not actor.startswith(_PEOPLE):
             raise AuthorizationError(
                 "Permission denied: a key cannot approve its own calls", next_step="Ask an operator of this hub."
             )
         if state == Approval.State.APPROVED and approval.call_arguments() is None:
             raise ConflictError(
-                "This call cannot be approved: what it would be given cannot be read",
-                next_step="Refuse it: it was stored under an encryption key that is gone. Its caller can ask again.",
+                "This call cannot be approved: its arguments cannot be read",
+                next_step="Refuse it: its encryption key is no longer configured. Its caller can request it again.",
             )
         approval.state, approval.reason = state, reason
         approval.decided_at, approval.decided_by = now, actor[:150]
@@ -81,7 +81,7 @@ def _decide(approval_id: str, state: Approval.State, *, actor: str, caller_id: s
             "caller": [None, f"{approval.caller_kind}:{approval.caller_name}"],
             "state": [was, state],
         }
-        if own:
+        if is_own:
             changes["own"] = [None, True]
         action = "call.approve" if state == Approval.State.APPROVED else "call.refuse"
         note(action, f"approval:{approval.pk}", actor=actor, reason=reason, changes=changes)
@@ -89,7 +89,7 @@ def _decide(approval_id: str, state: Approval.State, *, actor: str, caller_id: s
 
 
 def _is_own(approval: Approval, actor: str) -> bool:
-    """Whether the call is the actor's, or that of a key that the actor owns."""
+    """True if the call is the actor's, or that of a key that the actor owns."""
     if str(Caller(approval.caller_kind, approval.caller_id, approval.caller_name)) == actor:
         return True
     if approval.caller_kind != "key":
@@ -99,17 +99,17 @@ def _is_own(approval: Approval, actor: str) -> bool:
 
 
 def approve_definitions(keys: Iterable[int], *, actor: str, reason: str = "") -> list[str]:
-    """Let versions of tools be called. Returns the tools of those that were not approved before.
+    """Approve versions of tools. Returns the tools of those that were not approved before.
 
     Raises:
-        NotFoundError: one of them is not there; nothing is changed then.
+        NotFoundError: one of them does not exist; nothing is changed then.
         ValidationError: the reason is too long.
     """
-    reason, wanted = _checked(reason), set(keys)
+    reason, definition_ids = _validated(reason), set(keys)
     with transaction.atomic():
-        found = _locked(wanted)
+        definitions = _lock(definition_ids)
         now = timezone.now()
-        changed = [definition for definition in found if definition.approved_at is None]
+        changed = [definition for definition in definitions if definition.approved_at is None]
         Definition.objects.filter(pk__in=[definition.pk for definition in changed]).update(
             approved_at=now, approved_by=actor[:150], refused_at=None, refused_by="", reason=reason
         )
@@ -118,22 +118,22 @@ def approve_definitions(keys: Iterable[int], *, actor: str, reason: str = "") ->
 
 
 def refuse_definitions(keys: Iterable[int], *, actor: str, reason: str = "") -> list[str]:
-    """Keep versions of tools from being called. Returns the tools of those that waited.
+    """Refuse versions of tools. Returns the tools of those that were pending.
 
     Raises:
-        NotFoundError: one of them is not there; nothing is changed then.
-        ConflictError: one is approved: a tool that is approved can be switched off.
+        NotFoundError: one of them does not exist; nothing is changed then.
+        ConflictError: one is approved already; its tool can be switched off instead.
         ValidationError: the reason is too long.
     """
-    reason, wanted = _checked(reason), set(keys)
+    reason, definition_ids = _validated(reason), set(keys)
     with transaction.atomic():
-        found = _locked(wanted)
-        if approved := next((definition for definition in found if definition.approved_at is not None), None):
+        definitions = _lock(definition_ids)
+        if approved := next((definition for definition in definitions if definition.approved_at is not None), None):
             raise ConflictError(
                 f"This version of {approved.tool.name} is approved already", next_step="Switch the tool off instead."
             )
         now = timezone.now()
-        changed = [definition for definition in found if definition.refused_at is None]
+        changed = [definition for definition in definitions if definition.refused_at is None]
         Definition.objects.filter(pk__in=[definition.pk for definition in changed]).update(
             refused_at=now, refused_by=actor[:150], reason=reason
         )
@@ -141,28 +141,28 @@ def refuse_definitions(keys: Iterable[int], *, actor: str, reason: str = "") -> 
     return sorted(definition.tool.name for definition in changed)
 
 
-def _locked(keys: set[int]) -> list[Definition]:
+def _lock(keys: set[int]) -> list[Definition]:
     rows = Definition.objects.select_related("tool").select_for_update(of=("self",))
-    found = list(rows.filter(pk__in=keys).order_by("pk"))
-    if len(found) < len(keys):
-        raise NotFoundError("There is no such definition", next_step="Those that wait are among the approvals.")
-    return found
+    definitions = list(rows.filter(pk__in=keys).order_by("pk"))
+    if len(definitions) < len(keys):
+        raise NotFoundError("There is no such definition", next_step="See the approvals for pending ones.")
+    return definitions
 
 
 def _note(action: str, changed: Iterable[Definition], now: str, *, actor: str, reason: str) -> None:
-    """With what each of them was, as it was read before the change."""
+    """Audit entries with the state that each definition had before the change."""
     entries: list[tuple[str, str, dict[str, Any]]] = [
         (
             action,
-            one.tool.name,
-            {"definition": [None, one.hash], "version": [None, one.version], "state": [one.state, now]},
+            version.tool.name,
+            {"definition": [None, version.hash], "version": [None, version.version], "state": [version.state, now]},
         )
-        for one in changed
+        for version in changed
     ]
     note_all(entries, actor=actor, reason=reason)
 
 
-def _checked(reason: str) -> str:
+def _validated(reason: str) -> str:
     """Raises: ValidationError."""
     reason = reason.strip()
     if len(reason) > MOST_REASON:

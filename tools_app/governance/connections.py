@@ -1,4 +1,4 @@
-"""Changes of connections. A secret goes in and never comes out: the audit trail says that it was set, and no more."""
+"""Changes of connections. Secrets are write-only: the audit trail notes that one was set, never its value."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from tools_app.sdk.errors import (
 )
 from tools_app.sdk.reach import ENVIRONMENT
 
-# What can be decided about a connection, beside its name, its pack and its secret.
+# The parts of a connection that can be changed, beside its name, pack and secret.
 CONNECTION: Final = ("url", "read_only", "allow_http", "timeout_ms", "enabled", "options")
-# What was found out about the old one says nothing about the new one.
+# A change of these invalidates the result of the last check.
 _WHERE: Final = {"url", "allow_http", "secret"}
-# Everything that is stored encrypted.
+# All encrypted columns.
 SEALED: Final[tuple[tuple[type[Model], str], ...]] = (
     (Connection, "sealed"),
     (Approval, "arguments"),
@@ -44,37 +44,37 @@ SEALED: Final[tuple[tuple[type[Model], str], ...]] = (
 
 
 @sensitive_variables("secret")
-def create_connection(name: str, pack: str, *, secret: str, actor: str, reason: str = "", **given: Any) -> Connection:
-    """Set up an account at an upstream. Nobody may use it before they are given it.
+def create_connection(name: str, pack: str, *, secret: str, actor: str, reason: str = "", **parts: Any) -> Connection:
+    """Create an account at an upstream. No key may use it until it is assigned to one.
 
-    `given` holds the `url`, and any other of the names in `CONNECTION`.
+    `parts` holds the `url`, and any other of the names in `CONNECTION`.
 
     Raises:
-        ConflictError: the name is taken.
-        ValidationError: something else is wrong with it; the secret is never repeated.
+        ConflictError: the name exists already.
+        ValidationError: anything else is invalid; the secret is never quoted.
     """
     connection = Connection(name=name, pack=pack)
     with transaction.atomic():
         if Connection.objects.filter(name=name).exists():
             raise ConflictError(f"A connection named {shortened(name)!r} exists already")
-        changes = _decide(connection, secret, given)
+        changes = _decide(connection, secret, parts)
         connection.save(force_insert=True)
         note("connection.create", f"connection:{name}", actor=actor, reason=reason, changes=changes)
     return connection
 
 
 @sensitive_variables("secret")
-def change_connection(name: str, *, actor: str, secret: str = "", reason: str = "", **given: Any) -> list[str]:
-    """Change a connection; true for the very next call. An empty secret keeps the one there is. Returns what changed.
+def change_connection(name: str, *, actor: str, secret: str = "", reason: str = "", **parts: Any) -> list[str]:
+    """Change a connection, effective from the next call on. An empty secret keeps the stored one. Returns the changes.
 
-    A stored secret is sent only to the origin that it was given for: another one needs it again.
+    A stored secret is sent only to the origin that it was set for: another origin needs it again.
 
     Raises:
         NotFoundError, ValidationError
     """
     with transaction.atomic():
         connection = _connection(name)
-        changes = _decide(connection, secret, given)
+        changes = _decide(connection, secret, parts)
         if _WHERE & changes.keys():
             connection.checked_at, connection.healthy, connection.health = None, None, ""
         if changes:
@@ -84,7 +84,7 @@ def change_connection(name: str, *, actor: str, secret: str = "", reason: str = 
 
 
 def delete_connection(name: str, *, actor: str, reason: str = "") -> list[str]:
-    """Delete a connection and its secret. The keys that had it, which are returned, use no other in its place.
+    """Delete a connection and its secret. Returns the keys that had it; they do not fall back to another connection.
 
     Raises:
         NotFoundError
@@ -99,7 +99,7 @@ def delete_connection(name: str, *, actor: str, reason: str = "") -> list[str]:
 
 
 def note_check(name: str, pack: str, *, healthy: bool, words: str, actor: str) -> None:
-    """Write down how a connection was found to be. That of the environment has only the audit trail for it."""
+    """Record the result of a check. For the connection of the environment, only the audit trail does."""
     subject = f"connection:{name}" if name != ENVIRONMENT else f"connection:{ENVIRONMENT}:{pack}"
     with transaction.atomic():
         note_health(name, healthy=healthy, words=words)
@@ -107,7 +107,7 @@ def note_check(name: str, pack: str, *, healthy: bool, words: str, actor: str) -
 
 
 def note_health(name: str, *, healthy: bool, words: str) -> None:
-    """The same where nobody asked for it: that is no change that somebody decides."""
+    """Record the result of an automatic check: no audit entry, since no operator caused it."""
     Connection.objects.filter(name=name).update(
         checked_at=timezone.now(), healthy=healthy, health="" if healthy else words[:500]
     )
@@ -115,7 +115,7 @@ def note_health(name: str, *, healthy: bool, words: str) -> None:
 
 @dataclass
 class Rotation:
-    """What a rotation did, and what is encrypted under a key that nobody has named."""
+    """What a rotation did, and what is encrypted under an unknown key."""
 
     rotated: int = 0
     current: int = 0
@@ -123,35 +123,35 @@ class Rotation:
 
 
 def rotate_secrets(*, actor: str) -> Rotation:
-    """Encrypt everything that is stored secretly under the first key of TOOLHUB_ENCRYPTION_KEY.
+    """Re-encrypt everything stored under the first key of TOOLHUB_ENCRYPTION_KEY.
 
-    Row by row, so that nobody waits; done again, or at the same time as somebody else, it does no harm.
+    Row by row, so that no lock is held for long. Idempotent, also when run concurrently.
     """
-    done = Rotation()
+    rotation = Rotation()
     for model, column in SEALED:
         for key in list(model._default_manager.order_by("pk").values_list("pk", flat=True)):
-            _rotate(model, key, column, done)
-    if done.rotated:
+            _rotate(model, key, column, rotation)
+    if rotation.rotated:
         with transaction.atomic():
-            note("secrets.rotate", "secrets", actor=actor, changes={"rotated": [None, done.rotated]})
-    return done
+            note("secrets.rotate", "secrets", actor=actor, changes={"rotated": [None, rotation.rotated]})
+    return rotation
 
 
-def _rotate(model: type[Model], key: Any, column: str, done: Rotation) -> None:
+def _rotate(model: type[Model], key: Any, column: str, rotation: Rotation) -> None:
     with transaction.atomic():
         row = model._default_manager.select_for_update().filter(pk=key).first()
-        # Empty is a reply that was deleted to make room.
-        if row is None or not (kept := getattr(row, column)):
+        # An empty reply was deleted to make room.
+        if row is None or not (encrypted := getattr(row, column)):
             return
-        fresh = secrets.rotated(bytes(kept))
+        fresh = secrets.rotated(bytes(encrypted))
         if fresh is None:
-            done.unreadable.append(f"{model._meta.verbose_name} {row}")
-        elif fresh == bytes(kept):
-            done.current += 1
+            rotation.unreadable.append(f"{model._meta.verbose_name} {row}")
+        elif fresh == bytes(encrypted):
+            rotation.current += 1
         else:
             setattr(row, column, fresh)
             row.save(update_fields=[column])
-            done.rotated += 1
+            rotation.rotated += 1
 
 
 def _connection(name: str) -> Connection:
@@ -162,25 +162,25 @@ def _connection(name: str) -> Connection:
 
 
 @sensitive_variables("secret")
-def check_connection(connection: Connection, *, secret: str, **given: Any) -> None:
-    """See whether a connection can be made, or changed, to be so.
+def check_connection(connection: Connection, *, secret: str, **parts: Any) -> None:
+    """Validate a connection, or a change of it, without saving.
 
     Raises:
         ValidationError
     """
-    _decide(copy.copy(connection), secret, given)
+    _decide(copy.copy(connection), secret, parts)
 
 
 @sensitive_variables("secret")
-def _decide(connection: Connection, secret: str, given: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Make a connection what was decided about it, and tell what changed.
+def _decide(connection: Connection, secret: str, parts: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Apply changes to a connection, and return them.
 
     Raises:
         ValidationError
     """
     new = connection._state.adding
     before = {part: getattr(connection, part) for part in CONNECTION}
-    for part, value in given.items():
+    for part, value in parts.items():
         if part not in CONNECTION:
             raise ValidationError(f"{part!r} is no part of a connection; known are {', '.join(CONNECTION)}")
         if part == "options":
@@ -193,17 +193,17 @@ def _decide(connection: Connection, secret: str, given: Mapping[str, Any]) -> di
         if (getattr(connection, part) not in (None, {}) if new else getattr(connection, part) != was)
     }
     if secret:
-        connection.sealed = _sealed(secret)
+        connection.sealed = _encrypt(secret)
         changes["secret"] = [None, "set"] if new else ["set", "changed"]
     elif new:
         raise _wrong("secret", "A connection needs a secret")
     elif _origin(connection.url) != _origin(before["url"]):
-        raise _wrong("secret", "Give the secret again: it would be sent to another place than it was set for")
+        raise _wrong("secret", "Give the secret again: it was set for another address")
     return {"pack": [None, connection.pack], **changes} if new else changes
 
 
-def _options(connection: Connection, given: Mapping[str, Any]) -> dict[str, OptionValue]:
-    """What was decided of the options that its pack declares. None gives one its default back; others stay.
+def _options(connection: Connection, changes: Mapping[str, Any]) -> dict[str, OptionValue]:
+    """The options as changed, among those that the pack declares. None resets an option to its default.
 
     Raises:
         ValidationError
@@ -212,11 +212,11 @@ def _options(connection: Connection, given: Mapping[str, Any]) -> dict[str, Opti
     declared = {option.name: option for option in kind.options} if kind is not None else {}
     decided = {name: value for name, value in connection.options.items() if name in declared or kind is None}
     problems = []
-    for name, value in given.items():
+    for name, value in changes.items():
         path = f"/options/{shortened(name)}"
         if name not in declared:
-            known = ", ".join(sorted(declared)) or "none"
-            problems.append(Problem(path, f"{shortened(name)!r} is no option of this connection; known are: {known}"))
+            names = ", ".join(sorted(declared)) or "none"
+            problems.append(Problem(path, f"{shortened(name)!r} is no option of this connection; known are: {names}"))
         elif value is None:
             decided.pop(name, None)
         else:
@@ -233,10 +233,10 @@ def _check(connection: Connection, before: Mapping[str, Any], *, new: bool) -> N
     """Raises: ValidationError."""
     kinds = connections.kinds(sources.loaded())
     if new and connection.name == ENVIRONMENT:
-        raise _wrong("name", f"The name {ENVIRONMENT} is that of the connections from the environment")
+        raise _wrong("name", f"The name {ENVIRONMENT} is reserved for connections from the environment")
     if new and connection.pack not in kinds:
-        known = ", ".join(sorted(kinds)) or "none"
-        raise _wrong("pack", f"No pack {shortened(connection.pack)!r} needs a connection; those that do: {known}")
+        known_packs = ", ".join(sorted(kinds)) or "none"
+        raise _wrong("pack", f"No pack {shortened(connection.pack)!r} needs a connection; known are: {known_packs}")
     try:
         connection.clean_fields(exclude={"sealed"})
     except DjangoValidationError as error:
@@ -245,7 +245,7 @@ def _check(connection: Connection, before: Mapping[str, Any], *, new: bool) -> N
         ]
         raise ValidationError(problems=problems) from error
     kind = kinds.get(connection.pack)
-    # One that is broken already can still be switched off.
+    # A connection that is broken already can still be switched off.
     if kind is not None and (new or any(getattr(connection, part) != before[part] for part in ("url", "allow_http"))):
         try:
             connections.base(kind, connection.url, allow_http=connection.allow_http)
@@ -254,7 +254,7 @@ def _check(connection: Connection, before: Mapping[str, Any], *, new: bool) -> N
 
 
 @sensitive_variables("secret")
-def _sealed(secret: str) -> bytes:
+def _encrypt(secret: str) -> bytes:
     if not is_sendable(secret):
         raise _wrong("secret", f"The secret must be 1 to {MOST_SECRET:,} printable ASCII characters")
     return secrets.encrypted(secret.encode())

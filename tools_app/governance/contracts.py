@@ -1,4 +1,4 @@
-"""Examples as contracts: whether tools answer as their authors wrote, asked through the engine like any caller."""
+"""Contract tests: runs the examples of tools through the engine and compares the answers with the documented ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_FAULTS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one example."""
+    """The outcome of one example."""
 
     example: str
     call_id: str
@@ -40,7 +40,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of the examples of one tool; `skipped` says why none of them was run."""
+    """The outcomes of one tool's examples; `skipped` says why none was run."""
 
     tool: str
     outcomes: Sequence[Outcome] = field(default=())
@@ -55,14 +55,14 @@ class Report:
         return [f"{outcome.example}: {fault}" for outcome in self.outcomes for fault in outcome.faults]
 
     def as_dict(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"tool": self.tool, "passed": self.passed}
+        report: dict[str, Any] = {"tool": self.tool, "passed": self.passed}
         if self.skipped:
-            return told | {"skipped": self.skipped}
-        return told | {"examples": [outcome.as_dict() for outcome in self.outcomes]}
+            return report | {"skipped": self.skipped}
+        return report | {"examples": [outcome.as_dict() for outcome in self.outcomes]}
 
 
 def check(entry: Entry, caller: Caller, *, writes: bool = False) -> Report:
-    """Run the examples of a tool and remember what came of them. What writes is left alone unless `writes`."""
+    """Run the examples of a tool and store the outcome. Tools that write are skipped unless `writes`."""
     tool = entry.tool
     if entry.refusal is not None or tool is None:
         return Report(entry.name, skipped=entry.refusal.reason if entry.refusal else "not loaded")
@@ -84,7 +84,7 @@ def _outcome(tool: Tool, example: Example, caller: Caller) -> Outcome:
     try:
         result = engine.call_sync(tool.name, example.parameters, caller, door=DOOR)
     except ToolError as error:
-        # It is in the error log already, where it belongs there.
+        # The engine has logged it already, if it belongs in the error log.
         return Outcome(example.description, error.call_id or "", [f"{error.code}: {error.message}"])
     answer = result.answer.value
     if tool.done and isinstance(answer, dict):

@@ -1,8 +1,8 @@
-"""What a call would be given, as it is shown to those who approve it: all of it, secrets alone masked.
+"""The arguments of a pending call, as shown to the operators who approve it: complete, with only secrets masked.
 
-What is approved is what runs, so nothing is cut. A secret is masked only where the mask can hide nothing else: it has
-to be a single token, without white space and without what separates commands or addresses. It is shown by its length
-and a hash, so that two of them can be told apart. What looks like a secret and is no such token is shown.
+What is approved is what runs, so nothing is truncated. A secret is masked only where the mask can hide nothing else: it
+must be a single token, without white space and separators of commands or addresses. It is shown by its length and a
+hash, so that two secrets can be told apart. What looks like a secret but is no such token is shown.
 """
 
 from __future__ import annotations
@@ -21,42 +21,42 @@ from tools_app.text import redaction
 from tools_app.text.redaction import MASK, is_secret
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9][\w.+/=~@!#%^*,?-]*", re.ASCII)
-# What stands before the secret within the value of a header.
+# The authentication scheme before the secret in a header.
 _SCHEME: Final = re.compile(r"(?:bearer|basic|token|digest)\s+", re.IGNORECASE)
 _QUOTED: Final = re.compile(r"""(b?\\*["'])(.*?)(\\*["'])""", re.DOTALL)
 _KEY_LINE: Final = re.compile(r"[A-Za-z0-9+/=]{32,}")
-# “Bearer” and a word in the middle of a text are no token: those are longer.
+# “Bearer” followed by a short word is prose: tokens are longer.
 FEWEST_OF_SCHEME: Final = 16
-# Indented JSON of deep lists is mostly blanks.
+# Deeply nested lists in indented JSON are mostly blanks.
 MOST_INDENTED: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Disclosure:
     arguments: Any
-    """Everything that the call would be given, its secrets masked."""
+    """The complete arguments, with secrets masked."""
     masked: int
-    """How many parts of it are masked."""
+    """The number of masked parts."""
     kept: Mapping[str, Any] = field(default_factory=dict)
-    """What the arguments name of the caller's kept answers, by handle; its secrets masked."""
+    """The stored results that the arguments name, by handle, with secrets masked."""
 
     @property
     def text(self) -> str:
-        """The arguments as people read them, and after them the kept answers."""
-        # JSON has no line breaks within texts: no argument can look like the heading of a kept answer.
+        """The arguments, formatted for people, and after them the stored results."""
+        # JSON has no line breaks within texts: no argument can look like the heading of a stored result.
         parts = [_written(self.arguments), *(f"{handle}:\n{_written(value)}" for handle, value in self.kept.items())]
         return "\n\n".join(parts)
 
 
 def of(arguments: Any, kept: Mapping[str, Any] | None = None) -> Disclosure:
     copy = _Copy()
-    shown = copy.of(arguments)
-    held = {handle: copy.of(value) for handle, value in (kept or {}).items()}
-    return Disclosure(shown, copy.masked, held)
+    masked_arguments = copy.of(arguments)
+    masked_results = {handle: copy.of(value) for handle, value in (kept or {}).items()}
+    return Disclosure(masked_arguments, copy.masked, masked_results)
 
 
 def of_approval(approval: Approval) -> Disclosure | None:
-    """What an approval is about; None where that cannot be read, or not all of it be shown."""
+    """The subject of an approval; None if it cannot be read or not be shown completely."""
     arguments = approval.call_arguments()
     if arguments is None:
         return None
@@ -72,7 +72,7 @@ def _written(value: Any) -> str:
 
 
 class _Copy:
-    """One pass over JSON; knows how much of it is masked."""
+    """Copies JSON in one pass and counts what it masks."""
 
     def __init__(self) -> None:
         self.masked = 0
@@ -90,25 +90,25 @@ class _Copy:
         return value
 
     def _mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        """Keys are shown as they are: two that became equal would hide one of their values."""
-        named = redaction.name_of_value(value)
+        """Keys are shown unmasked: two that became equal would hide one of their values."""
+        name = redaction.name_of_value(value)
         return {
-            key: self._value(item) if is_secret(key) or (key == "value" and is_secret(named)) else self.of(item)
+            key: self._value(item) if is_secret(key) or (key == "value" and is_secret(name)) else self.of(item)
             for key, item in value.items()
         }
 
     def _value(self, item: Any) -> Any:
-        """What stands under the name of a secret. Lists and objects are no secrets: they may hold anything."""
+        """The value of a secret's name. Lists and objects are no secrets: they may contain anything."""
         if isinstance(item, str) and item:
-            scheme = found[0] if (found := _SCHEME.match(item)) else ""
-            masked = self._mask(item[len(scheme) :])
-            return self.of(item) if masked is None else f"{scheme}{masked}"
+            scheme = scheme_match[0] if (scheme_match := _SCHEME.match(item)) else ""
+            mask = self._mask(item[len(scheme) :])
+            return self.of(item) if mask is None else f"{scheme}{mask}"
         return self.of(item)
 
-    def _replacement(self, found: re.Match[str], masked: str) -> str | None:
-        """What is shown for something in a text that looks like a secret; None: the text itself."""
+    def _replacement(self, match: re.Match[str], masked: str) -> str | None:
+        """The replacement for text that looks like a secret; None: show the text itself."""
         before, _, after = masked.partition(MASK)
-        secret = found[0]
+        secret = match[0]
         if not secret.startswith(before) or not secret.endswith(after):
             return None
         secret = secret[len(before) : len(secret) - len(after)]
@@ -117,16 +117,16 @@ class _Copy:
         if before == "://":
             user, colon, password = secret.partition(":")
             before, secret = (f"{before}{user}{colon}", password) if colon else (before, secret)
-        elif quoted := _QUOTED.fullmatch(secret):
-            before, secret, after = before + quoted[1], quoted[2], quoted[3] + after
+        elif quotation := _QUOTED.fullmatch(secret):
+            before, secret, after = before + quotation[1], quotation[2], quotation[3] + after
         bare = secret.lstrip()
         before += secret[: len(secret) - len(bare)]
         if scheme := _SCHEME.match(bare):
             before, bare = before + scheme[0], bare[scheme.end() :]
         if _SCHEME.fullmatch(before) and len(bare) < FEWEST_OF_SCHEME:
             return None
-        hidden = self._mask(bare)
-        return None if hidden is None else f"{before}{hidden}{after}"
+        mask = self._mask(bare)
+        return None if mask is None else f"{before}{mask}{after}"
 
     def _mask(self, secret: str) -> str | None:
         if not _TOKEN.fullmatch(secret):

@@ -1,4 +1,4 @@
-"""Changes of API keys. Only their hashes are stored: a key is read once, by whoever makes it."""
+"""Changes of API keys. Only hashes are stored: the key itself is returned once, when it is created."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tools_app.sdk.policies import Rate
 from tools_app.sdk.reach import ENVIRONMENT, Reach
 
 SCOPES: Final = ("tools:list", "tools:read", "tools:execute", "tools:manage", "admin:*")
-# So long at most a key goes on working after another has taken its place.
+# The longest time for which a rotated key's previous secret stays valid.
 LONGEST_GRACE: Final = timedelta(days=7)
 
 
@@ -39,17 +39,17 @@ def create_key(
     owner: Any = None,
     within: Caller | None = None,
 ) -> tuple[ApiKey, str]:
-    """Make an API key. The second value is the key itself, which nobody can ever read again.
+    """Create an API key. The second value is the key itself, which cannot be retrieved again.
 
-    Without toolsets it reaches every tool. It uses the connections that are named here and no others, those of the
-    environment if nothing else is said. A key that may not write may not destroy. `asks` is any of `Asks`: the
-    calls that an operator has to approve. `rate` is so many requests in so many seconds. `within` is who makes it,
-    where that is a program: what limits it limits the key as well.
+    Without toolsets it reaches every tool. It uses only the connections named here, by default those of the
+    environment. A key that may not write may not destroy either. `asks` is one of `Asks`: the calls that need approval.
+    `rate` is the number of requests, and the window in seconds. `within` is the program that creates the key, if it is
+    one: the key gets no more rights than it has.
 
     Raises:
-        AuthorizationError: the key could do more than who makes it.
-        ValidationError: the name is blank, too long or taken, the rate out of bounds, or a scope, toolset or
-            connection unknown.
+        AuthorizationError: the key would have more rights than its creator.
+        ValidationError: the name is blank, too long or exists, the rate is out of bounds, or a scope, toolset or
+            connection is unknown.
     """
     name, granted = name.strip(), sorted(set(default_scopes() if scopes is None else scopes))
     _check(name, granted, asks, rate)
@@ -59,7 +59,7 @@ def create_key(
         refuse_wider(within, reach, asks, Rate(*rate) if rate else None)
     secret, prefix = secrets.new_key()
     with transaction.atomic():
-        chosen, accounts = _toolsets(set(toolsets)), _accounts(through)
+        toolset_rows, accounts = _toolsets(set(toolsets)), _accounts(through)
         if ApiKey.objects.filter(name=name).exists():
             raise ConflictError(f"A key named {name!r} exists already; revoke it, or choose another name")
         key = ApiKey.objects.create(
@@ -76,11 +76,11 @@ def create_key(
             expires_at=expires_at,
             owner=owner,
         )
-        KeyToolset.objects.bulk_create(KeyToolset(key=key, toolset=toolset) for toolset in chosen)
+        KeyToolset.objects.bulk_create(KeyToolset(key=key, toolset=toolset) for toolset in toolset_rows)
         KeyConnection.objects.bulk_create(KeyConnection(key=key, connection=account) for account in accounts)
-        given = {
+        settings = {
             "scopes": key.scopes,
-            "toolsets": [toolset.name for toolset in chosen] or None,
+            "toolsets": [toolset.name for toolset in toolset_rows] or None,
             "connections": None if through == {ENVIRONMENT} else sorted(through),
             "may_write": key.may_write,
             "may_destroy": key.may_destroy,
@@ -88,33 +88,33 @@ def create_key(
             "rate": rate and list(rate),
             "expires_at": expires_at and expires_at.isoformat(),
         }
-        changes = {part: [None, value] for part, value in given.items() if value is not None}
+        changes = {part: [None, value] for part, value in settings.items() if value is not None}
         note("key.create", f"key:{name}", actor=actor, changes=changes)
     return key, secret
 
 
 def refuse_wider(caller: Caller, reach: Reach, asks: str, rate: Rate | None) -> None:
-    """A key hands on no more than it has. One that nothing limits administers the hub, and hands on anything.
+    """A key cannot grant more than it has. An unrestricted one administers the hub, and may grant anything.
 
     Raises:
-        AuthorizationError: naming what goes beyond.
+        AuthorizationError: names what exceeds the caller's rights.
     """
-    own, beyond = caller.reach, []
-    if own.toolsets is not None and not (reach.toolsets and reach.toolsets <= own.toolsets):
+    mine, beyond = caller.reach, []
+    if mine.toolsets is not None and not (reach.toolsets and reach.toolsets <= mine.toolsets):
         beyond.append("its toolsets")
-    if (reach.writes, reach.destroys) > (own.writes, own.destroys):
+    if (reach.writes, reach.destroys) > (mine.writes, mine.destroys):
         beyond.append("the kinds of tools it may use")
     if _STRICTNESS[asks] < _STRICTNESS[caller.asks]:
         beyond.append("the calls that an operator has to approve")
     if caller.rate is not None and not (rate and rate.within(caller.rate)):
         beyond.append("its rate limit")
-    limited = not own.everything or bool(caller.asks) or caller.rate is not None
-    # Whoever sets up connections may hand them on, as users may; what is limited in anything, only its own.
-    if limited and own.connections is not None and not (reach.connections or frozenset()) <= own.connections:
+    restricted = not mine.everything or bool(caller.asks) or caller.rate is not None
+    # Callers that set up connections may grant them, like users; a restricted caller only its own.
+    if restricted and mine.connections is not None and not (reach.connections or frozenset()) <= mine.connections:
         beyond.append("its connections")
     if beyond:
         raise AuthorizationError(
-            f"Permission denied: the key would go beyond what limits yours: {', '.join(beyond)}",
+            f"Permission denied: the key would exceed the limits of yours: {', '.join(beyond)}",
             next_step="Ask for a key within these limits, or have a person make it in the admin.",
         )
 
@@ -123,7 +123,7 @@ _STRICTNESS: Final = {Asks.NOTHING.value: 0, Asks.DESTROYS.value: 1, Asks.WRITES
 
 
 def _check(name: str, scopes: Sequence[str], asks: str, rate: tuple[int, int] | None) -> None:
-    """What needs no look at the database.
+    """Validation without database access.
 
     Raises:
         ValidationError
@@ -138,34 +138,34 @@ def _check(name: str, scopes: Sequence[str], asks: str, rate: tuple[int, int] | 
         raise ValidationError("Calls to approve are writes, destroys, or none")
 
 
-def _toolsets(wanted: set[str]) -> list[Toolset]:
-    """Locked, so that none is deleted before the key that has it is there.
+def _toolsets(names: set[str]) -> list[Toolset]:
+    """The toolsets, locked so that none is deleted before the key is saved.
 
     Raises:
         ValidationError: one is unknown.
     """
-    chosen = list(Toolset.objects.select_for_update().filter(name__in=wanted).order_by("name"))
-    if unknown := sorted(wanted - {toolset.name for toolset in chosen}):
-        known = ", ".join(Toolset.objects.values_list("name", flat=True)) or "none"
-        raise ValidationError(f"There is no toolset {shortened(unknown[0])!r}; there are: {known}")
-    return chosen
+    toolsets = list(Toolset.objects.select_for_update().filter(name__in=names).order_by("name"))
+    if unknown := sorted(names - {toolset.name for toolset in toolsets}):
+        existing = ", ".join(Toolset.objects.values_list("name", flat=True)) or "none"
+        raise ValidationError(f"There is no toolset {shortened(unknown[0])!r}; there are: {existing}")
+    return toolsets
 
 
 def _accounts(through: set[str]) -> list[Connection]:
-    """Those that are stored, locked as well.
+    """The stored connections, locked as well.
 
     Raises:
         ValidationError: one is unknown.
     """
     accounts = list(Connection.objects.select_for_update().filter(name__in=through).order_by("name"))
     if unknown := sorted(through - {ENVIRONMENT, *(account.name for account in accounts)}):
-        known = ", ".join([ENVIRONMENT, *Connection.objects.values_list("name", flat=True)])
-        raise ValidationError(f"There is no connection {shortened(unknown[0])!r}; there are: {known}")
+        existing = ", ".join([ENVIRONMENT, *Connection.objects.values_list("name", flat=True)])
+        raise ValidationError(f"There is no connection {shortened(unknown[0])!r}; there are: {existing}")
     return accounts
 
 
 def revoke_key(key: ApiKey, *, actor: str, reason: str = "") -> bool:
-    """End a key: refused from the next request on, in every process. False: it was revoked already."""
+    """Revoke a key: refused from the next request on, in every process. False: it was revoked already."""
     with transaction.atomic():
         now = timezone.now()
         if not ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now):
@@ -177,39 +177,39 @@ def revoke_key(key: ApiKey, *, actor: str, reason: str = "") -> bool:
 
 
 def rotate_key(key: ApiKey, *, grace: timedelta, actor: str, reason: str = "", within: Caller | None = None) -> str:
-    """Give a key another secret, which nobody can ever read again. The one before works for the time of grace.
+    """Give a key a new secret, which cannot be retrieved again. The previous one stays valid for the grace period.
 
-    What the key may, its name and its calls stay. A secret that was still in its time of grace ends now. `within` is
-    who rotates it, where that is a program: it gets the secret, and with it all that the key may.
+    The key keeps its name, its call history and its permissions. A secret in an earlier grace period ends now. `within`
+    is the program that rotates it, if it is one: it gets the secret, and with it all rights of the key.
 
     Raises:
-        AuthorizationError: the key can do more than who rotates it.
-        ValidationError: the time of grace is out of bounds.
-        ConflictError: the key is revoked or expired, so that no other secret would make it work.
+        AuthorizationError: the key has more rights than the program that rotates it.
+        ValidationError: the grace period is out of bounds.
+        ConflictError: the key is revoked or expired; a new secret would not make it valid.
     """
     if not timedelta() <= grace <= LONGEST_GRACE:
-        raise ValidationError(f"The time of grace is 0 to {LONGEST_GRACE.days} days")
+        raise ValidationError(f"The grace period is 0 to {LONGEST_GRACE.days} days")
     secret, prefix = secrets.new_key()
     with transaction.atomic():
         now = timezone.now()
-        kept = ApiKey.objects.select_for_update().get(pk=key.pk)
+        row = ApiKey.objects.select_for_update().get(pk=key.pk)
         if within is not None:
-            refuse_wider(within, kept.reach, kept.asks, kept.rate)
-        if not kept.usable(now):
-            message = f"The key {kept.name!r} is {kept.state(now)}: it cannot be rotated"
+            refuse_wider(within, row.reach, row.asks, row.rate)
+        if not row.usable(now):
+            message = f"The key {row.name!r} is {row.state(now)}: it cannot be rotated"
             raise ConflictError(message, next_step="Make another key.")
-        changed = {
+        fields = {
             "prefix": prefix,
             "hash": secrets.key_hash(secret),
-            # Without a time of grace it is known as well, so that operators see who still comes with it.
-            "previous_prefix": kept.prefix,
-            "previous_hash": kept.hash,
+            # Stored even without a grace period, so that operators see who still uses the previous secret.
+            "previous_prefix": row.prefix,
+            "previous_hash": row.hash,
             "previous_until": now + grace if grace else None,
             "rotated_at": now,
         }
-        ApiKey.objects.filter(pk=kept.pk).update(**changed)
-        changes = {"prefix": [kept.prefix, prefix], "previous_until": [None, (now + grace).isoformat()]}
-        note("key.rotate", f"key:{kept.name}", actor=actor, reason=reason, changes=changes)
-    for part, value in changed.items():
+        ApiKey.objects.filter(pk=row.pk).update(**fields)
+        changes = {"prefix": [row.prefix, prefix], "previous_until": [None, (now + grace).isoformat()]}
+        note("key.rotate", f"key:{row.name}", actor=actor, reason=reason, changes=changes)
+    for part, value in fields.items():
         setattr(key, part, value)
     return secret

@@ -1,4 +1,4 @@
-"""Who reads what calls were given and what they answered: that stands in the audit trail as well."""
+"""Audit entries for reading the arguments and answers of calls."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from django.utils import timezone
 from tools_app.models import AuditEntry
 from tools_app.models.audit import note
 
-# Whoever looks at the same again within this time is on record already.
+# Reading the same again within this time makes no further entry.
 ONCE_IN: Final = timedelta(hours=1)
 
 
 def note_payload_read(call_id: str, *, actor: str) -> None:
-    """Somebody is about to read the payload of a call. Once an hour for each call and reader."""
+    """Record that the actor reads the payload of a call; once an hour for each call and reader."""
     with transaction.atomic():
         since = timezone.now() - ONCE_IN
         entries = AuditEntry.objects.filter(subject=f"call:{call_id}", at__gte=since)
@@ -25,7 +25,7 @@ def note_payload_read(call_id: str, *, actor: str) -> None:
 
 
 def note_export(what: str, *, payloads: bool, filters: str, actor: str) -> None:
-    """Somebody takes a list with them, as far as these filters let it through."""
+    """Record that the actor exports a list with these filters."""
     with transaction.atomic():
         changes = {"payloads": payloads, "filters": filters[:500]}
         note("list.export", f"list:{what}", actor=actor, changes=changes)

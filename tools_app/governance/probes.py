@@ -1,4 +1,4 @@
-"""Whether a connection works. Asked when somebody wants to know, and answered in words that say what to do."""
+"""Tests whether connections work, and says what to do if they do not."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """How a connection is: well, or what is wrong with it and what helps."""
+class ProbeResult:
+    """The state of a connection: healthy, or what is wrong and what helps."""
 
     healthy: bool
     words: str
@@ -42,52 +42,52 @@ class Finding:
         return f"{self.words} {self.next_step}".strip()
 
 
-async def tested(identifier: str, *, actor: str) -> Finding:
-    """Find out about a connection, and write it down.
+async def tested(identifier: str, *, actor: str) -> ProbeResult:
+    """Test a connection, and record the result.
 
     Raises:
         NotFoundError
     """
     account = await database.run(connections.identified, identifier)
-    finding = await probed(account)
-    await database.run(_note, account, finding, actor)
-    return finding
+    result = await probed(account)
+    await database.run(_note, account, result, actor)
+    return result
 
 
-def tested_sync(identifier: str, *, actor: str) -> Finding:
+def tested_sync(identifier: str, *, actor: str) -> ProbeResult:
     """The same for code without an event loop."""
     account = connections.identified(identifier)
-    finding = asyncio.run(probed(account))
-    _note(account, finding, actor)
-    return finding
+    result = asyncio.run(probed(account))
+    _note(account, result, actor)
+    return result
 
 
 def look_at_all() -> None:
-    """Find out about every connection that is on, so that what is wrong is known before a call meets it.
+    """Test every enabled connection, so that problems are known before a call meets them.
 
-    For a thread of its own, at the start of a hub: nothing waits for it, and nothing breaks by it.
+    Runs in its own thread when the hub starts: nothing waits for it, and no error escapes.
     """
     try:
         accounts = connections.all_of(sources.loaded())
-        for account, finding in zip(accounts, asyncio.run(_all_probed(accounts)), strict=True):
-            if not finding.healthy:
-                log.warning("connection %s: %s", connections.identifier(account), finding)
-            governance.note_health(account.name, healthy=finding.healthy, words=str(finding))
+        for account, result in zip(accounts, asyncio.run(_all_probed(accounts)), strict=True):
+            if not result.healthy:
+                log.warning("connection %s: %s", connections.identifier(account), result)
+            governance.note_health(account.name, healthy=result.healthy, words=str(result))
     except Exception:
-        log.exception("the connections could not be looked at")
+        log.exception("testing the connections failed")
     finally:
         database_connections.close_all()
 
 
-async def _all_probed(accounts: Sequence[Account]) -> list[Finding]:
+async def _all_probed(accounts: Sequence[Account]) -> list[ProbeResult]:
     return await asyncio.gather(*(probed(account) for account in accounts))
 
 
-async def probed(account: Account) -> Finding:
-    """Ask the upstream, once, for what its kind is asked for. Nothing is changed, there or here."""
+async def probed(account: Account) -> ProbeResult:
+    """Send the kind's probe request once. Changes nothing, neither there nor here."""
     if account.fault:
-        return Finding(False, f"It cannot be used: {account.fault}.", "Correct it.")
-    kind, begun = account.kind, time.monotonic()
+        return ProbeResult(False, f"It cannot be used: {account.fault}.", "Correct it.")
+    kind, started = account.kind, time.monotonic()
     path, _, query = kind.probe.partition("?")
     try:
         client = connections.client(account, explained=False)
@@ -103,49 +103,49 @@ async def probed(account: Account) -> Finding:
             await client.close()
     except ToolError as error:
         words, next_step = _in_words(error, account)
-        return Finding(False, words, next_step)
-    return Finding(True, f"{kind.title} took the secret and answered in {(time.monotonic() - begun) * 1000:.0f} ms.")
+        return ProbeResult(False, words, next_step)
+    return ProbeResult(True, f"{kind.title} accepted the secret after {(time.monotonic() - started) * 1000:.0f} ms.")
 
 
 def _in_words(error: ToolError, account: Account) -> tuple[str, str]:
-    """What is wrong, and what to do about it."""
-    title, said = account.kind.title, error.message
+    """The problem, and what to do about it."""
+    title, message = account.kind.title, error.message
     match error:
         case ApiError():
-            return _of_status(error.context.get("statusCode", 0), said, account)
+            return _of_status(error.context.get("statusCode", 0), message, account)
         case UpstreamInvalidResponseError():
             return (
-                f"Wrong address: what answers there is not the interface of {title}. {said}.",
-                f"Set the address under which people open {title}; a login page or a proxy may stand in front of it.",
+                f"Wrong address: the server at this address is not the API of {title}. {message}.",
+                f"Set the address under which people open {title}; a login page or a proxy may be in front of it.",
             )
         case UpstreamTlsError():
-            return f"No secure connection: {said}.", "Mend the certificate, or correct the address."
+            return f"No secure connection: {message}.", "Fix the certificate, or correct the address."
         case UpstreamUnavailableError():
-            reason = said.removeprefix("Network error: ")
+            reason = message.removeprefix("Network error: ")
             return f"Not reachable: {reason}.", "Check the address, and that this machine can reach it."
         case ToolTimeoutError():
-            return f"Too slow: {said}.", "Check that it is up, and that nothing on the way swallows requests."
-    return f"{said}.", error.next_step
+            return f"Too slow: {message}.", "Check that it is running, and that no firewall drops requests."
+    return f"{message}.", error.next_step
 
 
-def _of_status(status: int, said: str, account: Account) -> tuple[str, str]:
+def _of_status(status: int, message: str, account: Account) -> tuple[str, str]:
     title = account.kind.title
     if status == 401:
         return f"Wrong key: {title} does not accept it (401).", "Set the secret again."
     if status == 403:
         return (
-            f"The key may do too little: {title} refuses what every tool needs (403).",
-            f"Check what its account may do at {title}, and whether its interface is switched on there.",
+            f"Missing permissions: {title} refuses what every tool needs (403).",
+            f"Check the permissions of its account at {title}, and whether the API is enabled there.",
         )
     if 300 <= status < 400:
-        return f"Wrong address: {said}.", "Set the address to which it leads, if it is the right one."
+        return f"Wrong address: {message}.", "Set the address that it redirects to, if that is the right one."
     if status < 500 and status != 429:
         return (
-            f"Wrong address: {account.base}{account.kind.probe} is nothing that {title} knows ({status}).",
+            f"Wrong address: {account.base}{account.kind.probe} is not an address of {title} ({status}).",
             f"Set the address under which people open {title}.",
         )
-    return f"{title} is in trouble itself: it answers {status}.", "Look there, and test again later."
+    return f"{title} has a problem: it answers {status}.", f"Check {title}, and test again later."
 
 
-def _note(account: Account, finding: Finding, actor: str) -> None:
-    governance.note_check(account.name, account.pack, healthy=finding.healthy, words=str(finding), actor=actor)
+def _note(account: Account, result: ProbeResult, actor: str) -> None:
+    governance.note_check(account.name, account.pack, healthy=result.healthy, words=str(result), actor=actor)

@@ -1,6 +1,6 @@
-"""What people may do: three roles, kept as groups of Django's and brought up to date by every `migrate`.
+"""Roles of users: three groups of Django's, updated by every `migrate`.
 
-Nothing else looks at the groups: the admin and `access` ask for permissions, so groups of one's own work as well.
+Only permissions are checked, by the admin and `access`, never group names, so custom groups work as well.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from django.contrib.auth.management import create_permissions
 VIEWER, OPERATOR, ADMIN = "viewer", "operator", "admin"
 OWN: Final = "tools_app"
 
-# What each role may beyond the one before it. What no role may is done by the hub itself, or by nobody.
+# The permissions of each role beyond the previous one. Permissions of no role are for superusers and the hub only.
 GRANTED: Final = {
     VIEWER: (
         "tools_app.view_agent",
@@ -58,36 +58,36 @@ GRANTED: Final = {
 
 
 def permissions_of(role: str) -> set[str]:
-    """All that a role may, as `app.codename`."""
+    """All permissions of a role, as `app.codename`."""
     user = get_user_model()._meta
-    found: set[str] = set()
+    permissions: set[str] = set()
     for name, granted in GRANTED.items():
-        found.update(one.format(user=user.app_label, user_model=user.model_name) for one in granted)
+        permissions.update(permission.format(user=user.app_label, user_model=user.model_name) for permission in granted)
         if name == role:
-            return found
+            return permissions
     raise KeyError(role)
 
 
 def grant(using: str, apps: Any = installed_apps) -> None:
-    """Make the groups, and give them what this version says. What other apps' permissions they have is left alone."""
+    """Create the groups and set their permissions to this version's. Permissions of other apps are not touched."""
     try:
         groups, permissions = apps.get_model("auth", "Group"), apps.get_model("auth", "Permission")
     except LookupError:
-        return  # They are not migrated yet; afterwards this is called again.
+        return  # Not migrated yet; this is called again afterwards.
     labels = {name.partition(".")[0] for name in permissions_of(ADMIN)}
     for label in labels:
-        # Django makes them app by app, in an order that we do not know.
+        # Django creates them app by app, in an unspecified order.
         create_permissions(installed_apps.get_app_config(label), verbosity=0, using=using, apps=apps)
-    known = {
+    permission_ids = {
         f"{label}.{codename}": pk
         for label, codename, pk in permissions.objects.using(using)
         .filter(content_type__app_label__in=labels)
         .values_list("content_type__app_label", "codename", "pk")
     }
-    own = {pk for name, pk in known.items() if name.startswith(f"{OWN}.")}
+    own_ids = {pk for name, pk in permission_ids.items() if name.startswith(f"{OWN}.")}
     for role in GRANTED:
         group, _ = groups.objects.using(using).get_or_create(name=role)
-        wanted = {known[name] for name in permissions_of(role) if name in known}
-        had = set(group.permissions.values_list("pk", flat=True))
-        group.permissions.remove(*((had & own) - wanted))
-        group.permissions.add(*(wanted - had))
+        expected = {permission_ids[name] for name in permissions_of(role) if name in permission_ids}
+        current = set(group.permissions.values_list("pk", flat=True))
+        group.permissions.remove(*((current & own_ids) - expected))
+        group.permissions.add(*(expected - current))

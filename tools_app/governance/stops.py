@@ -1,4 +1,4 @@
-"""The stops: one switch each for the hub, a pack, a connection and a key. The very next call is refused."""
+"""Kill switches: one each for the hub, a pack, a connection and a key. They apply from the next call on."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ KINDS: Final = tuple(str(kind) for kind in Stop.Kind)
 
 
 def stop(kind: str, name: str = "", *, actor: str, reason: str = "") -> bool:
-    """Refuse every call of the hub, of a pack, through a connection or with a key, until somebody resumes it.
+    """Refuse all calls of the hub, of a pack, through a connection or with a key, until an operator resumes it.
 
-    What runs already ends as it would have. False: it was stopped already, and stays as it was.
+    Running calls are not cancelled. False: it was stopped already; nothing is changed.
 
     Raises:
-        NotFoundError: there is nothing of that name to stop.
+        NotFoundError: there is nothing with that name to stop.
         ValidationError: the kind is unknown, or the reason is too long.
     """
     reason = reason.strip()
@@ -37,44 +37,44 @@ def stop(kind: str, name: str = "", *, actor: str, reason: str = "") -> bool:
         raise ValidationError(problems=[Problem("/reason", f"A reason has at most {MOST_REASON} characters")])
     with transaction.atomic():
         _check(kind, name)
-        made, created = Stop.objects.get_or_create(
+        new_stop, created = Stop.objects.get_or_create(
             kind=kind, name=name, defaults={"reason": reason, "since": timezone.now(), "by": actor[:150]}
         )
         if created:
-            changes = {"stopped": [None, made.since.isoformat()]}
-            note(f"{kind}.stop", _subject(made), actor=actor, reason=reason, changes=changes)
+            changes = {"stopped": [None, new_stop.since.isoformat()]}
+            note(f"{kind}.stop", _subject(new_stop), actor=actor, reason=reason, changes=changes)
     return created
 
 
 def resume(kind: str, name: str = "", *, actor: str, reason: str = "", own_only: bool = False) -> bool:
-    """Let what was stopped go on. False: it was not stopped. `own_only`: if it is this key that has stopped it.
+    """Resume what was stopped. False: it was not stopped. `own_only`: only if this key has stopped it.
 
-    What is gone meanwhile can be resumed as well, so that nothing stays stopped that nobody can name.
+    Also resumes what no longer exists, so that no stop remains that cannot be named.
 
     Raises:
-        NotFoundError: there is nothing of that name, and nothing of it is stopped.
+        NotFoundError: there is nothing with that name, and no such stop.
         ValidationError: the kind is unknown.
-        AuthorizationError: it is another's stop, and only one's own may be resumed.
+        AuthorizationError: another caller stopped it, and only own stops may be resumed.
     """
     with transaction.atomic():
-        held = Stop.objects.select_for_update().filter(kind=kind, name=name).first()
-        if held is None:
+        existing = Stop.objects.select_for_update().filter(kind=kind, name=name).first()
+        if existing is None:
             _check(kind, name)
             return False
-        # A token's name is what its holder calls itself: it proves nothing.
-        if own_only and not (held.by == actor[:150] and actor.startswith("key:")):
+        # The name of a token is chosen by its holder: it proves nothing.
+        if own_only and not (existing.by == actor[:150] and actor.startswith("key:")):
             raise AuthorizationError(
-                "Permission denied: your key may resume only what it has stopped itself",
+                "Permission denied: your key may resume only what it stopped itself",
                 next_step="Ask an operator to resume it in the admin, or use a key with admin:*.",
             )
-        held.delete()
-        changes = {"stopped": [held.since.isoformat(), None], "reason": [held.reason, None]}
-        note(f"{kind}.resume", _subject(held), actor=actor, reason=reason, changes=changes)
+        existing.delete()
+        changes = {"stopped": [existing.since.isoformat(), None], "reason": [existing.reason, None]}
+        note(f"{kind}.resume", _subject(existing), actor=actor, reason=reason, changes=changes)
     return True
 
 
 def _subject(stop: Stop) -> str:
-    """As the audit trail names it: what has no kind in front is a tool there."""
+    """The subject in the audit trail, where names without a kind are tools."""
     return str(stop) if stop.name else f"stop:{stop.kind}"
 
 
@@ -82,27 +82,27 @@ def _check(kind: str, name: str) -> None:
     """Raises: NotFoundError, ValidationError."""
     match kind:
         case Stop.Kind.HUB:
-            known = name == ""
+            exists = name == ""
         case Stop.Kind.PACK:
-            known = name in packs()
+            exists = name in packs()
         case Stop.Kind.CONNECTION:
-            known = Connection.objects.filter(name=name).exists() or _is_there(name)
+            exists = Connection.objects.filter(name=name).exists() or _is_there(name)
         case Stop.Kind.KEY:
-            known = ApiKey.objects.filter(name=name, revoked_at=None).exists()
+            exists = ApiKey.objects.filter(name=name, revoked_at=None).exists()
         case _:
             raise ValidationError(problems=[Problem("/kind", f"kind must be one of {', '.join(KINDS)}")])
-    if not known:
+    if not exists:
         raise NotFoundError(f"There is no {kind} {shortened(name)!r} to stop")
 
 
 def packs() -> list[str]:
-    """Those of which there are tools."""
+    """The packs that have tools."""
     rows = ToolRecord.objects.present().exclude(pack="").order_by("pack")
     return list(rows.values_list("pack", flat=True).distinct())
 
 
 def _is_there(identifier: str) -> bool:
-    """Whether this is a connection of the environment."""
+    """True if this is a connection of the environment."""
     try:
         return connections.identified(identifier) is not None
     except (NotFoundError, ConfigurationError):

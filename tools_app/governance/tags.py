@@ -1,4 +1,4 @@
-"""Tags that operators give tools. Those that its author declared stay with a tool as long as the author says so."""
+"""Tags that operators add to tools. Tags declared by the author follow the tool's definition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_TAGS: Final = 50
 
 @dataclass
 class Tagging:
-    """What became of a tag, by the names of tools: changed, so already, or declared and therefore kept."""
+    """The result by tool name: changed, unchanged, or declared and therefore not removable."""
 
     changed: list[str] = field(default_factory=list)
     already: list[str] = field(default_factory=list)
@@ -29,49 +29,49 @@ class Tagging:
 
 
 def add_tag(tag: str, names: Iterable[str], *, actor: str, reason: str = "") -> Tagging:
-    """Give tools a tag. Toolsets that choose by it hold them from the next request on.
+    """Add a tag to tools. Toolsets that select by this tag contain them from the next request on.
 
     Raises:
-        ConflictError: a tool has as many tags as it can have; nothing is changed then.
+        ConflictError: a tool has the maximum number of tags; nothing is changed then.
         ToolNotFoundError: one of the names is unknown; nothing is changed then.
-        ValidationError: the tag is none.
+        ValidationError: the tag is not valid.
     """
     tag = _word(tag)
     with transaction.atomic():
-        done, records = Tagging(), _locked(names)
-        had = _tags(records)
-        kept, _ = Tag.objects.get_or_create(name=tag)
+        result, records = Tagging(), _lock(names)
+        current_tags = _tags(records)
+        tag_row, _ = Tag.objects.get_or_create(name=tag)
         for record in records:
-            if tag in had[record.pk]:
-                done.already.append(record.name)
-            elif len(had[record.pk]) >= MOST_TAGS:
-                raise ConflictError(f"{record.name} has {MOST_TAGS} tags, and can have no more")
+            if tag in current_tags[record.pk]:
+                result.already.append(record.name)
+            elif len(current_tags[record.pk]) >= MOST_TAGS:
+                raise ConflictError(f"{record.name} has {MOST_TAGS} tags, which is the maximum")
             else:
-                done.changed.append(record.name)
-        changed = [record for record in records if record.name in set(done.changed)]
-        ToolTag.objects.bulk_create(ToolTag(tool=record, tag=kept) for record in changed)
-        _note("tool.tag", done.changed, {"tag": [None, tag]}, actor=actor, reason=reason)
-    return done
+                result.changed.append(record.name)
+        changed = [record for record in records if record.name in set(result.changed)]
+        ToolTag.objects.bulk_create(ToolTag(tool=record, tag=tag_row) for record in changed)
+        _note("tool.tag", result.changed, {"tag": [None, tag]}, actor=actor, reason=reason)
+    return result
 
 
 def remove_tag(tag: str, names: Iterable[str], *, actor: str, reason: str = "") -> Tagging:
-    """Take from tools a tag that an operator gave them.
+    """Remove from tools a tag that an operator added.
 
     Raises:
         ToolNotFoundError: one of the names is unknown; nothing is changed then.
-        ValidationError: the tag is none.
+        ValidationError: the tag is not valid.
     """
     tag = _word(tag)
     with transaction.atomic():
-        done, records = Tagging(), _locked(names)
-        had = _tags(records)
+        result, records = Tagging(), _lock(names)
+        current_tags = _tags(records)
         for record in records:
-            declared = had[record.pk].get(tag)
-            those = done.already if declared is None else done.declared if declared else done.changed
-            those.append(record.name)
-        ToolTag.objects.filter(tool__name__in=done.changed, tag__name=tag, declared=False).delete()
-        _note("tool.untag", done.changed, {"tag": [tag, None]}, actor=actor, reason=reason)
-    return done
+            declared = current_tags[record.pk].get(tag)
+            group = result.already if declared is None else result.declared if declared else result.changed
+            group.append(record.name)
+        ToolTag.objects.filter(tool__name__in=result.changed, tag__name=tag, declared=False).delete()
+        _note("tool.untag", result.changed, {"tag": [tag, None]}, actor=actor, reason=reason)
+    return result
 
 
 def _word(tag: str) -> str:
@@ -80,27 +80,27 @@ def _word(tag: str) -> str:
     if not 0 < len(word) <= MOST_CHARACTERS:
         raise ValidationError(f"A tag has 1 to {MOST_CHARACTERS} characters")
     if "," in word or not word.isprintable() or hygiene.cleaned(word) != word:
-        # Lists of tags have commas between them, and nobody could type what cannot be seen.
-        raise ValidationError(f"A tag holds neither commas nor characters that cannot be seen: {shortened(word)!r}")
+        # Lists of tags are separated by commas, and invisible characters cannot be typed.
+        raise ValidationError(f"A tag must not contain commas or invisible characters: {shortened(word)!r}")
     return word
 
 
-def _locked(names: Iterable[str]) -> list[ToolRecord]:
+def _lock(names: Iterable[str]) -> list[ToolRecord]:
     """Raises: ToolNotFoundError."""
-    wanted = {folded(name): name for name in names}
-    records = list(ToolRecord.objects.select_for_update().filter(folded_name__in=wanted).order_by("pk"))
-    if missing := wanted.keys() - {record.folded_name for record in records}:
-        raise ToolNotFoundError.named(wanted[min(missing)])
+    names_by_folded = {folded(name): name for name in names}
+    records = list(ToolRecord.objects.select_for_update().filter(folded_name__in=names_by_folded).order_by("pk"))
+    if missing := names_by_folded.keys() - {record.folded_name for record in records}:
+        raise ToolNotFoundError.named(names_by_folded[min(missing)])
     return sorted(records, key=lambda record: record.name)
 
 
 def _tags(records: Iterable[ToolRecord]) -> dict[int, dict[str, bool]]:
-    """Of each tool its tags, and whether they were declared."""
-    found: dict[int, dict[str, bool]] = {record.pk: {} for record in records}
-    rows = ToolTag.objects.filter(tool__in=list(found)).values_list("tool_id", "tag__name", "declared")
+    """For each tool its tags, and whether they are declared."""
+    by_tool: dict[int, dict[str, bool]] = {record.pk: {} for record in records}
+    rows = ToolTag.objects.filter(tool__in=list(by_tool)).values_list("tool_id", "tag__name", "declared")
     for tool, name, declared in rows:
-        found[tool][name] = declared
-    return found
+        by_tool[tool][name] = declared
+    return by_tool
 
 
 def _note(action: str, names: list[str], changes: dict[str, Any], *, actor: str, reason: str) -> None:

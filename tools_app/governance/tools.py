@@ -1,4 +1,4 @@
-"""Changes of tools: their switch, and how they are called."""
+"""Changes of tools: switch, policy, approval."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from tools_app.sdk.names import folded
 
 
 def set_enabled(names: Iterable[str], enabled: bool, *, actor: str, reason: str = "") -> list[str]:
-    """Switch tools on or off. Returns the names that changed; those that were so already are left alone.
+    """Enable or disable tools. Returns the names that changed; the others are left alone.
 
     Raises:
         ToolNotFoundError: one of the names is unknown; nothing is changed then.
     """
-    wanted = {folded(name): name for name in names}
+    names_by_folded = {folded(name): name for name in names}
     with transaction.atomic():
         records = {
             record.folded_name: record
-            for record in ToolRecord.objects.select_for_update().filter(folded_name__in=wanted).order_by("pk")
+            for record in ToolRecord.objects.select_for_update().filter(folded_name__in=names_by_folded).order_by("pk")
         }
-        for key, name in wanted.items():
+        for key, name in names_by_folded.items():
             if key not in records:
                 raise ToolNotFoundError.named(name)
         changed = [record for record in records.values() if record.enabled != enabled]
-        # Few statements, however many tools: nobody else can write meanwhile.
+        # A constant number of statements for any number of tools: the write lock must be short.
         keys = [record.pk for record in changed]
         ToolRecord.objects.filter(pk__in=keys).update(enabled=enabled, updated_at=timezone.now())
         action = "tool.enable" if enabled else "tool.disable"
@@ -40,16 +40,16 @@ def set_enabled(names: Iterable[str], enabled: bool, *, actor: str, reason: str 
     return sorted(record.name for record in changed)
 
 
-def consequences(names: Collection[str], seen: Snapshot) -> list[str]:
-    """What else cannot be called once these tools are switched off, in words, for somebody who sees these."""
-    needing = seen.needing(names)
+def consequences(names: Collection[str], view: Snapshot) -> list[str]:
+    """The tools that can no longer be called when these are switched off, as sentences; limited to this view."""
+    needing = view.needing(names)
     return [f"{', '.join(users)} cannot be called without {name}" for name, users in sorted(needing.items())]
 
 
 def set_policy(name: str, policy: Mapping[str, int | None], *, actor: str, reason: str = "") -> list[str]:
-    """Decide how a tool is called; None lets the tool, its pack and the settings decide again.
+    """Set the policy of a tool; None inherits from the tool, its pack and the settings.
 
-    Returns what really changed. `policy` holds any of the names in `models.tools.POLICY`.
+    Returns the parts that changed. `policy` may have any of the names in `models.tools.POLICY`.
 
     Raises:
         ToolNotFoundError, ValidationError
@@ -82,7 +82,7 @@ def set_policy(name: str, policy: Mapping[str, int | None], *, actor: str, reaso
 
 
 def set_ask(name: str, ask: bool, *, actor: str, reason: str = "") -> bool:
-    """Decide whether an operator has to approve every call of a tool. False: it was so already.
+    """Set whether every call of a tool needs an operator's approval. False: nothing changed.
 
     Raises:
         ToolNotFoundError
@@ -107,9 +107,9 @@ def change_tool(
     actor: str,
     reason: str = "",
 ) -> None:
-    """Switch a tool, set its policy, and whether its calls are asked for: all of it, or nothing.
+    """Switch a tool, set its policy and whether its calls need approval, in one transaction.
 
-    None leaves `enabled` and `ask` as they are.
+    None leaves `enabled` and `ask` unchanged.
 
     Raises:
         ToolNotFoundError, ValidationError

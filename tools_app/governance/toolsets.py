@@ -1,4 +1,4 @@
-"""Changes of toolsets. They hold from the next request of every key that has them."""
+"""Changes of toolsets. They apply from the next request of every key that has them."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from tools_app.sdk.names import NAME, folded
 from tools_app.text import hygiene
 
 SELECTORS: Final = ("packs", "categories", "tags", "names")
-# What can be decided about a toolset, beside its name.
+# The parts of a toolset that can be changed, beside its name.
 TOOLSET: Final = ("description", *SELECTORS, "read_only", "mode", "overrides")
 MOST_CHARACTERS: Final = 64
 MOST_NAMED: Final = 10
 MOST_OVERRIDES: Final = 1_000
-# What a list says of a tool; more, and it is no description.
+# The maximum length of a description in a tool list.
 MOST_SAID: Final = 1_024
 
 
-def create_toolset(name: str, *, actor: str, reason: str = "", **given: Any) -> Toolset:
-    """Make a named choice of tools. `given` holds any of the names in `TOOLSET`.
+def create_toolset(name: str, *, actor: str, reason: str = "", **parts: Any) -> Toolset:
+    """Create a toolset. `parts` holds any of the names in `TOOLSET`.
 
     Raises:
-        ValidationError: the name is taken or none, or a selector is no list of names.
+        ValidationError: the name exists or is invalid, or a selector is not a list of names.
     """
     toolset = Toolset(name=name)
     with transaction.atomic():
         if Toolset.objects.filter(name=name).exists():
             raise ConflictError(f"A toolset named {shortened(name)!r} exists already")
-        _set(toolset, given)
+        _set(toolset, parts)
         toolset.save(force_insert=True)
         changes = {part: [None, getattr(toolset, part)] for part in TOOLSET if getattr(toolset, part)}
         note("toolset.create", f"toolset:{name}", actor=actor, reason=reason, changes=changes)
     return toolset
 
 
-def change_toolset(name: str, *, actor: str, reason: str = "", **given: Any) -> list[str]:
-    """Change what a toolset holds; true for every key that has it from its next request. Returns what changed.
+def change_toolset(name: str, *, actor: str, reason: str = "", **parts: Any) -> list[str]:
+    """Change a toolset, effective for every key that has it from its next request. Returns the changed parts.
 
-    Its name stays: keys could be told of another, but not agents that are started with it.
+    Its name cannot change: keys could be updated, but agents are started with the name.
 
     Raises:
         NotFoundError, ValidationError
@@ -55,7 +55,7 @@ def change_toolset(name: str, *, actor: str, reason: str = "", **given: Any) -> 
     with transaction.atomic():
         toolset = _toolset(name)
         before = {part: getattr(toolset, part) for part in TOOLSET}
-        _set(toolset, given)
+        _set(toolset, parts)
         changes = {part: [was, getattr(toolset, part)] for part, was in before.items() if getattr(toolset, part) != was}
         if changes:
             toolset.save()
@@ -68,13 +68,13 @@ def delete_toolset(name: str, *, actor: str, reason: str = "") -> None:
 
     Raises:
         NotFoundError
-        ValidationError: with the keys that have it.
+        ValidationError: names the keys that have it.
     """
     with transaction.atomic():
         toolset = _toolset(name)
         if keys := list(toolset.keys.values_list("name", flat=True)[: MOST_NAMED + 1]):
-            named = ", ".join(keys[:MOST_NAMED]) + (" and others" if len(keys) > MOST_NAMED else "")
-            raise ConflictError(f"Toolset {name} cannot be deleted: it is in use by {named}")
+            key_names = ", ".join(keys[:MOST_NAMED]) + (" and others" if len(keys) > MOST_NAMED else "")
+            raise ConflictError(f"Toolset {name} cannot be deleted: it is in use by {key_names}")
         changes = {part: [getattr(toolset, part), None] for part in TOOLSET if getattr(toolset, part)}
         toolset.delete()
         note("toolset.delete", f"toolset:{name}", actor=actor, reason=reason, changes=changes)
@@ -87,9 +87,9 @@ def _toolset(name: str) -> Toolset:
     return toolset
 
 
-def _set(toolset: Toolset, given: Mapping[str, Any]) -> None:
+def _set(toolset: Toolset, parts: Mapping[str, Any]) -> None:
     """Raises: ValidationError."""
-    for part, value in given.items():
+    for part, value in parts.items():
         if part not in TOOLSET:
             raise ValidationError(f"{part!r} is no part of a toolset; known are {', '.join(TOOLSET)}")
         if part in SELECTORS:
@@ -127,31 +127,31 @@ def _overrides(value: Any) -> dict[str, dict[str, str]]:
             raise _wrong(tool, f"the description may have at most {MOST_SAID:,} characters", "description")
         if hygiene.cleaned(description) != description:
             raise _wrong(tool, "the description has characters that people do not see", "description")
-        if given := {key: text for key, text in (("name", name), ("description", description)) if text}:
-            cleaned[tool] = given
+        if texts := {key: text for key, text in (("name", name), ("description", description)) if text}:
+            cleaned[tool] = texts
     return dict(sorted(cleaned.items()))
 
 
 def _check_names(toolset: Toolset) -> None:
-    """Within a toolset, a name means one tool.
+    """Within a toolset, a name must identify one tool.
 
     Raises:
         ValidationError
     """
     choice = toolset.choice()
-    held = {entry.folded_name for entry in catalog.current().all if choice.holds(entry)}
-    taken: dict[str, str] = {}
+    names_in_use = {entry.folded_name for entry in catalog.current().all if choice.holds(entry)}
+    aliases: dict[str, str] = {}
     for tool, override in toolset.overrides.items():
         if not (name := override.get("name")):
             continue
         alias = folded(name)
-        if alias != folded(tool) and alias in held:
+        if alias != folded(tool) and alias in names_in_use:
             raise _wrong(tool, f"{name} is the name of another tool of this toolset", "name")
-        if alias in taken:
-            raise _wrong(tool, f"{name} is what {taken[alias]} is called already", "name")
+        if alias in aliases:
+            raise _wrong(tool, f"{name} is what {aliases[alias]} is called already", "name")
         if alias in FINDERS | {READER}:
             raise _wrong(tool, f"{name} is the hub's own", "name")
-        taken[alias] = tool
+        aliases[alias] = tool
 
 
 def _wrong(tool: str, message: str, part: str = "") -> ValidationError:

@@ -1,4 +1,4 @@
-"""Changes of people who may use the admin."""
+"""Changes of users of the admin."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools_app.sdk.errors import ValidationError
 
 
 def create_admin(username: str, password: str, *, actor: str) -> None:
-    """Make a user who may do everything in the admin.
+    """Create a superuser.
 
     Raises:
         ValidationError: the password is too easy to guess.
@@ -32,7 +32,7 @@ def create_admin(username: str, password: str, *, actor: str) -> None:
 
 
 def note_lock(username: str, address: str, *, within: timedelta) -> None:
-    """Have it on record that somebody is locked out; once, however often they go on trying within that time."""
+    """Record that a user is locked out; one entry per user and address within that time."""
     subject = f"user:{username}"[:150]
     recent = AuditEntry.objects.filter(action="user.lock", subject=subject, at__gte=timezone.now() - within)
     with transaction.atomic():

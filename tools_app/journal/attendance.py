@@ -1,6 +1,6 @@
-"""Which agents are connected to this process: noted where they are, and written down by the journal's thread.
+"""Which agents are connected to this process: kept in memory, and written by the journal's thread.
 
-Whoever comes or goes is on record within about a second, and what they call within a few. Nobody waits for it.
+Arrivals and departures are written within about a second, call counts within a few. Nothing waits for that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tools_app.journal.failures import storable
 from tools_app.models import Agent
 from tools_app.sdk.context import Caller
 
-# Between two times that comings and goings are written, and that figures alone are.
+# Intervals for writing arrivals and departures, and call counts.
 ARRIVALS_SECONDS: Final = 1.0
 FIGURES_SECONDS: Final = 10.0
 MOST_TOOLSETS: Final = 200
@@ -29,9 +29,9 @@ def _now() -> datetime:
 
 @dataclass(slots=True, eq=False)
 class Presence:
-    """One agent, as long as it is connected.
+    """One connected agent.
 
-    `idle_seconds` is for those that come and go without a word: unseen for so long, they have left.
+    `idle_seconds` is for agents that disconnect silently: idle for longer, they count as gone.
     """
 
     door: str
@@ -46,13 +46,13 @@ class Presence:
     seen_at: datetime = field(default_factory=_now)
     called_at: datetime | None = None
     calls: int = 0
-    # Requests of its that are under way.
+    # Number of its requests in progress.
     busy: int = 0
     left: bool = False
     _written: tuple[datetime, int] | None = field(default=None, init=False)
 
     def seen(self, *, calls: bool) -> None:
-        """It asks for something; `calls`: to run a tool."""
+        """Update the time stamp on a request; `calls`: the request runs a tool."""
         self.seen_at = _now()
         if calls:
             self.calls += 1
@@ -60,7 +60,7 @@ class Presence:
 
     @property
     def arrived(self) -> bool:
-        """Whether others know that it is here."""
+        """True once its row has been written."""
         return self._written is not None
 
     @property
@@ -86,12 +86,12 @@ class Presence:
             calls=self.calls,
         )
 
-    def written(self, row: Agent) -> None:
+    def mark_written(self, row: Agent) -> None:
         self._written = (row.seen_at, row.calls)
 
 
 class Attendance:
-    """Agents come and go on event loops; the journal's thread asks what is new."""
+    """Agents arrive and leave on event loops; the journal's thread fetches the changes."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -110,25 +110,25 @@ class Attendance:
             self._leave(presence)
 
     def news(self) -> list[Presence]:
-        """Whoever is not on record as it is; those that have `left` among them."""
+        """Agents whose rows are outdated, including those that have left."""
         now = self._clock()
         with self._lock:
-            for presence in [one for one in self._present.values() if _lost(one)]:
+            for presence in [agent for agent in self._present.values() if _is_idle(agent)]:
                 self._leave(presence)
-            coming = [one for one in self._present.values() if not one.arrived]
+            coming = [agent for agent in self._present.values() if not agent.arrived]
             if now < self._next_figures:
                 return [*self._gone, *coming]
             self._next_figures = now + FIGURES_SECONDS
-            return [*self._gone, *(one for one in self._present.values() if one.changed)]
+            return [*self._gone, *(agent for agent in self._present.values() if agent.changed)]
 
-    def told(self, rows: Iterable[tuple[Presence, Agent]], gone: Collection[Presence]) -> None:
-        """What of it is on record now."""
+    def mark_written(self, rows: Iterable[tuple[Presence, Agent]], departed: Collection[Presence]) -> None:
+        """Note which rows are written now."""
         with self._lock:
-            self._gone = [one for one in self._gone if one not in gone]
+            self._gone = [agent for agent in self._gone if agent not in departed]
             for presence, row in rows:
-                presence.written(row)
+                presence.mark_written(row)
                 if presence.left and presence not in self._gone:
-                    # It went while it was being written down.
+                    # Race condition: it left while its row was being written.
                     self._gone.append(presence)
 
     def _leave(self, presence: Presence) -> None:
@@ -137,12 +137,12 @@ class Attendance:
             self._gone.append(presence)
 
 
-def _lost(presence: Presence) -> bool:
+def _is_idle(presence: Presence) -> bool:
     seconds = presence.idle_seconds
     return seconds is not None and not presence.busy and (_now() - presence.seen_at).total_seconds() > seconds
 
 
 def _listed(toolsets: Collection[str]) -> str:
-    """Their names, as many as there is room for; none is cut in two."""
+    """As many of their names as fit; none is truncated."""
     text = ", ".join(sorted(toolsets))
     return text if len(text) <= MOST_TOOLSETS else text[: MOST_TOOLSETS + 1].rpartition(", ")[0]

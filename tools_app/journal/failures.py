@@ -1,4 +1,4 @@
-"""A failure, for the error log: with everything that may not leave the hub, and among others of its kind."""
+"""Rows for the error log: with internal details, and grouped with failures of the same kind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TELLING: Final = ("operation", "resourceType", "statusCode", "upstream", "reaso
 
 
 def failure(error: ToolError, error_id: str, call: Call) -> Failure:
-    """The rows of a failure. The error learns its id."""
+    """The rows of a failure. Sets the error's id."""
     error.error_id = error_id
     now = datetime.now(UTC)
     message = storable(redaction.redacted_text(error.message), 1000)
@@ -54,12 +54,12 @@ def failure(error: ToolError, error_id: str, call: Call) -> Failure:
 
 
 def storable(text: str, limit: int) -> str:
-    """Text that every database takes: no NUL, no half of a surrogate pair."""
+    """Text that every database accepts: no NUL, no unpaired surrogates."""
     return text[:limit].encode(errors="replace").decode().replace("\x00", "\N{REPLACEMENT CHARACTER}")
 
 
 def _place(error: ToolError) -> str:
-    """Where it happened, in words that stay the same when lines are added above: no line numbers, no values."""
+    """The location of the error, stable across unrelated edits: no line numbers, no values."""
     cause = error.detail if isinstance(error.detail, BaseException) else None
     if cause is not None:
         return f"{type(cause).__name__} in {_function(cause.__traceback__)}"
@@ -67,8 +67,8 @@ def _place(error: ToolError) -> str:
 
 
 def _function(stack: TracebackType | None) -> str:
-    """The innermost function of the tool's own package: what a library does below it differs from day to day."""
-    found, package = "?", None
+    """The innermost function of the tool's own package: frames of libraries below it vary."""
+    name, package = "?", None
     while stack is not None:
         code = stack.tb_frame.f_code
         module = str(stack.tb_frame.f_globals.get("__name__", ""))
@@ -76,9 +76,9 @@ def _function(stack: TracebackType | None) -> str:
             if package is None:
                 package = module.partition(".")[0]
             if module.partition(".")[0] == package:
-                found = f"{shown_path(code.co_filename, module)} {code.co_qualname}"
+                name = f"{shown_path(code.co_filename, module)} {code.co_qualname}"
         stack = stack.tb_next
-    return found
+    return name
 
 
 def _detail(error: ToolError) -> str:

@@ -1,7 +1,7 @@
-"""Writes down every call before its answer leaves: the side that calls stand on. Whoever waits here waits for a commit.
+"""The callers' side of the journal: every call is recorded before its answer leaves. `write` waits for the commit.
 
-One thread per process writes, with a connection of its own (see `writer`). Calls that end together share a commit; a
-lone call is committed at once.
+One thread per process writes, with its own connection (see `writer`). Calls that end together share a commit; a lone
+call is committed at once.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tools_app.journal import rows
 from tools_app.journal.attendance import Attendance
 from tools_app.journal.quotas import ReplyQuota
 from tools_app.journal.refusals import Refusals
-from tools_app.journal.writer import PATIENCE, Entry, Writer
+from tools_app.journal.writer import PATIENCE, JournalEntry, Writer
 from tools_app.models import Call
 from tools_app.sdk.hub_errors import StorageBusyError
 
 MOST_NOTED: Final = 10_000
-# So long a caller waits for a thread that does not come back, as the database neither answers nor refuses.
+# How long a caller waits for the writer thread when the database neither answers nor refuses.
 HUNG: Final = PATIENCE + 0.7
 
 
@@ -29,7 +29,7 @@ class Journal:
     def __init__(self) -> None:
         self.replies = ReplyQuota()
         self._refusals = Refusals()
-        self._entries: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
+        self._entries: queue.SimpleQueue[JournalEntry | None] = queue.SimpleQueue()
         self._writer = Writer(self._entries, self._refusals)
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -46,14 +46,14 @@ class Journal:
 
     @property
     def trouble(self) -> str:
-        """Why nothing can be written; empty when it can."""
+        """Why the journal cannot be written; empty if it can."""
         return self._writer.trouble
 
-    async def write(self, entry: Entry) -> bool:
-        """Return when the entry is committed: False if it claims a key that another call has.
+    async def write(self, entry: JournalEntry) -> bool:
+        """Return when the entry is committed; False if it claims an idempotency key that another call has.
 
         Raises:
-            StorageBusyError: it could not be. If its call has run, it will be once that is possible.
+            StorageBusyError: it could not be committed. If its call has run, it will be written when possible.
         """
         if self.trouble and (entry.begins or entry.call is None):
             raise StorageBusyError(detail=self.trouble)
@@ -63,32 +63,32 @@ class Journal:
             async with asyncio.timeout(HUNG):
                 return await entry.future
         except TimeoutError:
-            # Whoever comes next need not wait as long.
+            # The next callers do not have to wait for the same timeout.
             self._writer.trouble = self.trouble or "it does not answer"
             raise StorageBusyError(detail=self.trouble) from None
 
-    def post(self, entry: Entry) -> None:
-        """Have the entry written when that is possible; nobody waits for it."""
+    def post(self, entry: JournalEntry) -> None:
+        """Queue the entry without waiting for the commit."""
         self._put(entry)
 
-    def counted(self, refused: Call, hashes: tuple[str, ...] = ()) -> Call | None:
-        """The row in which a refused call is counted, some time soon; None when it has to be written by itself."""
-        row = self._refusals.counted(refused, hashes)
+    def count_refusal(self, refusal: Call, hashes: tuple[str, ...] = ()) -> Call | None:
+        """The row in which a refused call is counted (written later); None if it needs a row of its own."""
+        row = self._refusals.count(refusal, hashes)
         if row is not None:
             self.start()
         return row
 
     def note_use(self, key_id: int) -> None:
-        """Remember that a key was used, some time soon and at most once a minute."""
+        """Record that a key was used; written asynchronously, at most once a minute per key."""
         now = time.monotonic()
         if now - self._noted.get(key_id, -rows.USE_SECONDS) >= rows.USE_SECONDS:
             if len(self._noted) >= MOST_NOTED:
                 self._noted.clear()
             self._noted[key_id] = now
-            self._put(Entry(key_used=key_id))
+            self._put(JournalEntry(key_used=key_id))
 
     def start(self) -> None:
-        """Begin before the first call, to look after what other processes have left behind."""
+        """Start the thread before the first call, to detect calls that other processes left open."""
         if self._thread is None:
             with self._lock:
                 if self._thread is None:
@@ -96,13 +96,13 @@ class Journal:
                     self._thread.start()
 
     def close(self, seconds: float) -> None:
-        """Write what is waiting, then end."""
+        """Write the queued entries, then end the thread."""
         with self._lock:
             thread, self._thread = self._thread, None
         if thread is not None:
             self._entries.put(None)
             thread.join(seconds)
 
-    def _put(self, entry: Entry) -> None:
+    def _put(self, entry: JournalEntry) -> None:
         self.start()
         self._entries.put(entry)

@@ -1,10 +1,10 @@
-"""Tells the calls of a process that died from calls under way.
+"""Detects calls of processes that died, by leases.
 
-A process that runs a tool which writes holds a lease, renewed every second. When it has run out, whoever notices marks
-the calls that the process left open as interrupted: nobody knows how they ended, and nobody repeats them. Should the
-process only have slept, it goes on, and the true end of its calls takes the place of that mark.
+A process that runs a tool which writes holds a lease, renewed every second (heartbeat). When it expires, any other
+process marks its open calls as interrupted: their outcome is unknown, and they are not repeated. If the process was
+only suspended, it continues, and the true outcome of its calls replaces that mark.
 
-All times are the database's: the clocks of several machines differ.
+All times are the database's: the clocks of machines differ.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ BUSY_LEASE: Final = 4.0
 BUSY_BEAT: Final = 1.0
 IDLE_LEASE: Final = 90.0
 IDLE_BEAT: Final = 30.0
-# A lease that reaches further into the future was written under a clock that was set back since.
+# A lease further in the future was written with a wrong clock.
 LONGEST_LEASE: Final = timedelta(minutes=10)
-# A process that ends at once after a call or two need not be announced for it.
+# A process that ends after a call or two need not register at all.
 ANNOUNCE_AFTER: Final = 5.0
 
 INTERRUPTED: Final = "INTERRUPTED"
@@ -57,7 +57,7 @@ class Lease:
         self._busy = False
 
     def due(self, now: float) -> float:
-        """Seconds until the lease has to be renewed; 0 or less: now."""
+        """Seconds until the lease has to be renewed; 0 or less means now."""
         if self._renewed is None:
             return 0.0 if self.open else self._began + ANNOUNCE_AFTER - now
         if self.open and not self._busy:
@@ -65,7 +65,7 @@ class Lease:
         return self._renewed + (BUSY_BEAT if self._busy else IDLE_BEAT) - now
 
     def renew(self) -> None:
-        """Write it. `renewed` follows when that is committed."""
+        """Write the lease. `renewed` must be called after the commit."""
         seconds = BUSY_LEASE if self.open else IDLE_LEASE
         started_at = Process._meta.get_field("started_at").get_db_prep_save(datetime.now(UTC), connection)
         with connection.cursor() as cursor:
@@ -78,13 +78,13 @@ class Lease:
         self._renewed, self._busy = now, bool(self.open)
 
     def give_back(self) -> None:
-        """This process ends well: nobody need wonder about it."""
+        """Delete the lease at a regular end: there is nothing to detect."""
         if self._renewed is not None and not self.open:
             Process.objects.filter(pk=self.process_id).delete()
 
 
 def interrupt_orphans(own_id: str) -> tuple[int, bool]:
-    """Mark the calls of processes whose lease has run out. Returns how many, and whether others are still open."""
+    """Mark calls of processes with an expired lease. Returns their number, and whether other calls are still open."""
     open_calls = Call.objects.filter(status=Call.Status.STARTED).exclude(process_id=own_id)
     if not open_calls.exists():
         return 0, False
@@ -98,19 +98,19 @@ def interrupt_orphans(own_id: str) -> tuple[int, bool]:
         now = datetime.now(UTC)
         for call in orphans:
             call.status, call.code, call.error, call.finished_at = Call.Status.INTERRUPTED, INTERRUPTED, WORDS, now
-        marked = Call.objects.filter(pk__in=[call.pk for call in orphans])
-        marked.update(status=Call.Status.INTERRUPTED, code=INTERRUPTED, error=WORDS, finished_at=now)
+        orphan_rows = Call.objects.filter(pk__in=[call.pk for call in orphans])
+        orphan_rows.update(status=Call.Status.INTERRUPTED, code=INTERRUPTED, error=WORDS, finished_at=now)
         rows.add_to_figures((call, 1) for call in orphans)
         return len(orphans), open_calls.exists()
 
 
 def forget_the_dead() -> None:
-    """Processes whose lease ran out long ago, and the agents that were connected to them."""
+    """Delete processes whose lease expired long ago, with the agents connected to them."""
     Process.objects.filter(lease_until__lt=Now() - Value(LONGEST_LEASE)).delete()
 
 
 def _kind() -> str:
-    """What this process was started as: `serve`, `runmcp`, or whatever runs the hub elsewhere."""
+    """How this process was started: `serve`, `runmcp`, or the program that embeds the hub."""
     name = Path(sys.argv[0]).name if sys.argv else ""
     command = sys.argv[1] if name in {"toolhub", "manage.py", "__main__.py"} and len(sys.argv) > 1 else name
     return command[:16] or "python"

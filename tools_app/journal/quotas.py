@@ -1,4 +1,4 @@
-"""Quotas of what the hub stores for callers: the oldest rows are deleted first."""
+"""Quotas for what the hub stores for callers: the oldest rows are evicted first."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ from tools_app.models import IdempotencyKey
 
 log = logging.getLogger("tools_app.journal")
 
-# In the place of an answer that was deleted. Its key stays: the call is not run again.
+# Replaces an answer that was deleted. Its key stays, so that the call is not run again.
 GONE: Final = b""
-# The share of a quota that a process may write before it measures again.
+# The share of a quota that a process may use before it measures again.
 _SHARE: Final = 16
 _MOST_CALLERS: Final = 10_000
 _AT_ONCE: Final = 500
-# Seconds that a call waits for room.
+# Seconds that a call waits for the eviction.
 PATIENCE: Final = 5.0
 
 
 def oldest_beyond(rows: QuerySet[Any], size: int, most: int) -> list[Any]:
-    """The keys of the oldest rows that have to go, so that one of this size has room among them."""
-    held = rows.aggregate(held=Sum("size"))["held"] or 0
-    if held + size <= most:
+    """The keys of the oldest rows to evict, so that a row of this size fits."""
+    total = rows.aggregate(total=Sum("size"))["total"] or 0
+    if total + size <= most:
         return []
-    gone = []
+    evicted = []
     for pk, freed in rows.order_by("created_at").values_list("pk", "size").iterator(chunk_size=100):
-        gone.append(pk)
-        held -= freed
-        if held + size <= most:
+        evicted.append(pk)
+        total -= freed
+        if total + size <= most:
             break
-    return gone
+    return evicted
 
 
 class ReplyQuota:
-    """How much is kept of answers, in all and of each caller; the oldest go first.
+    """Limits the size of stored answers, in total and per caller; the oldest are evicted first.
 
-    The database is asked now and then, not for every call: a process may exceed a quota by the share that the other
+    The database is asked now and then, not for every call: a process may exceed a quota by the shares that other
     processes were granted in the meantime, a sixteenth each.
     """
 
     def __init__(self) -> None:
-        # By caller, and under the empty name for all: the bytes that may be written before the next measurement.
+        # By caller, and under the empty name for all: bytes that may be written before the next measurement.
         self._granted: dict[str, int] = {}
 
     async def applied(self, reply: Reply) -> Reply:
-        """The reply, or what takes its place where it is too large to be kept."""
+        """The reply, or a placeholder for one that is too large to store."""
         if reply.text is None:
             return reply
         size = len(reply.text)
@@ -77,7 +77,7 @@ class ReplyQuota:
             async with asyncio.timeout(PATIENCE):
                 await database.run(_make_room, caller_id, size, most - share)
         except (DatabaseError, InterfaceError, TimeoutError) as error:
-            # The call has run: its answer is worth more than the quota, which is applied with the next one.
+            # The call has run: its answer matters more than the quota, which applies to the next one.
             log.warning("cannot delete old replies: %r", error)
         else:
             self._granted[caller_id] = size + share
@@ -86,8 +86,8 @@ class ReplyQuota:
 def _make_room(caller_id: str, size: int, most: int) -> None:
     with_answer = IdempotencyKey.objects.filter(reply__gt=GONE)
     rows: QuerySet[IdempotencyKey] = with_answer.filter(caller_id=caller_id) if caller_id else with_answer
-    gone = oldest_beyond(rows.annotate(size=Length("reply")), size, most)
-    for start in range(0, len(gone), _AT_ONCE):
-        with_answer.filter(pk__in=gone[start : start + _AT_ONCE]).update(reply=GONE)
-    if gone:
-        log.info("%d replies for idempotency keys were deleted to make room", len(gone))
+    evicted = oldest_beyond(rows.annotate(size=Length("reply")), size, most)
+    for start in range(0, len(evicted), _AT_ONCE):
+        with_answer.filter(pk__in=evicted[start : start + _AT_ONCE]).update(reply=GONE)
+    if evicted:
+        log.info("%d replies for idempotency keys were deleted to make room", len(evicted))

@@ -1,8 +1,8 @@
-"""Refused calls, so recorded that nobody can fill the disk by being refused.
+"""Refused calls, recorded so that callers cannot fill the disk by being refused.
 
-The first refusals of a caller for one tool and reason are rows of their own. Those beyond that, and all that cost the
-hub nothing to repeat – no key, too many calls, something stopped – are counted in one row a minute. Of requests without
-a valid key there is one for each address and start of a key, up to a number: both are free to choose.
+The first refusals of a caller for one tool and error code get rows of their own. Further ones, and all that cost the
+caller nothing to repeat – no key, too many calls, something stopped – are counted in one row a minute. Requests without
+a valid key are told apart by address and key prefix, up to a limit: both are free to choose.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from tools_app.models import Call
 MINUTE: Final = 60.0
 ROWS_A_MINUTE: Final = 10
 MOST_KINDS: Final = 10_000
-# Beyond so many in a minute, strangers are counted together.
+# Beyond this number per minute, requests without a valid key are counted together.
 MOST_STRANGERS: Final = 100
 COUNTED_AT_ONCE: Final = frozenset({"AUTHENTICATION_ERROR", "RATE_LIMIT_EXCEEDED", "STOPPED"})
 
 
 @dataclass(frozen=True, slots=True)
 class Presented:
-    """What is known of a key with which somebody was refused. It is the `detail` of the error, and never leaves."""
+    """What is known about a refused key. It is the `detail` of the error, and never sent to the caller."""
 
     prefix: str = ""
-    """The start of it, which is no secret."""
+    """The start of the key, which is not secret."""
     caller_id: str = ""
-    """Whose it is, where that is known already."""
+    """The owner, if known already."""
     caller_name: str = ""
     hashes: tuple[str, ...] = field(default=(), repr=False)
-    """By which the journal finds out whose it was: not at once, so that the time of a refusal tells nothing of that."""
+    """For the journal, which identifies the owner later: a lookup during the request would allow a timing attack."""
 
 
 @dataclass(slots=True)
@@ -42,10 +42,10 @@ class _Kind:
     """Refusals of one kind within a minute."""
 
     until: float
-    seen: int = 0
+    number: int = 0
     row: Call | None = None
     hashes: tuple[str, ...] = ()
-    counted: int = 0
+    count: int = 0
     written: int = 0
 
 
@@ -58,9 +58,9 @@ class Refusals:
         self._changed: dict[str, _Kind] = {}
         self._lock = threading.Lock()
 
-    def counted(self, call: Call, hashes: tuple[str, ...] = ()) -> Call | None:
-        """The row in which this refusal is counted; None when it gets one of its own."""
-        # A name that does not exist is free to choose: a thousand of them are one kind.
+    def count(self, call: Call, hashes: tuple[str, ...] = ()) -> Call | None:
+        """The row in which this refusal is counted; None if it gets a row of its own."""
+        # Names of unknown tools are free to choose: all of them count as one kind.
         tool = "" if call.code == "TOOL_NOT_FOUND" else call.tool_name
         now = self._clock()
         with self._lock:
@@ -72,17 +72,17 @@ class Refusals:
                 while len(self._kinds) > MOST_KINDS:
                     self._kinds.popitem(last=False)
             self._kinds.move_to_end(key)
-            kind.seen += 1
-            if kind.seen <= ROWS_A_MINUTE and call.code not in COUNTED_AT_ONCE:
+            kind.number += 1
+            if kind.number <= ROWS_A_MINUTE and call.code not in COUNTED_AT_ONCE:
                 return None
             if kind.row is None:
                 kind.row, kind.hashes = call, hashes
-            kind.counted += 1
+            kind.count += 1
             self._changed[kind.row.id] = kind
             return kind.row
 
     def _bound(self, call: Call, now: float) -> None:
-        """Take off a refusal what would make it one of its own, when there were too many strangers already."""
+        """Remove what distinguishes the refusal if there are too many strangers already."""
         if now >= self._strangers_until:
             self._strangers.clear()
             self._strangers_until = now + MINUTE
@@ -98,26 +98,26 @@ class Refusals:
     def waiting(self) -> bool:
         return bool(self._changed)
 
-    def changed(self) -> list[tuple[Call, int]]:
-        """The rows that are not written as they are, each with how many refusals are new in it."""
+    def unsaved(self) -> list[tuple[Call, int]]:
+        """The rows to write, each with the number of refusals since the last write."""
         with self._lock:
-            found = []
+            pending = []
             for kind in self._changed.values():
                 if kind.row is not None:
-                    kind.row.count = kind.counted
-                    found.append((kind.row, kind.counted - kind.written))
-            return found
+                    kind.row.count = kind.count
+                    pending.append((kind.row, kind.count - kind.written))
+            return pending
 
     def unnamed(self) -> list[tuple[Call, tuple[str, ...]]]:
-        """The rows of which it is not known yet whether the key was one of this hub, with what tells it."""
+        """Rows whose key has not been looked up yet, with the hashes of the key."""
         with self._lock:
             return [(kind.row, kind.hashes) for kind in self._changed.values() if kind.row is not None and kind.hashes]
 
-    def written(self, rows: list[tuple[Call, int]]) -> None:
+    def mark_written(self, rows: list[tuple[Call, int]]) -> None:
         with self._lock:
             for call, number in rows:
                 kind = self._changed[call.id]
                 kind.written += number
                 kind.hashes = ()
-                if kind.written == kind.counted:
+                if kind.written == kind.count:
                     del self._changed[call.id]

@@ -1,7 +1,7 @@
-"""What the journal writes, as SQL: put together once, because the ORM's own way costs several times as much per row.
+"""The journal's SQL: statements are built once, because the ORM costs several times as much per row.
 
-Every statement may be repeated without doing harm, or is guarded by one that may not. Rows that several processes
-update are written in the order of their keys, so that no two of them wait for each other.
+Every statement is idempotent, or shares its transaction with one that fails when it is repeated. Rows that several
+processes update are written in key order, so that there are no deadlocks.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tools_app.models.figures import DAY, DURATIONS, FOLDED, HOUR, MOMENT, SUMS,
 Columns = tuple[tuple[str, Callable[[Any, Any], Any]], ...]
 
 USE_SECONDS: Final = 60.0
-# No lease runs out sooner after a call has begun.
+# Every lease is longer than this.
 SHORTEST_LAPSE: Final = timedelta(seconds=2)
 
 
 @dataclass(slots=True)
 class Failure:
-    """A failure with what only operators may read, and the group it belongs to."""
+    """An error log entry (for operators only) and its group."""
 
     error: ErrorLog
     group: ErrorGroup
@@ -35,7 +35,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Reply:
-    """What becomes of an idempotency key when its call has ended: an answer for the next one, or its release."""
+    """The new state of an idempotency key after its call: an answer for the next call, or a release."""
 
     caller_id: str
     key_hash: str
@@ -48,23 +48,23 @@ def insert_calls(calls: Iterable[Call]) -> None:
 
 
 def upsert_calls(calls: Iterable[Call]) -> None:
-    """Of a call that was begun it may be unknown whether its first row was written: it was cut off while it waited."""
+    """For calls whose first row may not have been written, because the writing was interrupted."""
     _many(_UPSERT_CALL, [_row(call, _CALL_COLUMNS) for call in calls])
 
 
 def insert_failures(failures: Sequence[Failure]) -> None:
-    """The failures, each counted in its group. A group that somebody called resolved is open again."""
+    """Insert failures and count them in their groups. A resolved group is reopened."""
     if not failures:
         return
     groups: dict[str, ErrorGroup] = {}
     for failure in failures:
-        found = groups.setdefault(failure.group.fingerprint, failure.group)
-        if found is not failure.group:
-            failure.group.count += found.count
-            failure.group.first_seen_at = found.first_seen_at
+        previous = groups.setdefault(failure.group.fingerprint, failure.group)
+        if previous is not failure.group:
+            failure.group.count += previous.count
+            failure.group.first_seen_at = previous.first_seen_at
             groups[failure.group.fingerprint] = failure.group
     _many(_UPSERT_GROUP, [_row(groups[key], _GROUP_COLUMNS) for key in sorted(groups)])
-    # The times of one batch are seconds apart: it belongs to the hour of the last one.
+    # The times of one batch are seconds apart: all count for the hour of the last one.
     hours = {key: beginning(group.last_seen_at, HOUR) for key, group in sorted(groups.items())}
     _many(_ADD_TO_ERROR_HOUR, [[key, _moment(hour), groups[key].count] for key, hour in hours.items()])
     _many(_INSERT_ERROR, [_row(failure.error, _ERROR_COLUMNS) for failure in failures])
@@ -80,21 +80,21 @@ def delete_agents(agent_ids: list[str]) -> None:
 
 
 def add_to_figures(calls: Iterable[tuple[Call, int]]) -> None:
-    """Count calls that have ended, each so many times, in their hours and in their moments."""
+    """Count calls that have ended, each `number` times, in their hours and their moments."""
     hours: dict[tuple[Any, ...], list[int]] = {}
     moments: dict[tuple[Any, ...], list[int]] = {}
     for call, number in calls:
-        ended = call.finished_at or call.started_at
-        # What is not there has no name: whoever asks for a thousand of them gets one row.
+        ended_at = call.finished_at or call.started_at
+        # Unknown tools share the empty name: requests for a thousand of them make one row.
         tool = "" if call.code == "TOOL_NOT_FOUND" and call.status == Call.Status.REFUSED else call.tool_name
-        hour = (beginning(ended, HOUR), tool, call.caller_id, call.status, call.code, call.caller_name)
-        moment = (beginning(ended, MOMENT), tool, call.status)
-        took = call.duration_ms or 0
-        length = 4 + sum(took > bound for bound in DURATIONS)
+        hour = (beginning(ended_at, HOUR), tool, call.caller_id, call.status, call.code, call.caller_name)
+        moment = (beginning(ended_at, MOMENT), tool, call.status)
+        duration_ms = call.duration_ms or 0
+        length = 4 + sum(duration_ms > bound for bound in DURATIONS)
         for sums in (hours.setdefault(hour, [0] * len(SUMS)), moments.setdefault(moment, [0] * len(SUMS))):
             sums[0] += number
             sums[1] += number if call.answered_by == Call.Origin.CACHE else 0
-            sums[2] += took * number
+            sums[2] += duration_ms * number
             sums[3] += call.result_bytes * number
             sums[length] += number
     _many(_ADD_TO_HOUR, [[_moment(key[0]), *key[1:], *hours[key]] for key in sorted(hours)])
@@ -106,55 +106,55 @@ def add_to_figures(calls: Iterable[tuple[Call, int]]) -> None:
 
 
 def take_back(calls: Iterable[Call]) -> None:
-    """Calls that end now, although others took their process for dead and counted them as interrupted."""
+    """Correct the figures for calls that end now, after another process had counted them as interrupted."""
     long = [call.pk for call in calls if call.finished_at and call.finished_at - call.started_at > SHORTEST_LAPSE]
     if not long:
         return
-    taken = []
+    times = []
     for call in Call.objects.filter(pk__in=long, status=Call.Status.INTERRUPTED, finished_at__isnull=False):
-        ended = call.finished_at or call.started_at
+        ended_at = call.finished_at or call.started_at
         rows: Sequence[QuerySet[Any]] = (
-            CallHour.objects.filter(hour=beginning(ended, HOUR), caller_id=call.caller_id, code=call.code),
-            CallSum.objects.filter(start=beginning(ended, MOMENT), span=CallSum.Span.MOMENT),
+            CallHour.objects.filter(hour=beginning(ended_at, HOUR), caller_id=call.caller_id, code=call.code),
+            CallSum.objects.filter(start=beginning(ended_at, MOMENT), span=CallSum.Span.MOMENT),
         )
-        for counted in rows:
-            counted.filter(tool_name=call.tool_name, status=call.status, calls__gt=0).update(
+        for figures in rows:
+            figures.filter(tool_name=call.tool_name, status=call.status, calls__gt=0).update(
                 calls=F("calls") - 1, within_10=F("within_10") - 1
             )
-        taken.append(ended)
-    _unfold(taken)
+        times.append(ended_at)
+    _unfold(times)
 
 
 def _unfold(moments: Iterable[datetime]) -> None:
-    """Days that are over may have been added up, and are not what they were: they will be added up anew."""
+    """Delete the sums of past days that have changed; they are aggregated again later."""
     today = beginning(timezone.now(), DAY)
     for day in {beginning(moment, DAY) for moment in moments} - {today}:
         CallSum.objects.filter(span__in=FOLDED, start__gte=day, start__lt=day + DAY).delete()
 
 
 def claim(key: IdempotencyKey) -> bool:
-    """Whether the key is this call's now; false when another call has it."""
+    """Claim the key for this call; False if another call has it."""
     with connection.cursor() as cursor:
         cursor.execute(_CLAIM, _row(key, _KEY_COLUMNS))
-        # It may have been written by a trial of which nobody learned how it ended.
+        # The key may have been written by an attempt whose outcome was lost.
         return cursor.rowcount == 1 or _owner(key) == key.call_id
 
 
 def settle(replies: Iterable[Reply]) -> None:
     with connection.cursor() as cursor:
         for reply in replies:
-            whose = [reply.caller_id, reply.key_hash, reply.call_id]
+            key_values = [reply.caller_id, reply.key_hash, reply.call_id]
             if reply.text is None:
-                cursor.execute(_RELEASE, whose)
+                cursor.execute(_RELEASE, key_values)
             else:
-                cursor.execute(_REPLY, [reply.text, *whose])
+                cursor.execute(_REPLY, [reply.text, *key_values])
 
 
 def name_key(call: Call, hashes: Sequence[str]) -> None:
-    """Put the key on record with which somebody was refused, where it was one of this hub."""
-    found = ApiKey.objects.once_known_by(list(hashes)).values_list("pk", "name").first()
-    if found is not None:
-        call.caller_kind, call.caller_id, call.caller_name = "key", f"key:{found[0]}", found[1]
+    """Complete a refused call with the key that was presented, if it belongs (or belonged) to this hub."""
+    owner = ApiKey.objects.once_known_by(list(hashes)).values_list("pk", "name").first()
+    if owner is not None:
+        call.caller_kind, call.caller_id, call.caller_name = "key", f"key:{owner[0]}", owner[1]
 
 
 def note_uses(key_ids: set[int]) -> None:
@@ -165,7 +165,7 @@ def note_uses(key_ids: set[int]) -> None:
 
 
 def finished(call_ids: list[str]) -> set[str]:
-    """Which of these calls have their last row."""
+    """Which of these calls have been recorded as ended."""
     rows = Call.objects.filter(pk__in=call_ids).exclude(status__in=[Call.Status.STARTED, Call.Status.INTERRUPTED])
     return set(rows.values_list("pk", flat=True))
 
@@ -186,7 +186,7 @@ def _moment(moment: datetime) -> Any:
 
 
 def _columns(model: type[Model]) -> Columns:
-    """Names, and what makes a value ready for the database; looked up once instead of for every row."""
+    """Column names with the functions that prepare values for the database; looked up once instead of per row."""
     return tuple(
         (field.attname, _PLAIN.get(field.get_internal_type(), field.get_db_prep_save))
         for field in model._meta.concrete_fields
@@ -194,7 +194,7 @@ def _columns(model: type[Model]) -> Columns:
 
 
 def _text(value: Any, connection: Any) -> str | None:
-    # A choice is a text that drivers take for something else.
+    # Drivers do not accept enum members as text.
     return value if value is None or type(value) is str else str(value)
 
 
@@ -202,7 +202,7 @@ def _number(value: Any, connection: Any) -> Any:
     return value
 
 
-# What Django does for these is nothing, at a cost that shows: a call has two dozen of them.
+# Django's preparation does nothing for these types, but its cost is measurable: a call has two dozen of them.
 _PLAIN: Final[dict[str, Callable[[Any, Any], Any]]] = {
     **dict.fromkeys(("CharField", "TextField"), _text),
     **dict.fromkeys(("PositiveIntegerField", "PositiveSmallIntegerField"), _number),
@@ -215,7 +215,7 @@ def _insert(model: type[Model], columns: Columns) -> str:
 
 
 def _add(table: str, columns: Sequence[str], keys: Sequence[str], changes: dict[str, str]) -> str:
-    """The statement that adds sums to a row, which it makes where there is none."""
+    """An upsert that adds sums to a row."""
     columns = (*columns, *SUMS)
     insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join(['%s'] * len(columns))})"  # noqa: S608
     return insert + _on_conflict(

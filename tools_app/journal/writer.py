@@ -1,8 +1,8 @@
 """The thread that writes the journal.
 
-While the database is locked, entries are tried again until each has waited long enough. When it is gone, read-only or
-full, those who wait are told at once and so is everybody after them, until a trial shows that it is back. Calls that
-had run by then are written down late, but they are written down.
+While the database is locked, entries are retried until each has reached its time limit. If the database is gone,
+read-only or full, waiting calls fail at once, and so do all later ones, until a probe succeeds. Calls that had run by
+then are written late, but they are written.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ log = logging.getLogger("tools_app.journal")
 
 MOST_AT_ONCE: Final = 500
 MOST_UNWRITTEN: Final = 1_000
-# So long an entry waits for a database that is locked.
+# How long an entry waits for a locked database.
 PATIENCE: Final = 5.0
-# A single trial of a locked database; between two of them those who have waited too long are told.
+# Lock timeout of one attempt; between two attempts, entries that have waited too long fail.
 TRIAL: Final = 0.5
 TRIAL_PAUSE: Final = 0.05
-# How often a database that is gone is tried, orphans are looked for, and counted refusals are written.
+# Intervals: probes of an unreachable database, the search for orphans, writing counted refusals.
 PROBE_SECONDS: Final = 0.5
 ORPHANS_SECONDS: Final = 5.0
-# … and while other processes have open calls.
+# The search for orphans while other processes have open calls.
 OTHERS_SECONDS: Final = 1.0
 REFUSALS_SECONDS: Final = 1.0
-# Before the first look at anything: an agent waits for the process to start.
+# Delay before the first check: an agent waits for the process to start.
 QUIET_START: Final = 1.0
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
-    """What one step of a call adds to the journal, and who waits for it."""
+class JournalEntry:
+    """What one step of a call adds to the journal, and the future that waits for it."""
 
     call: Call | None = None
     failure: Failure | None = None
@@ -58,7 +58,7 @@ class Entry:
     key_used: int | None = None
     future: asyncio.Future[bool] | None = None
     until: float = field(default_factory=lambda: time.monotonic() + PATIENCE)
-    # Whether a call is to be run after this, so that nothing has happened yet. The call itself changes meanwhile.
+    # True if the call runs after this entry, so nothing has happened yet. The call itself changes meanwhile.
     begins: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,23 +66,23 @@ class Entry:
 
 
 class Writer:
-    """Everything here but `trouble` belongs to the thread in which `run` runs."""
+    """All of this belongs to the thread that executes `run`, except `trouble`."""
 
-    def __init__(self, entries: queue.SimpleQueue[Entry | None], refusals: Refusals) -> None:
+    def __init__(self, entries: queue.SimpleQueue[JournalEntry | None], refusals: Refusals) -> None:
         self.trouble = ""
         now = time.monotonic()
         self.lease = Lease(now)
         self.attendance = Attendance()
         self._entries = entries
         self._refusals = refusals
-        self._unwritten: deque[Entry] = deque(maxlen=MOST_UNWRITTEN)
+        self._unwritten: deque[JournalEntry] = deque(maxlen=MOST_UNWRITTEN)
         self._next_orphans = self._next_refusals = self._next_agents = self._next_probe = now + QUIET_START
 
     def run(self) -> None:
-        """Write until the end comes through the queue."""
+        """Write until the end marker (None) arrives in the queue."""
         last = False
         while not last:
-            batch, last = self._taken()
+            batch, last = self._next_batch()
             if batch:
                 self._commit(batch)
             self._look_after(last=last)
@@ -90,9 +90,9 @@ class Writer:
 
     # ---- entries
 
-    def _taken(self) -> tuple[list[Entry], bool]:
-        """The entries that are waiting, and whether the end has come. Returns without any when something is due."""
-        batch: list[Entry] = []
+    def _next_batch(self) -> tuple[list[JournalEntry], bool]:
+        """The queued entries, and whether the end marker arrived. Empty if a periodic task is due."""
+        batch: list[JournalEntry] = []
         try:
             entry = self._entries.get(timeout=max(0.0, self._due()))
         except queue.Empty:
@@ -104,116 +104,116 @@ class Writer:
             entry = self._entries.get()
         return batch, True
 
-    def _commit(self, batch: Sequence[Entry]) -> None:
-        """Write the entries and tell who waits for them, however long it takes for the last one."""
+    def _commit(self, batch: Sequence[JournalEntry]) -> None:
+        """Write the entries and resolve their futures; retries until each is written or has failed."""
         waiting, again = list(batch), False
         while waiting:
-            kept = connection.connection is not None
+            was_open = connection.connection is not None
             try:
-                self._write(self._missing(waiting) if again else waiting)
+                self._write(self._not_committed(waiting) if again else waiting)
             except Exception as error:
                 _close_connection()
-                if kept and not again and _lost(error):
-                    # The server may have been restarted since the last time: that shows only now.
+                if was_open and not again and _is_disconnect(error):
+                    # The server may have been restarted: a connection shows that only when it is used.
                     again = True
                 else:
                     waiting = self._after(error, waiting)
             else:
                 return
 
-    def _write(self, entries: Sequence[Entry]) -> None:
+    def _write(self, entries: Sequence[JournalEntry]) -> None:
         _ready_connection()
         for call, begins in [(entry.call, entry.begins) for entry in entries if entry.call is not None]:
             (self.lease.open.add if begins else self.lease.open.discard)(call.id)
         renew = self.lease.due(time.monotonic()) <= 0
         with transaction.atomic():
-            lost = [entry for entry in entries if entry.claim is not None and not rows.claim(entry.claim)]
-            won = [entry for entry in entries if entry not in lost] if lost else entries
-            rows.insert_calls(entry.call for entry in won if entry.call is not None and not entry.known)
-            known = [entry.call for entry in won if entry.call is not None and entry.known]
-            rows.take_back(known)
-            rows.upsert_calls(known)
-            rows.settle(entry.reply for entry in won if entry.reply is not None)
-            rows.note_uses({entry.key_used for entry in won if entry.key_used is not None})
+            conflicting = [entry for entry in entries if entry.claim is not None and not rows.claim(entry.claim)]
+            accepted = [entry for entry in entries if entry not in conflicting] if conflicting else entries
+            rows.insert_calls(entry.call for entry in accepted if entry.call is not None and not entry.known)
+            known_calls = [entry.call for entry in accepted if entry.call is not None and entry.known]
+            rows.take_back(known_calls)
+            rows.upsert_calls(known_calls)
+            rows.settle(entry.reply for entry in accepted if entry.reply is not None)
+            rows.note_uses({entry.key_used for entry in accepted if entry.key_used is not None})
             if renew:
                 self.lease.renew()
-            rows.insert_failures([entry.failure for entry in won if entry.failure is not None])
-            rows.add_to_figures((entry.call, 1) for entry in won if entry.call is not None and not entry.begins)
+            rows.insert_failures([entry.failure for entry in accepted if entry.failure is not None])
+            rows.add_to_figures((entry.call, 1) for entry in accepted if entry.call is not None and not entry.begins)
         if renew:
             self.lease.renewed(time.monotonic())
-        self.lease.open.difference_update(entry.call.id for entry in lost if entry.call is not None)
-        # Before anybody hears of it: whoever does finds a journal without trouble.
+        self.lease.open.difference_update(entry.call.id for entry in conflicting if entry.call is not None)
+        # Before the futures are resolved: a caller that awaits one must not find the old `trouble`.
         self._recovered()
-        _answer(won, True)
-        _answer(lost, False)
+        _answer(accepted, True)
+        _answer(conflicting, False)
 
-    def _after(self, error: Exception, waiting: list[Entry]) -> list[Entry]:
-        """Those of the entries that are worth another trial; the others are told that it did not work."""
+    def _after(self, error: Exception, waiting: list[JournalEntry]) -> list[JournalEntry]:
+        """The entries to retry; the futures of all others are resolved with the error."""
         if not isinstance(error, OperationalError | InterfaceError):
             if len(waiting) > 1 and isinstance(error, DatabaseError):
-                # One entry that the database refuses must not take the others with it.
+                # If the database rejects one entry, the others are written one by one.
                 for entry in waiting:
                     self._commit([entry])
             else:
-                log.error("cannot write the journal: %s", error, exc_info=error)
-                self._tell(waiting, error)
+                log.error("cannot write to the journal: %s", error, exc_info=error)
+                self._fail(waiting, error)
             return []
-        if not _passes(error):
-            self._troubled(error)
+        if not _is_transient(error):
+            self._set_trouble(error)
             self._give_up(waiting, error)
             return []
         now = time.monotonic()
         if late := [entry for entry in waiting if entry.until <= now]:
-            log.error("cannot write the journal: %s", error)
+            log.error("cannot write to the journal: %s", error)
             self._give_up(late, error)
         time.sleep(TRIAL_PAUSE)
-        return [entry for entry in waiting if entry.until > now] + self._arrived(MOST_AT_ONCE - len(waiting))
+        return [entry for entry in waiting if entry.until > now] + self._drain(MOST_AT_ONCE - len(waiting))
 
-    def _arrived(self, most: int) -> list[Entry]:
-        """Entries that came in the meantime: their time runs too. The end of all is left where it is."""
-        arrived: list[Entry] = []
+    def _drain(self, most: int) -> list[JournalEntry]:
+        """Entries queued meanwhile: their time limit runs too. The end marker stays in the queue."""
+        batch: list[JournalEntry] = []
         with contextlib.suppress(queue.Empty):
-            while len(arrived) < most:
+            while len(batch) < most:
                 entry = self._entries.get_nowait()
                 if entry is None:
                     self._entries.put(None)
                     break
-                arrived.append(entry)
-        return arrived
+                batch.append(entry)
+        return batch
 
-    def _missing(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Those that did not reach the disk when the connection broke; who waits for the others is told so."""
+    def _not_committed(self, entries: Sequence[JournalEntry]) -> list[JournalEntry]:
+        """The entries that were not committed when the connection broke; the futures of the others are resolved."""
         _ready_connection()
-        there = rows.finished([entry.call.id for entry in entries if entry.call is not None and not entry.begins])
-        missing = []
+        committed = rows.finished([entry.call.id for entry in entries if entry.call is not None and not entry.begins])
+        pending = []
         for entry in entries:
             entry.known = True
-            if entry.begins or entry.call is None or entry.call.id not in there:
-                missing.append(entry)
+            if entry.begins or entry.call is None or entry.call.id not in committed:
+                pending.append(entry)
             else:
                 _answer([entry], True)
-        return missing
+        return pending
 
-    def _give_up(self, entries: Sequence[Entry], error: Exception) -> None:
-        """Tell those who wait. What has happened already is written down later."""
+    def _give_up(self, entries: Sequence[JournalEntry], error: Exception) -> None:
+        """Fail the entries; those of calls that have run are kept and written later."""
         self._unwritten.extend(entry for entry in entries if entry.call is not None and not entry.begins)
-        self._tell(entries, error)
+        self._fail(entries, error)
 
-    def _tell(self, entries: Sequence[Entry], error: Exception) -> None:
+    def _fail(self, entries: Sequence[JournalEntry], error: Exception) -> None:
         self.lease.open.difference_update(entry.call.id for entry in entries if entry.call is not None)
         _answer(entries, error)
 
-    # ---- what is done now and then
+    # ---- periodic tasks
 
     def _due(self) -> float:
-        """Seconds until something has to be done although nobody calls."""
+        """Seconds until the next periodic task."""
         now = time.monotonic()
         if self.trouble:
             return self._next_probe - now
         return min(self.lease.due(now), self._next_orphans - now, REFUSALS_SECONDS)
 
     def _look_after(self, *, last: bool) -> None:
-        """Trouble here is trouble for everybody."""
+        """Run the periodic tasks that are due. A database error here sets `trouble` for all callers."""
         now = time.monotonic()
         try:
             if self.trouble:
@@ -236,22 +236,22 @@ class Writer:
             _close_connection()
             self._next_orphans = now + ORPHANS_SECONDS
             if not isinstance(error, OperationalError | InterfaceError):
-                log.exception("the journal's upkeep broke")
+                log.exception("a periodic task of the journal failed")
                 self.lease.renewed(now)
-            elif not _passes(error):
-                self._troubled(error)
+            elif not _is_transient(error):
+                self._set_trouble(error)
 
     def _keep_watch(self, now: float) -> None:
         if self.lease.due(now) <= 0:
             self._probe()
         if now >= self._next_orphans:
-            found, others = interrupt_orphans(self.lease.process_id)
-            self._next_orphans = now + (OTHERS_SECONDS if others else ORPHANS_SECONDS)
-            if found:
-                log.warning("%d calls were interrupted: their process has ended", found)
+            number, others_open = interrupt_orphans(self.lease.process_id)
+            self._next_orphans = now + (OTHERS_SECONDS if others_open else ORPHANS_SECONDS)
+            if number:
+                log.warning("%d calls were interrupted: their process has ended", number)
 
     def _probe(self) -> None:
-        """Renew the lease, which shows whether the database can be written."""
+        """Renew the lease (heartbeat), which also tests whether the database is writable."""
         if connection.connection is not None and not connection.is_usable():
             _close_connection()
         _ready_connection()
@@ -262,38 +262,38 @@ class Writer:
         self._recovered()
 
     def _write_late(self) -> None:
-        """Calls that ran while nothing could be written."""
-        missing = self._missing(self._unwritten)
-        if missing:
-            self._write(missing)
+        """Write calls that ran while the database was not writable."""
+        late_entries = self._not_committed(self._unwritten)
+        if late_entries:
+            self._write(late_entries)
         self._unwritten.clear()
-        log.warning("%d calls were written down late", len(missing))
+        log.warning("%d calls were recorded late", len(late_entries))
 
     def _write_refusals(self) -> None:
-        changed = self._refusals.changed()
+        refusal_rows = self._refusals.unsaved()
         _ready_connection()
         with transaction.atomic():
             for call, hashes in self._refusals.unnamed():
                 rows.name_key(call, hashes)
-            rows.upsert_calls(call for call, _ in changed)
-            rows.add_to_figures(changed)
-        self._refusals.written(changed)
+            rows.upsert_calls(call for call, _ in refusal_rows)
+            rows.add_to_figures(refusal_rows)
+        self._refusals.mark_written(refusal_rows)
 
     def _write_agents(self) -> None:
-        """Who is connected now, together with the lease: where that has run out, they are gone as well."""
+        """Write the connected agents together with the lease: when it expires, they count as gone too."""
         if not (news := self.attendance.news()):
             return
-        gone = [presence for presence in news if presence.left]
-        there = [(one, one.row(self.lease.process_id)) for one in news if not one.left]
+        departed = [presence for presence in news if presence.left]
+        present = [(presence, presence.row(self.lease.process_id)) for presence in news if not presence.left]
         _ready_connection()
         with transaction.atomic():
             self.lease.renew()
-            rows.upsert_agents(row for _, row in there)
-            rows.delete_agents([presence.id for presence in gone])
+            rows.upsert_agents(row for _, row in present)
+            rows.delete_agents([presence.id for presence in departed])
         self.lease.renewed(time.monotonic())
-        self.attendance.told(there, gone)
+        self.attendance.mark_written(present, departed)
 
-    def _troubled(self, error: Exception) -> None:
+    def _set_trouble(self, error: Exception) -> None:
         if not self.trouble:
             log.error("the database cannot be written: %s", error)
         self.trouble = str(error).strip() or type(error).__name__
@@ -306,7 +306,7 @@ class Writer:
 
 
 def _ready_connection() -> None:
-    """A connection that gives up soon: between two trials those who have waited too long are told."""
+    """Open a connection with short timeouts: between two attempts, entries that have waited too long must fail."""
     if connection.connection is not None and connection.vendor == "sqlite" and not connection.is_usable():
         _close_connection()
     if connection.connection is None:
@@ -325,21 +325,21 @@ def _close_connection() -> None:
         connection.close()
 
 
-# In words of SQLite and PostgreSQL: others hold a lock, or the server has not quite started.
-_PASSING: Final = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "55P03", "40001", "40P01", "57P03"})
+# Transient error codes of SQLite and PostgreSQL: lock conflicts, or a server that is starting.
+_TRANSIENT: Final = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "55P03", "40001", "40P01", "57P03"})
 
 
-def _passes(error: Exception) -> bool:
+def _is_transient(error: Exception) -> bool:
     cause = error.__cause__
-    said = getattr(cause, "sqlite_errorname", None) or getattr(cause, "sqlstate", None) or ""
-    return said in _PASSING or said.startswith("SQLITE_BUSY")
+    code = getattr(cause, "sqlite_errorname", None) or getattr(cause, "sqlstate", None) or ""
+    return code in _TRANSIENT or code.startswith("SQLITE_BUSY")
 
 
-def _lost(error: Exception) -> bool:
-    return isinstance(error, OperationalError | InterfaceError) and not _passes(error)
+def _is_disconnect(error: Exception) -> bool:
+    return isinstance(error, OperationalError | InterfaceError) and not _is_transient(error)
 
 
-def _answer(entries: Sequence[Entry], outcome: bool | Exception) -> None:
+def _answer(entries: Sequence[JournalEntry], outcome: bool | Exception) -> None:
     waiting: dict[asyncio.AbstractEventLoop, list[asyncio.Future[bool]]] = defaultdict(list)
     for entry in entries:
         if entry.future is not None:

@@ -1,7 +1,7 @@
-"""Where tools come from. `loaded()` is what this process has loaded, at first use.
+"""Where tools come from. `loaded()` are the tools of this process, loaded at first use.
 
-A process that was told to `spare` itself does not load packs that need an account until there is one.
-Belongs here: finding, loading and reloading tools, and recording which there are.
+After `spare()`, packs that need an account are not loaded until there is one.
+Belongs here: finding, loading and reloading tools, and recording them.
 Does not belong here: who may call a tool, and whether it can be called (catalog).
 """
 
@@ -28,7 +28,7 @@ def loaded() -> Registry:
     if _registry is None:
         with _lock:
             if _being_filled is not None:
-                return _being_filled  # a file that is being loaded asks: it may register tools, too
+                return _being_filled  # A file that is being loaded may register tools itself.
             if _registry is None:
                 _being_filled = Registry()
                 try:
@@ -40,7 +40,7 @@ def loaded() -> Registry:
 
 
 def load(registry: Registry) -> None:
-    """Fill a registry from everywhere."""
+    """Load all sources into a registry."""
     global _directory
     folder = conf.value("TOOLHUB_TOOLS_DIR")
     python.load(registry, sparing=_sparing)
@@ -49,33 +49,33 @@ def load(registry: Registry) -> None:
 
 
 def look() -> bool:
-    """Take up what has changed in the tools directory. False: nothing has."""
+    """Reload what has changed in the tools directory. False: nothing has."""
     return _directory.look(loaded())
 
 
 def spare() -> None:
-    """Load no more than there is use for, in this process; said before the first use."""
+    """Do not load packs that cannot be used yet in this process. Call this before the first use."""
     global _sparing
     _sparing = True
 
 
 def wake(pack: str) -> None:
-    """Load a pack that rests."""
+    """Load a resting pack."""
     with _lock:
         python.wake(pack, loaded())
 
 
 def whole() -> Registry:
-    """All tools that this process can have, for whoever compares them with what is remembered."""
+    """All tools that this process can have, for comparisons with the recorded ones."""
     with _lock:
-        found = loaded()
-        for pack in found.resting:
-            python.wake(pack, found)
-        return found
+        registry = loaded()
+        for pack in registry.resting:
+            python.wake(pack, registry)
+        return registry
 
 
 def forget() -> None:
-    """Load anew at the next use. For tests."""
+    """Reload at the next use. For tests."""
     global _registry, _sparing
     with _lock:
         _registry, _sparing = None, False

@@ -1,9 +1,9 @@
-"""The tools directory: every file in it a module of its own, taken up again when it has changed.
+"""The tools directory: every file is a module of its own, and is reloaded when it has changed.
 
-What a file says is executed only once it has stood still for the time between two looks, and can be parsed: an editor
-that is still writing changes nothing. Where it breaks nevertheless, what was loaded of it before stays in use.
-Files that begin with `_` are there for the others to import: when one of them changes, the others are executed anew.
-After every change all of the directory is registered anew, so that the outcome is the one of a fresh start.
+Debounce: a file is executed only if it is unchanged between two checks and can be parsed, so a half-saved file has no
+effect. If it fails nevertheless, the version loaded before stays in use.
+Files that begin with `_` are for imports: when one of them changes, the other files are executed again.
+After every change the whole directory is registered again, so that the result is the same as after a restart.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from tools_app.sources.shared import Shared
 
 log = logging.getLogger("tools_app.sources")
 
-# Beside files of tools stand their tests.
+# Excludes the tests of tools.
 TOOLS: Final = re.compile(r"(?!_|\.|test_|conftest\.py).+\.py")
 MOST_FILES: Final = 1_000
-# A file that takes longer holds up all others, and its author would wonder.
+# A slow file blocks the loading of all others, so it is reported.
 PATIENCE_SECONDS: Final = 5.0
 
 
@@ -45,12 +45,12 @@ class _File:
 
 @dataclass
 class Directory:
-    """The files below one directory; `None` stands for no directory at all."""
+    """The files of one directory; `None` means that there is no directory."""
 
     folder: Path | None
     _files: dict[Path, _File] = field(default_factory=dict)
     _seen: dict[Path, Stamp] = field(default_factory=dict)
-    # Of the files that others import: those that were there when these were executed.
+    # The shared files (`_*.py`) as they were when the other files were executed.
     _common: dict[Path, Stamp] = field(default_factory=dict)
     _shared: Shared | None = None
     _trouble: DefinitionError | None = None
@@ -59,7 +59,7 @@ class Directory:
     _lock: Any = field(default_factory=threading.Lock)
 
     def load(self, registry: Registry) -> None:
-        """Take what is there into a registry that holds everything else."""
+        """Load the directory into a registry that contains all other sources."""
         with self._lock:
             self._shared = shared.of(self.folder)
             self._seen = self._stamps()
@@ -70,33 +70,32 @@ class Directory:
             self._register(registry)
 
     def look(self, registry: Registry) -> bool:
-        """Take up what has changed since, and stood still since the last look. False: nothing has."""
+        """Reload files that have changed since, and not since the last check. False: nothing has changed."""
         with self._lock:
-            before, said = self._seen, str(self._trouble)
+            before, previous_trouble = self._seen, str(self._trouble)
             now = self._seen = self._stamps()
-            still = {path: stamp for path, stamp in now.items() if before.get(path) == stamp}
-            anew = self._common_is_news(before, now, still)
-            changed = [
-                path for path in still if path not in self._common and (anew or self._is_news(path, still[path]))
-            ]
-            gone = [path for path in self._files if path not in now and path not in before]
-            for path in changed:
+            stable = {path: stamp for path, stamp in now.items() if before.get(path) == stamp}
+            shared_changed = self._shared_has_changed(before, now, stable)
+            own_files = (path for path in stable if path not in self._common)
+            to_read = [path for path in own_files if shared_changed or self._has_changed(path, stable[path])]
+            removed = [path for path in self._files if path not in now and path not in before]
+            for path in to_read:
                 self._read(path, now[path])
-            for path in gone:
+            for path in removed:
                 del self._files[path]
                 sys.modules.pop(_module_name(path), None)
-            if not changed and not gone and str(self._trouble) == said:
+            if not to_read and not removed and str(self._trouble) == previous_trouble:
                 return False
             self._register(registry)
             return True
 
-    def _is_news(self, path: Path, stamp: Stamp) -> bool:
+    def _has_changed(self, path: Path, stamp: Stamp) -> bool:
         return path not in self._files or self._files[path].stamp != stamp
 
-    def _common_is_news(self, before: dict[Path, Stamp], now: dict[Path, Stamp], still: dict[Path, Stamp]) -> bool:
-        """Whether files that others import have changed, or gone; if so, the next import executes them anew."""
+    def _shared_has_changed(self, before: dict[Path, Stamp], now: dict[Path, Stamp], stable: dict[Path, Stamp]) -> bool:
+        """True if shared files have changed or gone; if so, the next import executes them again."""
         stays = {path: stamp for path, stamp in self._common.items() if path in now or path in before}
-        common = stays | _common(still)
+        common = stays | _common(stable)
         if common == self._common:
             return False
         self._common = common
@@ -105,14 +104,14 @@ class Directory:
         return True
 
     def _stamps(self) -> dict[Path, Stamp]:
-        """Of every file that counts. A directory that cannot be read has the files that it had."""
+        """The stamps of all relevant files. If the directory cannot be read, those of the last check."""
         self._trouble = None
         if self.folder is None:
             return {}
         try:
             if open_to_all(self.folder.stat().st_mode):
                 raise DefinitionError(OPEN_TO_ALL)
-            paths = sorted(path for path in self.folder.iterdir() if _counts(path.name))
+            paths = sorted(path for path in self.folder.iterdir() if _is_relevant(path.name))
             if len(paths) > MOST_FILES:
                 raise DefinitionError(f"holds {len(paths):,} files; at most {MOST_FILES:,} are loaded")
             return {path: stamp for path in paths if (stamp := stamp_of(path)) is not None}
@@ -123,19 +122,19 @@ class Directory:
         return self._seen
 
     def _read(self, path: Path, stamp: Stamp) -> None:
-        """Execute a file. What it was before is forgotten only where that succeeds."""
+        """Execute a file. Its previous module is replaced only on success."""
         file = self._files.setdefault(path, _File(stamp))
         file.stamp = stamp
         try:
-            file.module, file.trouble = _executed(path, stamp), None
+            file.module, file.trouble = _execute(path, stamp), None
         except BaseException as error:
-            # Whatever a file raises ends neither the hub nor the thread that looks at files.
+            # An exception in a file must end neither the hub nor the watcher thread.
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise
             file.trouble = error
 
     def _register(self, registry: Registry) -> None:
-        """Swap what the directory gave before for what it gives now, in one step."""
+        """Replace the directory's earlier tools by the present ones, atomically."""
         while True:
             since = registry.generation
             staged = registry.without(Origin.FILE, self._offers, self._problems)
@@ -152,20 +151,20 @@ class Directory:
             python.report(self._trouble, "", str(self.folder), registry)
         for path, file in sorted(self._files.items()):
             if file.trouble is not None:
-                python.report(file.trouble, str(path), str(path), registry, after=STANDS if file.module else "")
+                python.report(file.trouble, str(path), str(path), registry, after=STILL_LOADED if file.module else "")
             if file.module is not None:
                 python.take(file.module, Origin.FILE, registry)
 
 
-STANDS: Final = " (what was loaded of it before stays in use)"
+STILL_LOADED: Final = " (the version loaded before stays in use)"
 
 
-def _counts(name: str) -> bool:
+def _is_relevant(name: str) -> bool:
     return (TOOLS.fullmatch(name) or shared.FILES.fullmatch(name)) is not None
 
 
 def _common(stamps: dict[Path, Stamp]) -> dict[Path, Stamp]:
-    """Those of files that are there for others to import."""
+    """The files that are meant to be imported by others."""
     return {path: stamp for path, stamp in stamps.items() if shared.FILES.fullmatch(path.name)}
 
 
@@ -173,15 +172,15 @@ def _module_name(path: Path) -> str:
     return f"{FILE_MODULES}.{path.stem}"
 
 
-def _executed(path: Path, stamp: Stamp) -> ModuleType:
-    """The module that a file makes."""
+def _execute(path: Path, stamp: Stamp) -> ModuleType:
+    """Execute a file and return its module."""
     name = _module_name(path)
     spec = spec_of(name, path, stamp)
     module = importlib.util.module_from_spec(spec)
     before = sys.modules.get(name)
     sys.modules[name] = module
     slow = threading.Timer(
-        PATIENCE_SECONDS, log.warning, ("%s has not ended yet; until it does, no file is loaded", path)
+        PATIENCE_SECONDS, log.warning, ("%s is still running; no other file is loaded until it ends", path)
     )
     slow.daemon = True
     slow.start()

@@ -1,4 +1,4 @@
-"""Files of Python in the tools directory: which may be executed, and what tells that one has changed."""
+"""Python files in the tools directory: which may be executed, and how a change is detected."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from typing import Any, Final, TypeAlias
 from tools_app.sdk.names import DefinitionError
 
 MOST_BYTES: Final = 1024 * 1024
-OPEN_TO_ALL: Final = "can be written by everybody on this machine and is therefore not loaded; run `chmod o-w` on it"
+OPEN_TO_ALL: Final = "is world-writable and is therefore not loaded; run `chmod o-w` on it"
 
-# Differs when a file does: when it was written, its size, which file it is, and who may write it.
+# Changes when a file does: modification time, size, inode and mode.
 Stamp: TypeAlias = tuple[int, int, int, int]
 
 
 def open_to_all(mode: int) -> bool:
-    """Whoever can write these files can do anything that the hub can."""
+    """True if any user of this machine can write the file, and so run code with the hub's rights."""
     return bool(mode & stat.S_IWOTH)
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """None for a file that is gone by now."""
+    """None if the file no longer exists."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode
+    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode
 
 
 def spec_of(name: str, path: Path, stamp: Stamp) -> ModuleSpec:
-    """How the module of a file is made.
+    """The import spec of a file's module.
 
     Raises:
         DefinitionError: the file may not be executed.
@@ -45,14 +45,14 @@ def spec_of(name: str, path: Path, stamp: Stamp) -> ModuleSpec:
         raise DefinitionError(f"is larger than {MOST_BYTES // 1024:,} KiB and is therefore not loaded")
     spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, str(path)))
     if spec is None:
-        raise DefinitionError("is not a file of Python")
-    # Places in the source are looked up while it is executed.
+        raise DefinitionError("is not a Python file")
+    # Source lines are looked up while the module is executed.
     linecache.checkcache(str(path))
     return spec
 
 
 class _Loader(SourceFileLoader):
-    """Not from Python's cache, which takes two edits within a second for one."""
+    """Bypasses Python's bytecode cache, which cannot tell two edits within a second apart."""
 
     def path_stats(self, path: Any) -> Any:
-        raise OSError("nothing is kept of it")
+        raise OSError("no bytecode cache")

@@ -1,7 +1,7 @@
-"""Tools written in Python and installed: shipped packs, plugins, `tools.py` of Django apps.
+"""Tools from installed Python code: shipped packs, plugins, `tools.py` of Django apps.
 
-A file that breaks, or a tool whose name is taken, disables only itself and is reported with its place. What comes
-first wins: shipped packs cannot be replaced by accident.
+A file that fails, or a tool whose name is taken, disables only itself and is reported with its location. The first one
+wins: shipped packs cannot be replaced by accident.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ log = logging.getLogger("tools_app.sources")
 
 ENTRY_POINTS: Final = "toolhub.packs"
 FILE_MODULES: Final = "toolhub_tools"
-# What a file may do to us when it is imported. sys.exit() at its end must not end the hub.
+# What an import may raise. sys.exit() at the end of a file must not end the hub.
 BREAKAGES: Final = (Exception, SystemExit)
 
 
 def load(registry: Registry, *, sparing: bool = False) -> None:
-    """Fill a registry from all that is installed, in the order of precedence.
+    """Load everything that is installed into a registry, in order of precedence.
 
-    `sparing` lets those shipped packs rest which need an account and declare their tools in modules of their own.
+    With `sparing`, shipped packs rest if they need an account and declare their tools in separate modules.
     """
     for name in conf.value("TOOLHUB_PACKS"):
         if sparing and (pack := _can_rest(name, registry)) is not None:
@@ -57,7 +57,7 @@ def load(registry: Registry, *, sparing: bool = False) -> None:
 
 
 def wake(pack: str, registry: Registry) -> None:
-    """Load a pack that rests, as if it had been loaded with the others."""
+    """Load a resting pack, with the same result as if it had been loaded at the start."""
     if module := registry.woken(pack):
         _take_package(module, Origin.SHIPPED, registry)
         report_loose_ends(registry)
@@ -67,8 +67,8 @@ def wake(pack: str, registry: Registry) -> None:
 
 
 def _can_rest(name: str, registry: Registry) -> Pack | None:
-    """The pack of a package whose other modules hold its tools, where those are of no use without an account."""
-    module = _imported(name, registry)
+    """The pack of a package whose tools are in its other modules and need an account; None if it must be loaded."""
+    module = _import(name, registry)
     if module is None or not hasattr(module, "__path__"):
         return None
     packs = [thing for thing in vars(module).values() if isinstance(thing, Pack)]
@@ -76,17 +76,17 @@ def _can_rest(name: str, registry: Registry) -> Pack | None:
 
 
 def _take_package(name: str, origin: Origin, registry: Registry) -> None:
-    """A module or a package with all its modules: a pack may be cut into as many files as it likes."""
-    module = _imported(name, registry)
+    """Register a module, or a package with all its modules: a pack may consist of any number of files."""
+    module = _import(name, registry)
     if module is None:
         return
     take(module, origin, registry)
-    for found in pkgutil.iter_modules(getattr(module, "__path__", ()), f"{name}."):
-        if not found.name.rpartition(".")[2].startswith("_"):
-            _take_package(found.name, origin, registry)
+    for module_info in pkgutil.iter_modules(getattr(module, "__path__", ()), f"{name}."):
+        if not module_info.name.rpartition(".")[2].startswith("_"):
+            _take_package(module_info.name, origin, registry)
 
 
-def _imported(name: str, registry: Registry) -> ModuleType | None:
+def _import(name: str, registry: Registry) -> ModuleType | None:
     try:
         return importlib.import_module(name)
     except BREAKAGES as error:
@@ -96,7 +96,7 @@ def _imported(name: str, registry: Registry) -> ModuleType | None:
 
 
 def _file_of(name: str) -> str:
-    """The file of a module; empty where there is no such module."""
+    """The file of a module; empty if there is no such module."""
     try:
         spec = importlib.util.find_spec(name)
     except BREAKAGES:
@@ -106,18 +106,18 @@ def _file_of(name: str) -> str:
 
 def _take_entry(entry: EntryPoint, registry: Registry) -> None:
     try:
-        found = entry.load()
-        if not isinstance(found, Pack | ModuleType):
-            raise DefinitionError(f"must name a module or a Pack, not {type(found).__name__}")
+        loaded = entry.load()
+        if not isinstance(loaded, Pack | ModuleType):
+            raise DefinitionError(f"must name a module or a Pack, not {type(loaded).__name__}")
     except BREAKAGES as error:
         path = _file_of(entry.module)
         place = shown_path(path, entry.module) or entry.module
         report(error, path, place, registry, about=f"entry point {entry.name} = {entry.value}: ")
         return
-    if isinstance(found, Pack):
-        _take_pack(found, Origin.PLUGIN, registry)
+    if isinstance(loaded, Pack):
+        _take_pack(loaded, Origin.PLUGIN, registry)
     else:
-        _take_package(found.__name__, Origin.PLUGIN, registry)
+        _take_package(loaded.__name__, Origin.PLUGIN, registry)
 
 
 # ---- registering what was found
@@ -126,28 +126,28 @@ def _take_entry(entry: EntryPoint, registry: Registry) -> None:
 def take(module: ModuleType, origin: Origin, registry: Registry) -> None:
     """Register what a module declares: its packs, bare tools and Tool classes."""
     packs: list[Pack] = []
-    bare: list[Tool | Offer] = []
+    loose: list[Tool | Offer] = []
     for name, thing in list(vars(module).items()):
         try:
             if isinstance(thing, Pack):
                 packs.append(thing)
             elif isinstance(thing, Tool | Offer) and thing.pack is None:
-                bare.append(thing)
+                loose.append(thing)
             elif _declares(module, thing) and not _is_taken(thing, registry):
-                bare.append(thing())
+                loose.append(thing())
         except BREAKAGES as error:
             report(error, "", f"{module.__name__}.{name}", registry)
     for pack in packs:
         _take_pack(pack, origin, registry)
-    for one in bare:
-        if isinstance(one, Offer):
-            _offer(one, registry, _pack_name(module))
+    for declaration in loose:
+        if isinstance(declaration, Offer):
+            _offer(declaration, registry, _pack_name(module))
         else:
-            _add(one, origin, registry, _pack_name(module))
+            _add(declaration, origin, registry, _pack_name(module))
 
 
 def _declares(module: ModuleType, thing: object) -> bool:
-    """Whether this is a Tool class that was written here. A base for others has a `_` or no `run`."""
+    """True for a Tool class defined in this module. Base classes have a `_` in front or no `run`."""
     return (
         inspect.isclass(thing)
         and issubclass(thing, Tool)
@@ -158,15 +158,15 @@ def _declares(module: ModuleType, thing: object) -> bool:
 
 
 def _is_taken(kind: type[Tool], registry: Registry) -> bool:
-    """Whether a pack has it, or this module was taken before, by another way to it."""
-    known = registry.get(kind.name)
-    return (known is not None and type(known.tool) is kind) or (kind.pack is not None and "pack" in vars(kind))
+    """True if a pack has it, or this module was registered before under another name."""
+    present = registry.get(kind.name)
+    return (present is not None and type(present.tool) is kind) or (kind.pack is not None and "pack" in vars(kind))
 
 
 def _pack_name(module: ModuleType) -> str:
-    """Tools without a pack belong to one named after their file or, for a `tools.py`, after their app."""
-    *outer, own = module.__name__.split(".")
-    name = (outer[-1] if own == "tools" and outer and outer[-1] != FILE_MODULES else own).lower()
+    """The pack of tools without one: named after their file or, for a `tools.py`, after their app."""
+    *outer, last = module.__name__.split(".")
+    name = (outer[-1] if last == "tools" and outer and outer[-1] != FILE_MODULES else last).lower()
     return name if NAME.fullmatch(name) else "tools"
 
 
@@ -180,9 +180,9 @@ def _take_pack(pack: Pack, origin: Origin, registry: Registry) -> None:
 
 
 def _add(tool: Tool, origin: Origin, registry: Registry, pack: str) -> None:
-    known = registry.get(tool.name)
-    if known is not None and known.tool is tool:
-        return  # several modules may hold the same pack or tool
+    registered = registry.get(tool.name)
+    if registered is not None and registered.tool is tool:
+        return  # Several modules may contain the same pack or tool.
     if origin is Origin.SHIPPED:
         _make_way(tool, registry)
     try:
@@ -192,13 +192,13 @@ def _add(tool: Tool, origin: Origin, registry: Registry, pack: str) -> None:
 
 
 def _make_way(tool: Tool, registry: Registry) -> None:
-    """What ships comes first, also where it comes later because its pack has been resting."""
+    """Shipped tools take precedence, even if they are loaded later because their pack was resting."""
     for name in (tool.name, *tool.aliases):
-        taken = registry.get(name)
-        if taken is not None and taken.origin is not Origin.SHIPPED:
-            registry.remove(taken.tool.name)
-            error = RegistrationError.taken(f'Tool "{name}"', taken.tool.place, tool.place)
-            report(error, "", name, registry, tool=taken.tool.name)
+        registered = registry.get(name)
+        if registered is not None and registered.origin is not Origin.SHIPPED:
+            registry.remove(registered.tool.name)
+            error = RegistrationError.taken(f'Tool "{name}"', registered.tool.place, tool.place)
+            report(error, "", name, registry, tool=registered.tool.name)
 
 
 def _offer(offer: Offer, registry: Registry, pack: str) -> None:
@@ -209,16 +209,16 @@ def _offer(offer: Offer, registry: Registry, pack: str) -> None:
 
 
 def report_loose_ends(registry: Registry) -> None:
-    """Say of what was loaded what is only seen when all is there.
+    """Report problems that show only when everything is loaded.
 
-    A prompt that names a tool which is not there would be offered to nobody, and nobody would know why. Tools that need
-    each other can never be called.
+    A prompt whose tool does not exist would be available to no caller, without any hint. Tools that depend on each
+    other can never be called.
     """
     if registry.resting:
-        return  # What is missing may be among theirs.
+        return  # Missing tools may belong to resting packs.
     for offer, _ in registry.offers:
-        if missing := [name for name in offer.tools if name not in registry]:
-            reason = f"{offer.kind} {offer.key} needs tools that are not there: {', '.join(missing)}"
+        if unknown_tools := [name for name in offer.tools if name not in registry]:
+            reason = f"{offer.kind} {offer.key} needs tools that do not exist: {', '.join(unknown_tools)}"
             report(DefinitionError(reason, offer.place), "", offer.key, registry)
     needs = {loaded.tool.folded_name: loaded.tool.required for loaded in registry}
     for names in dependencies.cycles(needs):
@@ -226,7 +226,7 @@ def report_loose_ends(registry: Registry) -> None:
             report(DefinitionError(dependencies.circle(names), loaded.tool.place), "", names[0], registry)
 
 
-# ---- telling what went wrong
+# ---- reporting problems
 
 
 def report(
@@ -239,15 +239,15 @@ def report(
     about: str = "",
     after: str = "",
 ) -> None:
-    """Remember and log what could not be loaded. `path` is the file, `place` how people are shown where it is."""
-    ours = isinstance(error, DefinitionError)
+    """Store and log a load problem. `path` is the file, `place` the location as shown to people."""
+    is_expected = isinstance(error, DefinitionError)
     if isinstance(error, DefinitionError):
         place = error.place or place
     elif line := _line_in(error, path):
         place = f"{place}:{line}"
     problem = LoadProblem(place, about + _reason(error, path) + after, tool)
     if registry.report(problem):
-        log.error("cannot load %s", problem, exc_info=None if ours else error)
+        log.error("cannot load %s", problem, exc_info=None if is_expected else error)
 
 
 def _reason(error: BaseException, path: str) -> str:
@@ -255,14 +255,14 @@ def _reason(error: BaseException, path: str) -> str:
         text = error.msg if isinstance(error, SyntaxError) else str(error)
     except Exception:
         text = ""
-    ours = isinstance(error, DefinitionError)
-    more = [f". {note}" for note in getattr(error, "__notes__", ())] if ours else []
+    is_expected = isinstance(error, DefinitionError)
+    more = [f". {note}" for note in getattr(error, "__notes__", ())] if is_expected else []
     words = shortened(redacted_text(" ".join("".join([text, *more]).split())), 500)
-    return words if ours else f"{type(error).__name__}: {words}{_deeper(error, path)}"
+    return words if is_expected else f"{type(error).__name__}: {words}{_deeper(error, path)}"
 
 
 def _deeper(error: BaseException, path: str) -> str:
-    """Where it broke, if that is in a file beside this one, which it imports."""
+    """The location of the error, if it is in an imported file of the same directory."""
     steps = traceback.extract_tb(error.__traceback__)
     file, line = (steps[-1].filename, steps[-1].lineno) if steps else ("", None)
     if isinstance(error, SyntaxError) and error.filename:
@@ -272,7 +272,7 @@ def _deeper(error: BaseException, path: str) -> str:
 
 
 def _line_in(error: BaseException, path: str) -> int | None:
-    """The line of the broken file itself, wherever deeper the exception came from."""
+    """The line of the file itself that led to the error, even if it was raised deeper."""
     if isinstance(error, SyntaxError) and error.filename == path:
         return error.lineno
     lines = [step.lineno for step in traceback.extract_tb(error.__traceback__) if step.filename == path]

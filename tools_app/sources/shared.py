@@ -1,6 +1,6 @@
-"""What files of the tools directory have in common: `from _units import …` finds `_units.py` beside them.
+"""Shared files of the tools directory: `from _units import …` imports `_units.py` beside the importing file.
 
-The same line works in a test that pytest runs there. Whatever else is called so comes first, as with any import.
+The same line works in a pytest run there. Other modules with that name take precedence, as with any import.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FILES: Final = re.compile(r"_[a-z0-9]\w*\.py", re.IGNORECASE | re.ASCII)
 
 
 class Shared(MetaPathFinder):
-    """Finds shared files of one directory for all of this process."""
+    """Finds shared files of one directory, for the whole process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -42,11 +42,11 @@ class Shared(MetaPathFinder):
             raise ImportError(f"{shown_path(str(file), fullname)} {error}", name=fullname) from error
 
     def forget(self) -> dict[str, ModuleType]:
-        """Let the next import execute anew what was imported of it; returns what that was."""
-        known = {name: module for name, module in sys.modules.items() if self._has(name, module)}
-        for name in known:
+        """Remove imported shared files, so that the next import executes them again; returns the removed modules."""
+        modules = {name: module for name, module in sys.modules.items() if self._has(name, module)}
+        for name in modules:
             del sys.modules[name]
-        return known
+        return modules
 
     def _has(self, name: str, module: ModuleType) -> bool:
         return name.startswith("_") and getattr(module, "__file__", None) == str(self.folder / f"{name}.py")
@@ -56,7 +56,7 @@ _finder: Shared | None = None
 
 
 def of(folder: Path | None) -> Shared | None:
-    """Have the shared files of this directory found, and of no other."""
+    """Install the finder for the shared files of this directory, in place of any earlier one."""
     global _finder
     if _finder is not None:
         _finder.forget()

@@ -1,8 +1,7 @@
-"""From what is loaded to what is remembered: records for new tools, definitions for changed ones.
+"""Synchronises the records with the loaded tools: new records, changed definitions.
 
-All of it is done by `serve` and `synctools` only; what changes in the tools directory while processes run, each of them
-writes down (`follow`). Running it twice changes nothing, running it in two processes at once is safe,
-and what operators decided is never touched.
+A full sync is done by `serve` and `synctools` only; changes of the tools directory are recorded by every process
+(`follow`). Both are idempotent and safe to run concurrently, and never change operators' decisions.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from tools_app.sources.registry import Loaded, Origin, Registry
 
 log = logging.getLogger("tools_app.sources")
 
-# Any number will do, as long as nobody else in this database uses it: "toolhub" as base 36, cut to 31 bits.
+# An arbitrary number that nothing else in this database uses: "toolhub" as base 36, cut to 31 bits.
 _ADVISORY_LOCK: Final = 1_620_934_711
 _OWN_COLUMNS: Final = ("name", "source", "pack", "place")
 _DEFINED_COLUMNS: Final = ("title", "description", "version", "category", "author", "read_only")
@@ -34,7 +33,7 @@ _DEFINED_COLUMNS: Final = ("title", "description", "version", "category", "autho
 
 @dataclass
 class SyncReport:
-    """What a sync did, by tool name."""
+    """The result of a sync, by tool name."""
 
     added: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
@@ -59,14 +58,14 @@ class SyncReport:
 
 
 def sync(registry: Registry, *, actor: str = "sync") -> SyncReport:
-    """Make the records say what is loaded."""
+    """Update the records to the loaded tools."""
     with transaction.atomic():
-        _alone()
+        _lock()
         return _Sync(registry, actor, timezone.now()).run()
 
 
-def _alone() -> None:
-    # SQLite has taken its one write lock with BEGIN IMMEDIATE already.
+def _lock() -> None:
+    # SQLite holds its only write lock already, through BEGIN IMMEDIATE.
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_ADVISORY_LOCK])
@@ -79,17 +78,17 @@ class _Sync:
         self.notes: list[tuple[str, str, dict[str, Any]]] = []
 
     def run(self) -> SyncReport:
-        known = {record.folded_name: record for record in ToolRecord.objects.select_related("definition")}
+        records = {record.folded_name: record for record in ToolRecord.objects.select_related("definition")}
         for loaded in self.registry:
-            record = known.pop(loaded.tool.folded_name, None)
+            record = records.pop(loaded.tool.folded_name, None)
             if record is None:
                 self.add(loaded)
             else:
                 self.meet(record, loaded)
-        for record in known.values():
-            # A tool whose file is there but broken has not gone: it waits to be mended.
-            waits = any(problem.keeps_out(record.name, record.place) for problem in self.registry.problems)
-            if record.retired_at is None and not waits:
+        for record in records.values():
+            # A tool whose file fails to load is not gone: the file may be fixed.
+            is_broken = any(problem.keeps_out(record.name, record.place) for problem in self.registry.problems)
+            if record.retired_at is None and not is_broken:
                 self.retire(record)
         if self.notes:
             note_all(self.notes, actor=self.actor)
@@ -98,23 +97,23 @@ class _Sync:
     def add(self, loaded: Loaded) -> None:
         tool = loaded.tool
         enabled = not tool.starts_off
-        record = ToolRecord.objects.create(**_own(loaded), **_defined(loaded), enabled=enabled, registered_at=self.now)
+        record = ToolRecord.objects.create(**_origin(loaded), **_row(loaded), enabled=enabled, registered_at=self.now)
         self._define(record, loaded)
         self.report.added.append(tool.name)
         self.notes.append(("tool.register", tool.name, {"version": [None, tool.effective_version]}))
 
     def meet(self, record: ToolRecord, loaded: Loaded) -> None:
         tool = loaded.tool
-        self._judge(record, loaded)
+        self._update_findings(record, loaded)
         returned = record.retired_at is not None
         redefined = record.definition is None or record.definition.hash != tool.fingerprint
-        moved = any(getattr(record, column) != value for column, value in _own(loaded).items())
+        moved = any(getattr(record, column) != value for column, value in _origin(loaded).items())
         if record.definition is not None and not redefined:
             self.approve(record.definition, loaded)
         if not (returned or redefined or moved):
             self.report.unchanged += 1
             return
-        for column, value in {**_own(loaded), **_defined(loaded)}.items():
+        for column, value in {**_origin(loaded), **_row(loaded)}.items():
             setattr(record, column, value)
         record.retired_at = None
         record.save(update_fields=[*_OWN_COLUMNS, *_DEFINED_COLUMNS, "folded_name", "retired_at", "updated_at"])
@@ -134,7 +133,7 @@ class _Sync:
             self.report.unchanged += 1
 
     def _define(self, record: ToolRecord, loaded: Loaded) -> None:
-        """Point the record at the definition it has now, which may be one it had before."""
+        """Set the record's current definition, which may be an earlier one."""
         tool = loaded.tool
         findings = self.findings(loaded)
         definition, new = Definition.objects.get_or_create(
@@ -148,7 +147,7 @@ class _Sync:
             },
         )
         for finding in findings if new else ():
-            # While it is being written, its author looks here and not into the admin.
+            # Logged too, because an author who edits the tool reads the log rather than the admin.
             log.warning("%s: %s; read it as an agent would, and reword it", tool.name, finding)
         self.approve(definition, loaded)
         record.definition = definition
@@ -156,41 +155,41 @@ class _Sync:
         self._tag(record, set(tool.tags))
 
     def approve(self, definition: Definition, loaded: Loaded) -> None:
-        """Where nobody has decided, and its source approves itself, as the operator's own Python does: whoever can
-        change that can do anything here. What an operator has refused stays refused."""
-        waits = str(loaded.origin) in conf.value("TOOLHUB_SOURCES_TO_APPROVE")
-        if waits or definition.approved_at is not None or definition.refused_at is not None:
+        """Approve the definition if it is undecided and its source approves itself, like the operator's own Python: its
+        authors can execute any code here anyway. Refused definitions stay refused."""
+        needs_approval = str(loaded.origin) in conf.value("TOOLHUB_SOURCES_TO_APPROVE")
+        if needs_approval or definition.approved_at is not None or definition.refused_at is not None:
             return
         definition.approved_at, definition.approved_by = self.now, f"source:{loaded.origin}"
         definition.save(update_fields=["approved_at", "approved_by"])
 
     def findings(self, loaded: Loaded) -> list[str]:
-        """What in the words of a tool might mislead an agent. The tools of its own pack it may speak of."""
+        """Wording that might mislead an agent. A tool may mention the tools of its own pack."""
         others = wording.Others(loaded.pack, self._packs)
         return [str(finding) for finding in wording.findings(loaded.tool.definition(), others)]
 
     @cached_property
     def _packs(self) -> dict[str, str]:
-        """The pack of every tool that there is, or was."""
-        known = dict(ToolRecord.objects.values_list("folded_name", "pack"))
-        return known | {loaded.tool.folded_name: loaded.pack for loaded in self.registry}
+        """The pack of every tool, present or retired."""
+        packs = dict(ToolRecord.objects.values_list("folded_name", "pack"))
+        return packs | {loaded.tool.folded_name: loaded.pack for loaded in self.registry}
 
-    def _judge(self, record: ToolRecord, loaded: Loaded) -> None:
-        """Look at its words again: the rules may have become better, or other tools may have come."""
+    def _update_findings(self, record: ToolRecord, loaded: Loaded) -> None:
+        """Check the wording again: the rules may have changed, or other tools may have been added."""
         definition = record.definition
         if definition is None or definition.hash != loaded.tool.fingerprint:
             return
-        if definition.findings != (found := self.findings(loaded)):
-            definition.findings = found
+        if definition.findings != (findings := self.findings(loaded)):
+            definition.findings = findings
             definition.save(update_fields=["findings"])
 
     def _tag(self, record: ToolRecord, declared: set[str]) -> None:
-        """Declared tags follow the author; tags that an operator added stay."""
-        there = dict(ToolTag.objects.filter(tool=record).values_list("tag__name", "declared"))
-        gone = [name for name, was_declared in there.items() if was_declared and name not in declared]
-        if gone:
-            ToolTag.objects.filter(tool=record, tag__name__in=gone).delete()
-        for name in sorted(declared - there.keys()):
+        """Declared tags follow the definition; tags that an operator added stay."""
+        current = dict(ToolTag.objects.filter(tool=record).values_list("tag__name", "declared"))
+        obsolete = [name for name, was_declared in current.items() if was_declared and name not in declared]
+        if obsolete:
+            ToolTag.objects.filter(tool=record, tag__name__in=obsolete).delete()
+        for name in sorted(declared - current.keys()):
             tag, _ = Tag.objects.get_or_create(name=name)
             ToolTag.objects.create(tool=record, tag=tag, declared=True)
 
@@ -201,8 +200,8 @@ class _Sync:
         self.notes.append(("tool.retire", record.name, {}))
 
 
-def _own(loaded: Loaded) -> dict[str, Any]:
-    """Where the tool comes from."""
+def _origin(loaded: Loaded) -> dict[str, Any]:
+    """The columns for the origin of the tool."""
     tool = loaded.tool
     return {
         "name": tool.name,
@@ -212,8 +211,8 @@ def _own(loaded: Loaded) -> dict[str, Any]:
     }
 
 
-def _defined(loaded: Loaded) -> dict[str, Any]:
-    """What the tool is, as far as lists show it."""
+def _row(loaded: Loaded) -> dict[str, Any]:
+    """The columns for the definition of the tool."""
     tool = loaded.tool
     return {
         "title": tool.title,
@@ -226,33 +225,33 @@ def _defined(loaded: Loaded) -> dict[str, Any]:
 
 
 def register(loaded: Loaded, *, actor: str) -> None:
-    """Write down a single tool that was registered by code."""
+    """Record a single tool that was registered by code."""
     follow([loaded], actor=actor)
 
 
-def follow(tools: Collection[Loaded], gone: Collection[str] = (), *, actor: str) -> SyncReport:
-    """Write down these tools, and that those are gone, and touch no other: other processes may have others."""
+def follow(tools: Collection[Loaded], removed: Collection[str] = (), *, actor: str) -> SyncReport:
+    """Record these tools as present or gone, and no others: other processes may have loaded other tools."""
     with transaction.atomic():
-        _alone()
+        _lock()
         work = _Sync(Registry(), actor, timezone.now())
         names = [loaded.tool.folded_name for loaded in tools]
-        known = {
+        records = {
             record.folded_name: record
             for record in ToolRecord.objects.select_related("definition").filter(folded_name__in=names)
         }
         for loaded in tools:
-            if (record := known.get(loaded.tool.folded_name)) is None:
+            if (record := records.get(loaded.tool.folded_name)) is None:
                 work.add(loaded)
             else:
                 work.meet(record, loaded)
-        for record in ToolRecord.objects.present().filter(folded_name__in=list(map(folded, gone))):
+        for record in ToolRecord.objects.present().filter(folded_name__in=list(map(folded, removed))):
             work.retire(record)
         note_all(work.notes, actor=actor)
         return work.report
 
 
 def names_of(packs: Iterable[str]) -> set[str]:
-    """Which tools shipped packs have, by what is on record: a process in which they rest may take them for free."""
+    """Names of the recorded tools of shipped packs: a process in which they rest must not give these names away."""
     if not (names := list(packs)):
         return set()
     records = ToolRecord.objects.present().filter(source=Origin.SHIPPED, pack__in=names)
@@ -260,5 +259,5 @@ def names_of(packs: Iterable[str]) -> set[str]:
 
 
 def retire(name: str, *, actor: str) -> bool:
-    """Let a single tool go that was taken out of the registry. False: there was none."""
+    """Retire a single tool that was removed from the registry. False: there was none."""
     return bool(follow([], [name], actor=actor).retired)

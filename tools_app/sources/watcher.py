@@ -1,4 +1,4 @@
-"""Sees to it that what changes in the tools directory is taken up, and written down, while the process runs."""
+"""Reloads the tools directory and records its changes while the process runs."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from tools_app.sources.registry import Origin
 
 log = logging.getLogger("tools_app.sources")
 
-# A file is taken up at the second look that finds it the same.
+# A changed file is loaded at the second check that finds it unchanged (debounce).
 LOOK_SECONDS: Final = 0.5
 TROUBLE_TIMES: Final = 10
 ACTOR: Final = "tools directory"
 
 
 class Watcher:
-    """Looks at the tools directory, where there is one, in a thread; at the database only after a change."""
+    """Checks the tools directory, if there is one, in a thread; uses the database only after a change."""
 
     def __init__(self, look_seconds: float = LOOK_SECONDS) -> None:
         self._look_seconds = look_seconds
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="toolhub-watcher", daemon=True)
-        # What is written down of each tool of the directory, by its name: its fingerprint and its place.
+        # The recorded state of the directory's tools, by name: fingerprint and place.
         self._written: dict[str, tuple[str, str]] = {}
 
     def start(self) -> None:
@@ -37,7 +37,7 @@ class Watcher:
             self._thread.start()
 
     def stop(self, seconds: float = 2.0) -> None:
-        """Look no more; a file that is being executed is waited for so long."""
+        """Stop; waits up to `seconds` for a file that is being executed."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(seconds)
@@ -53,36 +53,36 @@ class Watcher:
                 trouble = False
             except (DatabaseError, InterfaceError) as error:
                 if not trouble:
-                    log.warning("what has changed in the tools directory cannot be written down: %s", error)
+                    log.warning("changes of the tools directory cannot be recorded: %s", error)
                 trouble = True
                 seconds *= TROUBLE_TIMES
             except Exception:
-                log.exception("looking at the tools directory failed")
+                log.exception("checking the tools directory failed")
                 seconds *= TROUBLE_TIMES
 
     def _write(self) -> None:
-        """Write down what differs from what was written last. Other processes do the same, and find it done."""
+        """Record the changes since the last time. Other processes do the same; the second one changes nothing."""
         registry = sources.loaded()
-        there = {loaded.tool.name: loaded for loaded in registry if loaded.origin is Origin.FILE}
-        now = {name: (loaded.tool.fingerprint, loaded.tool.place) for name, loaded in there.items()}
-        changed = [there[name] for name, identity in now.items() if self._written.get(name) != identity]
-        missing = {name: identity for name, identity in self._written.items() if name not in registry}
-        # What is there but broken has not gone: it waits to be mended, or to go after all.
+        tools = {loaded.tool.name: loaded for loaded in registry if loaded.origin is Origin.FILE}
+        now = {name: (loaded.tool.fingerprint, loaded.tool.place) for name, loaded in tools.items()}
+        changed_tools = [tools[name] for name, identity in now.items() if self._written.get(name) != identity]
+        unloaded = {name: identity for name, identity in self._written.items() if name not in registry}
+        # A tool whose file fails to load is not gone: the file may be fixed, or deleted later.
         problems = registry.problems
-        waiting = {
+        broken = {
             name: (fingerprint, place)
-            for name, (fingerprint, place) in missing.items()
+            for name, (fingerprint, place) in unloaded.items()
             if any(problem.keeps_out(name, place) for problem in problems)
         }
-        gone = [name for name in missing if name not in waiting]
-        if changed or gone:
+        removed = [name for name in unloaded if name not in broken]
+        if changed_tools or removed:
             try:
                 resting = sync.names_of(registry.resting)
-                changed = [loaded for loaded in changed if loaded.tool.folded_name not in resting]
-                gone = [name for name in gone if folded(name) not in resting]
-                report = sync.follow(changed, gone, actor=ACTOR)
+                changed_tools = [loaded for loaded in changed_tools if loaded.tool.folded_name not in resting]
+                removed = [name for name in removed if folded(name) not in resting]
+                report = sync.follow(changed_tools, removed, actor=ACTOR)
             finally:
                 connections.close_all()
             if report.added or report.changed or report.returned or report.retired:
                 log.info("the tools directory has changed: %s", report)
-        self._written = now | waiting
+        self._written = now | broken

@@ -26,8 +26,8 @@ class Line:
     """A field with what there is to say about it."""
 
     field: forms.BoundField
-    row: schema_table.Row
-    parts: Sequence[schema_table.Row]
+    row: schema_table.SchemaRow
+    parts: Sequence[schema_table.SchemaRow]
     help_id: str
 
 

@@ -1,7 +1,7 @@
-"""Finding tools: ranked by what a question is about, by a text as it stands, by tags and categories.
+"""Tool search: ranked by relevance, by literal text, by tags and categories.
 
-The ranked search is in memory and the same on every database. Its index is made when somebody first searches what a
-caller sees, in a thread, and kept until that is no longer true.
+The ranked search works in memory, alike on every database. Its index is built in a thread at the first search of a
+view, and cached while the view is current.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
     "within",
 ]
 
-# The tools of all indexes that are kept at once; the one that was made longest ago goes first.
+# Size limit of all cached indexes together, in tools; the oldest index is evicted first.
 MOST_TOOLS: Final = 60_000
 
 _lock = threading.Lock()
@@ -40,23 +40,23 @@ _indexes: dict[Snapshot, Index] = {}
 _documents: dict[Key, Document] = {}
 
 
-async def found(seen: Snapshot, query: str) -> list[tuple[Entry, float]]:
-    """What `seen` holds that has to do with a question, the best first, each with a score of 1 at most."""
-    index = _indexes.get(seen)
+async def found(view: Snapshot, query: str) -> list[tuple[Entry, float]]:
+    """The tools of a view that match a query, best first, each with a score of at most 1."""
+    index = _indexes.get(view)
     if index is None:
-        index = await asyncio.to_thread(index_of, seen)
-    return index.found(query)
+        index = await asyncio.to_thread(index_of, view)
+    return index.search(query)
 
 
-def index_of(seen: Snapshot) -> Index:
-    """The index of what a caller sees; for threads. What earlier ones knew of a tool is used again."""
+def index_of(view: Snapshot) -> Index:
+    """The index of a view; for threads. Documents of earlier indexes are reused."""
     global _documents
     with _lock:
-        if (index := _indexes.get(seen)) is not None:
+        if (index := _indexes.get(view)) is not None:
             return index
-        index = Index(seen.all, _documents)
-        _forget(seen, MOST_TOOLS - len(index))
-        _indexes[seen] = index
+        index = Index(view.all, _documents)
+        _evict(view, MOST_TOOLS - len(index))
+        _indexes[view] = index
         if len(_documents) + len(index) > MOST_TOOLS:
             _documents = dict(index.documents)
         else:
@@ -64,9 +64,9 @@ def index_of(seen: Snapshot) -> Index:
         return index
 
 
-def _forget(seen: Snapshot, room: int) -> None:
-    """Let go of what is not true any more, and of as much as others need the room for."""
+def _evict(view: Snapshot, room: int) -> None:
+    """Delete outdated indexes, and further ones until there is room."""
     for other in list(_indexes):
-        held = sum(map(len, _indexes.values()))
-        if held > room or (other.revision, other.generation) != (seen.revision, seen.generation):
+        total = sum(map(len, _indexes.values()))
+        if total > room or (other.revision, other.generation) != (view.revision, view.generation):
             del _indexes[other]

@@ -1,8 +1,8 @@
-"""An index of tools by the terms in what is said of them, ranked by BM25 over weighted fields.
+"""An index of tools by the terms in their texts, ranked by BM25 over weighted fields.
 
-What a term is worth in a tool depends on that tool alone, so it is worked out once for each definition and kept for
-the indexes to come. How rare a term is, is counted among the tools of the index and no others: an index is made of
-what one kind of caller sees, and its scores tell nothing of what else there is.
+The weight of a term in a tool depends on that tool alone, so it is computed once per definition and reused by later
+indexes. The rarity of a term is counted among the tools of the index only: an index covers one view, so its scores
+reveal nothing about other tools.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tools_app.catalog.entry import Entry
 from tools_app.catalog.search import synonyms, words
 from tools_app.sdk.names import folded
 
-# How often a term counts that stands there once.
+# Term weight per field.
 _NAME: Final = 4.0
 _TITLE: Final = 2.0
 _TAGS: Final = 2.5
@@ -28,28 +28,28 @@ _DESCRIPTION: Final = 1.5
 _PARAMETER: Final = 0.6
 _ABOUT_PARAMETER: Final = 0.3
 
-# BM25's own: how soon more of the same counts no more, and how much a long description is held against a tool. What is
-# long is fixed and not an average: that would tell of tools that others see.
+# Parameters of BM25: saturation of repeated terms, and the penalty for long descriptions. The usual length is fixed
+# instead of an average, which would reveal other callers' tools.
 _SATURATION: Final = 1.4
 _LENGTH: Final = 0.5
 _USUAL_LENGTH: Final = 45.0
 
-# What reaches this part of the best score is an answer.
+# Matches below this share of the best score are dropped.
 _FURTHEST: Final = 0.15
-# What a term is worth to a tool that is about it.
+# The weight of a term in a tool that is about it.
 _FULL: Final = 2.0
 
 MOST_TERMS: Final = 32
-# A word that nobody uses may be the beginning of one, or one that was mistyped.
+# An unknown word may be a prefix, or a typo.
 _MOST_LIKE: Final = 8
-_BEGUN: Final = 0.6
-_MISTYPED: Final = 0.5
+_PREFIX: Final = 0.6
+_TYPO: Final = 0.5
 
 Key = tuple[object, ...]
 
 
 class Document(NamedTuple):
-    """What an index knows of a tool: what each of its terms is worth in it."""
+    """The indexed data of a tool: the weight of each of its terms, its names and tags."""
 
     worth: Mapping[str, float]
     names: frozenset[str]
@@ -57,9 +57,9 @@ class Document(NamedTuple):
 
 
 class Index:
-    """The tools that one kind of caller sees. `known` are documents of earlier indexes, by what they were made of."""
+    """The tools of one view. `known` are documents of earlier indexes, by their key."""
 
-    def __init__(self, entries: Iterable[Entry], known: Mapping[Key, Document]) -> None:
+    def __init__(self, entries: Iterable[Entry], earlier_documents: Mapping[Key, Document]) -> None:
         self.entries = list(entries)
         self.documents: dict[Key, Document] = {}
         self._postings: dict[str, tuple[array[int], array[float]]] = {}
@@ -68,7 +68,7 @@ class Index:
         postings = self._postings
         for number, entry in enumerate(self.entries):
             key = _key(entry)
-            document = known.get(key) or _document(entry)
+            document = earlier_documents.get(key) or _document(entry)
             self.documents[key] = document
             self._shelf.append(document)
             for name in document.names | document.tags:
@@ -88,36 +88,36 @@ class Index:
     def __len__(self) -> int:
         return len(self.entries)
 
-    def found(self, query: str) -> list[tuple[Entry, float]]:
-        """The tools that have to do with a question, the best first. The score is more than 0 and at most 1.
+    def search(self, query: str) -> list[tuple[Entry, float]]:
+        """The tools that match a query, best first. Scores are above 0 and at most 1.
 
-        Whoever names a tool gets it first, and after that those that have such a tag.
+        A tool named exactly comes first, followed by tools with such a tag.
         """
         scores: dict[int, float] = defaultdict(float)
-        for concept in self._asked(query):
+        for concept in self._concepts(query):
             if len(concept) == 1:
                 ((term, weight),) = concept.items()
                 self._add(term, weight, scores)
                 continue
-            # Of the words for one thing that a tool uses, the best counts, and not how many it uses.
+            # Of the synonyms that a tool uses, only the best counts, not their number.
             best: dict[int, float] = {}
             for term, weight in concept.items():
                 self._raise(term, weight, best)
             for number, worth in best.items():
                 scores[number] += worth
         exact = self._exact(query)
-        # What is so much further off has only a common word with the question.
+        # Weaker matches share only a common word with the query.
         least = _FURTHEST * max(scores.values(), default=0.0)
         near = {number: score for number, score in scores.items() if score >= least}
         near |= {number: scores.get(number, 0.0) for number in exact}
         ranked = [(-exact.get(number, 0), -score, number) for number, score in near.items()]
-        ranked.sort()  # The numbers are in the order of the names.
-        return [(self.entries[number], _shown(-rank, -score)) for rank, score, number in ranked]
+        ranked.sort()  # The numbers are ordered by name.
+        return [(self.entries[number], _normalized(-rank, -score)) for rank, score, number in ranked]
 
     def _exact(self, query: str) -> dict[int, int]:
-        wanted = _slug(query)
-        numbers = self._numbers.get(wanted, ())
-        return {number: 2 if wanted in self._shelf[number].names else 1 for number in numbers}
+        slug = _slug(query)
+        numbers = self._numbers.get(slug, ())
+        return {number: 2 if slug in self._shelf[number].names else 1 for number in numbers}
 
     def _add(self, term: str, weight: float, scores: dict[int, float]) -> None:
         numbers, worths = self._postings[term]
@@ -134,7 +134,7 @@ class Index:
                 best[number] = value
 
     def _rarity(self, term: str) -> float:
-        """How much a term tells. Tools in which it hardly matters do not make it common."""
+        """The inverse document frequency of a term. Tools in which it has little weight count partially."""
         rarity = self._rarities.get(term)
         if rarity is None:
             common = sum((worth / _FULL) ** 2 if worth < _FULL else 1.0 for worth in self._postings[term][1])
@@ -142,48 +142,48 @@ class Index:
             self._rarities[term] = rarity
         return rarity
 
-    def _asked(self, query: str) -> Iterator[dict[str, float]]:
-        """What a question is about, one after another: the terms of this index for it, each with its weight."""
-        asked: set[str] = set()
+    def _concepts(self, query: str) -> Iterator[dict[str, float]]:
+        """The concepts of a query, in order: for each the matching terms of this index, with weights."""
+        used: set[str] = set()
         for piece in words.pieces(query)[:MOST_TERMS]:
             if words.is_without_spaces(piece):
                 concepts = synonyms.translated(piece)
             else:
                 concepts = (self._alternatives(term) for term in words.terms(piece))
             for concept in concepts:
-                known = {term: weight for term, weight in concept.items() if term in self._postings}
-                if known and asked.isdisjoint(term for term, weight in known.items() if weight == 1):
-                    asked.update(term for term, weight in known.items() if weight == 1)
-                    yield known
+                in_index = {term: weight for term, weight in concept.items() if term in self._postings}
+                if in_index and used.isdisjoint(term for term, weight in in_index.items() if weight == 1):
+                    used.update(term for term, weight in in_index.items() if weight == 1)
+                    yield in_index
 
     def _alternatives(self, term: str) -> dict[str, float]:
         if term in self._postings:
             return {**dict.fromkeys(synonyms.alike(term), synonyms.ALIKE), term: 1.0}
-        # Nobody here uses the word itself.
-        if others := synonyms.alike(term):
-            return dict.fromkeys(others, 0.9)
+        # The word itself is not in the index.
+        if synonyms_of_term := synonyms.alike(term):
+            return dict.fromkeys(synonyms_of_term, 0.9)
         return dict(self._like(term))
 
     def _like(self, term: str) -> Iterator[tuple[str, float]]:
-        """Words of this index that one which it does not know may stand for."""
+        """Terms of this index that an unknown word may be a prefix or a typo of."""
         if len(term) < 3:
             return
         at = bisect_left(self._vocabulary, term)
-        begun = [word for word in self._vocabulary[at : at + _MOST_LIKE] if word.startswith(term)]
-        yield from ((word, _BEGUN) for word in begun)
-        if begun or len(term) < 4:
+        completions = [word for word in self._vocabulary[at : at + _MOST_LIKE] if word.startswith(term)]
+        yield from ((word, _PREFIX) for word in completions)
+        if completions or len(term) < 4:
             return
         most = 1 if len(term) < 8 else 2
         lengths = range(len(term) - most, len(term) + most + 1)
-        # Who mistypes a word rarely mistypes its beginning.
+        # Typos in the first letter are rare.
         near = [word for length in lengths for word in self._by_length.get((term[0], length), ())]
-        apart = sorted((distance, word) for word in near if (distance := _distance(term, word, most)) <= most)
-        yield from ((word, _MISTYPED / distance) for distance, word in apart[:_MOST_LIKE])
+        candidates = sorted((distance, word) for word in near if (distance := _distance(term, word, most)) <= most)
+        yield from ((word, _TYPO / distance) for distance, word in candidates[:_MOST_LIKE])
 
 
 def _key(entry: Entry) -> Key:
-    said = entry.name, entry.alias, entry.title, entry.description, entry.category, entry.tags
-    return (*said, entry.definition_hash)
+    texts = entry.name, entry.alias, entry.title, entry.description, entry.category, entry.tags
+    return (*texts, entry.definition_hash)
 
 
 def _document(entry: Entry) -> Document:
@@ -191,11 +191,11 @@ def _document(entry: Entry) -> Document:
     length = 0
     aliases = tuple(entry.tool.aliases) if entry.tool else ()
     for weight, text in _fields(entry):
-        found = words.terms(text)
-        length += len(found)
-        for term in found:
+        terms = words.terms(text)
+        length += len(terms)
+        for term in terms:
             counts[term] += weight
-    # They do not make it longer: what is said of a tool for those who look for it is not held against it.
+    # Keywords do not count for the length: they must not lower the rank.
     for term in set(words.terms(" ".join(entry.tool.keywords))) if entry.tool else ():
         counts[term] += _KEYWORDS
     norm = _SATURATION * (1 - _LENGTH + _LENGTH * length / _USUAL_LENGTH)
@@ -224,21 +224,21 @@ def _slug(text: str) -> str:
     return folded("_".join(text.lower().split()))
 
 
-def _shown(rank: int, score: float) -> float:
-    """A score between 0 and 1 that keeps the order."""
+def _normalized(rank: int, score: float) -> float:
+    """A score between 0 and 1 that preserves the order."""
     part = score / (score + 10.0)
     return 1.0 if rank == 2 else 0.9 + part / 10 if rank else part * 0.9
 
 
-def _distance(one: str, other: str, most: int) -> int:
-    """How many letters must be typed anew, left out, put in or swapped with the next; `most` + 1 where more."""
+def _distance(left: str, right: str, most: int) -> int:
+    """The edit distance with transpositions (Damerau-Levenshtein); `most` + 1 if it is larger."""
     before_last: list[int] = []
-    last = list(range(len(other) + 1))
-    for i, letter in enumerate(one, 1):
+    last = list(range(len(right) + 1))
+    for i, letter in enumerate(left, 1):
         row = [i]
-        for j, theirs in enumerate(other, 1):
-            cost = min(last[j] + 1, row[-1] + 1, last[j - 1] + (letter != theirs))
-            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == theirs:
+        for j, right_letter in enumerate(right, 1):
+            cost = min(last[j] + 1, row[-1] + 1, last[j - 1] + (letter != right_letter))
+            if i > 1 and j > 1 and letter == right[j - 2] and left[i - 2] == right_letter:
                 cost = min(cost, before_last[j - 2] + 1)
             row.append(cost)
         if min(row) > most:

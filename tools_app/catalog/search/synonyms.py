@@ -1,7 +1,7 @@
-"""Words that mean the same where people ask for tools, in English and Japanese.
+"""Synonyms for queries, in English and Japanese.
 
-General words for what tools do and what they work on; nothing here names a tool. What is special to a pack belongs
-into its tags, which are searched too, in whatever language they are written.
+General words for what tools do and what they work on; nothing here names a tool. Vocabulary of a pack belongs into its
+tags, which are searched too, in any language.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Final
 
 from tools_app.catalog.search.words import is_ending, is_without_spaces, pairs, pieces, stem
 
-# How much less than the word itself a word counts that means the same.
+# Weight of a synonym, relative to the word itself.
 ALIKE: Final = 0.5
-# And a pair of characters that many words end with.
+# Weight of a bigram that is a common ending.
 _ENDING: Final = 0.2
 
-# Each line holds words that may stand for each other.
+# Each line is a group of synonyms.
 _ENGLISH: Final = """
 create add new make register open start onboard raise report submit file set establish
 delete remove erase drop discard purge throw destroy wipe rid obsolete clear
@@ -429,22 +429,21 @@ _JAPANESE: Final = """
 
 
 def alike(word: str) -> frozenset[str]:
-    """What else an English word, without its ending, may be called."""
+    """Synonyms of an English word stem."""
     return _english().get(word, frozenset())
 
 
 def translated(piece: str) -> Iterator[dict[str, float]]:
-    """What is written without spaces, thing by thing: the English for it, and after that its pairs.
+    """The concepts of text without spaces: English translations first, then its bigrams.
 
-    Of the words that are known, the longest first. The pairs count besides: there may be tools that are described in
-    this language.
+    The longest known words match first. The bigrams are always included: descriptions may be in this language.
     """
     table, longest = _japanese()
     at = 0
     while at < len(piece):
         for length in range(min(longest, len(piece) - at), 1, -1):
             if (english := table.get(piece[at : at + length])) is not None:
-                # The first is what it means; the others are what it may mean.
+                # The first is the meaning; the others are possible meanings.
                 yield {word: 1.0 if not nth else ALIKE for nth, word in enumerate(english)}
                 at += length
                 break
@@ -455,12 +454,12 @@ def translated(piece: str) -> Iterator[dict[str, float]]:
 
 @cache
 def _english() -> dict[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
+    groups: dict[str, set[str]] = {}
     for line in _ENGLISH.strip().splitlines():
         words = {stem(word) for word in line.split()}
         for word in words:
-            found.setdefault(word, set()).update(words - {word})
-    return {word: frozenset(others) for word, others in found.items()}
+            groups.setdefault(word, set()).update(words - {word})
+    return {word: frozenset(members) for word, members in groups.items()}
 
 
 @cache
@@ -468,6 +467,6 @@ def _japanese() -> tuple[dict[str, tuple[str, ...]], int]:
     table = {}
     for line in _JAPANESE.strip().splitlines():
         word, *english = line.split()
-        (piece,) = (one for one in pieces(word) if is_without_spaces(one))
+        (piece,) = (part for part in pieces(word) if is_without_spaces(part))
         table[piece] = tuple(dict.fromkeys(map(stem, english)))
     return table, max(map(len, table))

@@ -1,7 +1,7 @@
-"""From text to the terms that are compared: words without their endings, identifiers in parts, Japanese in pairs.
+"""Tokenization: English words are stemmed, identifiers split, Japanese cut into pairs (bigrams).
 
-Names are split where people would (`get_execution`, `getExecution`), English words lose their usual endings, and text
-without spaces is cut into pairs of characters, as there is nothing else to cut it by.
+Names are split at their parts (`get_execution`, `getExecution`), English words lose common suffixes, and text without
+spaces is cut into pairs of characters.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-# Longer texts are looked at as far as this; nobody describes a tool in more.
+# Longer texts are truncated; no description is longer.
 MOST_CHARACTERS: Final = 20_000
 
 _WITHOUT_SPACES: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u3005\U00020000-\U0002ffff"
@@ -29,12 +29,12 @@ _VOWEL: Final = re.compile("[aeiouy]")
 
 
 def terms(text: str) -> list[str]:
-    """Everything in a text that can be looked for, in its order."""
+    """The search terms of a text, in order."""
     return [term for piece in pieces(text) for term in _of(piece)]
 
 
 def pieces(text: str) -> list[str]:
-    """The words of a text as they are written there, small; and what has no spaces, in one piece."""
+    """The words of a text, in lower case; text without spaces as one piece."""
     text = unicodedata.normalize("NFKC", text[:MOST_CHARACTERS])
     if not text.isascii() or not text.islower():
         text = _HUMPS.sub(" ", text)
@@ -46,7 +46,7 @@ def is_without_spaces(piece: str) -> bool:
 
 
 def pairs(piece: str) -> Iterator[str]:
-    """What is written without spaces, in overlapping pairs."""
+    """The overlapping pairs of characters (bigrams) of text without spaces."""
     if len(piece) == 1:
         yield piece
     for at in range(len(piece) - 1):
@@ -54,7 +54,7 @@ def pairs(piece: str) -> Iterator[str]:
 
 
 def is_ending(pair: str) -> bool:
-    """Hiragana alone: mostly what joins and ends Japanese words (`して`, `から`, `たい`), whatever they mean."""
+    """True for hiragana only: mostly particles and endings of Japanese words (`して`, `から`, `たい`)."""
     return all("\u3040" <= character <= "\u309f" for character in pair)
 
 
@@ -67,7 +67,7 @@ def _of(piece: str) -> Iterator[str]:
 
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """A word without the endings that make no other word of it: `executions`, `executing` and `execute` are one."""
+    """A word without inflectional suffixes: `executions`, `executing` and `execute` are equal."""
     if len(word) < 4 or not word.isascii() or not word.isalpha():
         return word
     if word.endswith("ies"):

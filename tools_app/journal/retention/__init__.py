@@ -1,4 +1,4 @@
-"""What the hub lets go of: what is older than the settings say, and callers who are to be forgotten."""
+"""Deletes records: those older than the settings allow, and those of callers who are to be forgotten."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whether the clock can be believed. One that has jumped ahead would have everything deleted at once, for its age.
+"""Checks whether the clock is plausible: with a clock that jumped ahead, everything would be deleted as too old.
 
-A hub leaves traces as time passes: calls by the hour, and each run that deletes. Where none is found for longer than
-`MOST_LEAP`, either nothing ran or the clock has jumped. Only a person can tell which.
+A running hub leaves records: calls by the hour, and each pruning run. A gap longer than `MOST_LEAP` means that either
+nothing ran or the clock jumped. Only a person can tell which.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from tools_app.models import CallHour, Chore
 
-# Until when the clock was believed.
+# The last time at which the clock was plausible.
 CHORE: Final = "clock"
 MOST_LEAP: Final = timedelta(days=7)
 CURE: Final = "set the clock; if it is right, run `toolhub prunelogs --trust-clock`"
@@ -21,23 +21,23 @@ CURE: Final = "set the clock; if it is right, run `toolhub prunelogs --trust-clo
 
 @dataclass(frozen=True, slots=True)
 class Leap:
-    """A time in which nothing is on record, although the clock says that it has passed."""
+    """A gap in the records that may be a jump of the clock."""
 
     before: datetime
     after: datetime
 
     def __str__(self) -> str:
         return (
-            f"nothing is on record between {_said(self.before)} and {_said(self.after)}, so the clock may have jumped: "
-            "what is old is not deleted"
+            f"there are no records between {_utc(self.before)} and {_utc(self.after)}, so the clock may have jumped: "
+            "old records are not deleted"
         )
 
 
 def leap(now: datetime) -> Leap | None:
-    """The first leap of the clock since it was believed; None where there is none."""
+    """The first gap since the clock was last plausible; None if there is none."""
     believed = Chore.objects.filter(name=CHORE).values_list("done_at", flat=True).first()
     if believed is None:
-        # A hub that has never looked: it begins with the newest hour of its calls.
+        # First check of this hub: start from the newest hour of its calls.
         believed = CallHour.objects.order_by("-hour").values_list("hour", flat=True).first()
     if believed is None or now - believed <= MOST_LEAP:
         return None
@@ -50,5 +50,5 @@ def believe(now: datetime) -> None:
     Chore.objects.update_or_create(name=CHORE, defaults={"done_at": now})
 
 
-def _said(moment: datetime) -> str:
+def _utc(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

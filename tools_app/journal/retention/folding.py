@@ -1,4 +1,4 @@
-"""Adds up days that are over: pages that show weeks read a few sums instead of every hour of every caller."""
+"""Aggregates past days, so that pages that cover weeks read a few sums instead of every hour of every caller."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from tools_app.journal.retention.pace import Pace
 from tools_app.models import CallHour, CallSum
 from tools_app.models.figures import DAY, EVERY_TOOL, FOLDED, SUMS, beginning
 
-# What ends just before midnight is written just after it. What comes later than this makes its day be added up anew.
+# Calls that end just before midnight are written just after it. Later additions cause the day to be aggregated again.
 GRACE: Final = timedelta(minutes=10)
-# So many of the days that are over may still have got calls while they were added up.
+# This many past days may have got further calls while they were aggregated.
 DOUBTFUL: Final = 2
 
 
 def fold(now: datetime, pace: Pace | None = None) -> int:
-    """Add up the days that nobody has added up, the newest first. Returns how many there were."""
+    """Aggregate the days that have no sums yet, newest first. Returns their number."""
     days = iter(_unfolded(now))
 
-    def one(most: int) -> int:
+    def fold_next(most: int) -> int:
         day = next(days, None)
         if day is None:
             return 0
         _fold(day)
         return 1
 
-    return (pace or Pace()).repeat(one)
+    return (pace or Pace()).repeat(fold_next)
 
 
 def _unfolded(now: datetime) -> list[datetime]:
-    """Days that are over and had calls, but have no sums."""
+    """Past days with calls, but without sums."""
     ends = CallHour.objects.filter(hour__lt=beginning(now - GRACE, DAY)).aggregate(Min("hour"), Max("hour"))
     if ends["hour__min"] is None:
         return []
@@ -42,15 +42,15 @@ def _unfolded(now: datetime) -> list[datetime]:
     for day in days[:DOUBTFUL]:
         _check(day)
     sums = CallSum.objects.filter(span=CallSum.Span.DAY)
-    folded = set(sums.order_by().values_list("start", flat=True).distinct())
-    return [day for day in days if day not in folded and _hours(day).exists()]
+    aggregated_days = set(sums.order_by().values_list("start", flat=True).distinct())
+    return [day for day in days if day not in aggregated_days and _hours(day).exists()]
 
 
 def _check(day: datetime) -> None:
-    """Forget the sums of a day that lack a call: it was written in the moment in which the day was added up."""
+    """Delete the sums of a day that miss a call (race condition: it was written while the day was aggregated)."""
     sums = CallSum.objects.filter(span=CallSum.Span.DAY, start=day)
-    counted = sums.aggregate(calls=Sum("calls"))["calls"]
-    if counted is not None and counted != _hours(day).aggregate(calls=Sum("calls"))["calls"]:
+    number = sums.aggregate(calls=Sum("calls"))["calls"]
+    if number is not None and number != _hours(day).aggregate(calls=Sum("calls"))["calls"]:
         CallSum.objects.filter(span__in=FOLDED, start__gte=day, start__lt=day + DAY).delete()
 
 
@@ -69,7 +69,7 @@ def _fold(day: datetime) -> None:
         _sum(CallSum.Span.DAY, day, tool, status, *numbers)
         for tool, status, *numbers in _hours(day).values_list("tool_name", "status").annotate(*sums)
     ]
-    # Another process may have done the same in the meantime.
+    # Another process may have inserted the same rows meanwhile.
     CallSum.objects.bulk_create([*hours, *tools], batch_size=500, ignore_conflicts=True)
 
 

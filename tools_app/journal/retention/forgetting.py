@@ -1,4 +1,4 @@
-"""Takes a caller out of the records. What the calls cost and how they ended stays, as nobody's."""
+"""Removes a caller from the records. Cost and outcome of its calls stay, without the name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORGOTTEN: Final = "forgotten"
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """How many rows knew the caller."""
+    """The number of rows that named the caller."""
 
     calls: int
     errors: int
@@ -35,28 +35,28 @@ class Forgotten:
 
 
 def identified(caller: str) -> str:
-    """The id of a caller who is named by it, or by the exact name of a key or user. An id goes before a name.
+    """The id of a caller given by id, or by the exact name of a key or user. An id takes precedence over a name.
 
     Raises:
-        ValidationError: there is none, or more than one.
+        ValidationError: there is no such caller, or more than one.
     """
     if _own_name(caller) is not None or _is_recorded(caller):
         return caller
-    named = [f"key:{pk}" for pk in ApiKey.objects.filter(name=caller).values_list("pk", flat=True)]
+    ids = [f"key:{pk}" for pk in ApiKey.objects.filter(name=caller).values_list("pk", flat=True)]
     users = get_user_model()
     with contextlib.suppress(users.DoesNotExist):
-        named.append(f"user:{users._default_manager.get_by_natural_key(caller).pk}")
-    if not named:
+        ids.append(f"user:{users._default_manager.get_by_natural_key(caller).pk}")
+    if not ids:
         raise ValidationError(
-            f"Nobody is known as {caller!r}", next_step="Give the caller's id as a call shows it: key:3, local:alice."
+            f"There is no caller {caller!r}", next_step="Give the caller's id as a call shows it: key:3, local:alice."
         )
-    if len(named) > 1:
-        raise ValidationError(f"{caller!r} is {' and '.join(named)}", next_step="Give one of these ids.")
-    return named[0]
+    if len(ids) > 1:
+        raise ValidationError(f"{caller!r} is {' and '.join(ids)}", next_step="Give one of these ids.")
+    return ids[0]
 
 
 def remembered(caller_id: str) -> Forgotten:
-    """What `forget` would find now."""
+    """What `forget` would change now."""
     calls = Call.objects.filter(caller_id=caller_id)
     return Forgotten(
         calls=calls.count(),
@@ -70,16 +70,16 @@ def remembered(caller_id: str) -> Forgotten:
 
 
 def forget(caller: str, *, actor: str, reason: str = "") -> Forgotten:
-    """Take a caller out of calls, errors and figures. Cut off, it can be repeated and does the rest.
+    """Remove a caller from calls, errors and figures. Idempotent: an interrupted run can be repeated.
 
-    Errors whose call is gone know no more than a name: those of others who bear it are emptied as well. What the audit
-    trail says of the caller stays.
+    Errors whose call is gone are matched by name: those of others with the same name are emptied too. The audit trail
+    stays as it is.
 
     Raises:
-        ValidationError: the caller is unknown or ambiguous, or has a call under way, which would bring back the name.
+        ValidationError: the caller is unknown or ambiguous, or has a running call, which would bring the name back.
     """
     caller_id = identified(caller)
-    # Whoever goes on calling is on record again; without these bounds, forgetting would never end.
+    # The caller may keep calling; without these bounds, the loops below might never end.
     now = timezone.now()
     calls_so_far = Call.objects.filter(caller_id=caller_id, started_at__lte=now)
     keys_so_far = IdempotencyKey.objects.filter(caller_id=caller_id, created_at__lte=now)
@@ -91,28 +91,28 @@ def forget(caller: str, *, actor: str, reason: str = "") -> Forgotten:
         raise ValidationError(f"{caller_id} has {number} calls under way", next_step="Try again when they have ended.")
     names = _names(caller_id)
     with transaction.atomic():
-        # First of all: nothing may be gone without a word, should this be cut off.
+        # Audited first: if this is interrupted, nothing is gone without a trace.
         note("caller.forget", caller_id, actor=actor, reason=reason, changes=asdict(remembered(caller_id)))
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
-            # What is deleted is overwritten: otherwise it stays in the file until something else takes its place.
+            # Overwrite deleted content: otherwise it stays in the file until the space is reused.
             cursor.execute("PRAGMA secure_delete = ON")
     pace = Pace()
     errors = 0
 
     def forget_calls(most: int) -> int:
         nonlocal errors
-        found = list(calls_so_far.values_list("pk", flat=True)[:most])
-        # Before the calls themselves: these lead to the errors when this is repeated.
-        errors += _blank(ErrorLog.objects.filter(call_id__in=found))
-        return Call.objects.filter(pk__in=found).update(caller_id=FORGOTTEN, caller_name=FORGOTTEN, **_NOTHING)
+        call_ids = list(calls_so_far.values_list("pk", flat=True)[:most])
+        # Before the calls themselves: they lead to the errors if this is repeated.
+        errors += _blank(ErrorLog.objects.filter(call_id__in=call_ids))
+        return Call.objects.filter(pk__in=call_ids).update(caller_id=FORGOTTEN, caller_name=FORGOTTEN, **_BLANK_TEXTS)
 
     calls = pace.repeat(forget_calls)
     stray = list(_stray_errors(names).values_list("pk", flat=True))
 
     def forget_errors(most: int) -> int:
         nonlocal errors
-        batch = _taken(stray, most)
+        batch = _pop_front(stray, most)
         errors += _blank(ErrorLog.objects.filter(pk__in=batch))
         return len(batch)
 
@@ -120,13 +120,13 @@ def forget(caller: str, *, actor: str, reason: str = "") -> Forgotten:
     idempotency_keys = pace.repeat(lambda most: _delete(keys_so_far, most))
     approvals = pace.repeat(lambda most: _delete(approvals_so_far, most))
     stored_answers = pace.repeat(lambda most: _delete(answers_so_far, most))
-    # Last: where calls have had their time, only these still say what the caller was called.
-    hours = pace.repeat(lambda most: _forget_hours(_taken(hours_so_far, most)))
+    # Last: for calls deleted by retention, only the hours still have the caller's name.
+    hours = pace.repeat(lambda most: _forget_hours(_pop_front(hours_so_far, most)))
     return Forgotten(calls, errors, hours, idempotency_keys, stored_answers, approvals)
 
 
 def _own_name(caller_id: str) -> str | None:
-    """What the key or user of this id is called; None where there is none."""
+    """The name of the key or user with this id; None if there is none."""
     kind, _, number = caller_id.partition(":")
     if not (number.isascii() and number.isdigit()):
         return None
@@ -141,7 +141,7 @@ def _is_recorded(caller_id: str) -> bool:
 
 
 def _names(caller_id: str) -> set[str]:
-    """What the caller is called, and was when the calls were made."""
+    """Current and earlier names of the caller."""
     names = {_own_name(caller_id) or ""}
     for rows in (Call.objects, CallHour.objects):
         names.update(rows.filter(caller_id=caller_id).order_by().values_list("caller_name", flat=True).distinct())
@@ -149,25 +149,25 @@ def _names(caller_id: str) -> set[str]:
 
 
 def _stray_errors(names: set[str]) -> QuerySet[ErrorLog]:
-    """Errors under these names of which no call says whose they are."""
+    """Errors with these names whose call has been deleted."""
     return ErrorLog.objects.filter(
         ~Exists(Call.objects.filter(pk=OuterRef("call_id"))), caller_name__in=names
     ).order_by()
 
 
 def _blank(errors: QuerySet[ErrorLog]) -> int:
-    # A group shows the text of its last error. One at a time: the journal locks several, in an order of its own.
+    # A group shows the text of its last error. Updated one by one: the journal locks several, in its own order.
     last = errors.filter(group__last_call_id=F("call_id")).order_by().values_list("group_id", "call_id").distinct()
     for group_id, call_id in last:
         ErrorGroup.objects.filter(pk=group_id, last_call_id=call_id).update(message="")
     return errors.update(caller_name=FORGOTTEN, message="", detail="")
 
 
-def _taken(keys: list[Any], most: int) -> list[Any]:
-    """Up to so many, from the front of the list, which is left with the rest."""
-    taken = keys[:most]
+def _pop_front(keys: list[Any], most: int) -> list[Any]:
+    """Remove and return up to `most` items from the front of the list."""
+    batch = keys[:most]
     del keys[:most]
-    return taken
+    return batch
 
 
 def _delete(rows: QuerySet[Any], most: int) -> int:
@@ -175,12 +175,12 @@ def _delete(rows: QuerySet[Any], most: int) -> int:
 
 
 def _forget_hours(keys: Sequence[int]) -> int:
-    """Add these hours to those of nobody."""
+    """Add these hours to those of the anonymous caller."""
     if not keys:
         return 0
     rows = CallHour.objects.filter(pk__in=keys)
     with transaction.atomic():
-        # Locked, in the journal's own order: it may be counting calls in the newest of them.
+        # Locked in the journal's order: it may be counting calls in the newest of them.
         list(rows.select_for_update().order_by(*_HOUR).values_list("pk"))
         with connection.cursor() as cursor:
             cursor.execute(_ADD_TO_NOBODY.format(", ".join(["%s"] * len(keys))), [FORGOTTEN, FORGOTTEN, *keys])
@@ -188,11 +188,11 @@ def _forget_hours(keys: Sequence[int]) -> int:
     return len(keys)
 
 
-# The rows that bear the id of a caller.
-# What is said of a call in texts; the last three of one that was refused for its key.
-_NOTHING: Final = dict.fromkeys(("arguments", "result", "error", "address", "client", "key_prefix"), "")
+# The texts of a call; the last three are those of a refused credential.
+_BLANK_TEXTS: Final = dict.fromkeys(("arguments", "result", "error", "address", "client", "key_prefix"), "")
+# The tables with a caller's id.
 _KNOWING: Final = (Call.objects, IdempotencyKey.objects, StoredAnswer.objects, Approval.objects, CallHour.objects)
-# Of one caller, an hour is known by these.
+# The key of an hour, apart from the caller.
 _HOUR: Final = ("hour", "tool_name", "status", "code")
 _TABLE: Final = CallHour._meta.db_table
 _ADD_TO_NOBODY: Final = (

@@ -1,4 +1,4 @@
-"""Adds up days that are over, and prunes, now and then, in one of the processes that run for long."""
+"""Runs aggregation and pruning periodically, in one of the long-running processes."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ EVERY: Final = timedelta(hours=1)
 RUN_SECONDS: Final = 60.0
 FIRST_SECONDS: Final = 60.0
 LOOK_SECONDS: Final = 600.0
-# After trouble, and where a run did not get through everything.
+# After an error, and if a run did not finish.
 AGAIN_SECONDS: Final = 60.0
 
 
 def claim(now: datetime) -> bool:
-    """Whether it is this process that prunes now: at most one an hour, of however many there are."""
+    """True if this process prunes now: of all processes, one an hour."""
     if not Chore.objects.filter(name=CHORE).exists():
         Chore.objects.bulk_create([Chore(name=CHORE, done_at=LONG_AGO)], ignore_conflicts=True)
-    # A time that lies far ahead was written by a clock that was wrong.
+    # A time far in the future was written with a wrong clock.
     due = Chore.objects.filter(name=CHORE).exclude(done_at__range=(now - EVERY, now + EVERY))
-    # Looked at before it is written: a write that changes nothing would still wait for its turn.
+    # Checked before the update: even a write without effect would wait for the lock.
     return due.exists() and due.update(done_at=now) == 1
 
 
 def release() -> None:
-    """There is more to do: whoever looks next may."""
+    """Reset the last-run time so that any process may prune again at once."""
     Chore.objects.filter(name=CHORE).update(done_at=LONG_AGO)
 
 
 class Keeper:
-    """Looks whether it is time to prune, in a thread with a connection that is open only while it works."""
+    """Checks periodically whether to prune, in a thread whose connection is open only while it works."""
 
     def __init__(self, first_seconds: float = FIRST_SECONDS, again_seconds: float = AGAIN_SECONDS) -> None:
         self._first_seconds = first_seconds
@@ -55,7 +55,7 @@ class Keeper:
         self._thread.start()
 
     def stop(self) -> None:
-        """A batch that is under way is done to its end."""
+        """Stop after the current batch."""
         self._stop.set()
         self._thread.join(timeout=2)
 
@@ -70,15 +70,15 @@ class Keeper:
                 trouble = False
             except (DatabaseError, InterfaceError) as error:
                 if not trouble:
-                    log.warning("cannot delete what is old: %s", error)
+                    log.warning("cannot delete expired records: %s", error)
                 trouble = True
             except Exception:
-                log.exception("deleting what is old failed")
+                log.exception("deleting expired records failed")
             finally:
                 connections.close_all()
 
     def _look(self) -> bool:
-        """Prune if it is time. False: there is more to do."""
+        """Prune if it is due. False: there is more to do."""
         now = timezone.now()
         if not claim(now):
             return True
@@ -90,7 +90,7 @@ class Keeper:
         fold(now, pace)
         pruned = prune(now, pace)
         if any(pruned.counts.values()):
-            log.info("deleted what is old: %s", pruned)
+            log.info("deleted expired records: %s", pruned)
         if not pruned.finished:
             release()
         return pruned.finished

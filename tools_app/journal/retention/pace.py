@@ -1,4 +1,4 @@
-"""Many rows, a few at a time, so that calls which wait for the journal do not notice."""
+"""Processes many rows in small batches, so that calls waiting for the journal are not delayed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAUSE_SECONDS: Final = 0.025
 
 
 class Pace:
-    """Learns from each batch how large the next may be, rests as long as it worked, and ends when it is told to."""
+    """Adapts the batch size to the time taken, pauses as long as it worked, and stops when it is told to."""
 
     def __init__(self, seconds: float = math.inf, stop: threading.Event | None = None) -> None:
         self._until = time.monotonic() + seconds
@@ -27,15 +27,15 @@ class Pace:
         return self._stop.is_set() or time.monotonic() >= self._until
 
     def repeat(self, batch: Callable[[int], int]) -> int:
-        """Do a batch of at most so many rows until one finds none. Returns how many rows there were."""
+        """Run batches of at most `size` rows until one finds none. Returns the total number of rows."""
         total = 0
         while not self.over:
-            begun = time.monotonic()
-            done = batch(self._size)
-            took = time.monotonic() - begun
-            if not done:
+            started = time.monotonic()
+            number = batch(self._size)
+            seconds = time.monotonic() - started
+            if not number:
                 break
-            total += done
-            self._size = min(MOST, max(FEWEST, int(self._size * BATCH_SECONDS / max(took, 0.001))))
-            self._stop.wait(max(PAUSE_SECONDS, took))
+            total += number
+            self._size = min(MOST, max(FEWEST, int(self._size * BATCH_SECONDS / max(seconds, 0.001))))
+            self._stop.wait(max(PAUSE_SECONDS, seconds))
         return total

@@ -1,4 +1,4 @@
-"""Deletes what is older, or more, than the settings allow."""
+"""Deletes records that exceed the age or number that the settings allow."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from tools_app.models import (
 from tools_app.models.figures import FOLDED
 from tools_app.models.idempotency import REPLAYED_FOR
 
-# No call takes longer, whatever happens around it.
+# No call takes longer than this.
 UNDER_WAY: Final = timedelta(minutes=10)
-# Also the name of the chore: every call before its time has been emptied. To look at them all again would take long.
+# Also the name of the progress marker: all calls before its time have been emptied; checking them again is slow.
 PAYLOADS: Final = "payloads"
-# No page looks further back by the minute.
+# No page shows moments older than this.
 MOMENTS: Final = timedelta(days=2)
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """How many rows of each kind. `finished` is false when there was no time for all of them."""
+    """The number of rows of each kind; `finished` is False if time ran out."""
 
     counts: Mapping[str, int]
     finished: bool = True
@@ -51,7 +51,7 @@ class Pruned:
 
 
 def prune(now: datetime, pace: Pace | None = None) -> Pruned:
-    """Delete and empty what has had its time. What a cut-off run left, the next one finds."""
+    """Delete and empty expired rows. An interrupted run is completed by the next one."""
     pace = pace or Pace()
     rows = _expired(now)
     counts = {PAYLOADS: _empty(rows.pop(PAYLOADS), now - _days("PAYLOADS"), pace)}
@@ -61,12 +61,12 @@ def prune(now: datetime, pace: Pace | None = None) -> Pruned:
 
 
 def prunable(now: datetime) -> Pruned:
-    """What `prune` would find now."""
+    """What `prune` would delete now."""
     return Pruned({kind: rows.count() for kind, rows in _expired(now).items()})
 
 
 def _expired(now: datetime) -> dict[str, QuerySet[Any]]:
-    """Rows by kind, in the order in which they are dealt with: whatever follows from others after those."""
+    """Expired rows by kind, in the order of deletion: dependent rows after those that they depend on."""
     oldest_call = _oldest_kept(Call, "started_at", now)
     oldest_error = _oldest_kept(ErrorLog, "created_at", now)
     under_way = Q(status=Call.Status.STARTED, started_at__gte=now - UNDER_WAY)
@@ -97,44 +97,44 @@ def _expired(now: datetime) -> dict[str, QuerySet[Any]]:
     }
 
 
-def _days(what: str) -> timedelta:
-    return timedelta(days=conf.value(f"TOOLHUB_KEEP_{what}_DAYS"))
+def _days(setting: str) -> timedelta:
+    return timedelta(days=conf.value(f"TOOLHUB_KEEP_{setting}_DAYS"))
 
 
 def _decided_kept() -> timedelta:
-    """They hold arguments, and go with those of the journal; where none are kept, as soon as they have expired."""
+    """Approvals hold arguments and are deleted with the journal's; if it stores none, as soon as they have expired."""
     return timedelta() if conf.value("TOOLHUB_PAYLOADS") == "none" else _days("PAYLOADS")
 
 
 def _oldest_kept(model: type[models.Model], moment: str, now: datetime) -> datetime:
-    """What is older is deleted: for its age, or because there are enough newer rows.
+    """Rows before this time are deleted: for their age, or because there are enough newer rows.
 
-    The rows are counted along the index of their times, once a run. Nobody waits for that.
+    The rows are counted along the index of their times, once per run, in the background.
     """
     last = conf.value("TOOLHUB_KEEP_CALLS") - 1
     newest_first = model._default_manager.order_by(f"-{moment}").values_list(moment, flat=True)
-    kept: datetime = max([now - _days("CALLS"), *newest_first[last : last + 1]])
-    return kept
+    oldest: datetime = max([now - _days("CALLS"), *newest_first[last : last + 1]])
+    return oldest
 
 
 def _delete(rows: QuerySet[Any], most: int) -> int:
-    # Found first, and then deleted by one statement that is its own transaction: the lock is held for no more. The
-    # conditions hold once more for rows that have changed in between.
-    found = list(rows.values_list("pk", flat=True)[:most])
-    return rows.filter(pk__in=found)._raw_delete(rows.db) if found else 0
+    # Select first, then delete with one statement that is its own transaction, so the lock is short. The conditions
+    # apply again, for rows that have changed in between.
+    keys = list(rows.values_list("pk", flat=True)[:most])
+    return rows.filter(pk__in=keys)._raw_delete(rows.db) if keys else 0
 
 
 def _empty(rows: QuerySet[Call], before: datetime, pace: Pace) -> int:
-    """Take arguments and answers out of calls, and remember how far this came."""
+    """Remove arguments and answers from calls, and store the progress."""
     reached = _emptied_before()
 
     def batch(most: int) -> int:
         nonlocal reached
-        found = list(rows.filter(started_at__gte=reached).values_list("pk", "started_at")[:most])
-        reached = max(reached, found[-1][1] if found else before)
+        batch_rows = list(rows.filter(started_at__gte=reached).values_list("pk", "started_at")[:most])
+        reached = max(reached, batch_rows[-1][1] if batch_rows else before)
         with transaction.atomic():
             Chore.objects.update_or_create(name=PAYLOADS, defaults={"done_at": reached})
-            return Call.objects.filter(pk__in=[pk for pk, _ in found]).update(arguments="", result="")
+            return Call.objects.filter(pk__in=[pk for pk, _ in batch_rows]).update(arguments="", result="")
 
     return pace.repeat(batch)
 
