@@ -17,7 +17,6 @@ from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from tools_app.admin import theme
 
@@ -91,9 +90,6 @@ class ListAdmin(theme.ModelAdmin[Record]):
     first_steps: bool = False
     """An empty list of these leads to the first steps, as long as there was no call."""
 
-    unfiltered: StrOrPromise = gettext_lazy("everything")
-    """What the list shows when no filter is chosen."""
-
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[RecordList]:
         return RecordList
 
@@ -115,7 +111,7 @@ def unanswerable(request: HttpRequest, whole_list: str) -> HttpResponseRedirect 
     asked = [value for _name, values in request.GET.lists() for value in values]
     if all("\x00" not in value and len(value) <= MOST_ASKED for value in asked):
         return None
-    messages.warning(request, _("What the address asks for cannot be looked for. The list shows all it has."))
+    messages.warning(request, _("The search or filter in this URL is not valid. All entries are shown."))
     return HttpResponseRedirect(whole_list)
 
 
