@@ -134,7 +134,7 @@ def calls(
         series = [Series(_("Succeeded")), Series(_("Refused"), "warn"), Series(_("Errors"), "bad")]
         numbers = [(bucket.succeeded, bucket.refused, bucket.errors) for bucket in buckets]
         if any(bucket.others for bucket in buckets):
-            series.append(Series(_("Cancelled or asked"), "quiet"))
+            series.append(Series(_("Cancelled or needs input"), "quiet"))
             numbers = [(*those, bucket.others) for those, bucket in zip(numbers, buckets, strict=True)]
     places = [
         Place(_label(bucket), _span(bucket), those, address(bucket) if address and bucket.calls else "")
@@ -156,11 +156,11 @@ def durations(buckets: Sequence[Bucket], *, address: Callable[[Bucket], str] | N
         for bucket in buckets
     ]
     half, most = (in_time(insights.percentile(buckets, share)) for share in shares)
-    words = _("half of the calls %(half)s, 95 of 100 %(most)s") % {"half": half, "most": most}
+    words = _("p50 %(half)s, p95 %(most)s") % {"half": half, "most": most}
     series = [Series(_("Median (p50)")), Series(_("p95"), "warn")]
     decades = round(math.log10(_LONGEST / _SHORTEST))
     scale = [length(_SHORTEST * 10**number) for number in range(decades, -1, -1)]
-    return lines(title or _("How long calls took"), series, places, scale=scale, level=_level, say=in_time, words=words)
+    return lines(title or _("Call duration"), series, places, scale=scale, level=_level, say=in_time, words=words)
 
 
 def bars(title: str, series: Sequence[Series], places: Sequence[Place], *, words: str = "") -> Chart:
@@ -215,16 +215,7 @@ def sparkline(numbers: Sequence[float], words: str, tone: str = "plain") -> Safe
 
 
 def in_time(milliseconds: Number) -> str:
-    """What a percentile says; an estimate that is never too short."""
-    if milliseconds is None:
-        return "–"
-    if math.isinf(milliseconds):
-        return _("over %(time)s") % {"time": length(DURATIONS[-1])}
-    return _("within %(time)s") % {"time": length(milliseconds)}
-
-
-def in_short(milliseconds: Number) -> str:
-    """The same in as few characters as there are."""
+    """The upper bound of a percentile: an estimate that is never too short."""
     if milliseconds is None:
         return "–"
     return f"> {length(DURATIONS[-1])}" if math.isinf(milliseconds) else f"≤ {length(milliseconds)}"
