@@ -1,7 +1,7 @@
-"""Guessing passwords: whose guesses count together, how fast one may guess, and what is told to who did too often.
+"""Protection against password guessing: lockout, rate limit, and the page that a locked-out client sees.
 
-A name is locked for the address that guessed it (django-axes): nobody locks out somebody else from elsewhere.
-One address that tries many names meets a second limit before any password is looked at, which is slow on purpose.
+A name is locked per client address (django-axes), so that an attacker cannot lock out a user at another address.
+An address that tries many names meets a second limit before any password is hashed, which is slow on purpose.
 """
 
 from __future__ import annotations

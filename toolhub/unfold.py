@@ -1,4 +1,4 @@
-"""How the admin looks: names, colours and the way around. Read by the theme; nothing is fetched from elsewhere."""
+"""Configuration of the admin theme: names, colours, navigation. Nothing is loaded from other hosts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SECTIONS: Final = (
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
-    """The sidebar of this user. Built for each page: settings are read before there are addresses."""
+    """The sidebar of this user. Built per request: settings are loaded before the URLs exist."""
     from django.urls import reverse
 
     from tools_app.admin.approvals import waiting

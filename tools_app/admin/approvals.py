@@ -1,4 +1,4 @@
-"""What waits for an operator: calls that have to be approved, and versions of tools that nobody has looked at yet."""
+"""Pending decisions of operators: calls that require approval, and tool versions that are not reviewed yet."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tools_app.models import Approval, AuditEntry, Definition
 from tools_app.text import hygiene, redaction
 
 MOST_SHOWN: Final = 10
-# So many bytes of what a call would be given stand in the list.
+# Bytes of a call's arguments that the list shows.
 MOST_BEGINNING: Final = 300
 APPROVE, REFUSE = "approve", "refuse"
 UNANSWERED: Final = "expired"
@@ -245,7 +245,7 @@ def _mark(approval: Approval) -> SafeString:
 
 @admin.register(Definition)
 class DefinitionAdmin(JournalAdmin[Definition]):
-    """Those that no operator has approved; all of a tool's versions stand on its own page."""
+    """Versions that are not approved; the page of a tool shows all of its versions."""
 
     change_list_template = "admin/tools_app/approval/change_list.html"
     change_form_template = "admin/tools_app/definition/change_form.html"

@@ -1,4 +1,4 @@
-"""What somebody should look at: the answer to whether everything is all right, with its reasons."""
+"""Reasons why the hub needs attention, and the status line that sums them up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tools_app.journal import retention
 from tools_app.journal.insights import Figures, Period
 from tools_app.models import ApiKey, Approval, Connection, ErrorGroup, Stop
 
-# So many errors, and this share of the calls, are more than the odd failure.
+# Both thresholds must be reached, so that a single failure does not raise an alarm.
 FEWEST_ERRORS: Final = 5
 ERROR_RATE: Final = 0.05
 MOST_NAMED: Final = 3
@@ -28,7 +28,7 @@ MOST_NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One thing that is not as it should be; bad ones stop somebody’s work."""
+    """One problem; tone `bad` means that it blocks work."""
 
     tone: str
     words: str
@@ -36,7 +36,7 @@ class Reason:
 
 
 def journal() -> Iterator[Reason]:
-    """Of what this process can say of itself."""
+    """Problems of this process."""
     if trouble := engine.trouble():
         yield Reason("bad", _("The database is not writable, so calls are refused: %(why)s") % {"why": trouble})
 
@@ -97,7 +97,7 @@ def connections(unwell: Sequence[Connection]) -> Iterator[Reason]:
 
 
 def tools(snapshot: Snapshot) -> Iterator[Reason]:
-    """Packs that nobody has set up are no trouble: they wait until they are wanted."""
+    """Packs that are not configured are not a problem: they are optional."""
     number = sum(
         1 for entry in snapshot.all if entry.enabled and entry.refusal is not None and not entry.refusal.unused
     )
@@ -129,7 +129,7 @@ def keys(now: datetime) -> Iterator[Reason]:
 
 
 def in_a_sentence(reasons: Sequence[Reason]) -> str:
-    """The answer, for whoever reads no further."""
+    """The status line."""
     if not reasons:
         return _("All systems operational.")
     bad = sum(reason.tone == "bad" for reason in reasons)

@@ -22,7 +22,7 @@ from tools_app.base import secrets
 from tools_app.models import ApiKey, Approval, Call, ErrorLog, Process
 
 FromFilter, UntilFilter = between("started_at")
-# The bar of the timeline is drawn in so many parts.
+# Resolution of the timeline bar.
 PARTS: Final = 1_000
 
 
@@ -231,7 +231,7 @@ def _start_of(call: Call) -> str:
 
 
 def _approval(call: Call) -> Approval | None:
-    """What somebody decided before it could be made."""
+    """The approval of the call, if it required one."""
     found = Approval.objects.exclude(call_id="").filter(call_id=call.pk)
     return found.only("pk", "decided_by", "decided_at").first()
 

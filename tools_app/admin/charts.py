@@ -5,11 +5,10 @@
     bars(…), lines(…)              the same for any other numbers
     sparkline(numbers, words)      a trend as wide as a word, ready for a cell of a list
 
-A chart is shown by `{% include "admin/tools_app/chart.html" with chart=chart %}`, which needs no heading of its own
-making: `chart.title` is one, `chart.words` says in a sentence what is drawn. Below stands the same as a table. There
-the keyboard and readers of screens find what the mouse finds in the columns: each leads to `address(bucket)`, the
-list behind its number. `chart.empty` says that there is nothing to draw; then the page says so instead.
-Tones are those of marks: good, warn, bad, quiet, and plain for the colour of the theme.
+A chart is shown by `{% include "admin/tools_app/chart.html" with chart=chart %}`, which renders the heading
+(`chart.title`), a summary (`chart.words`) and the same data as a table, for keyboards and screen readers: like a
+column, each row links to `address(bucket)`, the list behind its number. `chart.empty`: there is no data, and the page
+says so instead. Tones are those of marks: good, warn, bad, quiet, and plain for the colour of the theme.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ HEIGHT: Final = 100
 STEP: Final = 10
 BAR: Final = 8
 SPARK_HEIGHT: Final = 20
-# Labels under the axis: as many as stand side by side on a phone, at even distances.
+# Possible numbers of labels under the axis, evenly spaced: they fit side by side on a phone.
 _LABELS: Final = (6, 7, 5, 4, 3, 8, 2)
 # Of the axis of durations, which is logarithmic: a step is ten times as long as the one below it.
 _SHORTEST, _LONGEST = 10, 10_000
@@ -103,7 +102,7 @@ class Chart:
     """What the axis to the left says, from the top down, at even distances."""
     grid: tuple[float, ...]
     labels: tuple[str, ...]
-    """What stands under the axis, each at the beginning of its part."""
+    """Labels under the axis, each at the beginning of its part."""
     rows: tuple[Row, ...]
     empty: bool
 

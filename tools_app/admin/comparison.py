@@ -1,6 +1,6 @@
 """What `differences` finds between two definitions of a tool, in the words of the pages.
 
-What a table of parameters cannot show is said to differ, and stands in the comparison of the JSON.
+Differences that a table of parameters cannot show are named, and shown in the raw diff.
 """
 
 from __future__ import annotations

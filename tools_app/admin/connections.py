@@ -1,4 +1,4 @@
-"""Connections: accounts at upstreams. A secret goes in here and is shown to nobody; a test says whether it works."""
+"""Connections: accounts at upstreams. A secret is write-only; a test says whether the connection works."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
         return ("name", "pack", "url", *secret, *PLAIN[1:], *self._option_fields(request, obj))
 
     def _option_fields(self, request: HttpRequest, obj: Connection | None) -> tuple[str, ...]:
-        """Those of its pack, once that is known; whoever may only look is told their values."""
+        """Options of its pack, once the pack is chosen; read-only users see their values."""
         if obj is None or not _declared(obj):
             return ()
         if not self.has_change_permission(request):

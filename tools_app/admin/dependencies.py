@@ -1,4 +1,4 @@
-"""Which tools need which: said where somebody switches one off that others cannot do without."""
+"""Dependencies between tools: shown before a tool is switched off that others require."""
 
 from __future__ import annotations
 

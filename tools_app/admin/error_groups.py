@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 FromFilter, UntilFilter = between("last_seen_at")
 MOST_SHOWN: Final = 10
-# Of the errors of a group so many are asked whose they are.
+# Number of the newest errors of a group whose callers are counted.
 MOST_COUNTED: Final = 1_000
 DAYS: Final = 14
 # What a decision is called on a button, what it does, and what the groups are afterwards.
@@ -201,7 +201,7 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
 
     @method_decorator(require_POST)
     def note_view(self, request: HttpRequest, pk: str) -> HttpResponse:
-        """Leave a word about a group for whoever looks at it next."""
+        """Add a note to a group."""
         if not self.has_change_permission(request):
             raise PermissionDenied
         group = get_object_or_404(ErrorGroup, pk=pk.replace("\x00", ""))

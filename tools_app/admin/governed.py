@@ -26,7 +26,7 @@ def actor(request: HttpRequest) -> str:
 
 
 class FailuresTold:
-    """Whatever a change inside the block fails with becomes a message to whoever asked for it."""
+    """Turns failures inside the block into messages to the user."""
 
     def __init__(self, request: HttpRequest) -> None:
         self._request = request

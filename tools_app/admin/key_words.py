@@ -1,4 +1,4 @@
-"""What a key may, what was done with it, and what somebody should look at: in words."""
+"""Permissions, usage and warnings of a key, in words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools_app.models import ApiKey, CallHour
 from tools_app.sdk.reach import ENVIRONMENT
 
 MONTHS: Final = 12
-# From when on somebody should know that a key is about to expire, or that nobody uses it.
+# When a key counts as about to expire, or as unused.
 SOON: Final = timedelta(days=14)
 UNUSED: Final = timedelta(days=7)
 
@@ -34,7 +34,7 @@ SCOPE_WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """What was done with a key within a month."""
+    """Usage of a key in one month."""
 
     start: datetime
     calls: int
@@ -43,7 +43,7 @@ class Month:
 
 
 def may(key: ApiKey) -> list[str]:
-    """What whoever holds the key may do, a sentence each."""
+    """The permissions of the key, one phrase each."""
     toolsets = [toolset.name for toolset in key.toolsets.all()]
     everything = "admin:*" in key.scopes
     deeds = [str(SCOPE_WORDS.get(scope, scope)) for scope in SCOPE_WORDS if scope in key.scopes and scope != "admin:*"]
@@ -66,7 +66,7 @@ def may(key: ApiKey) -> list[str]:
 
 
 def attention(key: ApiKey, now: datetime) -> list[str]:
-    """What somebody should know of a key that works."""
+    """Warnings about a usable key."""
     if not key.usable(now):
         return []
     found = []
@@ -81,7 +81,7 @@ def attention(key: ApiKey, now: datetime) -> list[str]:
 
 
 def needing_attention(now: datetime) -> Q:
-    """Of the keys that work, those that `attention` has something to say of."""
+    """Selects the usable keys for which `attention` returns warnings."""
     unused = Q(last_used_at=None, created_at__lte=now - UNUSED)
     return unused | Q(expires_at__lte=now + SOON) | Q(previous_until__gt=now)
 

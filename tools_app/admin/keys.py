@@ -1,4 +1,4 @@
-"""API keys: made here, shown once, revoked here. The key itself is never stored, so nobody can look it up later."""
+"""API keys: created, shown once and revoked here. Only a hash is stored, so a key cannot be looked up later."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ GRACES: Final = (0, 1, 24, 72, 168)
 
 
 class _Created(Protocol):
-    """A key that was made a moment ago, with its secret."""
+    """A newly created key with its secret."""
 
     secret: str
 
@@ -169,7 +169,7 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
 
     @admin.action(description=gettext_lazy("Revoke"), permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:
-        """Asks first: a revoked key cannot be brought back."""
+        """Asks for confirmation: revoking cannot be undone."""
         keys = list(queryset.filter(revoked_at=None))
         if not keys:
             self.message_user(request, _("These keys have already been revoked."), messages.INFO)
@@ -223,7 +223,7 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
         return format_html('<span class="hub-whole">{}</span>{}', f"thub_{key.prefix}_…", links.sub(self.previous(key)))
 
     def previous(self, key: ApiKey) -> str:
-        """The key before the last rotation, as long as it works too."""
+        """The previous secret, while it is still valid."""
         if key.previous_until is None or not key.previous_works(timezone.now()):
             return ""
         said = {"prefix": key.previous_prefix, "time": links.stamp(key.previous_until)[:16]}
@@ -297,7 +297,7 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
 
 
 def grace_words(hours: int) -> str:
-    """How long the secret before goes on working."""
+    """How long the previous secret stays valid."""
     if not hours:
         return _("no")
     if hours < 24:

@@ -30,7 +30,7 @@ from tools_app.models import Tag, ToolRecord
 FEW: Final = 10
 MOST_SHOWN: Final = 100
 MOST_AT_ONCE: Final = 10_000
-# What can be undone stands in an address, and addresses are not endless.
+# An undo link carries the names in its URL, whose length is limited.
 MOST_UNDONE: Final = 300
 MOST_SUGGESTED: Final = 200
 
@@ -41,7 +41,7 @@ _NUMBERS: Final = re.compile(r"[0-9]{1,9}(,[0-9]{1,9})*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What somebody wants to be done, and to which tools."""
+    """A bulk change: the action and its tools."""
 
     kind: str
     tools: Mapping[int, str]

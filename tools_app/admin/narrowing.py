@@ -44,7 +44,7 @@ class TypedFilter(FollowedFilter):
 
     @classmethod
     def field(cls, value: str) -> Field:
-        """As it stands in the form, with what the address says now."""
+        """The form field, with its current value from the URL."""
         return Field(cls.parameter_name, str(cls.title).capitalize(), "text", value)
 
 

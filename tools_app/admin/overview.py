@@ -145,7 +145,7 @@ def _of_tools(snapshot: Snapshot) -> list[Figure]:
 
 
 def _of_calls(chosen: Period, may: May, figures: list[Figure], reasons: list[Reason]) -> dict[str, Any]:
-    """What became of the calls: figures for all of them, a chart of when it was, and the tools that stand out."""
+    """Outcomes of the calls: figures, charts over time, and the slowest and most failing tools."""
     sees_calls, sees_errors = may("call"), may("errorlog")
     if not sees_calls and not sees_errors:
         return {}

@@ -43,7 +43,7 @@ def of(record: ToolRecord, request: HttpRequest) -> dict[str, Any]:
     changes = AuditEntry.objects.filter(subject=name)[:MOST_SHOWN]
     return {
         "condition": states.condition(record, snapshot),
-        # One at an address of somebody else would tell them who looks at this page.
+        # A remote image would reveal to its server who views this page.
         "tool_icon": tool.picture.src if tool is not None and tool.picture is not None and tool.picture.inline else "",
         "tool_deprecated": body.get("deprecated", ""),
         "tool_check": check,

@@ -31,7 +31,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """None stands for what whoever asks may not see."""
+    """None: the user has no permission to see it."""
 
     toolsets: list[tuple[str, str]] | None
     keys: list[Way] | None
@@ -71,7 +71,7 @@ def _obstacle(seen: Entry, entry: Entry, caller: Caller) -> str:
     if lacks:
         return _("cannot use tools that write") if lacks == "write" else _("cannot use destructive tools")
     if seen.refusal is None or seen.refusal == entry.refusal:
-        # What keeps everybody from it stands at the top of the page.
+        # Obstacles for all callers are shown at the top of the page.
         return ""
     if entry.connection_kind is not None and entry.accounts and not seen.accounts:
         return _("has no connection to %(upstream)s") % {"upstream": entry.connection_kind.title}

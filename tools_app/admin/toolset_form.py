@@ -29,7 +29,7 @@ class Choices(forms.CheckboxSelectMultiple):
 
 
 class NamesField(forms.MultipleChoiceField):
-    """Any of the names that are there; others were chosen before, and stay until somebody takes them out."""
+    """Existing names; names that were chosen before and no longer exist stay selected until deselected."""
 
     widget = Choices
 

@@ -70,7 +70,7 @@ class ToolsetAdmin(GovernedAdmin[Toolset]):
         return ("name", *governance.TOOLSET)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Toolset | None = None) -> tuple[str, ...]:
-        # Agents are started with it: nobody could tell them of another name.
+        # Agents are started with its name, so renaming would break them.
         return () if obj is None else ("name",)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ToolsetList]:

@@ -15,7 +15,7 @@ from tools_app.text import hygiene, redaction
 
 MOST_OF_CLIENT: Final = 200
 
-# The address and the client of whoever changes something now; nothing for commands and for the hub itself.
+# IP address and user agent of the current request; empty for commands and background work.
 _origin: ContextVar[tuple[str, str]] = ContextVar("audit_origin", default=("", ""))
 
 

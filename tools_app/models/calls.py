@@ -168,7 +168,7 @@ class ErrorHour(models.Model):
 
 
 class ErrorNote(models.Model):
-    """What somebody has to say about a kind of failure to whoever looks at it next."""
+    """A user's note on an issue."""
 
     MOST_CHARACTERS: ClassVar[int] = 2_000
 

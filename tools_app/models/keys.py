@@ -1,4 +1,4 @@
-"""API keys: who may come in through the HTTP doors. The key itself is never stored."""
+"""API keys: access over HTTP. Only hashes are stored."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class KeyQuerySet(models.QuerySet["ApiKey"]):
         return self.annotate(stopped=models.Exists(stops))
 
     def known_by(self, hashes: list[str], now: datetime) -> Self:
-        """The usable one with any of these hashes, also while it is only the one before the last rotation."""
+        """The usable key with any of these hashes, including a previous secret that is still valid."""
         before = models.Q(previous_hash__in=hashes, previous_until__gt=now) & ~models.Q(previous_hash="")
         return self.usable(now).filter(models.Q(hash__in=hashes) | before)
 
     def once_known_by(self, hashes: list[str]) -> Self:
-        """The one with any of these hashes, whether it still works or not."""
+        """The key with any of these hashes, usable or not."""
         before = models.Q(previous_hash__in=hashes) & ~models.Q(previous_hash="")
         return self.filter(models.Q(hash__in=hashes) | before)
 
@@ -159,7 +159,7 @@ class ApiKey(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    # What `with_stops` has found out.
+    # Set by `with_stops`.
     stopped = False
 
     def state(self, now: datetime) -> str:
@@ -173,7 +173,7 @@ class ApiKey(models.Model):
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
     def ends(self, hashes: list[str]) -> datetime | None:
-        """When whoever comes with one of these hashes is refused; None: not by itself."""
+        """When the secret with one of these hashes expires; None: never."""
         ends = [self.expires_at] if self.hash in hashes else [self.expires_at, self.previous_until]
         return min((moment for moment in ends if moment is not None), default=None)
 

@@ -12,7 +12,7 @@ MOST_REASON: Final = 500
 
 
 class Stop(models.Model):
-    """One stop. What it was for, and who ended it, stands in the audit trail."""
+    """One kill switch that is on. The audit log records why, and who switched it off."""
 
     class Kind(models.TextChoices):
         HUB = "hub"

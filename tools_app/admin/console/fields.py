@@ -22,7 +22,7 @@ from tools_app.text.json_text import JsonError
 MOST_TEXT: Final = 200_000
 MOST_LINES: Final = 1_000
 MOST_CHOICES: Final = 300
-# Up to so many characters a text is taken to be one line.
+# Texts up to this length get a single-line input.
 SHORT: Final = 120
 
 ABSENT: Final = object()

@@ -16,7 +16,7 @@ from tools_app.engine import Result
 from tools_app.models import Call
 from tools_app.sdk.errors import ApprovalRequiredError, IdempotencyInProgressError, Problem, ToolError
 
-# A browser lays out no more of a text than this in good time; the whole went to whoever called.
+# Longer texts take browsers too long to lay out; the caller received the whole text.
 MOST_SHOWN: Final = 200_000
 MOST_PICTURE: Final = 2 * 1024 * 1024
 MOST_PIECES: Final = 50

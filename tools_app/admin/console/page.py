@@ -44,7 +44,7 @@ from tools_app.text.json_text import JsonError
 EXECUTE: Final = "tools:execute"
 MOST_IN_ADDRESS: Final = 8_192
 MOST_EXAMPLES: Final = 20
-# A request with this header is the page's own script: when it hangs up, somebody has pressed Cancel.
+# Requests with this header come from the page's own script: when it disconnects, the user pressed Cancel.
 SCRIPT: Final = "X-Requested-With"
 
 
@@ -121,7 +121,7 @@ def _arrive(pages: ModelAdmin[Any], request: HttpRequest, pk: int) -> Visit | Ht
 
 
 def _prefill(visit: Visit) -> None:
-    """What the address asks for stands in the form. Nothing is run."""
+    """Fills the form from the URL. Nothing is run."""
     asked, arguments = visit.request.GET, None
     again: frozenset[str] = frozenset()
     if visit.past is not None:
@@ -207,7 +207,7 @@ def _confirmed(visit: Visit, arguments: Mapping[str, Any]) -> str | None:
 async def _called(visit: Visit, arguments: Mapping[str, Any], options: Options) -> Result | ToolError:
     """Raises: CancelledError, when the page's own script has hung up, which is how it cancels.
 
-    A page that was sent without it may be left, reloaded or sent twice: the call goes on, and its time limit ends it.
+    A page that was sent without it may be left, reloaded or sent twice: the call continues until it ends or times out.
     """
     call = engine.call(visit.entry.name, arguments, visit.caller, door="admin", options=options)
     work = asyncio.ensure_future(call)
@@ -219,7 +219,7 @@ async def _called(visit: Visit, arguments: Mapping[str, Any], options: Options) 
 
 
 def _forget(work: asyncio.Future[Result]) -> None:
-    """Whoever waited may be gone; asking for the exception keeps asyncio from complaining that nobody did."""
+    """Retrieves the exception, so that asyncio does not log it as never retrieved when the user has left."""
     if not work.cancelled():
         work.exception()
 
@@ -281,5 +281,5 @@ def _page(pages: ModelAdmin[Any], request: HttpRequest, record: ToolRecord, cont
         "tool_address": links.address("toolrecord", "change", record.pk),
         **context,
     }
-    # Rendered here: whoever renders later does so on the event loop, where the database may not be asked.
+    # Rendered here: Django would render later, on the event loop, where database queries are not allowed.
     return TemplateResponse(request, "admin/tools_app/console/page.html", shown).render()
