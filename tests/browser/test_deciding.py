@@ -83,7 +83,7 @@ def test_the_hub_is_stopped_and_goes_on(sit_down: SitDown, rest: httpx.Client, h
     one = sit_down("operator", java_script_enabled=scripts)
     page = one.open(STOPS)
     try:
-        page.get_by_role("button", name="Stop The hub").click()
+        page.get_by_role("button", name="Stop Hub").click()
         asked = page.get_by_role("region", name="Stop the whole hub?")
         expect(asked).to_contain_text("tools can be called now.")
         expect(asked).to_contain_text("connected over MCP.")
@@ -92,7 +92,7 @@ def test_the_hub_is_stopped_and_goes_on(sit_down: SitDown, rest: httpx.Client, h
             one.fits()
         assert rest.post("/tools/weigh/call", json={"grams": 1}).status_code == 200, "nothing is stopped by one click"
         asked.get_by_role("link", name="Cancel").click()
-        page.get_by_role("button", name="Stop The hub").click()
+        page.get_by_role("button", name="Stop Hub").click()
         asked.get_by_role("button", name="Stop the whole hub").click()
         expect(asked, "the browser asks for a reason").to_be_visible()
         asked.get_by_label("Reason").fill("fire drill")
@@ -107,7 +107,7 @@ def test_the_hub_is_stopped_and_goes_on(sit_down: SitDown, rest: httpx.Client, h
         one.open("/admin/")
         expect(banner).to_be_visible()
         banner.get_by_role("link", name="Kill switches").click()
-        page.get_by_role("button", name="Resume The hub").click()
+        page.get_by_role("button", name="Resume Hub").click()
         expect(banner).to_have_count(0)
         assert rest.post("/tools/weigh/call", json={"grams": 1}).status_code == 200
     finally:

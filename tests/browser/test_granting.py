@@ -20,7 +20,7 @@ def with_key(server: Server, key: str) -> int:
 
 
 def shown_once(page: Page) -> str:
-    expect(page.get_by_text("It is shown this once and stored nowhere.")).to_be_visible()
+    expect(page.get_by_text("You won’t be able to see it again.")).to_be_visible()
     text: str = page.locator("#secret").inner_text()
     return text
 
@@ -64,7 +64,7 @@ def test_a_connection_is_made_tested_and_deleted_and_never_shows_its_secret(chie
         page.locator("[name=url]").fill(upstream.url)
         page.locator("[name=secret]").fill("wrong-secret-0123456789")
         page.get_by_role("button", name="Create connection").click()
-        expect(page.get_by_text("second: made.", exact=False).first).to_be_visible()
+        expect(page.get_by_text("Connection second created.", exact=False).first).to_be_visible()
         page.get_by_role("button", name="Test connection").click()
         expect(page.get_by_text("failing")).to_be_visible()
         page.locator("[name=secret]").fill(KEY)
@@ -99,7 +99,7 @@ def test_a_toolset_is_previewed_while_it_is_put_together_and_bounds_a_key(
     expect(preview.get_by_role("heading")).to_have_text("1 matching tool")
     chief.accessible()
     page.get_by_role("button", name="Create toolset").click()
-    expect(page.get_by_role("heading", name="In it now: 1 tool")).to_be_visible()
+    expect(page.get_by_role("heading", name="Matching tools: 1")).to_be_visible()
 
     chief.open(f"{KEYS}add/")
     page.get_by_label("Name").fill("scales only")

@@ -132,7 +132,7 @@ def test_a_tag_is_given_and_taken_away(chief: Desk, page: Page) -> None:
 def test_the_page_of_a_tool_tells_figures_parameters_and_history(chief: Desk, page: Page) -> None:
     chief.open(f"{LIST}named/?name=stock_level")
     for heading in ("What agents see", "Figures", "Recent calls", "Recent errors", "Definitions", "Access"):
-        expect(page.get_by_role("heading", name=heading)).to_be_visible()
+        expect(page.get_by_role("heading", name=heading, level=2)).to_be_visible()
     assert page.locator("svg.hub-plot-area").count() >= 1
     page.get_by_role("region", name="Figures").get_by_role("link").last.click()
     expect(page.get_by_role("region", name="Figures").locator("[aria-current=true]")).to_have_count(1)

@@ -24,7 +24,7 @@ def test_an_error_is_explained_noted_resolved_and_comes_back(sit_down: SitDown, 
     page = one.open(f"{GROUPS}?q=break_down")
     page.locator("a[href*='/errorgroup/'][href*='/change/']").first.click()
     address = page.url
-    page.get_by_label("Note").fill("A new spring is ordered")
+    page.get_by_label("Note", exact=True).fill("A new spring is ordered")
     page.get_by_role("button", name="Add note").click()
     expect(page.get_by_text("Note added.")).to_be_visible()
     expect(page.get_by_role("region", name="Notes")).to_contain_text("A new spring is ordered")
