@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCALES = ROOT / "tools_app/locale"
 LANGUAGES = ("ja",)
 MODULE = "django.utils.translation"
-# Django makes calls of the tags of a template, among signs that stand for the rest of it.
+# Django turns the tags of a template into calls, and the rest of it into placeholder characters.
 _TEXT = r"""u?(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")"""
 IMPORTED = f"from {MODULE} import gettext, gettext as _, ngettext, npgettext, pgettext\n"
 CALLS = re.compile(rf"\b(?:n?p?gettext|_)\({_TEXT}(?:,\s*{_TEXT})*")

@@ -1,4 +1,4 @@
-"""How the admin looks: names, colours and the way around. Read by the theme; nothing is fetched from elsewhere."""
+"""Configuration of the admin theme: names, colours, navigation. Nothing is loaded from other hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECTIONS: Final = (
             (_("Tools"), "construction", "tools_app_toolrecord_changelist", "tools_app.view_toolrecord"),
             (_("Agents"), "smart_toy", "tools_app_agent_changelist", "tools_app.view_agent"),
             (_("Connections"), "power", "tools_app_connection_changelist", "tools_app.view_connection"),
-            (_("Stop"), "block", "tools_app_stop_changelist", "tools_app.view_stop"),
+            (_("Kill switches"), "block", "tools_app_stop_changelist", "tools_app.view_stop"),
         ),
     ),
     (
@@ -26,8 +26,8 @@ SECTIONS: Final = (
         (
             (_("Approvals"), "approval", "tools_app_approval_changelist", "tools_app.view_approval"),
             (_("Calls"), "swap_horiz", "tools_app_call_changelist", "tools_app.view_call"),
-            (_("Errors"), "error", "tools_app_errorgroup_changelist", "tools_app.view_errorgroup"),
-            (_("Error log"), "list_alt", "tools_app_errorlog_changelist", "tools_app.view_errorlog"),
+            (_("Issues"), "error", "tools_app_errorgroup_changelist", "tools_app.view_errorgroup"),
+            (_("Error events"), "list_alt", "tools_app_errorlog_changelist", "tools_app.view_errorlog"),
             (_("Audit"), "history", "tools_app_auditentry_changelist", "tools_app.view_auditentry"),
         ),
     ),
@@ -44,7 +44,7 @@ SECTIONS: Final = (
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
-    """The sidebar of this user. Built for each page: settings are read before there are addresses."""
+    """The sidebar of this user. Built per request: settings are loaded before the URLs exist."""
     from django.urls import reverse
 
     from tools_app.admin.approvals import waiting

@@ -22,7 +22,7 @@ def test_agents_say_what_they_are_and_what_they_do(viewer: Client) -> None:
     made = agent(runs, calls=1_203, called_at=timezone.now() - timedelta(minutes=2), toolset="reading")
     shown = page(viewer, AGENTS)
     [row] = [" ".join(row.text.split()) for row in shown.all("tr", class_="data-row")]
-    for words in ("claude-code 2.0", "2025-11-25 with a handshake", "reading", "agent key", "2 minutes ago", "1,203"):
+    for words in ("claude-code 2.0", "2025-11-25 session", "reading", "agent key", "2 minutes ago", "1,203"):
         assert words in row
     assert "/admin/tools_app/call/?caller=key%3A1" in shown.addresses
     detail = page(viewer, f"{AGENTS}{made.pk}/change/")
@@ -35,13 +35,13 @@ def test_what_a_client_calls_itself_is_text(viewer: Client) -> None:
     agent(client="<script>alert(1)</script>", version="{{ 7 }}")
     assert "<script>alert(1)" not in page(viewer, AGENTS).html
     agent(client="", caller_id="key:2")
-    assert "a client without a name" in page(viewer, AGENTS).text
+    assert "unnamed client" in page(viewer, AGENTS).text
 
 
 def test_agents_of_a_process_that_fell_silent_are_gone(viewer: Client) -> None:
     silent = process(lease_until=timezone.now() - timedelta(seconds=1))
     lost = agent(silent)
-    assert "No agent is connected" in page(viewer, AGENTS).text
+    assert "No connected agents" in page(viewer, AGENTS).text
     missed = viewer.get(f"{AGENTS}{lost.pk}/change/")
     assert missed["Location"] == AGENTS
     assert "doesn’t exist" in page(viewer, AGENTS).messages[0]

@@ -41,7 +41,7 @@ def test_what_waits_stands_first(tools: None, operator: Client) -> None:
     everything = page(operator, APPROVALS, state="all").text
     assert everything.index("echo") < everything.index("calculate")
     assert "expired" in everything
-    assert "approved and used" in everything
+    assert "approved and run" in everything
 
 
 def test_what_expired_unanswered_is_told_on_the_overview_and_in_the_list(
@@ -55,12 +55,12 @@ def test_what_expired_unanswered_is_told_on_the_overview_and_in_the_list(
     for client in (operator, viewer):
         [link] = [
             link for link in page(client, "/admin/").all("a")
-            if "1 approval expired unanswered in the last 24 hours." in link.text
+            if "1 approval expired without an answer in the last 24 hours." in link.text
         ]  # fmt: skip
         shown = page(client, link["href"])
         assert [link["href"] for link in shown.all("a", class_="hub-name")] == [f"{APPROVALS}{made.pk}/change/"]
         assert [tab.text.split() for tab in shown.all("a", aria_current="page") if "24" in tab.text] == [
-            ["Expired", "in", "24", "hours", "1"]
+            ["Expired", "(24", "h)", "1"]
         ]
     Approval.objects.filter(pk=made.pk).delete()
     assert "expired unanswered" not in page(operator, "/admin/").text
@@ -73,7 +73,7 @@ def test_an_operator_reads_and_approves(tools: None, operator: Client) -> None:
     assert "hunter2" not in shown.html
     assert "agent (key)" in shown.text
     told = decide(operator, f"{APPROVALS}{made.pk}/", "approve", "fine")
-    assert "may be made, once" in told.messages[0]
+    assert "may run this call of echo once" in told.messages[0]
     made.refresh_from_db()
     assert (made.state, made.decided_by, made.reason) == ("approved", "user:operator", "fine")
     assert AuditEntry.objects.get(action="call.approve").actor == "user:operator"
@@ -111,7 +111,7 @@ def test_an_approval_shows_all_that_would_run(tools: None, operator: Client, giv
     shown = page(operator, f"{APPROVALS}{approval(gives=gives).pk}/change/")
     [arguments] = [element.text for element in shown.all("pre")]
     assert COMMAND in arguments
-    assert "in full" in shown.text
+    assert "the complete arguments" in shown.text
     assert "masked" not in shown.text
 
 
@@ -131,7 +131,7 @@ def test_an_approval_says_how_much_of_it_is_masked(tools: None, operator: Client
     made = approval(gives={"password": "hunter2", "script": "curl -u ann --password=hunter2 https://host.test"})
     shown = page(operator, f"{APPROVALS}{made.pk}/change/")
     assert "hunter2" not in shown.html
-    assert "2 parts are masked." in shown.text
+    assert "2 secrets are masked." in shown.text
     assert "***(7 characters, " in shown.text
     assert ") https://host.test" in shown.text
 
@@ -141,7 +141,7 @@ def test_a_call_that_nobody_can_read_cannot_be_approved(tools: None, operator: C
     made = approval()
     settings.TOOLHUB_ENCRYPTION_KEY = "another"
     shown = page(operator, f"{APPROVALS}{made.pk}/change/")
-    assert "It cannot be read" in shown.text
+    assert "The arguments cannot be read" in shown.text
     assert [button["value"] for button in shown.all("button", name="decision")] == ["refuse"]
     assert "cannot be approved" in decide(operator, f"{APPROVALS}{made.pk}/", "approve").messages[0]
     assert Approval.objects.get().state == "pending"
@@ -196,16 +196,16 @@ def test_a_changed_tool_shows_what_changed(waiting: Definition, operator: Client
     assert "added Parameter url string, required" in " ".join(shown.text.split())
     assert "removed Parameter message string, " in " ".join(shown.text.split())
     told = decide(operator, f"{DEFINITIONS}{waiting.pk}/", "refuse", "it lies")
-    assert "1 tool is refused." in told.messages[0]
+    assert "1 tool rejected." in told.messages[0]
     waiting.refresh_from_db()
     assert (waiting.state, waiting.refused_by, waiting.reason) == ("refused", "user:operator", "it lies")
 
 
 def test_many_tools_are_approved_at_once(waiting: Definition, operator: Client) -> None:
     told = sent(operator, DEFINITIONS, action="approve", _selected_action=[waiting.pk])
-    assert "1 tool may be called now." in told.messages[0]
+    assert "1 tool approved." in told.messages[0]
     assert Definition.objects.get(pk=waiting.pk).approved_by == "user:operator"
-    assert "No tool waits" in page(operator, DEFINITIONS).text
+    assert "No tools awaiting review" in page(operator, DEFINITIONS).text
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def test_findings_are_shown_where_a_tool_is_approved(suspicious: Definition, ope
     assert "1 finding" in row
     shown = page(operator, f"{DEFINITIONS}{suspicious.pk}/change/")
     assert "the description names tools of others (&lt;b&gt;restart_service&lt;/b&gt;)" in shown.html
-    assert shown.text.index("names tools of others") < shown.text.index("What changed since version")
+    assert shown.text.index("names tools of others") < shown.text.index("Changes since version")
     decide(operator, f"{DEFINITIONS}{suspicious.pk}/", "approve", "I have read it")
     assert Definition.objects.get(pk=suspicious.pk).state == "approved"
 
@@ -232,8 +232,8 @@ def test_a_tool_with_findings_is_not_approved_among_many(suspicious: Definition,
     plain = Definition.objects.create(tool=other, hash="f" * 64, version="2.0.0", body=other.definition.body)
     ToolRecord.objects.filter(pk=other.pk).update(definition=plain)
     told = sent(operator, DEFINITIONS, action="approve", _selected_action=[suspicious.pk, plain.pk])
-    assert "Not approved, because of findings: echo." in told.messages[0]
-    assert "1 tool may be called now." in told.messages[1]
+    assert "Not approved because of findings: echo." in told.messages[0]
+    assert "1 tool approved." in told.messages[1]
     assert [Definition.objects.get(pk=one.pk).state for one in (suspicious, plain)] == ["waiting", "approved"]
     only = sent(operator, DEFINITIONS, action="approve", _selected_action=[suspicious.pk])
     assert len(only.messages) == 1
@@ -265,12 +265,12 @@ def stop(client: Client, kind: str, name: str, reason: str) -> Page:
         (
             "hub",
             "",
-            ["Every call of every tool is refused", "tools can be called now.", "1 agent is connected over MCP."],
+            ["Refuses all calls and hides all tools", "callable tools", "1 connected agent (MCP)"],
         ),
-        ("pack", "builtin", ["Calls of its tools are refused", "tools can be called now."]),
-        ("pack", "other", ["0 tools can be called now."]),
-        ("key", "agent", ["Every request with it is refused.", "1 agent is connected over MCP."]),
-        ("key", "idle", ["0 agents are connected over MCP."]),
+        ("pack", "builtin", ["Refuses calls to these tools", "callable tools"]),
+        ("pack", "other", ["0 callable tools"]),
+        ("key", "agent", ["Refuses all requests with this key.", "1 connected agent (MCP)"]),
+        ("key", "idle", ["0 connected agents (MCP)"]),
     ],
 )
 def test_a_stop_asks_first_and_says_what_it_concerns(
@@ -290,7 +290,7 @@ def test_the_whole_hub_is_not_stopped_without_a_reason(tools: None, operator: Cl
     asked = sent(operator, f"{STOPS}switch/", kind="hub", name="", wanted="stop", reason="")
     assert "required" in asked.one("input", name="reason").attributes
     again = sent(operator, f"{STOPS}switch/", kind="hub", name="", wanted="stop", reason="  ", confirmed="1")
-    assert "Stopping the whole hub needs a reason" in again.messages[0]
+    assert "A reason is required to stop the whole hub" in again.messages[0]
     assert not Stop.objects.exists()
     stop(operator, "pack", "builtin", "")
     assert Stop.objects.get().kind == "pack", "a pack may be stopped without one"
@@ -300,7 +300,7 @@ def test_the_whole_hub_is_not_stopped_without_a_reason(tools: None, operator: Cl
 def test_an_operator_stops_the_hub_and_every_page_says_so(tools: None, operator: Client, viewer: Client) -> None:
     assert "The hub is stopped." not in page(viewer, "/admin/").text
     told = stop(operator, "hub", "", "<i>fire</i>")
-    assert "The hub is stopped; the next call is refused." in told.messages[0]
+    assert "Hub stopped. Calls are refused from now on." in told.messages[0]
     for address in ("/admin/", APPROVALS, STOPS, "/admin/tools_app/toolrecord/", "/admin/tools_app/apikey/"):
         shown = page(viewer, address)
         assert "The hub is stopped." in shown.text, address
@@ -316,11 +316,11 @@ def test_packs_connections_and_keys_have_switches(tools: None, operator: Client)
     shown = page(operator, STOPS)
     assert "builtin" in shown.text
     assert "agent" in shown.text
-    assert "There is no connection yet." in shown.text
+    assert "No connections yet." in shown.text
     stop(operator, "key", "agent", "runs wild")
     assert str(Stop.objects.get()) == "key:agent"
     ApiKey.objects.update(revoked_at=timezone.now())
-    assert "is gone" in page(operator, STOPS).text, "what is stopped can always be resumed"
+    assert "does not exist any more" in page(operator, STOPS).text, "what is stopped can always be resumed"
 
 
 @pytest.mark.parametrize("given", [{}, {"kind": "world", "wanted": "stop"}, {"kind": "hub", "wanted": "explode"}])

@@ -88,20 +88,20 @@ def test_a_line_is_interrupted_where_nothing_was_timed() -> None:
     half, most = (line.path for line in chart.lines)
     assert half == most == "M0 100H10V66.7H20M30 0H40"
     assert chart.scale == ("10 s", "1 s", "100 ms", "10 ms")
-    assert [row.numbers[0] for row in chart.rows] == ["within 10 ms", "within 100 ms", "–", "within 10 s"]
+    assert [row.numbers[0] for row in chart.rows] == ["≤ 10 ms", "≤ 100 ms", "–", "≤ 10 s"]
 
 
 def test_what_takes_too_long_to_tell_stays_within_the_drawing() -> None:
     chart = charts.durations(timed(len(DURATIONS)))
     assert [line.path for line in chart.lines] == ["M0 0H10", "M0 0H10"]
-    assert chart.words == "half of the calls over 10 s, 95 of 100 over 10 s"
+    assert chart.words == "p50 > 10 s, p95 > 10 s"
 
 
 def test_a_chart_of_nothing_says_so() -> None:
     for chart in (charts.calls(buckets((0, 0, 0))), charts.calls([]), charts.durations(timed(None))):
         assert chart.empty
         assert drawn(chart).all("svg") == []
-        assert "Nothing in this time." in drawn(chart).text
+        assert "No data for this period." in drawn(chart).text
 
 
 def test_the_axis_ends_at_a_number_that_reads_well() -> None:

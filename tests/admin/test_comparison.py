@@ -40,8 +40,8 @@ def test_words_and_hints_are_told_from_what_to_what() -> None:
         ("added", "Title", "", "Forecast"),
         ("changed", "Version", "1.0.0", "1.1.0"),
         ("removed", "Tags", "weather", ""),
-        ("changed", "Only reads", "yes", "no"),
-        ("changed", "May destroy", "no", "yes"),
+        ("changed", "Read-only", "yes", "no"),
+        ("changed", "Destructive", "no", "yes"),
     ]
 
 
@@ -74,7 +74,7 @@ def test_a_nested_value_is_told_by_its_path() -> None:
 
 def test_what_no_table_shows_is_still_said_to_differ() -> None:
     new = {**schema(city={"type": "string"}), "dependentRequired": {"city": ["day"]}}
-    assert told(inputSchema=new) == [("changed", "Parameters, in the JSON Schema alone", "", "")]
+    assert told(inputSchema=new) == [("changed", "Parameters, in the JSON Schema only", "", "")]
     assert told(examples=[{"description": "x"}]) == [("added", "Examples", "", "")]
 
 

@@ -84,7 +84,7 @@ def test_fills_the_form_in_from_the_address(operator: Client, programmable: Prog
     assert shown.one("input", name="argument-value")["value"] == "3"
     assert shown.one("textarea", name="argument-text").text.strip() == "a\nb"
     for wrong in ("[1]", "{", '{"value": NaN}', '{"text": "' + "a" * 9_000 + '"}'):
-        assert "does not hold a JSON object" in page(operator, at("programmable"), arguments=wrong).text
+        assert "does not contain a JSON object" in page(operator, at("programmable"), arguments=wrong).text
 
 
 def test_puts_every_problem_beside_its_field(operator: Client, hub: Hub) -> None:
@@ -119,7 +119,7 @@ def test_a_failure_says_code_message_and_what_to_do(operator: Client, programmab
 def test_a_dry_run_does_nothing(operator: Client, programmable: Programmable) -> None:
     shown = sent(operator, at("programmable"), **fields("dry", value="3"))
 
-    assert "Dry run: nothing was done" in shown.text
+    assert "Dry run: nothing was executed" in shown.text
     assert programmable.calls == []
     assert not Call.objects.exists()
 
@@ -129,7 +129,7 @@ def test_a_tool_that_writes_asks_first_and_runs_once(operator: Client, hub: Hub)
     hub.add(adding.tool)
 
     shown = sent(operator, at("adding"), **fields(value="3", text="x"))
-    assert "adding writes. Run it?" in shown.text
+    assert "adding writes data. Run it?" in shown.text
     assert adding.calls == []
 
     answer = confirmation(shown)
@@ -155,7 +155,7 @@ def test_a_confirmation_is_for_one_call_of_one_person(operator: Client, hub: Hub
     ):
         shown = sent(who, at(where), **{**answer, **change})
         assert "Nothing was run" in shown.text
-        assert "writes. Run it?" in shown.text
+        assert "writes data. Run it?" in shown.text
     assert adding.calls == other.calls == []
 
 
@@ -163,7 +163,7 @@ def test_a_tool_that_deletes_asks_more_loudly(operator: Client, hub: Hub) -> Non
     deleting = Programmable("deleting", hints=DELETING)
     hub.add(deleting.tool)
     shown = sent(operator, at("deleting"), **fields())
-    assert "deleting may delete or overwrite. Run it?" in shown.text
+    assert "deleting may delete or overwrite data. Run it?" in shown.text
 
     again = sent(operator, at("deleting"), **confirmation(shown))
     assert "Tick the box" in again.text
@@ -213,7 +213,7 @@ def test_switches_between_fields_and_json_without_losing_what_was_typed(operator
     assert chosen == ["false"]
 
     shown = sent(operator, at("mix"), **whole("fields", count=7, names=["a\nb"]))
-    assert "have no place in fields" in shown.text
+    assert "cannot be shown as fields" in shown.text
     assert json.loads(shown.one("textarea", name="json").text) == {"count": 7, "names": ["a\nb"]}
     assert not Call.objects.exists()
 
@@ -249,7 +249,7 @@ def test_a_past_call_is_filled_in_and_not_run(operator: Client, programmable: Pr
 
     shown = page(operator, at("programmable"), call=made.pk)
     assert shown.one("input", name="argument-value")["value"] == "3"
-    assert "Nothing is run before you press Run" in shown.text
+    assert "Nothing runs until you press Run" in shown.text
     assert len(programmable.calls) == 1
 
 
@@ -261,15 +261,19 @@ def test_what_was_not_kept_of_a_past_call_is_empty_and_required(operator: Client
         assert shown.one("input", name="argument-value")["value"] == "3"
         assert shown.one("textarea", name="argument-text").text.strip() == ""
         assert "required" in shown.one("textarea", name="argument-text").attributes
-        assert "was not kept" in shown.text
+        assert "were not stored" in shown.text
         assert "A value is required" in sent(operator, address, **fields(value="3", text="")).text
-        assert "to be given again: text" in sent(operator, address, **whole(value=3)).text
+        assert "enter again: text" in sent(operator, address, **whole(value=3)).text
     assert programmable.calls == []
 
 
 @pytest.mark.parametrize(
     ("arguments", "size", "words"),
-    [("", 0, "were not kept"), ('{"text": "aaaa', 4_000, "Only the beginning"), ('{"text": "ab"}', 99, "exactly")],
+    [
+        ("", 0, "were not stored"),
+        ('{"text": "aaaa', 4_000, "Only the beginning"),
+        ('{"text": "ab"}', 99, "in a changed form"),
+    ],
 )
 def test_says_why_a_past_call_cannot_be_made_again_as_it_was(
     operator: Client, programmable: Programmable, arguments: str, size: int, words: str
@@ -285,7 +289,7 @@ def test_a_past_call_is_shown_to_nobody_who_may_not_read_payloads(hub: Hub, prog
     for pk in (made.pk, other.pk, "0" * 32, "x", ""):
         shown = page(some, at("programmable"), call=pk)
         assert "between us" not in shown.html
-        assert "no such call" in shown.text
+        assert "No such call" in shown.text
     all_seeing = browser("anna", "view_toolrecord", "change_toolrecord", "view_call", "view_payload")
     assert "between us" not in page(all_seeing, at("programmable"), call=other.pk).html
 
@@ -404,7 +408,7 @@ def test_says_whose_words_an_answer_may_hold(hub: Hub, operator: Client) -> None
     outside = Programmable("outside", untrusted=True)
     hub.add(outside.tool)
     outside.outcomes += [{"subject": "hi"}, NotFoundError("Gone", context=GONE)]
-    whose = "what people outside this hub wrote"
+    whose = "text from outside this hub"
     assert whose in sent(operator, at("outside"), **fields()).text
     assert whose in sent(operator, at("outside"), **fields()).text
     assert whose not in sent(operator, at("echo"), **fields(message="hi")).text

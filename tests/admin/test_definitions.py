@@ -56,7 +56,7 @@ def test_only_the_newest_are_shown_and_the_oldest_of_them_is_still_compared() ->
 def test_what_is_too_long_is_not_compared() -> None:
     long = {"lines": list(range(comparison.MOST_LINES))}
     newest = newest_change(tool_with({}, long))
-    assert [line.text for line in newest.json] == ["Too long to compare here."]
+    assert [line.text for line in newest.json] == ["Too long to compare."]
 
 
 def test_a_long_difference_is_cut_and_says_so() -> None:

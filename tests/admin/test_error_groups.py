@@ -41,10 +41,10 @@ def test_open_groups_stand_there_newest_first(tools: None, viewer: Client) -> No
     error_group("echo", days_ago(1), code="TIMEOUT", message="Execution timeout after 500ms", place="")
     resolved("gone")
     first, second = rows(page(viewer, GROUPS))
-    assert first.endswith("TIMEOUT echo Execution timeout after 500ms 1 0 in 14 days, 0 of them today 1 day ago open")
+    assert first.endswith("TIMEOUT echo Execution timeout after 500ms 1 0 in 14 days, 0 today 1 day ago open")
     assert second.endswith(
         "API_ERROR calculate The tracker said no ConnectError in tracker.py send 12,874 "
-        "0 in 14 days, 0 of them today 1 week ago open"
+        "0 in 14 days, 0 today 1 week ago open"
     )
 
 
@@ -53,7 +53,7 @@ def test_a_group_says_in_words_what_became_of_it(viewer: Client) -> None:
     resolved("echo")
     shown = rows(page(viewer, f"{GROUPS}?state=all"))
     assert shown[0].endswith("resolved just now by user:alice")
-    assert f"open again since {days_ago(3):%Y-%m-%d}" in shown[1]
+    assert f"regressed since {days_ago(3):%Y-%m-%d}" in shown[1]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_group_is_found_by_each_of_its_ids(viewer: Client) -> None:
 
 def test_an_empty_list_says_what_will_stand_there(viewer: Client) -> None:
     resolved("echo")
-    assert "Nothing is failing" in page(viewer, GROUPS).text
+    assert "No open issues" in page(viewer, GROUPS).text
 
 
 def test_the_number_leads_to_the_errors_of_the_group(viewer: Client) -> None:
@@ -117,7 +117,7 @@ def test_the_number_leads_to_the_errors_of_the_group(viewer: Client) -> None:
     shown = page(viewer, address)
     assert len(rows(shown)) == 1
     assert "This one" in rows(shown)[0]
-    assert "group: API_ERROR echo ×" in shown.text
+    assert "issue: API_ERROR echo ×" in shown.text
 
 
 def test_more_groups_cost_no_more_queries(tools: None, operator: Client) -> None:
@@ -157,17 +157,17 @@ def test_the_page_shows_what_only_operators_may_read_of_the_newest_error(tools: 
     address = f"{GROUPS}{group.pk}/change/"
     shown = page(viewer, address)
     assert [block.text.strip() for block in shown.all("pre")] == ["HTTP 502: <b>out of paper</b>"]
-    assert "Callers are told:" in shown.text
+    assert "Advice sent to the caller:" in shown.text
     outsider = page(browser("outsider", "view_errorgroup"), address)
     assert "out of paper" not in outsider.html
-    assert "of the newest error" not in outsider.text
+    assert "of the latest error" not in outsider.text
 
 
 def test_the_page_tells_all_about_the_group(tools: None, viewer: Client) -> None:
     group = error_group("echo", count=41, reopened_at=days_ago(1))
     _, error = failed_call("echo", group=group, message="It broke")
     shown = page(viewer, f"{GROUPS}{group.pk}/change/")
-    for words in ("API_ERROR echo", "open again since", "Times 41", "ConnectError in tracker.py send", "It broke"):
+    for words in ("API_ERROR echo", "regressed since", "Occurrences 41", "ConnectError in tracker.py send", "It broke"):
         assert words in shown.text
     assert f"{ERRORS}{error.pk}/change/" in shown.addresses
     assert f"{ERRORS}?group={group.pk}" in shown.addresses
@@ -214,7 +214,7 @@ def test_a_group_is_resolved_and_reopened_on_its_page(operator: Client) -> None:
     button = page(operator, address).one("button", name="decision")
     form = next(parent for parent in button.parents if parent.tag == "form")
     shown = sent(operator, form["action"], decision=button["value"], reason=" The tracker is back ")
-    assert shown.messages == ["1 error group now resolved."]
+    assert shown.messages == ["1 issue: now resolved."]
     group.refresh_from_db()
     assert group.resolved_at is not None
     assert group.resolved_by == "user:operator"
@@ -223,7 +223,7 @@ def test_a_group_is_resolved_and_reopened_on_its_page(operator: Client) -> None:
 
     button = shown.one("button", name="decision")
     assert button["value"] == "reopen"
-    assert sent(operator, form["action"], decision="reopen").messages == ["1 error group now open."]
+    assert sent(operator, form["action"], decision="reopen").messages == ["1 issue: now open."]
     assert ErrorGroup.objects.filter(resolved_at=None, resolved_by="").exists()
 
 
@@ -243,16 +243,16 @@ def test_what_happens_again_is_open_again(programmable: Programmable, operator: 
     fail()
     [row] = rows(page(operator, GROUPS))
     assert "The tracker said no 3" in row
-    assert "open again since" in row
+    assert "regressed since" in row
     shown = page(operator, "/admin/")
     assert "3 Calls 3 Errors" in shown.text
-    assert "1 Open error groups" in shown.text
+    assert "1 Open issues" in shown.text
 
 
 def test_a_page_that_is_out_of_date_changes_nothing(operator: Client) -> None:
     group = resolved("echo")
     shown = sent(operator, f"{GROUPS}{group.pk}/decide/", decision="resolve")
-    assert shown.messages == ["Nothing changed. 1 error group was resolved already."]
+    assert shown.messages == ["Nothing changed. 1 issue was already resolved."]
     assert AuditEntry.objects.filter(action="error.resolve").count() == 1
 
 
@@ -260,7 +260,7 @@ def test_many_groups_are_resolved_with_one_reason(operator: Client) -> None:
     chosen = [error_group("calculate").pk, error_group("echo").pk, resolved("old_tool").pk]
     other = error_group("other")
     asked = sent(operator, f"{GROUPS}?state=all", action="resolve", _selected_action=chosen)
-    assert "Resolve 3 error groups?" in asked.text
+    assert "Resolve 3 issues?" in asked.text
     assert ErrorGroup.objects.filter(resolved_at=None).count() == 3
     marked = [field["value"] for field in asked.all("input", name="_selected_action")]
     assert sorted(marked) == sorted(chosen)
@@ -268,13 +268,13 @@ def test_many_groups_are_resolved_with_one_reason(operator: Client) -> None:
     shown = sent(
         operator, form["action"], action="resolve", _selected_action=marked, confirmed="1", reason="The tracker is back"
     )
-    assert shown.messages == ["2 error groups now resolved. 1 error group was resolved already."]
+    assert shown.messages == ["2 issues: now resolved. 1 issue was already resolved."]
     assert list(ErrorGroup.objects.filter(resolved_at=None)) == [other]
     reasons = AuditEntry.objects.filter(reason="The tracker is back").values_list("actor", flat=True)
     assert list(reasons) == ["user:operator"] * 2
 
     shown = sent(operator, f"{GROUPS}?state=all", action="reopen", _selected_action=chosen[:1], confirmed="1")
-    assert shown.messages == ["1 error group now open."]
+    assert shown.messages == ["1 issue: now open."]
 
 
 def test_all_that_the_filters_let_through_can_be_resolved_at_once(operator: Client) -> None:
@@ -284,7 +284,7 @@ def test_all_that_the_filters_let_through_can_be_resolved_at_once(operator: Clie
     first = ErrorGroup.objects.filter(tool_name="echo")[0].pk
     data = {"action": "resolve", "_selected_action": [first], "select_across": "1"}
     asked = sent(operator, f"{GROUPS}?tool=echo", **data)
-    assert "Resolve 60 error groups?" in asked.text
+    assert "Resolve 60 issues?" in asked.text
     assert "and 50 more" in asked.text
     assert asked.one("input", name="select_across")["value"] == "1"
     sent(operator, f"{GROUPS}?tool=echo", **data, confirmed="1")
@@ -329,7 +329,7 @@ def test_a_busy_database_is_said_instead_of_breaking_the_page(
     group = error_group("echo")
     monkeypatch.setattr("tools_app.governance.errors.note_all", fail)
     shown = sent(operator, f"{GROUPS}{group.pk}/decide/", decision="resolve")
-    assert shown.messages[0].startswith("The database cannot be written right now")
+    assert shown.messages[0].startswith("The database is not writable right now")
     assert ErrorGroup.objects.filter(resolved_at=None).exists()
 
 
@@ -355,7 +355,7 @@ def test_a_note_is_kept_and_shown_to_whoever_comes_next(operator: Client, viewer
         form for form in page(operator, address).all("form") if form.attributes.get("action", "").endswith("/note/")
     ]
     shown = sent(operator, form["action"], text=" Asked the vendor:\n<b>4711</b> ")
-    assert shown.messages == ["The note is kept."]
+    assert shown.messages == ["Note added."]
     assert "user:operator Asked the vendor: <b>4711</b>" in " ".join(page(viewer, address).text.split())
     entry = AuditEntry.objects.get(action="error.note")
     assert (entry.subject, entry.changes["note"]) == (f"error:{group.pk}", [None, "Asked the vendor:\n<b>4711</b>"])
@@ -376,7 +376,7 @@ def test_a_group_shows_how_often_it_happens(viewer: Client) -> None:
     for days, count in ((0, 3), (1, 4), (13, 1), (14, 9)):
         hour = days_ago(days).replace(minute=0, second=0, microsecond=0)
         ErrorHour.objects.create(group=group, hour=hour, count=count)
-    assert "8 in 14 days, 3 of them today" in page(viewer, GROUPS).text
+    assert "8 in 14 days, 3 today" in page(viewer, GROUPS).text
     shown = page(viewer, f"{GROUPS}{group.pk}/change/")
     assert "Errors by day" in shown.text
 

@@ -58,7 +58,7 @@ def test_a_list_tells_who_answered_and_how_often(viewer: Client) -> None:
         text = " | ".join(" ".join(row.text.split()) for row in shown.all("tr"))
         for words in (
             "first succeeded from the cache",
-            "second succeeded answered again: same Idempotency-Key",
+            "second succeeded replayed: same Idempotency-Key",
             "third refused × 1,037",
             "fourth succeeded agent",
         ):
@@ -66,7 +66,7 @@ def test_a_list_tells_who_answered_and_how_often(viewer: Client) -> None:
 
 
 def test_an_interrupted_call_says_that_its_outcome_is_unknown(viewer: Client) -> None:
-    unknown = "The process ended during the call; whether the change was made is unknown"
+    unknown = "The process ended during the call. The change may or may not have been applied."
     made = call("echo", status="interrupted", code="INTERRUPTED", error=unknown, duration_ms=None)
     shown = page(viewer, CALLS)
     mark = shown.one("span", class_="hub-mark")
@@ -77,7 +77,7 @@ def test_an_interrupted_call_says_that_its_outcome_is_unknown(viewer: Client) ->
 
 def test_a_page_says_how_many_calls_its_row_stands_for(viewer: Client) -> None:
     made = call("echo", status="refused", code="RATE_LIMIT_EXCEEDED", count=37)
-    words = "× 37 So many calls of this kind within a minute, kept as one."
+    words = "× 37 Identical refusals within a minute are combined."
     assert words in page(viewer, f"{CALLS}{made.pk}/change/").text
     assert "kept as one" not in page(viewer, f"{CALLS}{call('echo').pk}/change/").text
 
@@ -86,7 +86,7 @@ def test_a_result_is_shown_where_it_is_kept(chief: Client) -> None:
     kept, other = call("echo", result='{"text": "<b>hi</b>"}'), call("echo")
     assert page(chief, f"{CALLS}{kept.pk}/change/").one("pre", class_="hub-pre").text.strip() == kept.result
     labels = page(chief, f"{CALLS}{other.pk}/change/").text
-    assert "Result bytes" in labels
+    assert "Response size (bytes)" in labels
     assert "Result Result bytes" not in labels
 
 
@@ -243,7 +243,7 @@ def test_a_page_needs_its_permission(db: None, address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "said"), [(CALLS, "No call yet"), (ERRORS, "No error yet"), (AUDIT, "Nothing was changed yet")]
+    ("address", "said"), [(CALLS, "No calls yet"), (ERRORS, "No errors yet"), (AUDIT, "No changes yet")]
 )
 def test_an_empty_journal_says_what_will_stand_there(viewer: Client, address: str, said: str) -> None:
     assert said in page(viewer, address).text
@@ -276,7 +276,7 @@ def test_what_was_sent_and_answered_needs_a_permission_of_its_own(viewer: Client
     made = call("calculate", arguments='{"salary": 4321}', result='{"taxes": 1234}')
     address = f"/admin/tools_app/call/{made.pk}/change/"
     hidden = page(viewer, address)
-    assert hidden.text.count("hidden: needs the permission “view_payload”") == 1
+    assert hidden.text.count("Hidden – requires the admin role (permission “view_payload”)") == 1
     assert "4321" not in hidden.html + page(viewer, "/admin/tools_app/call/").html
     assert "1234" not in hidden.html
     shown = page(browser("auditor", *VIEWS, "view_payload"), address)
@@ -319,7 +319,7 @@ def test_the_fields_keep_what_else_the_address_says(viewer: Client) -> None:
     given = {element["name"]: element.attributes.get("value", "") for element in inside}
     assert given == {"status": "failed", "q": "echo", "from": "", "until": "", "caller": "ana"}
     assert shown.one("option", value="5000").attributes.keys() >= {"selected"}
-    assert "took at least: 5 s ×" in shown.text
+    assert "min. duration: 5 s ×" in shown.text
 
 
 def test_calls_that_were_interrupted_are_found(viewer: Client) -> None:
@@ -338,8 +338,8 @@ def test_a_call_says_where_its_time_went(viewer: Client) -> None:
     )
     shown = page(viewer, f"{CALLS}{made.pk}/change/")
     assert (
-        "Received 0 ms from agent, through REST Run 100 ms after all checks, when its turn had come "
-        "Repeated again after failures, 2 times Upstream 700 ms of it waiting for tracker Answered 1,000 ms"
+        "Received 0 ms from agent via REST Run 100 ms after validation and queueing "
+        "Retried retried after failures, 2 times Upstream 700 ms of which waiting for tracker Responded 1,000 ms"
     ) in shown.text
     drawn = [rect for rect in shown.all("rect") if "hub-fill-" in rect["class"]]
     assert [(rect["x"], rect["width"]) for rect in drawn] == [("0", "100"), ("100", "700"), ("800", "200")]
@@ -348,11 +348,11 @@ def test_a_call_says_where_its_time_went(viewer: Client) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"answered_by": "cache"}, "Not run the answer was there already"),
+        ({"answered_by": "cache"}, "Not run answered from an earlier result"),
         ({"status": "refused", "code": "TOOL_DISABLED", "error": "Tool is disabled"}, "Not run Tool is disabled"),
-        ({"status": "started", "finished_at": None, "duration_ms": None}, "Under way it has not ended yet"),
+        ({"status": "started", "finished_at": None, "duration_ms": None}, "Running not finished"),
         ({"status": "interrupted", "error": "unknown", "duration_ms": None}, "Interrupted unknown"),
-        ({"duration_ms": 0, "queued_ms": 0}, "Answered 0 ms"),
+        ({"duration_ms": 0, "queued_ms": 0}, "Responded 0 ms"),
     ],
 )
 def test_a_call_says_why_its_time_is_not_known(viewer: Client, given: dict[str, Any], words: str) -> None:
@@ -370,7 +370,7 @@ def test_a_call_leads_to_the_approval_that_it_needed(viewer: Client) -> None:
     address = f"{CALLS}{made.pk}/change/"
     seen = page(browser("overseer", *VIEWS, "view_approval"), address)
     assert f"/admin/tools_app/approval/{approval.pk}/change/" in seen.addresses
-    assert "Approved before it was made user:ben" in seen.text
+    assert "Approved before the call user:ben" in seen.text
     assert "user:ben" not in page(browser("porter", "view_call"), address).text
 
 
@@ -379,7 +379,7 @@ def test_who_reads_a_payload_is_on_record_once_an_hour(db: None) -> None:
     address = f"{CALLS}{made.pk}/change/"
     reader, other = (browser(name, *VIEWS, "view_payload") for name in ("reader", "other"))
     for client in (reader, reader, other):
-        assert "stands in the audit trail" in page(client, address).text
+        assert "Your access to this payload has been logged" in page(client, address).text
     page(browser("somebody", *VIEWS), address)
     page(reader, f"{CALLS}{call('echo').pk}/change/")
     entries = AuditEntry.objects.filter(action="payload.read")
@@ -400,7 +400,7 @@ def test_a_payload_is_not_shown_where_that_cannot_be_recorded(db: None, monkeypa
     monkeypatch.setattr("tools_app.governance.payloads.note", fail)
     shown = page(browser("reader", *VIEWS, "view_payload"), f"{CALLS}{made.pk}/change/")
     assert "4321" not in shown.html
-    assert "it cannot be recorded now that you read it" in shown.text
+    assert "your access cannot be logged right now" in shown.text
 
 
 def knock(**given: Any) -> Call:
@@ -420,7 +420,7 @@ def test_a_refused_authentication_says_where_it_came_from(viewer: Client) -> Non
     assert "192.0.2.7 · thub_AbCd1234_…" in row
     assert not [link for link in listed.addresses if link == CALLS and link in row]
     shown = page(viewer, f"{CALLS}{made.pk}/change/")
-    assert "Received 0 ms from 192.0.2.7, through MCP Not run The key is unknown, revoked or expired" in shown.text
+    assert "Received 0 ms from 192.0.2.7 via MCP Not run The key is unknown, revoked or expired" in shown.text
     for words in ("192.0.2.7", "evil <b>agent</b>/1.0", "thub_AbCd1234_…"):
         assert words in shown.text
     assert "<b>agent" not in shown.html
@@ -440,7 +440,7 @@ def test_a_refused_key_leads_to_its_page_for_those_who_see_keys(viewer: Client) 
 
 def test_a_refusal_of_which_nothing_is_known_makes_a_whole_sentence(viewer: Client) -> None:
     made = knock(address="", client="", key_prefix="")
-    assert "Received 0 ms from an unknown caller, through MCP" in page(viewer, f"{CALLS}{made.pk}/change/").text
+    assert "Received 0 ms from unknown caller via MCP" in page(viewer, f"{CALLS}{made.pk}/change/").text
     assert "none, or not a key of this hub" in page(viewer, f"{CALLS}{knock(key_prefix='').pk}/change/").text
 
 

@@ -82,15 +82,15 @@ def test_a_key_gets_toolsets_kinds_and_a_limit(keeper: Client) -> None:
     chosen = governance.create_toolset("mine", actor="test")
     data = {"toolsets": [chosen.pk], "kinds": "read", "rate_calls": "5", "rate_seconds": "60"}
     made = keeper.post(f"{KEYS}add/", {**FORM, **data})
-    assert "Tools that write are refused." in made.content.decode()
+    assert "Access level: read-only" in made.content.decode()
     key = ApiKey.objects.get()
     assert [toolset.name for toolset in key.toolsets.all()] == ["mine"]
     assert (key.may_write, key.may_destroy, key.rate_calls, key.rate_seconds) == (False, False, 5, 60)
     assert AuditEntry.objects.get(action="key.create").changes["toolsets"] == [None, ["mine"]]
     shown = page(keeper, f"{KEYS}{key.pk}/change/")
     assert f"/admin/tools_app/toolset/{chosen.pk}/change/" in shown.addresses
-    assert "Only tools that read" in shown.text
-    assert "5 requests in 60 s" in shown.text
+    assert "Read-only" in shown.text
+    assert "5 per 60 s" in shown.text
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_key_gets_toolsets_kinds_and_a_limit(keeper: Client) -> None:
 def test_a_key_may_use_the_chosen_kinds_of_tools(keeper: Client, kinds: str, columns: tuple[bool, bool]) -> None:
     make(keeper, kinds=kinds)
     assert ApiKey.objects.values_list("may_write", "may_destroy").get() == columns
-    assert "none: every tool there is" in page(keeper, f"{KEYS}{ApiKey.objects.get().pk}/change/").text
+    assert "all tools" in page(keeper, f"{KEYS}{ApiKey.objects.get().pk}/change/").text
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_every_key_says_in_words_whether_it_works(keeper: Client) -> None:
     governance.revoke_key(lost, actor="test")
     shown = page(keeper, KEYS)
     found = {row.text.split()[0]: " ".join(row.text.split()) for row in shown.all("tr", class_="data-row")}
-    assert " works never never" in found["fresh"]
+    assert " active never never" in found["fresh"]
     assert " expired never " in found["old"]
     assert " revoked just now never" in found["lost"]
     assert f"thub_{lost.prefix}_…" in found["lost"]
@@ -158,12 +158,12 @@ def test_a_key_is_revoked_on_its_page(keeper: Client) -> None:
     shown = page(keeper, f"{KEYS}{key.pk}/change/")
     form = next(form for form in shown.all("form") if form.attributes.get("action", "").endswith("/revoke/"))
     shown = sent(keeper, form["action"])
-    assert shown.messages == ["agent is revoked; the next request with it is refused."]
+    assert shown.messages == ["agent is revoked. Requests with it are refused from now on."]
     key.refresh_from_db()
     assert key.revoked_at is not None
     assert AuditEntry.objects.get(action="key.revoke").actor == "user:keeper"
     assert not [form for form in shown.all("form") if form.attributes.get("action", "").endswith("/revoke/")]
-    assert sent(keeper, form["action"]).messages == ["agent was revoked already."]
+    assert sent(keeper, form["action"]).messages == ["agent has already been revoked."]
     assert AuditEntry.objects.filter(action="key.revoke").count() == 1
 
 
@@ -182,7 +182,7 @@ def test_many_keys_are_revoked_after_a_question(keeper: Client) -> None:
     assert shown.messages == ["Revoked: one, two."]
     assert sorted(ApiKey.objects.exclude(revoked_at=None).values_list("name", flat=True)) == ["one", "two"]
     again = sent(keeper, KEYS, action="revoke", _selected_action=fields)
-    assert again.messages == ["These keys are revoked already."]
+    assert again.messages == ["These keys have already been revoked."]
 
 
 def test_revoking_is_by_post_and_needs_its_permission(keeper: Client, viewer: Client) -> None:
@@ -260,7 +260,7 @@ def test_sending_the_rotation_again_changes_nothing(keeper: Client) -> None:
     address, form = rotation(keeper, key)
     keeper.post(address, form)
     kept = ApiKey.objects.values().get()
-    assert sent(keeper, address, **form).messages == ["agent was rotated already."]
+    assert sent(keeper, address, **form).messages == ["agent has already been rotated."]
     assert ApiKey.objects.values().get() == kept
 
 
@@ -283,15 +283,15 @@ def test_rotating_needs_its_permission_a_post_and_a_key_that_works(keeper: Clien
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"scopes": ["tools:list", "tools:execute"]}, "It may see which tools there are and call tools."),
-        ({"scopes": ["admin:*"]}, "It may do everything that can be done over HTTP, also make keys."),
-        ({"scopes": []}, "It may do nothing."),
-        ({}, "It is not bound to toolsets: every tool is there for it."),
-        ({"toolsets": ["sums", "pages"]}, "There is no tool for it outside pages and sums."),
-        ({"may_destroy": False}, "Tools that destroy are refused."),
-        ({"may_write": False}, "Tools that write are refused."),
-        ({"connections": []}, "It uses no connection"),
-        ({"rate": (100, 60)}, "It may make 100 requests in 60 s."),
+        ({"scopes": ["tools:list", "tools:execute"]}, "Can list tools and call tools."),
+        ({"scopes": ["admin:*"]}, "Can do everything that the REST API offers, including creating keys."),
+        ({"scopes": []}, "Has no permissions."),
+        ({}, "Tools: all"),
+        ({"toolsets": ["sums", "pages"]}, "Tools: only pages and sums"),
+        ({"may_destroy": False}, "Access level: read and write, not destructive"),
+        ({"may_write": False}, "Access level: read-only"),
+        ({"connections": []}, "Connections: none"),
+        ({"rate": (100, 60)}, "Rate limit: 100 requests per 60 s"),
     ],
 )
 def test_a_key_says_what_it_may(keeper: Client, given: dict[str, Any], words: str) -> None:
@@ -313,9 +313,9 @@ def test_keys_that_somebody_should_look_at_say_so(keeper: Client) -> None:
     shown = page(keeper, f"{KEYS}?state=attention")
     found = {row.text.split()[0]: " ".join(row.text.split()) for row in shown.all("tr", class_="data-row")}
     assert found.keys() == {"ending", "idle", "turned"}
-    assert "works expires in" in found["ending"]
-    assert "never used since it was made 1 week ago" in found["idle"]
-    assert "ends in" in found["turned"]
+    assert "active expires in" in found["ending"]
+    assert "never used since it was created 1 week ago" in found["idle"]
+    assert "expires in" in found["turned"]
 
 
 def test_a_key_shows_what_was_done_with_it_by_month(chief: Client) -> None:

@@ -56,7 +56,7 @@ def test_what_is_chosen_from_a_list_is_spoken_too(chief: Client) -> None:
     shown = page(chief, "/admin/tools_app/call/").text
     assert "エラー全般" in shown
     assert not {"Succeeded", "Failed", "failed", "Timeout", "Interrupted", "Command"} & set(shown.split())
-    assert "ハンドシェイク" in page(chief, "/admin/tools_app/agent/").text
+    assert "セッション" in page(chief, "/admin/tools_app/agent/").text
 
 
 @pytest.mark.parametrize("pack", [n8n.pack, redmine.pack, websearch.pack], ids=lambda pack: pack.name)

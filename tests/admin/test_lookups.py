@@ -173,11 +173,9 @@ def test_a_text_that_no_database_looks_for_is_refused_in_words(
     browsers: dict[str, Client], records: None, name: str, value: str
 ) -> None:
     shown = page(browsers["viewer"], address(Call), **{name: value})
-    assert shown.messages == ["What the address asks for cannot be looked for. The list shows all it has."]
+    assert shown.messages == ["The search or filter in this URL is not valid. All entries are shown."]
     taken = page(browsers["viewer"], f"{address(Call)}export/", **{name: value})
-    assert "cannot be looked for" in taken.messages[0], (
-        "a file of all calls would pass for one of those that were found"
-    )
+    assert "is not valid" in taken.messages[0], "a file of all calls would pass for one of those that were found"
 
 
 @pytest.mark.parametrize("model", [Call, ErrorLog, AuditEntry])

@@ -25,7 +25,7 @@ def address_of(name: str) -> str:
 
 @pytest.mark.django_db
 def test_the_list_says_what_could_not_be_loaded(tools: None, viewer: Client) -> None:
-    assert "Not loaded" not in page(viewer, LIST).text
+    assert "Failed to load" not in page(viewer, LIST).text
     sources.loaded().report(LoadProblem("/tools/a.py:3", "SyntaxError: <b>invalid</b>"))
     shown = page(viewer, LIST).text
     assert "/tools/a.py:3" in shown
@@ -55,11 +55,11 @@ def test_a_tools_page_says_what_it_needs_and_what_of_that_is_not_met(hub: Hub, v
     told = [
         " ".join(element.text.split())
         for element in page(viewer, address_of("top")).all("div")
-        if element.text.split()[:2] == ["It", "needs"]
+        if element.text.split()[:2] == ["Requires", "base"]
     ][-1]
     assert told == (
-        "It needs base ^2 there is version 1.0.0 off switched off by an operator fine missing not there "
-        "nice ^1 optional not there"
+        "Requires base ^2 version 1.0.0 is installed off switched off by an operator fine missing missing "
+        "nice ^1 optional missing"
     )
 
 
@@ -71,7 +71,7 @@ def test_a_tools_page_says_whether_its_examples_hold_and_what_its_words_might_do
 
     hub.add(add)
     shown = page(viewer, address_of("add")).text
-    assert "words to look at" in shown
+    assert "Suspicious wording" in shown
     assert "the description tells agents to set aside what they were told" in shown
     assert "examples" not in shown.split("Parameters")[0].replace("Examples", "")
     check = ToolCheck.objects.create(
@@ -83,10 +83,10 @@ def test_a_tools_page_says_whether_its_examples_hold_and_what_its_words_might_do
         checked_at=timezone.now(),
     )
     shown = page(viewer, address_of("add")).text
-    assert "examples broken" in shown
+    assert "examples fail" in shown
     assert "one: result: expected 2, got 1" in shown
-    assert "The tool has changed since." in shown
+    assert "The tool has changed since then." in shown
     ToolCheck.objects.filter(pk=check.pk).update(passed=True, faults=[], definition_hash=add.fingerprint)
     shown = page(viewer, address_of("add")).text
-    assert "examples hold" in shown
+    assert "examples pass" in shown
     assert "changed since" not in shown

@@ -77,7 +77,7 @@ def test_tags_are_given_and_taken_from_the_list(operator: Client) -> None:
     shown = sent(operator, LIST, action="remove_tag", _selected_action=pks("echo", "read_result"))
     assert [option["value"] for option in shown.all("option") if "hub" not in option.text][-1] == "night"
     done = answered(operator, shown, tag="night")
-    assert done.messages == ["night taken from 1 tool. 1 tool did not have the tag night. Undo"]
+    assert done.messages == ["night removed from 1 tool. 1 tool did not have the tag night. Undo"]
     [undo] = [link for link in done.addresses if link.startswith(MANY)]
     assert answered(operator, page(operator, undo)).messages == ["1 tool tagged night. Undo"]
 
@@ -85,7 +85,7 @@ def test_tags_are_given_and_taken_from_the_list(operator: Client) -> None:
 def test_a_declared_tag_is_said_to_stay(operator: Client) -> None:
     shown = sent(operator, LIST, action="remove_tag", _selected_action=pks("calculate"))
     done = answered(operator, shown, tag="math")
-    assert done.messages == ["Nothing changed. 1 tool keeps it: its author says so."]
+    assert done.messages == ["Nothing changed. 1 tool keeps the tag: it is declared by its author."]
 
 
 def test_a_tag_that_is_none_is_refused_in_words(operator: Client) -> None:
@@ -98,7 +98,7 @@ def test_what_others_need_is_not_switched_off_unasked(hub: Hub, operator: Client
     hub.add(Programmable("clock").tool, Programmable("alarm", dependencies=["clock"]).tool)
     button = page(operator, LIST).switch("clock")
     shown = sent(operator, button["formaction"], enabled="0")
-    assert "Other tools that are on need some of them: alarm needs clock" in shown.text
+    assert "Enabled tools that require some of these: alarm requires clock" in shown.text
     assert ToolRecord.objects.get(name="clock").enabled
     assert answered(operator, shown).messages == ["1 tool switched off. Undo"]
     assert not ToolRecord.objects.get(name="clock").enabled
@@ -110,10 +110,10 @@ def test_what_others_need_is_not_switched_off_unasked(hub: Hub, operator: Client
 def test_the_page_of_a_tool_asks_too_and_names_both_sides(hub: Hub, operator: Client) -> None:
     hub.add(Programmable("clock").tool, Programmable("alarm", dependencies=["clock"]).tool)
     [clock, alarm] = pks("clock", "alarm")
-    assert "Needed by alarm" in page(operator, f"{LIST}{clock}/change/").text
-    assert "It needs clock" in page(operator, f"{LIST}{alarm}/change/").text
+    assert "Required by alarm" in page(operator, f"{LIST}{clock}/change/").text
+    assert "Requires clock" in page(operator, f"{LIST}{alarm}/change/").text
     shown = sent(operator, f"{LIST}{clock}/switch/?page=1", enabled="0")
-    assert "alarm needs clock" in shown.text
+    assert "alarm requires clock" in shown.text
     assert f"{LIST}{clock}/change/" in shown.addresses
     form = next(one for one in shown.all("form") if "/many/" in one["action"])
     response = operator.post(form["action"], {"change": "off", "tools": str(clock)})

@@ -64,15 +64,15 @@ def test_every_figure_is_what_the_list_behind_it_shows(tools: None, half_past: N
     assert numbers == {
         "Tools on": "2",
         "Tools off": "1",
-        "Tools unavailable": "1",
-        "Tools gone": "1",
+        "Tools not callable": "1",
+        "Tools removed": "1",
         "Calls": "8",
         "Errors": "3",
         "Error rate": "42.9%",
         "Median (p50)": "≤ 10 ms",
         "p95": "≤ 10 ms",
-        "Open error groups": "1",
-        "Agents connected": "0",
+        "Open issues": "1",
+        "Connected agents": "0",
     }
     for title, (number, address) in found.items():
         if number.isdigit():
@@ -117,7 +117,7 @@ def test_nothing_else_is_a_period(tools: None, viewer: Client) -> None:
 
 def test_a_new_hub_tells_how_to_begin(tools: None, viewer: Client) -> None:
     shown = page(viewer, OVERVIEW)
-    assert "No agent has called a tool yet" in shown.text
+    assert "Get started" in shown.text
     connect, first_call = (element.text for element in shown.all("pre", class_="hub-pre"))
     assert connect.strip().endswith("toolhub connect claude-code")
     assert "calltool calculate" in first_call
@@ -134,7 +134,7 @@ def test_after_the_first_call_it_is_shown_instead(tools: None, viewer: Client) -
     made, _ = failed_call("echo", message="It broke", group=group)
     governance.set_policy("echo", {"timeout_ms": 500}, actor="user:bob")
     shown = page(viewer, OVERVIEW)
-    assert "No agent has called a tool yet" not in shown.text
+    assert "Get started" not in shown.text
     assert f"/admin/tools_app/call/{made.pk}/change/" in shown.addresses
     assert f"/admin/tools_app/errorgroup/{group.pk}/change/" in shown.addresses
     assert "It broke" in shown.text
@@ -152,7 +152,7 @@ def test_all_right_is_said_in_a_sentence(tools: None, chief: Client) -> None:
     for _ in range(3):
         call("echo")
     failed_call("echo")
-    assert answer(page(chief, OVERVIEW)) == ["Everything is all right."]
+    assert answer(page(chief, OVERVIEW)) == ["All systems operational."]
 
 
 def test_what_is_wrong_is_said_first_and_leads_there(tools: None, chief: Client) -> None:
@@ -167,11 +167,11 @@ def test_what_is_wrong_is_said_first_and_leads_there(tools: None, chief: Client)
     ApiKey.objects.create(name="old", hash="a" * 64, prefix="thk_1", expires_at=days_ago(-3))
     shown = page(chief, OVERVIEW)
     assert answer(shown) == [
-        "2 things are wrong.",
-        "The connection broken does not work: Not reachable",
+        "2 problems.",
+        "Connection broken is failing: Not reachable",
         "89% of the calls failed.",
-        "Errors of 1 kind happened that nobody has called resolved.",
-        "1 key wants a look.",
+        "1 unresolved issue.",
+        "1 API key needs attention.",
     ]
     section = shown.one("section", class_="hub-answer")
     for link in [link for link in shown.all("a") if section in link.parents]:
@@ -181,12 +181,12 @@ def test_what_is_wrong_is_said_first_and_leads_there(tools: None, chief: Client)
 def test_packs_that_nobody_has_set_up_are_no_trouble(tools: None, chief: Client) -> None:
     call("echo")
     shown = page(chief, OVERVIEW)
-    assert answer(shown) == ["Everything is all right."]
+    assert answer(shown) == ["All systems operational."]
     ToolRecord.objects.create(name="elsewhere", source="file")
     catalog.forget()  # On PostgreSQL changes count when they are committed, which a test never is.
     assert answer(page(chief, OVERVIEW)) == [
-        "All works; one thing wants a look.",
-        "1 tool is switched on and cannot be called.",
+        "Operational – 1 item needs attention.",
+        "1 enabled tool is not callable.",
     ]
 
 
@@ -230,11 +230,11 @@ def test_what_somebody_may_not_see_is_not_on_the_page(tools: None) -> None:
     failed_call("echo", message="It broke")
     governance.set_policy("echo", {"timeout_ms": 500}, actor="user:bob")
     shown = page(browser("porter", "view_toolrecord"), OVERVIEW)
-    assert set(figures(shown)) == {"Tools on", "Tools off", "Tools unavailable"}
-    hidden_from_porters = ("It broke", "Newest", "Open error groups", "Connections", "Connected agents", "user:bob")
+    assert set(figures(shown)) == {"Tools on", "Tools off", "Tools not callable"}
+    hidden_from_porters = ("It broke", "Newest", "Open issues", "Connections", "Connected agents", "user:bob")
     for hidden in hidden_from_porters:
         assert hidden not in shown.text
-    assert "may not see anything here" in page(browser("nobody"), OVERVIEW).text
+    assert "has no permissions yet" in page(browser("nobody"), OVERVIEW).text
 
 
 def test_a_long_journal_costs_no_more_queries(tools: None, viewer: Client) -> None:
@@ -266,8 +266,8 @@ def test_the_sidebar_offers_what_the_user_may_open(tools: None, chief: Client) -
         return [link.text.split(maxsplit=1)[1].strip() for link in sidebar]
 
     everything = [
-        *("Overview", "Tools", "Agents", "Connections", "Stop"),
-        *("Approvals", "Calls", "Errors", "Error log", "Audit"),
+        *("Overview", "Tools", "Agents", "Connections", "Kill switches"),
+        *("Approvals", "Calls", "Issues", "Error events", "Audit"),
         *("Toolsets", "API keys", "Users", "Groups"),
     ]
     assert offered(chief) == everything
@@ -303,11 +303,11 @@ def test_the_newest_changes_are_changes(tools: None, viewer: Client) -> None:
 
 
 def test_a_newcomer_makes_the_first_call_without_leaving_the_admin(tools: None, chief: Client, viewer: Client) -> None:
-    [first] = [link for link in page(chief, OVERVIEW).all("a") if link.text.strip() == "try it here"]
+    [first] = [link for link in page(chief, OVERVIEW).all("a") if link.text.strip() == "test it here"]
     form = page(chief, first["href"])
     assert (form.one("input", name="argument-a")["value"], form.one("input", name="argument-b")["value"]) == ("2", "3")
     # Who may not call tools is not led to where that is refused.
-    assert "try it here" not in page(viewer, OVERVIEW).text
+    assert "test it here" not in page(viewer, OVERVIEW).text
     assert OVERVIEW in [link["href"] for link in page(viewer, "/admin/tools_app/call/").all("a", class_="hub-link")]
     nothing = page(chief, "/admin/tools_app/toolset/")
     assert nothing.one("a", class_="hub-button")["href"] == "/admin/tools_app/toolset/add/"

@@ -21,8 +21,8 @@ def test_a_process_is_alive_or_silent(viewer: Client) -> None:
     process()
     process(kind="runmcp", pid=99, started_at=now - timedelta(hours=3), lease_until=now - timedelta(hours=1))
     serve, runmcp = (" ".join(row.text.split()) for row in page(viewer, PROCESSES).all("tr", class_="data-row"))
-    assert serve == "serve hub-1 4321 2 hours ago alive 0"
-    assert runmcp.startswith("runmcp hub-1 99 3 hours ago silent since 20")
+    assert serve == "serve hub-1 4321 2 hours ago OK 0"
+    assert runmcp.startswith("runmcp hub-1 99 3 hours ago missing since 20")
 
 
 def test_processes_are_only_read(chief: Client) -> None:
@@ -41,4 +41,4 @@ def test_processes_need_their_permission(db: None) -> None:
 
 
 def test_where_none_is_at_work_the_list_says_so(viewer: Client) -> None:
-    assert "No process is at work" in page(viewer, PROCESSES).text
+    assert "No running processes" in page(viewer, PROCESSES).text

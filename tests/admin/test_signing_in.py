@@ -89,7 +89,7 @@ def test_one_address_cannot_go_through_all_names(anna: User) -> None:
     answers = [sign_in("wrong", name=f"name{number}", address="192.0.2.9") for number in range(7)]
     assert [answer.status_code for answer in answers] == [200] * 5 + [429] * 2
     assert 1 <= int(answers[-1]["Retry-After"]) <= 12
-    assert "too many attempts" in answers[-1].content.decode()
+    assert "Too many sign-in attempts" in answers[-1].content.decode()
     assert sign_in(PASSWORD, address="192.0.2.9").status_code == 429, "the password is not even looked at"
     assert sign_in(PASSWORD, address="192.0.2.10").status_code == 302
     assert Client(REMOTE_ADDR="192.0.2.9").get(LOGIN).status_code == 200

@@ -25,11 +25,11 @@ def told(client: Client, address: str, status: int) -> Page:
 
 def test_an_address_that_leads_nowhere_leads_to_the_overview(viewer: Client) -> None:
     for address in ("/admin/nothing/", "/admin/tools_app/nothing/"):
-        assert told(viewer, address, 404).one("h1").text.strip() == "There is no such page"
+        assert told(viewer, address, 404).one("h1").text.strip() == "Page not found"
 
 
 def test_who_may_not_is_told_whom_to_ask() -> None:
-    assert "An administrator of this hub can give it to you" in told(browser("nobody"), CALLS, 403).text
+    assert "An administrator can grant it under Users" in told(browser("nobody"), CALLS, 403).text
 
 
 def test_a_form_that_is_too_old_says_that_nothing_was_changed(chief: Client) -> None:
@@ -52,7 +52,7 @@ def test_a_mistake_of_the_hub_is_told_without_asking_the_database(
         answer = viewer.get("/admin/")
     assert answer.status_code == 500
     shown = Page(answer.content.decode())
-    assert "The hub made a mistake" in shown.text
+    assert "Internal error" in shown.text
     assert "a secret of the hub" not in shown.html
 
 
@@ -65,7 +65,7 @@ def test_none_of_these_pages_needs_more_than_itself() -> None:
 def test_a_search_without_results_offers_the_way_back_and_nothing_to_add(viewer: Client) -> None:
     call("echo")
     shown = page(viewer, f"{CALLS}?status=refused&q=echo")
-    assert "Nothing fits" in shown.text
+    assert "No matches" in shown.text
     assert "Create a new item" not in shown.text
     assert "?" in [link["href"] for link in shown.all("a", class_="hub-link")]
 

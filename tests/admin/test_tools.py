@@ -47,7 +47,7 @@ def test_a_press_on_the_switch_turns_the_tool_off_and_on_again(tools: None, oper
     assert button["aria-checked"] == "true"
     shown = sent(operator, button["formaction"], **{button["name"]: button["value"]})
     assert not ToolRecord.objects.get(name="calculate").enabled
-    assert shown.messages == ["calculate is now off; the next call is refused."]
+    assert shown.messages == ["calculate is off. Calls are refused from now on."]
     entry = AuditEntry.objects.get(action="tool.disable")
     assert (entry.actor, entry.subject) == ("user:operator", "calculate")
 
@@ -55,7 +55,7 @@ def test_a_press_on_the_switch_turns_the_tool_off_and_on_again(tools: None, oper
     assert button["aria-checked"] == "false"
     shown = sent(operator, button["formaction"], **{button["name"]: button["value"]})
     assert ToolRecord.objects.get(name="calculate").enabled
-    assert shown.messages == ["calculate is now on; the next call is let through."]
+    assert shown.messages == ["calculate is on. Calls are accepted from now on."]
 
 
 def test_the_switch_stands_in_the_form_that_carries_the_token_against_forgery(tools: None, chief: Client) -> None:
@@ -92,7 +92,7 @@ def test_pressing_an_outdated_switch_changes_nothing(tools: None, operator: Clie
     button = page(operator, LIST).switch("echo")
     governance.set_enabled(["echo"], False, actor="somebody else")
     shown = sent(operator, button["formaction"], enabled=button["value"])
-    assert shown.messages == ["echo was off already."]
+    assert shown.messages == ["echo was already off."]
     assert AuditEntry.objects.filter(action="tool.disable").count() == 1
 
 
@@ -134,7 +134,7 @@ def test_an_unknown_tool_cannot_be_switched(tools: None, operator: Client) -> No
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (OperationalError("database is locked"), "The database cannot be written right now"),
+        (OperationalError("database is locked"), "The database is not writable right now"),
         (ToolNotFoundError.named("echo"), "Tool not found: echo."),
     ],
 )
@@ -164,14 +164,14 @@ def test_many_tools_are_switched_at_once(tools: None, operator: Client) -> None:
     governance.set_enabled(["echo"], False, actor="before")
     chosen = list(ToolRecord.objects.values_list("pk", flat=True))
     shown = sent(operator, LIST, action="switch_off", _selected_action=chosen)
-    assert shown.messages == ["2 tools switched off. 1 tool was off already. Undo"]
+    assert shown.messages == ["2 tools switched off. 1 tool was already off. Undo"]
     assert not ToolRecord.objects.enabled().exists()
     assert AuditEntry.objects.get(action="tool.disable", subject="calculate").actor == "user:operator"
     shown = sent(operator, LIST, action="switch_on", _selected_action=chosen)
     assert shown.messages == ["3 tools switched on. Undo"]
     assert ToolRecord.objects.enabled().count() == 3
     assert sent(operator, LIST, action="switch_on", _selected_action=chosen).messages == [
-        "Nothing changed. 3 tools were on already."
+        "Nothing changed. 3 tools were already on."
     ]
 
 
@@ -191,8 +191,8 @@ def test_every_state_is_said_in_words(tools: None, operator: Client) -> None:
     shown = page(operator, LIST)
     assert row_of(shown, "calculate").startswith("on calculate")
     assert "off" in row_of(shown, "echo")
-    assert "unavailable this process does not have it" in row_of(shown, "not_here")
-    assert "gone" in row_of(shown, "left")
+    assert "not callable this process does not have it" in row_of(shown, "not_here")
+    assert "removed" in row_of(shown, "left")
     assert shown.all("button", aria_label="left") == []
 
 
@@ -236,7 +236,7 @@ def test_the_tabs_count_what_the_list_shows(tools: None, operator: Client) -> No
     governance.set_enabled(["echo"], False, actor="test")
     record("not_here")
     tabs = next(nav for nav in page(operator, LIST).all("nav", class_="hub-tabs"))
-    assert tabs.text.split() == ["All", "4", "On", "2", "Off", "1", "Unavailable", "1"]
+    assert tabs.text.split() == ["All", "4", "On", "2", "Off", "1", "Not", "callable", "1"]
 
 
 def test_the_list_tells_how_each_tool_does(tools: None, operator: Client) -> None:
@@ -263,7 +263,7 @@ def test_the_list_and_the_overview_tell_the_same_error_rate(tools: None, operato
     for _ in range(3):
         call("echo")
     failed_call("echo")
-    by_rate = next(link for link in page(operator, LIST).all("a") if link.text.strip() == "Errors 24 h")["href"]
+    by_rate = next(link for link in page(operator, LIST).all("a") if link.text.strip() == "Errors (24 h)")["href"]
     names = [name.text.strip() for name in page(operator, f"{LIST}{by_rate}").all("a", class_="hub-name")]
     assert names[:2] == ["calculate", "echo"]
 
@@ -282,9 +282,9 @@ def test_the_list_is_sorted_by_its_figures(tools: None, operator: Client) -> Non
     failed_call("echo", duration_ms=700)
     dearest = max(listed.costs(catalog.current()).items(), key=lambda one: one[1])[0]
     for column, first in (
-        ("Calls 24 h", "calculate"),
-        ("Errors 24 h", "echo"),
-        ("P95 24 h", "echo"),
+        ("Calls (24 h)", "calculate"),
+        ("Errors (24 h)", "echo"),
+        ("P95 (24 h)", "echo"),
         ("Tokens", dearest),
         ("Last call", "echo"),
     ):
@@ -309,26 +309,26 @@ def test_the_page_estimates_how_long_calls_take(tools: None, viewer: Client) -> 
     call("echo", duration_ms=20_000)
     call("calculate", duration_ms=0, status="refused", code="RATE_LIMIT_EXCEEDED", count=50)
     shown = page(viewer, address_of("calculate")).text
-    assert "Calls 24 h 70" in shown
-    assert "Median 24 h within 10 ms" in shown
-    assert "p95 24 h within 250 ms" in shown
-    assert "Median 24 h over 10 s" in page(viewer, address_of("echo")).text
+    assert "Calls (24 h) 70" in shown
+    assert "Median (24 h) ≤ 10 ms" in shown
+    assert "p95 (24 h) ≤ 250 ms" in shown
+    assert "Median (24 h) > 10 s" in page(viewer, address_of("echo")).text
 
 
 def test_without_calls_nothing_is_estimated(tools: None, viewer: Client) -> None:
-    assert "Median 24 h" not in page(viewer, address_of("calculate")).text
+    assert "Median (24 h)" not in page(viewer, address_of("calculate")).text
 
 
 def test_figures_are_hidden_from_whoever_may_not_see_what_is_behind_them(tools: None) -> None:
     call("calculate")
     failed_call("calculate")
     shown = page(browser("porter", "view_toolrecord"), LIST)
-    assert "Calls 24 h" not in shown.text
-    assert "Errors 24 h" not in shown.text
+    assert "Calls (24 h)" not in shown.text
+    assert "Errors (24 h)" not in shown.text
     shown = page(browser("guard", "view_toolrecord"), address_of("calculate"))
-    assert "Newest calls" not in shown.text
-    assert "Newest errors" not in shown.text
-    assert "Who changed what" not in shown.text
+    assert "Recent calls" not in shown.text
+    assert "Recent errors" not in shown.text
+    assert "History" not in shown.text
 
 
 def test_more_tools_cost_no_more_queries(tools: None, operator: Client) -> None:
@@ -366,12 +366,12 @@ def test_nothing_is_added_or_deleted(tools: None, chief: Client) -> None:
 def test_the_page_shows_what_an_agent_sees(tools: None, viewer: Client) -> None:
     shown = page(viewer, address_of("calculate"))
     assert "Add, subtract, multiply or divide two numbers." in shown.text
-    assert "Only reads: it changes nothing." in shown.text
+    assert "Read-only: changes nothing" in shown.text
     table = shown.all("table", class_="hub-table")[0]
     assert "operation string yes one of add, subtract, multiply, divide What to do" in " ".join(table.text.split())
     assert '"additionalProperties": false' in shown.text
     assert "Add two numbers" in shown.text
-    assert "Found by" in shown.text
+    assert "Search keywords" in shown.text
     assert "消費税" in shown.text, "what authors say it is looked for by"
 
 
@@ -396,10 +396,10 @@ def test_the_page_is_found_by_the_name_that_journals_keep(tools: None, viewer: C
 
 def test_the_page_says_what_applies_and_who_decided_it(tools: None, operator: Client) -> None:
     address = address_of("echo")
-    assert "Time limit 30,000 ms the hub’s setting" in page(operator, address).text
+    assert "Time limit 30,000 ms hub default" in page(operator, address).text
     shown = sent(operator, address, timeout_ms="7500", retries="2", rate_calls="5", rate_seconds="60")
-    assert shown.messages == ["echo: saved; it holds from the next call."]
-    for words in ("Time limit 7,500 ms set here", "Retries 2 set here", "Calls of one caller 5 in 60 s set here"):
+    assert shown.messages == ["echo saved. Applies from the next call."]
+    for words in ("Time limit 7,500 ms set here", "Retries 2 set here", "Calls per caller 5 per 60 s set here"):
         assert words in shown.text
     entry = AuditEntry.objects.get(action="tool.policy")
     assert (entry.actor, entry.changes["retries"]) == ("user:operator", [None, 2])
@@ -410,7 +410,7 @@ def test_the_page_says_what_applies_and_who_decided_it(tools: None, operator: Cl
 
 def test_half_a_rate_limit_is_refused_in_words(tools: None, operator: Client) -> None:
     shown = sent(operator, address_of("echo"), rate_calls="5")
-    assert "A rate limit needs both" in shown.text
+    assert "Set both the number of calls and the period" in shown.text
     assert ToolRecord.objects.get(name="echo").rate_calls is None
 
 
@@ -418,7 +418,7 @@ def test_half_a_rate_limit_is_refused_in_words(tools: None, operator: Client) ->
 def test_a_time_limit_out_of_bounds_is_refused_in_words(tools: None, operator: Client, wrong: str) -> None:
     shown = sent(operator, address_of("echo"), timeout_ms=wrong)
     assert "Please correct the error" in shown.text
-    assert "Time limit 30,000 ms the hub’s setting" in shown.text
+    assert "Time limit 30,000 ms hub default" in shown.text
     assert ToolRecord.objects.get(name="echo").timeout_ms is None
     assert not AuditEntry.objects.filter(action="tool.policy").exists()
 
@@ -470,16 +470,16 @@ def test_a_tool_that_this_process_lacks_says_so_and_keeps_its_last_definition(op
     made.definition = Definition.objects.create(tool=made, hash="1" * 64, version="1.0.0", body=body)
     made.save()
     shown = page(operator, address_of("elsewhere"))
-    assert "unavailable this process does not have it." in shown.text
+    assert "not callable this process does not have it." in shown.text
     assert "toolhub synctools" in shown.text
     assert "Lives elsewhere, as agents saw it." in shown.text
-    assert "It takes no parameters." in shown.text
+    assert "No parameters." in shown.text
 
 
 def test_switching_on_a_tool_that_cannot_be_called_says_why(operator: Client) -> None:
     made = record("elsewhere", enabled=False)
     shown = sent(operator, f"{LIST}{made.pk}/switch/", enabled="1")
-    assert shown.messages == ["elsewhere is now on, but cannot be called: this process does not have it."]
+    assert shown.messages == ["elsewhere is on, but not callable: this process does not have it."]
 
 
 def test_a_tool_that_only_adds_is_told_from_one_that_may_destroy(hub: Hub, operator: Client) -> None:
@@ -489,7 +489,7 @@ def test_a_tool_that_only_adds_is_told_from_one_that_may_destroy(hub: Hub, opera
         for effect in ("writes", "destroys")
     }
     assert shown == {"writes": {"adds"}, "destroys": {"wipes"}}
-    assert "1.0.0 · writes" in row_of(page(operator, LIST), "adds")
+    assert "1.0.0 · write " in row_of(page(operator, LIST), "adds")
 
 
 def test_the_last_call_is_found_without_reading_the_journal(tools: None) -> None:
@@ -510,7 +510,7 @@ def test_the_last_call_is_found_without_reading_the_journal(tools: None) -> None
 
 def test_the_list_says_what_listing_everything_costs(tools: None, viewer: Client) -> None:
     costs = listed.costs(catalog.current())
-    said = f"An agent that lists all {len(costs)} callable tools reads about {sum(costs.values()):,} tokens."
+    said = f"Listing all {len(costs)} callable tools costs an agent about {sum(costs.values()):,} tokens."
     assert said in page(viewer, LIST).text
 
 
@@ -521,13 +521,13 @@ def test_the_page_shows_the_tool_exactly_as_it_is_listed(tools: None, viewer: Cl
     assert entry.tool is not None
     wire = [element.text for element in shown.all("pre") if '"toolhub/version"' in element.text]
     assert [json.loads(text) for text in wire] == [listed.as_listed(entry, entry.tool)]
-    assert f"about {listed.costs(catalog.current())['echo']} tokens wherever it is listed" in shown.text
+    assert f"about {listed.costs(catalog.current())['echo']} tokens when listed" in shown.text
 
 
 def test_the_page_draws_a_day_a_week_or_a_month(tools: None, viewer: Client) -> None:
     call("echo", days_ago(3))
     address = address_of("echo")
-    assert "Nothing in this time." in page(viewer, address).text
+    assert "No data for this period." in page(viewer, address).text
     for span, rows in (("7d", 28), ("30d", 30)):
         shown = page(viewer, f"{address}?span={span}")
         [table] = [one for one in shown.all("table") if "Succeeded" in one.text]
@@ -544,16 +544,16 @@ def test_the_page_says_who_can_use_the_tool(tools: None, chief: Client) -> None:
     governance.create_key("looker", actor="test", scopes=["tools:list"])
     governance.revoke_key(governance.create_key("gone", actor="test")[0], actor="test")
     shown = page(chief, address_of("echo")).text
-    assert "Toolsets that hold it words" in shown
-    assert "Keys that reach it all looker it may not call tools For 1 other key it does not exist." in shown
+    assert "Toolsets with this tool words" in shown
+    assert "API keys with access all looker cannot call tools 1 other key has no access." in shown
     guard = browser("guard", "view_toolrecord")
-    assert page(guard, address_of("echo")).text.count("Administrators see which.") == 2
+    assert page(guard, address_of("echo")).text.count("Visible to administrators.") == 2
 
 
 def test_a_key_that_may_not_write_is_said_to_be_kept_from_a_tool_that_does(hub: Hub, chief: Client) -> None:
     hub.add(Programmable("wipes", hints=Hints()).tool)
     governance.create_key("reader", actor="test", may_write=False)
-    assert "Keys that reach it reader it may not use tools that write" in page(chief, address_of("wipes")).text
+    assert "API keys with access reader cannot use tools that write" in page(chief, address_of("wipes")).text
 
 
 def test_the_page_leads_to_the_open_kinds_of_errors(tools: None, viewer: Client) -> None:
@@ -589,6 +589,6 @@ def test_a_page_costs_the_same_however_many_keys_there_are(tools: None, chief: C
 
 def test_an_empty_list_says_how_tools_come(operator: Client) -> None:
     shown = page(operator, LIST)
-    assert "No tool yet" in shown.text
+    assert "No tools yet" in shown.text
     assert "toolhub synctools" in shown.text
-    assert "No tool yet" not in page(operator, f"{LIST}?q=anything").text
+    assert "No tools yet" not in page(operator, f"{LIST}?q=anything").text

@@ -32,10 +32,10 @@ def test_a_toolset_is_made_and_shows_what_is_in_it(chief: Client) -> None:
     shown = sent(
         chief, f"{TOOLSETS}add/", name="sums", description="For sums", names=["calculate", "echo", "calculate"]
     )
-    assert shown.messages == ["sums: saved; it holds from the next call."]
+    assert shown.messages == ["sums saved. Applies from the next call."]
     toolset = Toolset.objects.get()
     assert (toolset.names, toolset.tags, toolset.read_only) == (["calculate", "echo"], [], False)
-    assert "In it now: 2 tools" in shown.text
+    assert "Matching tools: 2" in shown.text
     assert "/admin/tools_app/toolrecord/named/?name=calculate" in shown.addresses
     assert "toolhub runmcp --toolset sums" in shown.text
     entry = AuditEntry.objects.get(subject="toolset:sums")
@@ -50,7 +50,7 @@ def test_a_toolset_is_changed_and_keeps_its_name(chief: Client) -> None:
     assert shown.all("input", name="name") == []
     assert [button.text.strip() for button in shown.all("button", name="_save")] == ["Save toolset"]
     changed = sent(chief, address("sums"), name="other", names="echo", read_only="on")
-    assert changed.messages == ["sums: saved; it holds from the next call."]
+    assert changed.messages == ["sums saved. Applies from the next call."]
     toolset = Toolset.objects.get()
     assert (toolset.name, toolset.packs, toolset.names, toolset.read_only) == ("sums", [], ["echo"], True)
     entry = AuditEntry.objects.get(action="toolset.change")
@@ -63,7 +63,7 @@ def test_what_fits_no_tool_is_said(chief: Client) -> None:
     governance.create_toolset(
         "odd", actor="test", packs=["builtin", "x1"], categories=["x2"], tags=["x3"], names=["x4"]
     )
-    assert "These fit no tool now: x1, x2, x3, x4" in page(chief, address("odd")).text
+    assert "Selections without a match: x1, x2, x3, x4" in page(chief, address("odd")).text
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_toolset_that_makes_no_sense_is_refused(chief: Client, data: dict[str,
 def test_a_refused_change_shows_what_is(chief: Client) -> None:
     governance.create_toolset("sums", actor="test", names=["calculate"])
     shown = sent(chief, address("sums"), names="echo", description="x" * 501)
-    assert "In it now: 1 tool" in shown.text
+    assert "Matching tools: 1" in shown.text
     assert "/admin/tools_app/toolrecord/named/?name=calculate" in shown.addresses
 
 
@@ -97,13 +97,13 @@ def test_a_toolset_is_deleted_unless_a_key_has_it(chief: Client) -> None:
 
 
 def test_the_list_says_what_is_in_them_and_who_has_them(chief: Client) -> None:
-    assert "No toolset yet" in page(chief, TOOLSETS).text
+    assert "No toolsets yet" in page(chief, TOOLSETS).text
     governance.create_toolset("sums", actor="test", description="For sums", tags=["a", "b"], names=["echo"])
     governance.create_toolset("all", actor="test", read_only=True)
     governance.create_key("agent", actor="test", toolsets=["sums"])
     shown = page(chief, TOOLSETS)
     assert "tags: a, b; tools: echo" in shown.text
-    assert "every tool only what reads" in shown.text
+    assert "all tools read-only" in shown.text
     rows = [" ".join(row.text.split()) for row in shown.all("tr") if "sums" in row.text]
     costs = listed.costs(catalog.current())
     listing = costs["echo"] + costs["read_result"]
@@ -135,7 +135,7 @@ def test_what_was_chosen_and_is_gone_stays_until_it_is_taken_out(chief: Client) 
     shown = page(chief, address("odd"))
     assert ticked(shown, "packs") == ["gone"]
     assert ticked(shown, "names") == ["echo", "left"]
-    assert "gone – fits no tool now" in shown.text
+    assert "gone – matches no tool" in shown.text
     sent(chief, address("odd"), names=["left", "echo"], packs=["gone"], read_only="on")
     assert (Toolset.objects.get().packs, Toolset.objects.get().names) == (["gone"], ["echo", "left"])
 
@@ -150,33 +150,38 @@ def test_the_tokens_are_those_that_agents_are_sent(chief: Client, settings: Any)
     direct = costs["calculate"] + costs["echo"] + costs["read_result"]
     governance.create_toolset("mine", actor="test", names=["calculate", "echo"])
     catalog.forget()
-    assert f"about {direct} tokens to list them" in page(chief, address("mine")).text
+    assert f"about {direct} tokens to list" in page(chief, address("mine")).text
     governance.change_toolset("mine", actor="test", mode="search")
     catalog.forget()
     shown = page(chief, address("mine")).text
-    assert f"about {direct} tokens to list them, and {finders:,} as agents are shown them" in shown
+    assert f"about {direct} tokens to list, {finders:,} in this listing mode" in shown
     assert f">{finders:,}<" in chief.get(TOOLSETS).content.decode()
     preview = page_of(chief, f"{TOOLSETS}preview/", names=["calculate", "echo"], mode="search")
-    assert f"is sent about {finders:,}." in preview
-    assert "is sent about" not in page_of(chief, f"{TOOLSETS}preview/", names=["calculate", "echo"], mode="direct")
-    assert f"lists all 3 callable tools reads about {direct} tokens" in page(chief, "/admin/tools_app/toolrecord/").text
+    assert f"an agent receives about {finders:,} tokens." in preview
+    assert "an agent receives about" not in page_of(
+        chief, f"{TOOLSETS}preview/", names=["calculate", "echo"], mode="direct"
+    )
+    assert (
+        f"Listing all 3 callable tools costs an agent about {direct} tokens"
+        in page(chief, "/admin/tools_app/toolrecord/").text
+    )
 
 
 def test_a_preview_says_what_a_choice_would_hold_and_cost(chief: Client) -> None:
     costs = listed.costs(catalog.current())
     shown = page_of(chief, f"{TOOLSETS}preview/", names=["calculate"], tags=["nothing"])
-    assert "1 tool would be in it" in shown
-    assert f"reads about {costs['calculate'] + costs['read_result']} tokens" in shown
-    assert "read_result comes with any of them" in shown
-    assert "These fit no tool now: nothing" in shown
+    assert "1 matching tool" in shown
+    assert f"costs an agent about {costs['calculate'] + costs['read_result']} tokens" in shown
+    assert "read_result is included automatically" in shown
+    assert "Selections without a match: nothing" in shown
     governance.set_enabled(["calculate"], False, actor="test")
     catalog.forget()  # On PostgreSQL changes count when they are committed, which a test never is.
     shown = page_of(chief, f"{TOOLSETS}preview/", names=["calculate"])
     assert "calculate not callable" in shown
-    assert f"reads about {costs['read_result']} tokens" in shown
-    assert "is sent about" not in shown, "it is what it is sent"
+    assert f"costs an agent about {costs['read_result']} tokens" in shown
+    assert "an agent receives about" not in shown, "it is what it is sent"
     everything = page_of(chief, f"{TOOLSETS}preview/", read_only="on")
-    assert "3 tools would be in it" in everything
+    assert "3 matching tools" in everything
     assert chief.get(f"{TOOLSETS}preview/").status_code == 405
     assert not Toolset.objects.exists()
 
@@ -185,10 +190,10 @@ def test_without_a_script_the_form_shows_the_same_and_saves_nothing(chief: Clien
     governance.create_toolset("sums", actor="test", names=["calculate"])
     for where in (f"{TOOLSETS}add/", address("sums")):
         shown = sent(chief, where, name="other", names=["echo"], description="x", _preview="1")
-        assert "1 tool would be in it" in shown.text
+        assert "1 matching tool" in shown.text
         assert ticked(shown, "names") == ["echo"]
         assert "Please correct" not in shown.text
-    assert "In it now: 1 tool" in shown.text
+    assert "Matching tools: 1" in shown.text
     assert [toolset.names for toolset in Toolset.objects.all()] == [["calculate"]]
 
 

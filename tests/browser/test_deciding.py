@@ -57,7 +57,7 @@ def test_a_call_waits_for_an_operator_and_runs_once(sit_down: SitDown, rest: htt
     expect(page.locator("pre")).to_contain_text("approved line")
     one.accessible()
     page.get_by_role("button", name="Approve").click()
-    expect(page.get_by_text("This call of leave_line may be made, once.")).to_be_visible()
+    expect(page.get_by_text("Approved. The agent may run this call of leave_line once.")).to_be_visible()
     assert asked(rest, "another line", approval).json()["code"] == "APPROVAL_INVALID"
     assert asked(rest, "approved line", approval).status_code == 200
     assert asked(rest, "approved line", approval).json()["code"] == "APPROVAL_INVALID"
@@ -70,8 +70,8 @@ def test_a_refusal_tells_the_caller_why(sit_down: SitDown, rest: httpx.Client, h
     approval = asked(rest, "refused line").json()["context"]["approvalId"]
     page = open_approval(sit_down("operator"), approval)
     page.get_by_label("Reason").fill("not on a Friday")
-    page.get_by_role("button", name="Refuse").click()
-    expect(page.get_by_text("This call of leave_line is refused.")).to_be_visible()
+    page.get_by_role("button", name="Reject").click()
+    expect(page.get_by_text("This call of leave_line is rejected.")).to_be_visible()
     told = asked(rest, "refused line", approval).json()
     assert told["code"] == "APPROVAL_REFUSED"
     assert told["context"]["reason"] == "not on a Friday"
@@ -83,7 +83,7 @@ def test_the_hub_is_stopped_and_goes_on(sit_down: SitDown, rest: httpx.Client, h
     one = sit_down("operator", java_script_enabled=scripts)
     page = one.open(STOPS)
     try:
-        page.get_by_role("button", name="Stop The hub").click()
+        page.get_by_role("button", name="Stop Hub").click()
         asked = page.get_by_role("region", name="Stop the whole hub?")
         expect(asked).to_contain_text("tools can be called now.")
         expect(asked).to_contain_text("connected over MCP.")
@@ -92,7 +92,7 @@ def test_the_hub_is_stopped_and_goes_on(sit_down: SitDown, rest: httpx.Client, h
             one.fits()
         assert rest.post("/tools/weigh/call", json={"grams": 1}).status_code == 200, "nothing is stopped by one click"
         asked.get_by_role("link", name="Cancel").click()
-        page.get_by_role("button", name="Stop The hub").click()
+        page.get_by_role("button", name="Stop Hub").click()
         asked.get_by_role("button", name="Stop the whole hub").click()
         expect(asked, "the browser asks for a reason").to_be_visible()
         asked.get_by_label("Reason").fill("fire drill")
@@ -106,8 +106,8 @@ def test_the_hub_is_stopped_and_goes_on(sit_down: SitDown, rest: httpx.Client, h
         assert "fire drill" in refused.text
         one.open("/admin/")
         expect(banner).to_be_visible()
-        banner.get_by_role("link", name="Stop and resume").click()
-        page.get_by_role("button", name="Resume The hub").click()
+        banner.get_by_role("link", name="Kill switches").click()
+        page.get_by_role("button", name="Resume Hub").click()
         expect(banner).to_have_count(0)
         assert rest.post("/tools/weigh/call", json={"grams": 1}).status_code == 200
     finally:

@@ -20,7 +20,7 @@ def with_key(server: Server, key: str) -> int:
 
 
 def shown_once(page: Page) -> str:
-    expect(page.get_by_text("It is shown this once and stored nowhere.")).to_be_visible()
+    expect(page.get_by_text("You won’t be able to see it again.")).to_be_visible()
     text: str = page.locator("#secret").inner_text()
     return text
 
@@ -42,17 +42,17 @@ def test_a_key_is_shown_once_rotated_and_revoked(chief: Desk, page: Page, server
     chief.open(f"{KEYS}?q=walker")
     page.get_by_role("link", name="walker").first.click()
     address = page.url
-    page.get_by_text("Give it another secret…").click()
-    page.get_by_label("The secret of now goes on working").select_option(index=0)
+    page.get_by_text("Rotate secret…").click()
+    page.get_by_label("Keep the current secret valid").select_option(index=0)
     page.get_by_role("button", name="Rotate walker").click()
     second = shown_once(page)
     assert with_key(server, first) == 401
     assert with_key(server, second) == 200
 
     page.goto(address)
-    page.get_by_text("End this key…").click()
+    page.get_by_text("Revoke key…").click()
     page.get_by_role("button", name="Revoke walker").click()
-    expect(page.get_by_text("walker is revoked; the next request with it is refused.")).to_be_visible()
+    expect(page.get_by_text("walker is revoked. Requests with it are refused from now on.")).to_be_visible()
     assert with_key(server, second) == 401
 
 
@@ -64,12 +64,12 @@ def test_a_connection_is_made_tested_and_deleted_and_never_shows_its_secret(chie
         page.locator("[name=url]").fill(upstream.url)
         page.locator("[name=secret]").fill("wrong-secret-0123456789")
         page.get_by_role("button", name="Create connection").click()
-        expect(page.get_by_text("second: made.", exact=False).first).to_be_visible()
-        page.get_by_role("button", name="Test the connection").click()
-        expect(page.get_by_text("does not work")).to_be_visible()
+        expect(page.get_by_text("Connection second created.", exact=False).first).to_be_visible()
+        page.get_by_role("button", name="Test connection").click()
+        expect(page.get_by_text("failing")).to_be_visible()
         page.locator("[name=secret]").fill(KEY)
         page.get_by_role("button", name="Save connection").click()
-        page.get_by_role("button", name="Test the connection").click()
+        page.get_by_role("button", name="Test connection").click()
         expect(page.get_by_text("works", exact=True)).to_be_visible()
         chief.accessible()
         made = page.url
@@ -92,14 +92,14 @@ def test_a_toolset_is_previewed_while_it_is_put_together_and_bounds_a_key(
     preview = page.locator("#preview")
     everything = preview.inner_text()
     page.locator("[name=packs][value=bench]").check()
-    expect(preview.get_by_role("heading")).to_have_text("5 tools would be in it")
+    expect(preview.get_by_role("heading")).to_have_text("5 matching tools")
     assert preview.inner_text() != everything
     page.locator("[name=packs][value=bench]").uncheck()
     page.locator("[name=names][value=weigh]").check()
-    expect(preview.get_by_role("heading")).to_have_text("1 tool would be in it")
+    expect(preview.get_by_role("heading")).to_have_text("1 matching tool")
     chief.accessible()
     page.get_by_role("button", name="Create toolset").click()
-    expect(page.get_by_role("heading", name="In it now: 1 tool")).to_be_visible()
+    expect(page.get_by_role("heading", name="Matching tools: 1")).to_be_visible()
 
     chief.open(f"{KEYS}add/")
     page.get_by_label("Name").fill("scales only")

@@ -31,7 +31,7 @@ def test_a_wrong_password_is_told_and_the_right_one_leads_where_one_wanted_to_go
 def test_too_many_wrong_passwords_lock_that_name_and_no_other(browser: Browser, server: Server) -> None:
     with desk(browser, server.url) as one:
         page = one.open("/admin/login/")
-        locked = page.get_by_role("heading", name="Signing in is locked for a while")
+        locked = page.get_by_role("heading", name="Too many attempts")
         for number in range(4):
             page.get_by_label("Username").fill("nobody")
             page.get_by_label("Password").fill(f"guess {number}")
@@ -41,7 +41,7 @@ def test_too_many_wrong_passwords_lock_that_name_and_no_other(browser: Browser, 
                 break
         expect(locked).to_be_visible()
         one.accessible()
-        page.get_by_role("link", name="Back to signing in").click()
+        page.get_by_role("link", name="Back to sign-in").click()
         page.get_by_label("Username").fill("viewer")
         page.get_by_label("Password").fill(PASSWORD)
         page.keyboard.press("Enter")

@@ -45,7 +45,7 @@ def test_a_switch_keeps_place_and_filters_and_holds_for_the_next_call(
     switch.scroll_into_view_if_needed()
     before = switch.bounding_box()
     switch.click()
-    expect(page.get_by_text("weigh is now off; the next call is refused.")).to_be_attached()
+    expect(page.get_by_text("weigh is off. Calls are refused from now on.")).to_be_attached()
     expect(switch).to_have_attribute("aria-checked", "false")
     expect(switch).to_be_focused()
     after = switch.bounding_box()
@@ -55,7 +55,7 @@ def test_a_switch_keeps_place_and_filters_and_holds_for_the_next_call(
     assert "effect=read" in page.url
     assert called(rest, "weigh", grams=3) == "TOOL_DISABLED"
     page.keyboard.press("Space")
-    expect(page.get_by_text("weigh is now on; the next call is let through.")).to_be_attached()
+    expect(page.get_by_text("weigh is on. Calls are accepted from now on.")).to_be_attached()
     expect(switch).to_have_attribute("aria-checked", "true")
     assert called(rest, "weigh", grams=3) == ""
 
@@ -126,19 +126,19 @@ def test_a_tag_is_given_and_taken_away(chief: Desk, page: Page) -> None:
     run(page, "Remove a tag…")
     page.get_by_role("combobox", name="Tag").fill("scales")
     page.get_by_role("button", name="Remove the tag").click()
-    expect(page.get_by_text("scales taken from 1 tool.")).to_be_visible()
+    expect(page.get_by_text("scales removed from 1 tool.")).to_be_visible()
 
 
 def test_the_page_of_a_tool_tells_figures_parameters_and_history(chief: Desk, page: Page) -> None:
     chief.open(f"{LIST}named/?name=stock_level")
-    for heading in ("What an agent sees", "Figures", "Newest calls", "Newest errors", "Definitions", "Who can use it"):
-        expect(page.get_by_role("heading", name=heading)).to_be_visible()
+    for heading in ("What agents see", "Figures", "Recent calls", "Recent errors", "Definitions", "Access"):
+        expect(page.get_by_role("heading", name=heading, level=2)).to_be_visible()
     assert page.locator("svg.hub-plot-area").count() >= 1
     page.get_by_role("region", name="Figures").get_by_role("link").last.click()
     expect(page.get_by_role("region", name="Figures").locator("[aria-current=true]")).to_have_count(1)
     parameters = page.get_by_role("table").filter(has_text="warehouse")
     expect(parameters.first).to_contain_text("north")
-    page.get_by_text("Exactly as it is listed").click()
+    page.get_by_text("Raw listing").click()
     expect(page.locator("pre", has_text="inputSchema").first).to_be_visible()
 
 
@@ -150,7 +150,7 @@ def test_a_policy_is_changed_and_told_with_where_it_comes_from(chief: Desk, page
     page.locator("input[name=timeout_ms]").fill("4000")
     page.get_by_role("button", name="Save policy").click()
     expect(page.locator("dl.hub-figures", has_text="4,000 ms").first).to_be_visible()
-    expect(page.get_by_role("region", name="Who changed what")).to_contain_text("timeout")
+    expect(page.get_by_role("region", name="History")).to_contain_text("timeout")
     page.locator("input[name=timeout_ms]").fill("")
     page.get_by_role("button", name="Save policy").click()
     expect(page.locator("dl.hub-figures", has_text="4,000 ms")).to_have_count(0)
@@ -164,7 +164,7 @@ def test_a_viewer_is_shown_no_switch_and_no_button(sit_down: SitDown) -> None:
     ):  # fmt: skip
         one.open(address)
         buttons = one.page.locator("main button:visible, main input[type=submit]:visible")
-        allowed = {"Search", "Show", ""}
+        allowed = {"Search", "Apply", ""}
         said = {button.get_attribute("aria-label") or button.inner_text().strip() for button in buttons.all()}
         assert said <= allowed, (address, said)
         assert one.page.get_by_role("switch").count() == 0

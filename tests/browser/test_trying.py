@@ -36,7 +36,7 @@ def lines(home: Home) -> Lines:
 
 def tried(one: Desk, tool: str) -> Page:
     one.open(f"{TOOLS}named/?name={tool}")
-    one.page.get_by_role("link", name="Try it").click()
+    one.page.get_by_role("link", name="Test tool").click()
     one.page.wait_for_url("**/try/**")
     return one.page
 
@@ -85,7 +85,7 @@ def test_the_same_call_can_be_copied_for_elsewhere(chief: Desk) -> None:
     page.get_by_label(re.compile("^grams")).fill("7")
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_role("heading", name="Succeeded")).to_be_visible()
-    copies = page.get_by_role("region", name="The same call from elsewhere")
+    copies = page.get_by_role("region", name="Code snippets")
     for title, part in (("curl", "/v1/tools/"), ("Python", "import"), ("toolhub", "calltool weigh")):
         copies.get_by_role("tab", name=re.compile(title, re.IGNORECASE)).first.click()
         expect(copies.get_by_role("tabpanel")).to_contain_text(part)
@@ -125,23 +125,23 @@ def test_every_copy_is_the_call_when_it_is_pasted(chief: Desk, home: Home, key: 
 
 def test_a_tool_that_is_off_is_not_offered_to_be_run(chief: Desk) -> None:
     page = tried(chief, "delete_issue")
-    expect(page.get_by_text("It cannot be run now.")).to_be_visible()
-    expect(page.get_by_text("Ctrl+Enter runs.")).to_be_hidden()
+    expect(page.get_by_text("Not callable.")).to_be_visible()
+    expect(page.get_by_text("Ctrl+Enter: run")).to_be_hidden()
     expect(page.get_by_role("button", name="Run", exact=True)).to_have_count(0)
 
 
 def test_arguments_stay_when_they_are_written_as_json(chief: Desk) -> None:
     page = tried(chief, "weigh")
     page.get_by_label(re.compile("^grams")).fill("250")
-    page.get_by_role("button", name="As JSON").click()
-    box = page.get_by_label("All arguments, as one JSON object")
+    page.get_by_role("button", name="Edit as JSON").click()
+    box = page.get_by_label("Arguments (JSON)")
     expect(box).to_be_visible()
     assert json.loads(box.input_value())["grams"] == 250
     box.fill('{"grams": 250, "unit": ')
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.locator(".hub-console-wrong").first).to_be_visible()
     box.fill('{"grams": 251, "unit": "kg"}')
-    page.get_by_role("button", name="As fields").click()
+    page.get_by_role("button", name="Edit as fields").click()
     expect(page.get_by_label(re.compile("^grams"))).to_have_value("251")
 
 
@@ -149,7 +149,7 @@ def test_what_writes_asks_first_and_two_presses_run_it_once(chief: Desk, lines: 
     page = tried(chief, "leave_line")
     page.get_by_label(re.compile("^line")).fill("from the console")
     page.get_by_role("button", name="Run …").click()
-    expect(page.get_by_role("heading", name="leave_line writes. Run it?")).to_be_focused()
+    expect(page.get_by_role("heading", name="leave_line writes data. Run it?")).to_be_focused()
     chief.accessible()
     assert lines.count("from the console") == 0
     page.get_by_role("button", name="Run leave_line once").dblclick()
@@ -183,7 +183,7 @@ def test_a_dry_run_does_nothing(chief: Desk, lines: Lines) -> None:
     page = tried(chief, "leave_line")
     page.get_by_label(re.compile("^line")).fill("dry")
     page.get_by_role("button", name="Dry run").click()
-    expect(page.get_by_role("heading", name="Dry run: nothing was done")).to_be_visible()
+    expect(page.get_by_role("heading", name="Dry run: nothing was executed")).to_be_visible()
     assert lines.count("dry") == 0
 
 

@@ -24,9 +24,9 @@ def test_an_error_is_explained_noted_resolved_and_comes_back(sit_down: SitDown, 
     page = one.open(f"{GROUPS}?q=break_down")
     page.locator("a[href*='/errorgroup/'][href*='/change/']").first.click()
     address = page.url
-    page.get_by_label("A note").fill("A new spring is ordered")
-    page.get_by_role("button", name="Keep note").click()
-    expect(page.get_by_text("The note is kept.")).to_be_visible()
+    page.get_by_label("Note", exact=True).fill("A new spring is ordered")
+    page.get_by_role("button", name="Add note").click()
+    expect(page.get_by_text("Note added.")).to_be_visible()
     expect(page.get_by_role("region", name="Notes")).to_contain_text("A new spring is ordered")
     page.get_by_label("Reason").fill("repaired")
     page.get_by_role("button", name="Resolve").click()
@@ -35,7 +35,7 @@ def test_an_error_is_explained_noted_resolved_and_comes_back(sit_down: SitDown, 
     expect(page.locator("a[href*='/errorgroup/'][href*='/change/']")).to_have_count(0)
     rest.post("/tools/break_down/call", json={"with_words": "the spring is gone"})
     page.goto(address)
-    expect(page.get_by_text("open again").first).to_be_visible()
+    expect(page.get_by_text("regressed").first).to_be_visible()
     one.accessible()
 
 

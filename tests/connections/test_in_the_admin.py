@@ -43,13 +43,15 @@ def test_one_is_made_tested_and_its_secret_never_shown(chief: Client, desk: Desk
         enabled="on",
         read_only="on",
     )
-    assert made.messages == ["main: made. No key may use it before one is made that names it. Test it now."]
+    assert made.messages == [
+        "Connection main created. No API key may use it until you create one that includes it. Test it now."
+    ]
     stored = Connection.objects.get()
     assert (stored.name, stored.pack, stored.url, stored.read_only) == ("main", "desk", desk.url, True)
     assert "not tested" in made.text
     told = trial(chief, "main")
     assert told.messages[0].startswith("main: Desk accepted the secret after ")
-    assert "works tested just now" in told.text
+    assert "active tested just now" in told.text
     for shown in (made, told, page(chief, LIST), page(chief, address()), page(chief, address(view="history"))):
         assert "key-of-ann-1" not in shown.html
     assert AuditEntry.objects.get(action="connection.create").actor == "user:chief"
@@ -59,9 +61,9 @@ def test_a_test_that_fails_says_why_and_the_list_does_too(chief: Client, desk: D
     make(url=desk.url)
     told = trial(chief, "main")
     assert told.messages == ["main: Wrong key: Desk does not accept it (401). Set the secret again."]
-    assert "does not work Wrong key: Desk does not accept it (401). Set the secret again." in told.text
+    assert "failing Wrong key: Desk does not accept it (401). Set the secret again." in told.text
     (row,) = [" ".join(row.text.split()) for row in page(chief, LIST).all("tr") if "main" in row.text]
-    assert "does not work" in row
+    assert "failing" in row
     assert "Wrong key" in row
 
 
@@ -93,10 +95,10 @@ def test_an_empty_secret_keeps_the_one_there_is(chief: Client) -> None:
     make()
     kept = bytes(Connection.objects.get().sealed)
     form = page(chief, address())
-    assert "Set. Leave it empty to keep it" in form.text
+    assert "Stored. Leave empty to keep it" in form.text
     assert form.one("input", name="secret").attributes.get("value", "") == ""
     saved = sent(chief, address(), url=f"{URL}/sub", secret="", read_only="on", name="other", pack="other")
-    assert saved.messages == ["main: saved; it holds from the next call."]
+    assert saved.messages == ["main saved. Applies from the next call."]
     stored = Connection.objects.get()
     assert (stored.name, stored.pack, stored.url, stored.enabled) == ("main", "desk", f"{URL}/sub", False)
     assert bytes(stored.sealed) == kept
@@ -115,7 +117,7 @@ def test_the_environment_is_shown_with_what_it_lacks(chief: Client, monkeypatch:
     monkeypatch.setenv("DESK_URL", URL)
     shown = page(chief, LIST)
     assert "Desk desk not set Set DESK_KEY and restart the hub, or add a connection here." in shown.text
-    assert "No connection yet" in shown.text
+    assert "No connections yet" in shown.text
 
 
 @pytest.mark.usefixtures("from_environment")
@@ -148,7 +150,7 @@ def test_deleting_says_who_loses_it(chief: Client) -> None:
     make()
     governance.create_key("agent", connections=["main"], actor="test")
     gone = sent(chief, address(view="remove"))
-    assert gone.messages == ["main and its secret are deleted. These keys may not use it any more: agent."]
+    assert gone.messages == ["main and its stored key are deleted. These API keys can no longer use it: agent."]
     assert not Connection.objects.exists()
 
 
@@ -162,7 +164,7 @@ def test_a_key_is_given_connections_when_it_is_made(chief: Client) -> None:
     )
     key = ApiKey.objects.get()
     assert key.connection_names == ["main"]
-    assert "Its connections to upstreams: main." in made.text
+    assert "Connections: main" in made.text
     assert "Connections main" in page(chief, f"/admin/tools_app/apikey/{key.pk}/change/").text
 
 
@@ -173,7 +175,7 @@ def test_seeing_is_not_changing(chief: Client) -> None:
     assert shown.status == 200
     assert shown.all("button", name="_save") == []
     assert shown.all("input", name="secret") == []
-    assert "Test the connection" not in shown.text
+    assert "Test connection" not in shown.text
     for view, data in (("change", {"url": "https://evil.example.org"}), ("remove", {})):
         assert looker.post(address(view=view), data).status_code == 403
     assert looker.post(f"{LIST}test/", {"connection": "main"}).status_code == 403

@@ -153,7 +153,7 @@ class TestInTheAdmin:
         assert "Whether old notes are shown as well." in form.text
         typed = {"url": desk.url, "enabled": "on", "option_archived": "on", "option_pages": "", "option_patience": "2"}
         told = sent(chief, self.address(), **typed, option_greeting="Hi")
-        assert told.messages == ["main: saved; it holds from the next call."]
+        assert told.messages == ["main saved. Applies from the next call."]
         assert options() == {"archived": True, "greeting": "Hi", "pages": 3, "patience": 2.0}
 
     def test_what_is_wrong_stands_at_its_field(self, chief: Client, desk: Desk) -> None:

@@ -24,10 +24,10 @@ class AgentAdmin(JournalAdmin[Agent]):
     list_filter = ("door", "era", CallerFilter)
     list_select_related = ("process",)
     search_fields = ("client", "caller_name")
-    search_help_text = gettext_lazy("Part of a client’s or a caller’s name")
+    search_help_text = gettext_lazy("Client or caller")
     nothing_yet = (
-        gettext_lazy("No agent is connected"),
-        gettext_lazy("Connect one with “toolhub connect claude-code”: it stands here while it is there."),
+        gettext_lazy("No connected agents"),
+        gettext_lazy("Run “toolhub connect claude-code” to connect one. Connected agents are listed here."),
     )
     fields = (
         "who", "door", "speaks", "shown_toolset", "shown_caller", "connected", "seen", "last_call", "shown_calls",
@@ -46,12 +46,12 @@ class AgentAdmin(JournalAdmin[Agent]):
     def who(self, agent: Agent) -> SafeString:
         address = links.address("agent", "change", agent.pk)
         shown = '<a class="hub-name" href="{}">{}</a>{}'
-        return format_html(shown, address, agent.client or _("a client without a name"), links.sub(agent.version))
+        return format_html(shown, address, agent.client or _("unnamed client"), links.sub(agent.version))
 
     @admin.display(description=gettext_lazy("Protocol"))
     def speaks(self, agent: Agent) -> SafeString:
         modern = agent.era == Agent.Era.MODERN
-        words = _("each request by itself") if modern else _("with a handshake")
+        words = _("stateless") if modern else _("session")
         return format_html('<span class="hub-whole">{}</span>{}', agent.protocol or links.NOTHING, links.sub(words))
 
     @admin.display(description=gettext_lazy("Tools"))

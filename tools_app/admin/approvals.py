@@ -1,4 +1,4 @@
-"""What waits for an operator: calls that have to be approved, and versions of tools that nobody has looked at yet."""
+"""Pending decisions of operators: calls that require approval, and tool versions that are not reviewed yet."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from tools_app.models import Approval, AuditEntry, Definition
 from tools_app.text import hygiene, redaction
 
 MOST_SHOWN: Final = 10
-# So many bytes of what a call would be given stand in the list.
+# Bytes of a call's arguments that the list shows.
 MOST_BEGINNING: Final = 300
 APPROVE, REFUSE = "approve", "refuse"
 UNANSWERED: Final = "expired"
 
 # What a button says, what it does, and what is said afterwards.
 DECISIONS: Final[dict[str, tuple[Callable[..., Approval], Any]]] = {
-    APPROVE: (governance.approve_call, gettext_lazy("This call of %(tool)s may be made, once.")),
-    REFUSE: (governance.refuse_call, gettext_lazy("This call of %(tool)s is refused.")),
+    APPROVE: (governance.approve_call, gettext_lazy("Approved. The agent may run this call of %(tool)s once.")),
+    REFUSE: (governance.refuse_call, gettext_lazy("This call of %(tool)s is rejected.")),
 }
 STATES: Final[dict[str, tuple[str, Any]]] = {
-    Approval.State.PENDING: ("warn", gettext_lazy("waiting")),
-    Approval.State.APPROVED: ("good", gettext_lazy("approved, not used yet")),
-    Approval.State.REFUSED: ("bad", gettext_lazy("refused")),
-    Approval.State.USED: ("quiet", gettext_lazy("approved and used")),
+    Approval.State.PENDING: ("warn", gettext_lazy("pending")),
+    Approval.State.APPROVED: ("good", gettext_lazy("approved, not yet run")),
+    Approval.State.REFUSED: ("bad", gettext_lazy("rejected")),
+    Approval.State.USED: ("quiet", gettext_lazy("approved and run")),
     Approval.EXPIRED: ("quiet", gettext_lazy("expired")),
 }
 
@@ -59,7 +59,7 @@ def tabs(request: HttpRequest, selected: str) -> list[dict[str, Any]]:
         {"name": name, "count": count, "address": address, "selected": key == selected}
         for key, name, count, address, permission in (
             ("calls", _("Calls"), calls, links.address("approval", "changelist"), "view_approval"),
-            (UNANSWERED, _("Expired in 24 hours"), expired, unanswered_address(), "view_approval"),
+            (UNANSWERED, _("Expired (24 h)"), expired, unanswered_address(), "view_approval"),
             ("all", _("All calls"), "", links.address("approval", "changelist", state="all"), "view_approval"),
             ("tools", _("Tools"), definitions, links.address("definition", "changelist"), "view_definition"),
         )
@@ -78,11 +78,11 @@ class WaitingFilter(SimpleListFilter):
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, Any]]:
-        return [(UNANSWERED, gettext_lazy("Expired unanswered in the last 24 hours")), ("all", gettext_lazy("All"))]
+        return [(UNANSWERED, gettext_lazy("Expired without an answer (24 h)")), ("all", gettext_lazy("All"))]
 
     def choices(self, changelist: Any) -> Iterator[Any]:
         first, *others = super().choices(changelist)
-        yield {**first, "display": _("Waiting")}
+        yield {**first, "display": _("Pending")}
         yield from others
 
     def queryset(self, request: HttpRequest, queryset: Any) -> QuerySet[Any]:
@@ -106,10 +106,11 @@ class ApprovalAdmin(JournalAdmin[Approval]):
     list_filter = (WaitingFilter,)
     search_fields = ("tool_name", "caller_name")
     search_help_text = gettext_lazy("Tool or caller")
-    unfiltered = gettext_lazy("those that wait")
     nothing_yet = (
-        gettext_lazy("No call has asked for anything"),
-        gettext_lazy("Let a tool ask first on its page, or make a key whose calls do. What they ask for stands here."),
+        gettext_lazy("No pending approvals"),
+        gettext_lazy(
+            "Turn on “Require approval” for a tool or an API key. Calls that wait for a decision are listed here."
+        ),
     )
     fields = ("asked_exactly", "until_exactly", "shown_door", "through", "caller_id", "pk_shown", "run")
     readonly_fields = fields
@@ -135,17 +136,17 @@ class ApprovalAdmin(JournalAdmin[Approval]):
         context = {"title": _("Approvals"), "state_tabs": tabs(request, selected), **(extra_context or {})}
         return super().changelist_view(request, context)
 
-    @admin.display(description=gettext_lazy("Call of"))
+    @admin.display(description=gettext_lazy("Tool"))
     def called(self, approval: Approval) -> SafeString:
         address = links.address("approval", "change", approval.pk)
         return format_html('<a class="hub-name" href="{}">{}</a>', address, approval.tool_name)
 
-    @admin.display(description=gettext_lazy("With"))
+    @admin.display(description=gettext_lazy("Arguments"))
     def given(self, approval: Approval) -> SafeString:
         said = hygiene.written_out(redaction.summary(approval.call_arguments(), MOST_BEGINNING))
         return format_html('<span class="hub-cut" title="{0}">{0}</span>', said)
 
-    @admin.display(description=gettext_lazy("Asked"))
+    @admin.display(description=gettext_lazy("Requested"))
     def asked(self, approval: Approval) -> SafeString:
         return links.when(approval.asked_at)
 
@@ -158,7 +159,7 @@ class ApprovalAdmin(JournalAdmin[Approval]):
     def shown_state(self, approval: Approval) -> SafeString:
         return format_html("{}{}", _mark(approval), links.sub(approval.reason))
 
-    @admin.display(description=gettext_lazy("Until"))
+    @admin.display(description=gettext_lazy("Expires"))
     def until(self, approval: Approval) -> SafeString:
         return links.when(approval.expires_at)
 
@@ -208,15 +209,15 @@ class ApprovalAdmin(JournalAdmin[Approval]):
         )
         return super().render_change_form(request, context, *args, **kwargs)
 
-    @admin.display(description=gettext_lazy("Asked"))
+    @admin.display(description=gettext_lazy("Requested"))
     def asked_exactly(self, approval: Approval) -> str:
         return links.in_full(approval.asked_at)
 
-    @admin.display(description=gettext_lazy("Until"))
+    @admin.display(description=gettext_lazy("Expires"))
     def until_exactly(self, approval: Approval) -> str:
         return links.in_full(approval.expires_at)
 
-    @admin.display(description=gettext_lazy("Door"))
+    @admin.display(description=gettext_lazy("Channel"))
     def shown_door(self, approval: Approval) -> str:
         return approval.door
 
@@ -228,7 +229,7 @@ class ApprovalAdmin(JournalAdmin[Approval]):
     def pk_shown(self, approval: Approval) -> str:
         return approval.pk
 
-    @admin.display(description=gettext_lazy("The call that was made"))
+    @admin.display(description=gettext_lazy("Approved call"))
     def run(self, approval: Approval) -> SafeString:
         return links.to_call(approval.call_id)
 
@@ -243,7 +244,7 @@ def _mark(approval: Approval) -> SafeString:
 
 @admin.register(Definition)
 class DefinitionAdmin(JournalAdmin[Definition]):
-    """Those that no operator has approved; all of a tool's versions stand on its own page."""
+    """Versions that are not approved; the page of a tool shows all of its versions."""
 
     change_list_template = "admin/tools_app/approval/change_list.html"
     change_form_template = "admin/tools_app/definition/change_form.html"
@@ -253,8 +254,8 @@ class DefinitionAdmin(JournalAdmin[Definition]):
     search_help_text = gettext_lazy("Tool")
     actions = ("approve", "refuse")
     nothing_yet = (
-        gettext_lazy("No tool waits"),
-        gettext_lazy("New and changed tools of the sources that TOOLHUB_SOURCES_TO_APPROVE names stand here."),
+        gettext_lazy("No tools awaiting review"),
+        gettext_lazy("New and changed tools from the sources in TOOLHUB_SOURCES_TO_APPROVE are listed here."),
     )
     fields = ("first_seen_exactly", "came_from", "shown_hash")
     readonly_fields = fields
@@ -292,7 +293,7 @@ class DefinitionAdmin(JournalAdmin[Definition]):
     def shown_version(self, definition: Definition) -> SafeString:
         return format_html("{}{}", definition.version, links.sub(definition.hash[:12]))
 
-    @admin.display(description=gettext_lazy("From"))
+    @admin.display(description=gettext_lazy("Source"))
     def came_from(self, definition: Definition) -> SafeString:
         return format_html("{}{}", definition.tool.source, links.sub(definition.tool.place))
 
@@ -317,25 +318,25 @@ class DefinitionAdmin(JournalAdmin[Definition]):
         """Those whose words nothing is wrong with: the others are approved on their pages, where the findings are."""
         chosen = list(queryset)
         if named := sorted(one.tool.name for one in chosen if one.findings):
-            said = _("Not approved, because of findings: %(names)s. Read them on the page of each; approve it there.")
+            said = _("Not approved because of findings: %(names)s. Review and approve each on its own page.")
             messages.warning(request, said % {"names": ", ".join(named)})
         if plain := [one.pk for one in chosen if not one.findings]:
             with FailuresTold(request):
                 self._approve(request, plain, "")
 
-    @admin.action(description=gettext_lazy("Refuse"), permissions=["decide"])
+    @admin.action(description=gettext_lazy("Reject"), permissions=["decide"])
     def refuse(self, request: HttpRequest, queryset: QuerySet[Definition]) -> None:
         with FailuresTold(request):
             self._refuse(request, list(queryset.values_list("pk", flat=True)), "")
 
     def _approve(self, request: HttpRequest, keys: list[int], reason: str) -> None:
         names = governance.approve_definitions(keys, actor=actor(request), reason=reason)
-        said = ngettext("%(count)d tool may be called now.", "%(count)d tools may be called now.", len(names))
+        said = ngettext("%(count)d tool approved.", "%(count)d tools approved.", len(names))
         messages.success(request, said % {"count": len(names)})
 
     def _refuse(self, request: HttpRequest, keys: list[int], reason: str) -> None:
         names = governance.refuse_definitions(keys, actor=actor(request), reason=reason)
-        said = ngettext("%(count)d tool is refused.", "%(count)d tools are refused.", len(names))
+        said = ngettext("%(count)d tool rejected.", "%(count)d tools rejected.", len(names))
         messages.success(request, said % {"count": len(names)})
 
     # ------------------------------------------------------------------------------------------------ the page
@@ -379,7 +380,7 @@ class DefinitionAdmin(JournalAdmin[Definition]):
 
 def _mark_of(definition: Definition) -> SafeString:
     tones = {"waiting": "warn", "refused": "bad", "approved": "good"}
-    words = {"waiting": _("waiting"), "refused": _("refused"), "approved": _("approved")}
+    words = {"waiting": _("pending"), "refused": _("rejected"), "approved": _("approved")}
     return links.mark(tones[definition.state], words[definition.state])
 
 

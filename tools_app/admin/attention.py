@@ -1,4 +1,4 @@
-"""What somebody should look at: the answer to whether everything is all right, with its reasons."""
+"""Reasons why the hub needs attention, and the status line that sums them up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tools_app.journal import retention
 from tools_app.journal.insights import Figures, Period
 from tools_app.models import ApiKey, Approval, Connection, ErrorGroup, Stop
 
-# So many errors, and this share of the calls, are more than the odd failure.
+# Both thresholds must be reached, so that a single failure does not raise an alarm.
 FEWEST_ERRORS: Final = 5
 ERROR_RATE: Final = 0.05
 MOST_NAMED: Final = 3
@@ -28,7 +28,7 @@ MOST_NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One thing that is not as it should be; bad ones stop somebody’s work."""
+    """One problem; tone `bad` means that it blocks work."""
 
     tone: str
     words: str
@@ -36,16 +36,16 @@ class Reason:
 
 
 def journal() -> Iterator[Reason]:
-    """Of what this process can say of itself."""
+    """Problems of this process."""
     if trouble := engine.trouble():
-        yield Reason("bad", _("The database cannot be written, so calls are refused: %(why)s") % {"why": trouble})
+        yield Reason("bad", _("The database is not writable, so calls are refused: %(why)s") % {"why": trouble})
 
 
 def clock(now: datetime) -> Iterator[Reason]:
     if (leap := retention.leap(now)) is not None:
         words = _(
-            "The clock may have jumped: nothing is on record between %(before)s and %(after)s. Old records are not "
-            "deleted until the clock is set, or `toolhub prunelogs --trust-clock` confirms it."
+            "The clock may have jumped: there are no records between %(before)s and %(after)s. Old records are "
+            "kept until the clock is corrected, or `toolhub prunelogs --trust-clock` confirms it."
         )
         moments = {
             "before": date_format(localtime(leap.before), "DATETIME_FORMAT"),
@@ -59,12 +59,12 @@ def stops() -> Iterator[Reason]:
     for one in found[:MOST_NAMED]:
         yield Reason("bad", _("Stopped: %(what)s") % {"what": one.words}, links.address("stop", "changelist"))
     if len(found) > MOST_NAMED:
-        yield Reason("bad", _("More has been stopped."), links.address("stop", "changelist"))
+        yield Reason("bad", _("More kill switches are on."), links.address("stop", "changelist"))
 
 
 def approvals(waiting: int) -> Iterator[Reason]:
     if waiting:
-        words = ngettext("%(n)s approval waits for you.", "%(n)s approvals wait for you.", waiting)
+        words = ngettext("%(n)s call is waiting for approval.", "%(n)s calls are waiting for approval.", waiting)
         yield Reason("warn", words % {"n": waiting}, links.address("approval", "changelist"))
 
 
@@ -73,8 +73,8 @@ def unanswered(now: datetime, address: str) -> Iterator[Reason]:
     number = Approval.objects.unanswered(now).count()
     if number:
         words = ngettext(
-            "%(n)s approval expired unanswered in the last 24 hours.",
-            "%(n)s approvals expired unanswered in the last 24 hours.",
+            "%(n)s approval expired without an answer in the last 24 hours.",
+            "%(n)s approvals expired without an answer in the last 24 hours.",
             number,
         )
         yield Reason("warn", words % {"n": number}, address)
@@ -88,23 +88,23 @@ def calls(figures: Figures, chosen: Period) -> Iterator[Reason]:
 
 def connections(unwell: Sequence[Connection]) -> Iterator[Reason]:
     for one in unwell[:MOST_NAMED]:
-        words = _("The connection %(name)s does not work: %(why)s") % {"name": one.name, "why": one.health}
+        words = _("Connection %(name)s is failing: %(why)s") % {"name": one.name, "why": one.health}
         yield Reason("bad", words, links.address("connection", "change", one.pk))
     more = len(unwell) - MOST_NAMED
     if more > 0:
-        words = ngettext("%(n)s more connection does not work.", "%(n)s more connections do not work.", more)
+        words = ngettext("%(n)s more connection is failing.", "%(n)s more connections are failing.", more)
         yield Reason("bad", words % {"n": more}, links.address("connection", "changelist"))
 
 
 def tools(snapshot: Snapshot) -> Iterator[Reason]:
-    """Packs that nobody has set up are no trouble: they wait until they are wanted."""
+    """Packs that are not configured are not a problem: they are optional."""
     number = sum(
         1 for entry in snapshot.all if entry.enabled and entry.refusal is not None and not entry.refusal.unused
     )
     if number:
         words = ngettext(
-            "%(n)s tool is switched on and cannot be called.",
-            "%(n)s tools are switched on and cannot be called.",
+            "%(n)s enabled tool is not callable.",
+            "%(n)s enabled tools are not callable.",
             number,
         )
         yield Reason("warn", words % {"n": number}, links.address("toolrecord", "changelist", state="unavailable"))
@@ -114,8 +114,8 @@ def errors(chosen: Period) -> Iterator[Reason]:
     number = ErrorGroup.objects.filter(resolved_at=None, last_seen_at__gte=chosen.since).count()
     if number:
         words = ngettext(
-            "Errors of %(n)s kind happened that nobody has called resolved.",
-            "Errors of %(n)s kinds happened that nobody has called resolved.",
+            "%(n)s unresolved issue.",
+            "%(n)s unresolved issues.",
             number,
         )
         yield Reason("warn", words % {"n": number}, links.address("errorgroup", "changelist", since=chosen.key))
@@ -124,18 +124,18 @@ def errors(chosen: Period) -> Iterator[Reason]:
 def keys(now: datetime) -> Iterator[Reason]:
     number = ApiKey.objects.usable(now).filter(needing_attention(now)).count()
     if number:
-        words = ngettext("%(n)s key wants a look.", "%(n)s keys want a look.", number)
+        words = ngettext("%(n)s API key needs attention.", "%(n)s API keys need attention.", number)
         yield Reason("warn", words % {"n": number}, links.address("apikey", "changelist", state="attention"))
 
 
 def in_a_sentence(reasons: Sequence[Reason]) -> str:
-    """The answer, for whoever reads no further."""
+    """The status line."""
     if not reasons:
-        return _("Everything is all right.")
+        return _("All systems operational.")
     bad = sum(reason.tone == "bad" for reason in reasons)
     if bad:
-        return ngettext("Something is wrong.", "%(n)s things are wrong.", bad) % {"n": bad}
+        return ngettext("%(n)s problem.", "%(n)s problems.", bad) % {"n": bad}
     number = len(reasons)
-    return ngettext("All works; one thing wants a look.", "All works; %(n)s things want a look.", number) % {
-        "n": number
-    }
+    return ngettext(
+        "Operational – %(n)s item needs attention.", "Operational – %(n)s items need attention.", number
+    ) % {"n": number}

@@ -35,13 +35,13 @@ class AuditAdmin(JournalAdmin[AuditEntry]):
     list_display = ("moment", "shown_actor", "action", "shown_subject", "shown_changes", "reason")
     list_display_links = ("moment",)
     nothing_yet = (
-        gettext_lazy("Nothing was changed yet"),
-        gettext_lazy("Who switches a tool, sets a limit, makes or revokes a key stands here."),
+        gettext_lazy("No changes yet"),
+        gettext_lazy("Changes to tools, limits, keys, connections and settings are recorded here."),
     )
     change_form_template = "admin/tools_app/auditentry/change_form.html"
     list_filter = (ActionFilter, NotedFilter, FromFilter, UntilFilter, ActorFilter, SubjectFilter)
     search_fields = ("actor", "subject")
-    search_help_text = gettext_lazy("Start of an actor or a subject")
+    search_help_text = gettext_lazy("Actor or subject (starts with)")
     fields = ("at_exactly", "shown_actor", "address", "client", "action", "shown_subject", "reason")
     readonly_fields = ("at_exactly", "shown_actor", "shown_subject")
     exported: Columns = {
@@ -65,11 +65,11 @@ class AuditAdmin(JournalAdmin[AuditEntry]):
         of_actor = Q(actor__startswith=term) | Q(actor__startswith=f"user:{term}")
         return queryset.filter(of_actor | Q(subject__startswith=term) | Q(subject__startswith=f"key:{term}")), False
 
-    @admin.display(description=gettext_lazy("When"))
+    @admin.display(description=gettext_lazy("Time"))
     def moment(self, entry: AuditEntry) -> SafeString:
         return format_html('<span class="hub-whole">{}</span>', links.stamp(entry.at))
 
-    @admin.display(description=gettext_lazy("When"))
+    @admin.display(description=gettext_lazy("Time"))
     def at_exactly(self, entry: AuditEntry) -> str:
         return links.in_full(entry.at)
 

@@ -22,7 +22,7 @@ from tools_app.base import secrets
 from tools_app.models import ApiKey, Approval, Call, ErrorLog, Process
 
 FromFilter, UntilFilter = between("started_at")
-# The bar of the timeline is drawn in so many parts.
+# Resolution of the timeline bar.
 PARTS: Final = 1_000
 
 
@@ -50,8 +50,8 @@ class CallAdmin(JournalAdmin[Call]):
     change_form_template = "admin/tools_app/call/change_form.html"
     list_display = ("started", "tool", "shown_status", "listed_caller", "door", "took", "shown_error")
     nothing_yet = (
-        gettext_lazy("No call yet"),
-        gettext_lazy("Every call of every tool is written down here, with who made it and how it ended."),
+        gettext_lazy("No calls yet"),
+        gettext_lazy("Every tool call is recorded here, with its caller and outcome."),
     )
     first_steps = True
     list_display_links = None
@@ -63,9 +63,9 @@ class CallAdmin(JournalAdmin[Call]):
     search_help_text = gettext_lazy("Tool, call id or error id")
     fieldsets = (
         (None, {"fields": ("id", "tool", "whole_status", "shown_code", "error", "error_log")}),
-        (gettext_lazy("Who, and through what"), {"fields": ("shown_caller", "door", "through", "process")}),
-        (gettext_lazy("How much"), {"fields": ("attempts", "argument_bytes", "result_bytes", "shown_hash")}),
-        (gettext_lazy("The tool then"), {"fields": ("tool_version", "definition_hash")}),
+        (gettext_lazy("Caller"), {"fields": ("shown_caller", "door", "through", "process")}),
+        (gettext_lazy("Size"), {"fields": ("attempts", "argument_bytes", "result_bytes", "shown_hash")}),
+        (gettext_lazy("Tool version at call time"), {"fields": ("tool_version", "definition_hash")}),
     )
     readonly_fields = (
         "tool", "whole_status", "shown_code", "error_log", "shown_caller", "through", "process", "shown_hash",
@@ -162,7 +162,7 @@ class CallAdmin(JournalAdmin[Call]):
 
     @admin.display(description=gettext_lazy("Status"))
     def whole_status(self, call: Call) -> SafeString:
-        many = _("So many calls of this kind within a minute, kept as one.") if call.count > 1 else ""
+        many = _("Identical refusals within a minute are combined.") if call.count > 1 else ""
         return format_html('{}<span class="hub-line hub-quiet">{}</span>', links.status(call), many)
 
     @admin.display(description=gettext_lazy("Code"))
@@ -191,7 +191,7 @@ class CallAdmin(JournalAdmin[Call]):
             return self.shown_key(call)
         return format_html("{}{}", links.to_key(key.pk, key.name), links.sub(_start_of(call)))
 
-    @admin.display(description=gettext_lazy("Took"))
+    @admin.display(description=gettext_lazy("Duration"))
     def took(self, call: Call) -> SafeString:
         shown = links.NOTHING if call.duration_ms is None else f"{call.duration_ms:,} ms"
         return format_html('<span class="hub-whole">{}</span>', shown)
@@ -205,7 +205,7 @@ class CallAdmin(JournalAdmin[Call]):
     def plain_error(self, call: Call) -> SafeString:
         return format_html("{}{}", call.code, links.sub(call.error))
 
-    @admin.display(description=gettext_lazy("Error log"))
+    @admin.display(description=gettext_lazy("Error event"))
     def error_log(self, call: Call) -> SafeString:
         return links.to_error(call.error_id)
 
@@ -220,7 +220,7 @@ class CallAdmin(JournalAdmin[Call]):
             return format_html("{}", call.process_id or links.NOTHING)
         return links.to_process(running)
 
-    @admin.display(description=gettext_lazy("Hash of the result"))
+    @admin.display(description=gettext_lazy("Result hash"))
     def shown_hash(self, call: Call) -> str:
         return call.result_hash or links.NOTHING
 
@@ -231,35 +231,35 @@ def _start_of(call: Call) -> str:
 
 
 def _approval(call: Call) -> Approval | None:
-    """What somebody decided before it could be made."""
+    """The approval of the call, if it required one."""
     found = Approval.objects.exclude(call_id="").filter(call_id=call.pk)
     return found.only("pk", "decided_by", "decided_at").first()
 
 
 def steps(call: Call) -> list[Step]:
     """What is known of a call, in the order in which it happened."""
-    door, caller = call.get_door_display(), call.caller_name or call.address or _("an unknown caller")
-    found = [Step(_("Received"), "0 ms", _("from %(caller)s, through %(door)s") % {"caller": caller, "door": door})]
+    door, caller = call.get_door_display(), call.caller_name or call.address or _("unknown caller")
+    found = [Step(_("Received"), "0 ms", _("from %(caller)s via %(door)s") % {"caller": caller, "door": door})]
     if call.queued_ms is not None:
-        found.append(Step(_("Run"), f"{call.queued_ms:,} ms", _("after all checks, when its turn had come")))
+        found.append(Step(_("Run"), f"{call.queued_ms:,} ms", _("after validation and queueing")))
     elif call.answered_by:
-        found.append(Step(_("Not run"), "", _("the answer was there already")))
+        found.append(Step(_("Not run"), "", _("answered from an earlier result")))
     elif call.status == Call.Status.REFUSED:
         found.append(Step(_("Not run"), "", call.error))
     if call.attempts > 1:
         again = ngettext(
-            "again after a failure, %(times)s time", "again after failures, %(times)s times", call.attempts - 1
+            "retried after a failure, %(times)s time", "retried after failures, %(times)s times", call.attempts - 1
         )
-        found.append(Step(_("Repeated"), "", again % {"times": f"{call.attempts - 1:,}"}))
+        found.append(Step(_("Retried"), "", again % {"times": f"{call.attempts - 1:,}"}))
     if call.upstream_ms is not None:
-        through = _("of it waiting for %(connection)s") % {"connection": call.connection or _("the upstream")}
+        through = _("of which waiting for %(connection)s") % {"connection": call.connection or _("the upstream")}
         found.append(Step(_("Upstream"), f"{call.upstream_ms:,} ms", through))
     if call.finished_at is None:
-        found.append(Step(_("Under way"), "", _("it has not ended yet, or that was never recorded")))
+        found.append(Step(_("Running"), "", _("not finished, or its end was not recorded")))
     elif call.duration_ms is None:
         found.append(Step(_("Interrupted"), "", call.error))
     else:
-        found.append(Step(_("Answered"), f"{call.duration_ms:,} ms", links.exact(call.finished_at)))
+        found.append(Step(_("Responded"), f"{call.duration_ms:,} ms", links.exact(call.finished_at)))
     return found
 
 
@@ -272,9 +272,9 @@ def spans(call: Call) -> list[Span]:
     upstream = min(call.upstream_ms or 0, whole - waited)
     found, x = [], 0
     lengths = (
-        (_("Checks and waiting"), "quiet", waited),
+        (_("Validation and queueing"), "quiet", waited),
         (_("Upstream"), "plain", upstream),
-        (_("The tool and the hub"), "good", whole - waited - upstream),
+        (_("Tool and hub"), "good", whole - waited - upstream),
     )
     for title, tone, length in lengths:
         width = round(PARTS * length / whole)

@@ -5,11 +5,10 @@
     bars(…), lines(…)              the same for any other numbers
     sparkline(numbers, words)      a trend as wide as a word, ready for a cell of a list
 
-A chart is shown by `{% include "admin/tools_app/chart.html" with chart=chart %}`, which needs no heading of its own
-making: `chart.title` is one, `chart.words` says in a sentence what is drawn. Below stands the same as a table. There
-the keyboard and readers of screens find what the mouse finds in the columns: each leads to `address(bucket)`, the
-list behind its number. `chart.empty` says that there is nothing to draw; then the page says so instead.
-Tones are those of marks: good, warn, bad, quiet, and plain for the colour of the theme.
+A chart is shown by `{% include "admin/tools_app/chart.html" with chart=chart %}`, which renders the heading
+(`chart.title`), a summary (`chart.words`) and the same data as a table, for keyboards and screen readers: like a
+column, each row links to `address(bucket)`, the list behind its number. `chart.empty`: there is no data, and the page
+says so instead. Tones are those of marks: good, warn, bad, quiet, and plain for the colour of the theme.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ HEIGHT: Final = 100
 STEP: Final = 10
 BAR: Final = 8
 SPARK_HEIGHT: Final = 20
-# Labels under the axis: as many as stand side by side on a phone, at even distances.
+# Possible numbers of labels under the axis, evenly spaced: they fit side by side on a phone.
 _LABELS: Final = (6, 7, 5, 4, 3, 8, 2)
 # Of the axis of durations, which is logarithmic: a step is ten times as long as the one below it.
 _SHORTEST, _LONGEST = 10, 10_000
@@ -103,7 +102,7 @@ class Chart:
     """What the axis to the left says, from the top down, at even distances."""
     grid: tuple[float, ...]
     labels: tuple[str, ...]
-    """What stands under the axis, each at the beginning of its part."""
+    """Labels under the axis, each at the beginning of its part."""
     rows: tuple[Row, ...]
     empty: bool
 
@@ -134,7 +133,7 @@ def calls(
         series = [Series(_("Succeeded")), Series(_("Refused"), "warn"), Series(_("Errors"), "bad")]
         numbers = [(bucket.succeeded, bucket.refused, bucket.errors) for bucket in buckets]
         if any(bucket.others for bucket in buckets):
-            series.append(Series(_("Cancelled or asked"), "quiet"))
+            series.append(Series(_("Cancelled or needs input"), "quiet"))
             numbers = [(*those, bucket.others) for those, bucket in zip(numbers, buckets, strict=True)]
     places = [
         Place(_label(bucket), _span(bucket), those, address(bucket) if address and bucket.calls else "")
@@ -156,11 +155,11 @@ def durations(buckets: Sequence[Bucket], *, address: Callable[[Bucket], str] | N
         for bucket in buckets
     ]
     half, most = (in_time(insights.percentile(buckets, share)) for share in shares)
-    words = _("half of the calls %(half)s, 95 of 100 %(most)s") % {"half": half, "most": most}
+    words = _("p50 %(half)s, p95 %(most)s") % {"half": half, "most": most}
     series = [Series(_("Median (p50)")), Series(_("p95"), "warn")]
     decades = round(math.log10(_LONGEST / _SHORTEST))
     scale = [length(_SHORTEST * 10**number) for number in range(decades, -1, -1)]
-    return lines(title or _("How long calls took"), series, places, scale=scale, level=_level, say=in_time, words=words)
+    return lines(title or _("Call duration"), series, places, scale=scale, level=_level, say=in_time, words=words)
 
 
 def bars(title: str, series: Sequence[Series], places: Sequence[Place], *, words: str = "") -> Chart:
@@ -215,16 +214,7 @@ def sparkline(numbers: Sequence[float], words: str, tone: str = "plain") -> Safe
 
 
 def in_time(milliseconds: Number) -> str:
-    """What a percentile says; an estimate that is never too short."""
-    if milliseconds is None:
-        return "–"
-    if math.isinf(milliseconds):
-        return _("over %(time)s") % {"time": length(DURATIONS[-1])}
-    return _("within %(time)s") % {"time": length(milliseconds)}
-
-
-def in_short(milliseconds: Number) -> str:
-    """The same in as few characters as there are."""
+    """The upper bound of a percentile: an estimate that is never too short."""
     if milliseconds is None:
         return "–"
     return f"> {length(DURATIONS[-1])}" if math.isinf(milliseconds) else f"≤ {length(milliseconds)}"

@@ -1,6 +1,6 @@
 """What `differences` finds between two definitions of a tool, in the words of the pages.
 
-What a table of parameters cannot show is said to differ, and stands in the comparison of the JSON.
+Differences that a table of parameters cannot show are named, and shown in the raw diff.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _WORDS: Final = {
     "category": _lazy("Category"),
     "author": _lazy("Author"),
     "tags": _lazy("Tags"),
-    "aliases": _lazy("Also called"),
-    "keywords": _lazy("Found by"),
-    "dependencies": _lazy("Needs"),
+    "aliases": _lazy("Aliases"),
+    "keywords": _lazy("Search keywords"),
+    "dependencies": _lazy("Requires"),
     "deprecated": _lazy("Deprecated"),
-    "untrusted": _lazy("Passes on what strangers wrote"),
-    "escapes": _lazy("Keeps what strangers wrote in its place"),
-    "icon": _lazy("Picture"),
+    "untrusted": _lazy("May return external content"),
+    "escapes": _lazy("Returns external content only in marked fields"),
+    "icon": _lazy("Icon"),
 }
 _HINTS: Final = {
-    "readOnlyHint": _lazy("Only reads"),
-    "destructiveHint": _lazy("May destroy"),
-    "idempotentHint": _lazy("Twice is once"),
-    "openWorldHint": _lazy("Reaches outside"),
+    "readOnlyHint": _lazy("Read-only"),
+    "destructiveHint": _lazy("Destructive"),
+    "idempotentHint": _lazy("Idempotent"),
+    "openWorldHint": _lazy("External access"),
 }
 _ASPECTS: Final = {
     "type": _lazy("type"),
@@ -51,10 +51,10 @@ _ASPECTS: Final = {
     "constraints": _lazy("constraints"),
     "description": _lazy("description"),
 }
-_VALUES: Final = {"inputSchema": _lazy("Parameter"), "outputSchema": _lazy("Answer")}
+_VALUES: Final = {"inputSchema": _lazy("Parameter"), "outputSchema": _lazy("Response")}
 _UNSEEN: Final = {
-    "inputSchema": _lazy("Parameters, in the JSON Schema alone"),
-    "outputSchema": _lazy("Answer, in the JSON Schema alone"),
+    "inputSchema": _lazy("Parameters, in the JSON Schema only"),
+    "outputSchema": _lazy("Response, in the JSON Schema only"),
 }
 # Of the others a page says that they differ; how, the comparison of the JSON shows.
 _IN_FULL: Final = {*_WORDS, HINTS, *SCHEMAS}
@@ -96,7 +96,7 @@ def lines(before: str, after: str, names: tuple[str, str] = ("", ""), *, around:
     """What differs, line by line, and whether there is more of it than is shown."""
     old, new = before.splitlines(), after.splitlines()
     if max(len(old), len(new)) > MOST_LINES:
-        return [Line("place", _("Too long to compare here."))], True
+        return [Line("place", _("Too long to compare."))], True
     found = [Line(_kind(text), text) for text in difflib.unified_diff(old, new, *names, lineterm="", n=around)]
     return found[:MOST_DIFFERENCES], len(found) > MOST_DIFFERENCES
 

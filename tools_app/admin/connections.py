@@ -1,4 +1,4 @@
-"""Connections: accounts at upstreams. A secret goes in here and is shown to nobody; a test says whether it works."""
+"""Connections: accounts at upstreams. A secret is write-only; a test says whether the connection works."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes non
     """What is asked for. `governance` judges it and makes the connection; the form never saves."""
 
     pack = forms.ChoiceField(
-        label=gettext_lazy("Pack"),
+        label=gettext_lazy("Source"),
         choices=lambda: [(pack, f"{kind.title} – {pack}") for pack, kind in sorted(_kinds().items())],
         widget=theme.Select,
-        help_text=gettext_lazy("Whose tools use it."),
+        help_text=gettext_lazy("The source whose tools use this connection."),
     )
     secret = forms.CharField(
         label=gettext_lazy("Secret"),
         required=False,
         strip=True,
         widget=theme.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text=gettext_lazy("What proves who the hub is there. It is kept encrypted and shown to nobody."),
+        help_text=gettext_lazy("The API key or token for this service. Stored encrypted and never shown."),
     )
 
     class Meta:
@@ -63,7 +63,7 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes non
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.instance.pk is not None:
-            self.fields["secret"].help_text = _("Set. Leave it empty to keep it; another address needs it again.")
+            self.fields["secret"].help_text = _("Stored. Leave empty to keep it. Required again if you change the URL.")
             self.initial.update({_field(option): value for option, value in _options_of(self.instance)})
 
     def decided(self) -> dict[str, Any]:
@@ -130,11 +130,11 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
     list_display = ("shown_name", "pack", "condition", "tested", "last_call", "shown_keys", "changed")
     list_display_links = None
     search_fields = ("name", "pack", "url")
-    search_help_text = gettext_lazy("Name, pack or address")
+    search_help_text = gettext_lazy("Name, source or URL")
     ordering = ("name",)
     nothing_yet = (
-        gettext_lazy("No connection yet"),
-        gettext_lazy("One gives the tools of a pack an account at their upstream."),
+        gettext_lazy("No connections yet"),
+        gettext_lazy("A connection holds the URL and the key that the tools of a source use."),
     )
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -145,7 +145,7 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
         return ("name", "pack", "url", *secret, *PLAIN[1:], *self._option_fields(request, obj))
 
     def _option_fields(self, request: HttpRequest, obj: Connection | None) -> tuple[str, ...]:
-        """Those of its pack, once that is known; whoever may only look is told their values."""
+        """Options of its pack, once the pack is chosen; read-only users see their values."""
         if obj is None or not _declared(obj):
             return ()
         if not self.has_change_permission(request):
@@ -244,11 +244,13 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
             obj.pk = governance.create_connection(obj.name, pack, secret=secret, actor=actor(request), **given).pk
 
     def response_add(self, request: HttpRequest, obj: Connection, post_url_continue: str | None = None) -> HttpResponse:
-        said = _("%(name)s: made. No key may use it before one is made that names it. Test it now.")
+        said = _(
+            "Connection %(name)s created. No API key may use it until you create one that includes it. Test it now."
+        )
         return self._back(request, obj, said % {"name": obj.name})
 
     def response_change(self, request: HttpRequest, obj: Connection) -> HttpResponse:
-        said = _("%(name)s: saved; it holds from the next call.") % {"name": obj.name}
+        said = _("%(name)s saved. Applies from the next call.") % {"name": obj.name}
         return self._back(request, obj, said)
 
     def _back(self, request: HttpRequest, obj: Connection, said: str) -> HttpResponse:
@@ -283,9 +285,9 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
         connection = get_object_or_404(Connection, pk=pk)
         with FailuresTold(request):
             lost = governance.delete_connection(connection.name, actor=actor(request))
-            said = _("%(name)s and its secret are deleted.") % {"name": connection.name}
+            said = _("%(name)s and its stored key are deleted.") % {"name": connection.name}
             if lost:
-                said += " " + _("These keys may not use it any more: %(names)s.") % {"names": ", ".join(lost)}
+                said += " " + _("These API keys can no longer use it: %(names)s.") % {"names": ", ".join(lost)}
             self.message_user(request, said, messages.SUCCESS)
             return HttpResponseRedirect(links.address("connection", "changelist"))
         return HttpResponseRedirect(links.address("connection", "change", pk))
@@ -357,12 +359,12 @@ def _state(connection: Connection, kind: ConnectionKind | None) -> SafeString:
     if not connection.enabled:
         return links.mark("quiet", _("off"))
     if fault := connections.fault(connection, kind):
-        return format_html("{}{}", links.mark("bad", _("cannot be used")), links.sub(fault))
+        return format_html("{}{}", links.mark("bad", _("misconfigured")), links.sub(fault))
     return links.mark("good", _("on, read-only") if connection.read_only else _("on"))
 
 
 def _health(connection: Connection) -> SafeString:
     if connection.healthy is None:
         return format_html('<span class="hub-quiet">{}</span>', _("not tested"))
-    mark = links.mark("good", _("works")) if connection.healthy else links.mark("bad", _("does not work"))
+    mark = links.mark("good", _("active")) if connection.healthy else links.mark("bad", _("failing"))
     return format_html("{} {}{}", mark, links.when(connection.checked_at), links.sub(connection.health))

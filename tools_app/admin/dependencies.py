@@ -1,4 +1,4 @@
-"""Which tools need which: said where somebody switches one off that others cannot do without."""
+"""Dependencies between tools: shown before a tool is switched off that others require."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def written(entry: Entry, snapshot: Snapshot) -> list[Need]:
     for need in entry.tool.needs if entry.tool is not None else ():
         other = snapshot.find(need.name)
         if other is None:
-            fault = _("not there")
+            fault = _("missing")
         elif not need.accepts(other.version):
-            fault = _("there is version %(version)s") % {"version": other.version}
+            fault = _("version %(version)s is installed") % {"version": other.version}
         else:
             fault = other.refusal.reason if other.refusal is not None else ""
         name = other.name if other is not None else need.name

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 FromFilter, UntilFilter = between("last_seen_at")
 MOST_SHOWN: Final = 10
-# Of the errors of a group so many are asked whose they are.
+# Number of the newest errors of a group whose callers are counted.
 MOST_COUNTED: Final = 1_000
 DAYS: Final = 14
 # What a decision is called on a button, what it does, and what the groups are afterwards.
@@ -54,15 +54,11 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
     list_display_links = None
     list_filter = (ResolvedFilter, CodeFilter, LastSeenFilter, FromFilter, UntilFilter, ToolFilter)
     nothing_yet = (
-        gettext_lazy("Nothing is failing"),
-        gettext_lazy(
-            "Errors of one kind – the same tool, code and place – "
-            "stand here as one, until somebody calls them resolved."
-        ),
+        gettext_lazy("No open issues"),
+        gettext_lazy("Errors with the same tool, code and location are grouped into one issue until it is resolved."),
     )
-    unfiltered = gettext_lazy("all open ones")
     search_fields = ("tool_name",)
-    search_help_text = gettext_lazy("Tool, start of a code or message, call id or error id")
+    search_help_text = gettext_lazy("Tool, id, or start of code or message")
     actions = ("resolve", "reopen")
     fields = ("message", "place", "last_call", "last_seen_exactly", "first_seen_exactly", "reopened", "resolved")
     readonly_fields = ("last_call", "last_seen_exactly", "first_seen_exactly", "reopened", "resolved")
@@ -130,14 +126,14 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
         shown = links.to_group(group.pk, links.stamp(group.last_seen_at))
         return format_html('<span class="hub-whole" title="{}">{}</span>', links.ago(group.last_seen_at), shown)
 
-    @admin.display(description=gettext_lazy("Code, tool"))
+    @admin.display(description=gettext_lazy("Error"))
     def kind(self, group: ErrorGroup) -> SafeString:
         address = links.address("errorgroup", "change", group.pk)
         tool = links.to_tool(group.tool_name, group.code) if group.tool_name else ""
         shown = '<a class="hub-name" href="{}">{}</a><span class="hub-sub">{}</span>'
         return format_html(shown, address, group.code, tool)
 
-    @admin.display(description=gettext_lazy("Message, place"))
+    @admin.display(description=gettext_lazy("Message"))
     def shown_message(self, group: ErrorGroup) -> SafeString:
         shown = '<span class="hub-cut" title="{0}">{0}</span>{1}'
         return format_html(shown, group.message, links.sub(group.place))
@@ -150,7 +146,7 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
     @admin.display(description=gettext_lazy("14 days"))
     def trend(self, group: ErrorGroup) -> SafeString:
         numbers = [number for _day, number in by_day(getattr(group, "recent_hours", []), timezone.now())]
-        words = _("%(number)s in %(days)s days, %(today)s of them today")
+        words = _("%(number)s in %(days)s days, %(today)s today")
         said = {"number": f"{sum(numbers):,}", "days": len(numbers), "today": f"{numbers[-1]:,}"}
         return charts.sparkline(numbers, words % said, "bad")
 
@@ -205,13 +201,13 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
 
     @method_decorator(require_POST)
     def note_view(self, request: HttpRequest, pk: str) -> HttpResponse:
-        """Leave a word about a group for whoever looks at it next."""
+        """Add a note to a group."""
         if not self.has_change_permission(request):
             raise PermissionDenied
         group = get_object_or_404(ErrorGroup, pk=pk.replace("\x00", ""))
         with FailuresTold(request):
             governance.add_error_note(group.pk, request.POST.get("text", "").replace("\x00", ""), actor=actor(request))
-            self.message_user(request, _("The note is kept."), messages.SUCCESS)
+            self.message_user(request, _("Note added."), messages.SUCCESS)
         return HttpResponseRedirect(f"{links.address('errorgroup', 'change', group.pk)}#notes")
 
     @method_decorator(require_POST)
@@ -234,9 +230,9 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
             changed = decide(chosen, actor=actor(request), reason=reason)
             said = _("Nothing changed.")
             if changed:
-                said = _("%(groups)s now %(state)s.") % {"groups": _groups(len(changed)), "state": state}
+                said = _("%(groups)s: now %(state)s.") % {"groups": _groups(len(changed)), "state": state}
             if already := len(chosen) - len(changed):
-                before = ngettext("%(groups)s was %(state)s already.", "%(groups)s were %(state)s already.", already)
+                before = ngettext("%(groups)s was already %(state)s.", "%(groups)s were already %(state)s.", already)
                 said += " " + before % {"groups": _groups(already), "state": state}
             self.message_user(request, said, messages.SUCCESS if changed else messages.INFO)
 
@@ -286,7 +282,7 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
     def first_seen_exactly(self, group: ErrorGroup) -> str:
         return links.in_full(group.first_seen_at)
 
-    @admin.display(description=gettext_lazy("Came back"))
+    @admin.display(description=gettext_lazy("Regressed at"))
     def reopened(self, group: ErrorGroup) -> str:
         return links.in_full(group.reopened_at)
 
@@ -298,7 +294,7 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
 def state_mark(group: ErrorGroup) -> SafeString:
     if group.resolved_at is not None:
         return links.mark("good", _("resolved"))
-    return links.mark("bad", _("open") if group.reopened_at is None else _("open again"))
+    return links.mark("bad", _("open") if group.reopened_at is None else _("regressed"))
 
 
 def by_day(hours: Iterable[ErrorHour], now: datetime) -> list[tuple[date, int]]:
@@ -340,4 +336,4 @@ def _by(time: str, actor: str) -> str:
 
 
 def _groups(number: int) -> str:
-    return ngettext("%(number)s error group", "%(number)s error groups", number) % {"number": f"{number:,}"}
+    return ngettext("%(number)s issue", "%(number)s issues", number) % {"number": f"{number:,}"}

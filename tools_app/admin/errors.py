@@ -27,16 +27,16 @@ class ErrorAdmin(JournalAdmin[ErrorLog]):
     list_display = ("created", "code", "tool", "shown_message", "shown_caller", "call")
     list_display_links = None
     nothing_yet = (
-        gettext_lazy("No error yet"),
-        gettext_lazy("When a tool fails, what went wrong is kept here, with its cause."),
+        gettext_lazy("No errors yet"),
+        gettext_lazy("Errors of tools are recorded here, with their cause."),
     )
     list_filter = (CodeFilter, "door", CreatedFilter, FromFilter, UntilFilter, ToolFilter, GroupFilter)
     search_fields = ("tool_name",)
     search_help_text = gettext_lazy("Tool, error id or call id")
     fieldsets = (
         (None, {"fields": ("id", "code", "message", "next_step", "tool", "whole_call", "shown_group")}),
-        (gettext_lazy("When and who"), {"fields": ("at", "whole_caller", "door")}),
-        (gettext_lazy("For operators only"), {"fields": ("shown_detail",)}),
+        (gettext_lazy("Time and caller"), {"fields": ("at", "whole_caller", "door")}),
+        (gettext_lazy("Operators only"), {"fields": ("shown_detail",)}),
     )
     readonly_fields = ("next_step", "tool", "whole_call", "shown_group", "at", "whole_caller", "shown_detail")
     exported_by = "created_at"
@@ -70,12 +70,12 @@ class ErrorAdmin(JournalAdmin[ErrorLog]):
             return queryset.filter(Q(pk=term) | Q(call_id=term)), False
         return queryset.filter(tool_name__in=tool_names(term)) if term else queryset, False
 
-    @admin.display(description=gettext_lazy("When"))
+    @admin.display(description=gettext_lazy("Time"))
     def created(self, error: ErrorLog) -> SafeString:
         shown = links.to_error(error.pk, links.stamp(error.created_at))
         return format_html('<span class="hub-whole" title="{}">{}</span>', links.ago(error.created_at), shown)
 
-    @admin.display(description=gettext_lazy("When"))
+    @admin.display(description=gettext_lazy("Time"))
     def at(self, error: ErrorLog) -> str:
         return links.in_full(error.created_at)
 
@@ -87,7 +87,7 @@ class ErrorAdmin(JournalAdmin[ErrorLog]):
     def shown_message(self, error: ErrorLog) -> SafeString:
         return format_html('<span class="hub-cut" title="{0}">{0}</span>', error.message)
 
-    @admin.display(description=gettext_lazy("Caller, door"))
+    @admin.display(description=gettext_lazy("Caller"))
     def shown_caller(self, error: ErrorLog) -> SafeString:
         shown = '<span class="hub-whole">{}</span>{}'
         return format_html(shown, error.caller_name or links.NOTHING, links.sub(error.get_door_display()))
@@ -100,7 +100,7 @@ class ErrorAdmin(JournalAdmin[ErrorLog]):
     def whole_call(self, error: ErrorLog) -> SafeString:
         return links.to_call(error.call_id)
 
-    @admin.display(description=gettext_lazy("Group"))
+    @admin.display(description=gettext_lazy("Issue"))
     def shown_group(self, error: ErrorLog) -> SafeString:
         group = ErrorGroup.objects.filter(pk=error.group_id).first() if error.group_id else None
         if group is None:
@@ -108,7 +108,7 @@ class ErrorAdmin(JournalAdmin[ErrorLog]):
         link = links.to_group(group.pk, str(group))
         return format_html("{} {} {}", link, f"× {group.count:,}", error_groups.state_mark(group))
 
-    @admin.display(description=gettext_lazy("What callers are told to do"))
+    @admin.display(description=gettext_lazy("Advice sent to the caller"))
     def next_step(self, error: ErrorLog) -> str:
         """What the kind of error says; its caller may have been told something closer."""
         steps = {kind.code: kind.default_next_step for kind in hub_errors.all_errors()}
@@ -121,6 +121,6 @@ class ErrorAdmin(JournalAdmin[ErrorLog]):
             return format_html("{}", error.caller_name or links.NOTHING)
         return links.to_calls_of(call.caller_id, call.caller_name, call.caller_kind)
 
-    @admin.display(description=gettext_lazy("Stack, or what the upstream said"))
+    @admin.display(description=gettext_lazy("Stack trace or upstream response"))
     def shown_detail(self, error: ErrorLog) -> SafeString:
         return links.preformatted(error.detail)

@@ -25,7 +25,7 @@ FORMATS: Final = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 _SIGNS: Final = "=+\\-@\uff1d\uff0b\uff0d\uff20"
 _FORMULA: Final = re.compile(rf"\A(?=[\t\r\n])|(?:\A|(?<=[;\t\r\n]))(?=[ \"']*+[{_SIGNS}])")
 
-# What a column is called, and the attribute of a row that stands in it.
+# Column name -> attribute of the row.
 Columns = Mapping[str, str]
 
 

@@ -85,9 +85,9 @@ class EffectFilter(SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
         return [
-            (Effect.READS, _("Only reads")),
-            (Effect.WRITES, _("Writes, and destroys nothing")),
-            (Effect.DESTROYS, _("May destroy")),
+            (Effect.READS, _("Read-only")),
+            (Effect.WRITES, _("Non-destructive write")),
+            (Effect.DESTROYS, _("Destructive")),
         ]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -101,7 +101,7 @@ class KeyStateFilter(SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
         return [
-            ("works", _("Works")),
+            ("works", _("Active")),
             ("attention", _("Needs attention")),
             ("expired", _("Expired")),
             ("revoked", _("Revoked")),
@@ -217,7 +217,7 @@ class ConnectionFilter(FollowedFilter):
 
 
 class GroupFilter(FollowedFilter):
-    title = _lazy("group")
+    title = _lazy("issue")
     parameter_name = "group"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ log = logging.getLogger("tools_app.admin")
 
 Record = TypeVar("Record", bound=models.Model)
 
-BUSY: Final = gettext_lazy("The database cannot be written right now; nothing was changed. Try again in a moment.")
+BUSY: Final = gettext_lazy("The database is not writable right now; nothing was changed. Try again in a moment.")
 
 
 def actor(request: HttpRequest) -> str:
@@ -26,7 +26,7 @@ def actor(request: HttpRequest) -> str:
 
 
 class FailuresTold:
-    """Whatever a change inside the block fails with becomes a message to whoever asked for it."""
+    """Turns failures inside the block into messages to the user."""
 
     def __init__(self, request: HttpRequest) -> None:
         self._request = request

@@ -1,4 +1,4 @@
-"""What the hub writes down and nobody changes: read-only lists that stay quick however long the journal is."""
+"""Read-only lists of what the hub records; they stay fast however long the journal is."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class JournalAdmin(GovernedAdmin[Record]):
     """What an exported row holds; where there is nothing, the list cannot be exported."""
 
     exported_payloads: Columns = {}
-    """What it holds beside that for whoever may read payloads and asks for them."""
+    """Additional columns for users who may read payloads and ask for them."""
 
     exported_by: str | None = None
     """The time by which an export is ordered; its values must be written by Python. None: the primary key."""

@@ -23,9 +23,9 @@ LAST_YEAR: Final = 9998
 
 # How it is asked for and shown, and what that is in the columns `may_write` and `may_destroy`.
 KINDS: Final = {
-    "all": (gettext_lazy("All kinds"), True, True),
-    "write": (gettext_lazy("Tools that read or write, and destroy nothing"), True, False),
-    "read": (gettext_lazy("Only tools that read"), False, False),
+    "all": (gettext_lazy("Read, write and destructive"), True, True),
+    "write": (gettext_lazy("Read and write, not destructive"), True, False),
+    "read": (gettext_lazy("Read-only"), False, False),
 }
 
 
@@ -37,14 +37,14 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when 
         choices=[(scope, format_lazy("{} – {}", scope, SCOPE_WORDS[scope])) for scope in governance.SCOPES],
         initial=default_scopes,
         widget=theme.CheckboxSelectMultiple,
-        help_text=gettext_lazy("What whoever holds the key may do. Fewer is safer."),
+        help_text=gettext_lazy("Grant only what this client needs."),
     )
     toolsets = forms.ModelMultipleChoiceField(
         label=gettext_lazy("Toolsets"),
         queryset=Toolset.objects.all(),
         required=False,
         widget=theme.CheckboxSelectMultiple,
-        help_text=gettext_lazy("Outside of these, no tool exists for the key. None: every tool there is."),
+        help_text=gettext_lazy("Restricts the key to these toolsets. None selected = all tools."),
     )
     connections = forms.MultipleChoiceField(
         label=gettext_lazy("Connections"),
@@ -52,20 +52,20 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when 
         initial=[ENVIRONMENT],
         required=False,
         widget=theme.CheckboxSelectMultiple,
-        help_text=gettext_lazy("The accounts at upstreams that its calls may use, and no others."),
+        help_text=gettext_lazy("Upstream accounts this key may use."),
     )
     kinds = forms.ChoiceField(
-        label=gettext_lazy("Kinds"),
+        label=gettext_lazy("Access level"),
         choices=[(kind, words) for kind, (words, *_kinds) in KINDS.items()],
         initial="all",
         widget=theme.RadioSelect,
-        help_text=gettext_lazy("What a tool says of itself counts. One that says nothing may destroy."),
+        help_text=gettext_lazy("Based on each tool’s declared hints. Tools without hints count as destructive."),
     )
     last_day = forms.DateField(
         required=False,
         widget=theme.DateInput,
-        label=gettext_lazy("Last day"),
-        help_text=gettext_lazy("The key works until the end of this day (UTC). Empty: until it is revoked."),
+        label=gettext_lazy("Expires on"),
+        help_text=gettext_lazy("Expires at the end of this day (UTC). Empty = never."),
     )
 
     class Meta:
@@ -75,9 +75,9 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when 
     def clean_last_day(self) -> date | None:
         day: date | None = self.cleaned_data["last_day"]
         if day is not None and day < timezone.now().date():
-            raise forms.ValidationError(_("That day is over."))
+            raise forms.ValidationError(_("This day has passed."))
         if day is not None and day.year > LAST_YEAR:
-            raise forms.ValidationError(_("At most until the end of %(year)s.") % {"year": LAST_YEAR})
+            raise forms.ValidationError(_("Must not be after %(year)s.") % {"year": LAST_YEAR})
         return day
 
     def clean_name(self) -> str:
@@ -85,6 +85,6 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when 
 
 
 def _connections() -> Iterator[tuple[str, str]]:
-    yield ENVIRONMENT, f"{ENVIRONMENT} – {_('what the hub was started with')}"
+    yield ENVIRONMENT, f"{ENVIRONMENT} – {_('default (from environment variables)')}"
     for name, pack in Connection.objects.order_by("pack", "name").values_list("name", "pack"):
         yield name, f"{name} – {pack}"

@@ -1,4 +1,4 @@
-"""What a key may, what was done with it, and what somebody should look at: in words."""
+"""Permissions, usage and warnings of a key, in words."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tools_app.models import ApiKey, CallHour
 from tools_app.sdk.reach import ENVIRONMENT
 
 MONTHS: Final = 12
-# From when on somebody should know that a key is about to expire, or that nobody uses it.
+# When a key counts as about to expire, or as unused.
 SOON: Final = timedelta(days=14)
 UNUSED: Final = timedelta(days=7)
 
 SCOPE_WORDS: Final = {
-    "tools:list": gettext_lazy("see which tools there are"),
+    "tools:list": gettext_lazy("list tools"),
     "tools:read": gettext_lazy("read what a tool takes and returns"),
     "tools:execute": gettext_lazy("call tools"),
     "tools:manage": gettext_lazy("switch tools and set their limits"),
@@ -34,7 +34,7 @@ SCOPE_WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """What was done with a key within a month."""
+    """Usage of a key in one month."""
 
     start: datetime
     calls: int
@@ -43,45 +43,45 @@ class Month:
 
 
 def may(key: ApiKey) -> list[str]:
-    """What whoever holds the key may do, a sentence each."""
+    """The permissions of the key, one phrase each."""
     toolsets = [toolset.name for toolset in key.toolsets.all()]
     everything = "admin:*" in key.scopes
     deeds = [str(SCOPE_WORDS.get(scope, scope)) for scope in SCOPE_WORDS if scope in key.scopes and scope != "admin:*"]
     sentences = []
     if everything:
-        sentences.append(_("It may do everything that can be done over HTTP, also make keys."))
+        sentences.append(_("Can do everything that the REST API offers, including creating keys."))
     elif deeds:
-        sentences.append(_("It may %(deeds)s.") % {"deeds": listed(deeds)})
+        sentences.append(_("Can %(deeds)s.") % {"deeds": listed(deeds)})
     else:
-        sentences.append(_("It may do nothing."))
+        sentences.append(_("Has no permissions."))
     if toolsets:
-        sentences.append(_("There is no tool for it outside %(toolsets)s.") % {"toolsets": listed(toolsets)})
+        sentences.append(_("Tools: only %(toolsets)s") % {"toolsets": listed(toolsets)})
     else:
-        sentences.append(_("It is not bound to toolsets: every tool is there for it."))
+        sentences.append(_("Tools: all"))
     if not key.may_write:
-        sentences.append(_("Tools that write are refused."))
+        sentences.append(_("Access level: read-only"))
     elif not key.may_destroy:
-        sentences.append(_("Tools that destroy are refused."))
+        sentences.append(_("Access level: read and write, not destructive"))
     return [*sentences, _through(key), _limited(key)]
 
 
 def attention(key: ApiKey, now: datetime) -> list[str]:
-    """What somebody should know of a key that works."""
+    """Warnings about a usable key."""
     if not key.usable(now):
         return []
     found = []
     if key.expires_at is not None and key.expires_at - now <= SOON:
         found.append(_("expires %(time)s") % {"time": links.ago(key.expires_at)})
     if key.last_used_at is None and now - key.created_at >= UNUSED:
-        found.append(_("never used since it was made %(time)s") % {"time": links.ago(key.created_at)})
+        found.append(_("never used since it was created %(time)s") % {"time": links.ago(key.created_at)})
     if key.previous_until is not None and key.previous_works(now):
         said = {"prefix": key.previous_prefix, "time": links.ago(key.previous_until)}
-        found.append(_("thub_%(prefix)s_… ends %(time)s") % said)
+        found.append(_("previous key thub_%(prefix)s_… expires %(time)s") % said)
     return found
 
 
 def needing_attention(now: datetime) -> Q:
-    """Of the keys that work, those that `attention` has something to say of."""
+    """Selects the usable keys for which `attention` returns warnings."""
     unused = Q(last_used_at=None, created_at__lte=now - UNUSED)
     return unused | Q(expires_at__lte=now + SOON) | Q(previous_until__gt=now)
 
@@ -110,16 +110,16 @@ def listed(words: Sequence[str]) -> str:
 
 
 def _through(key: ApiKey) -> str:
-    names = [_("those of the environment") if name == ENVIRONMENT else name for name in key.connection_names]
+    names = [_("default (environment)") if name == ENVIRONMENT else name for name in key.connection_names]
     if not names:
-        return _("It uses no connection: tools that need an account at an upstream are not there for it.")
-    return _("Its connections to upstreams: %(names)s.") % {"names": listed(names)}
+        return _("Connections: none (tools that need an upstream account are not available)")
+    return _("Connections: %(names)s") % {"names": listed(names)}
 
 
 def _limited(key: ApiKey) -> str:
     if key.rate is None:
-        return _("How many requests it may make, the settings say.")
-    return _("It may make %(most)s requests in %(seconds)s s.") % {
+        return _("Rate limit: hub default")
+    return _("Rate limit: %(most)s requests per %(seconds)s s") % {
         "most": f"{key.rate.most:,}",
         "seconds": f"{key.rate.seconds:,g}",
     }

@@ -1,4 +1,4 @@
-"""API keys: made here, shown once, revoked here. The key itself is never stored, so nobody can look it up later."""
+"""API keys: created, shown once and revoked here. Only a hash is stored, so a key cannot be looked up later."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ GRACES: Final = (0, 1, 24, 72, 168)
 
 
 class _Created(Protocol):
-    """A key that was made a moment ago, with its secret."""
+    """A newly created key with its secret."""
 
     secret: str
 
@@ -49,12 +49,12 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
     list_filter = (KeyStateFilter,)
     list_select_related = ("owner",)
     search_fields = ("name", "prefix")
-    search_help_text = gettext_lazy("Name or start of the key")
+    search_help_text = gettext_lazy("Name or prefix")
     ordering = ("name",)
     actions = ("revoke",)
     nothing_yet = (
-        gettext_lazy("No key yet"),
-        gettext_lazy("Whoever comes over HTTP needs one; an agent on this machine does not."),
+        gettext_lazy("No API keys yet"),
+        gettext_lazy("Clients that connect over HTTP need one. Agents on this machine do not."),
     )
     readonly_fields = (
         "shown_prefix", "state", "shown_scopes", "shown_toolsets", "shown_connections", "shown_kinds", "asks",
@@ -136,7 +136,7 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
         if hours not in map(str, GRACES):
             return HttpResponseBadRequest("grace must be one of the times that the form offers")
         if request.POST.get("prefix") != key.prefix:
-            self.message_user(request, _("%(name)s was rotated already.") % {"name": key.name}, messages.INFO)
+            self.message_user(request, _("%(name)s has already been rotated.") % {"name": key.name}, messages.INFO)
             return HttpResponseRedirect(links.address("apikey", "change", pk))
         with FailuresTold(request):
             secret = governance.rotate_key(key, grace=timedelta(hours=int(hours)), actor=actor(request))
@@ -161,18 +161,18 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
         key = get_object_or_404(ApiKey, pk=pk)
         with FailuresTold(request):
             if governance.revoke_key(key, actor=actor(request)):
-                said = _("%(name)s is revoked; the next request with it is refused.")
+                said = _("%(name)s is revoked. Requests with it are refused from now on.")
                 self.message_user(request, said % {"name": key.name}, messages.SUCCESS)
             else:
-                self.message_user(request, _("%(name)s was revoked already.") % {"name": key.name}, messages.INFO)
+                self.message_user(request, _("%(name)s has already been revoked.") % {"name": key.name}, messages.INFO)
         return HttpResponseRedirect(links.address("apikey", "change", pk))
 
     @admin.action(description=gettext_lazy("Revoke"), permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:
-        """Asks first: a revoked key cannot be brought back."""
+        """Asks for confirmation: revoking cannot be undone."""
         keys = list(queryset.filter(revoked_at=None))
         if not keys:
-            self.message_user(request, _("These keys are revoked already."), messages.INFO)
+            self.message_user(request, _("These keys have already been revoked."), messages.INFO)
             return None
         if "confirmed" in request.POST:
             with FailuresTold(request):
@@ -218,16 +218,16 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
             )
         return super().render_change_form(request, context, *args, **kwargs)
 
-    @admin.display(description=gettext_lazy("Starts with"), ordering="prefix")
+    @admin.display(description=gettext_lazy("Prefix"), ordering="prefix")
     def shown_prefix(self, key: ApiKey) -> SafeString:
         return format_html('<span class="hub-whole">{}</span>{}', f"thub_{key.prefix}_…", links.sub(self.previous(key)))
 
     def previous(self, key: ApiKey) -> str:
-        """The key before the last rotation, as long as it works too."""
+        """The previous secret, while it is still valid."""
         if key.previous_until is None or not key.previous_works(timezone.now()):
             return ""
         said = {"prefix": key.previous_prefix, "time": links.stamp(key.previous_until)[:16]}
-        return _("thub_%(prefix)s_… until %(time)s") % said
+        return _("previous: thub_%(prefix)s_… until %(time)s") % said
 
     @admin.display(description=gettext_lazy("Scopes"))
     def shown_scopes(self, key: ApiKey) -> SafeString:
@@ -237,7 +237,7 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
     def shown_toolsets(self, key: ApiKey) -> SafeString:
         named = [(links.address("toolset", "change", toolset.pk), toolset.name) for toolset in key.toolsets.all()]
         if not named:
-            return format_html("{}", _("none: every tool there is"))
+            return format_html("{}", _("all tools"))
         return format_html_join(" ", '<a class="hub-tag" href="{}">{}</a>', named)
 
     @admin.display(description=gettext_lazy("Connections"))
@@ -248,7 +248,7 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
         bound = format_html_join(" ", '<a class="hub-tag" href="{}">{}</a>', mine)
         return format_html("{} {}", shown, bound) if named or mine else format_html("{}", _("none"))
 
-    @admin.display(description=gettext_lazy("Kinds of tools"))
+    @admin.display(description=gettext_lazy("Access level"))
     def shown_kinds(self, key: ApiKey) -> str:
         may = (key.may_write, key.may_destroy)
         return next(str(words) for words, *kinds in KINDS.values() if tuple(kinds) == may)
@@ -256,9 +256,9 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
     @admin.display(description=gettext_lazy("Rate limit"))
     def shown_rate(self, key: ApiKey) -> str:
         if key.rate is None:
-            return _("what the settings say")
+            return _("hub default")
         said = {"most": f"{key.rate.most:,}", "seconds": f"{key.rate.seconds:,g}"}
-        return _("%(most)s requests in %(seconds)s s") % said
+        return _("%(most)s per %(seconds)s s") % said
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
         return cast(KeyQuerySet, super().get_queryset(request)).with_stops()
@@ -273,7 +273,7 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
         if key.stopped:
             return links.mark("bad", _("stopped"))
         heeded = key_words.attention(key, now)
-        return format_html("{}{}", links.mark("warn" if heeded else "good", _("works")), links.sub("; ".join(heeded)))
+        return format_html("{}{}", links.mark("warn" if heeded else "good", _("active")), links.sub("; ".join(heeded)))
 
     @admin.display(description=gettext_lazy("Last used"), ordering=F("last_used_at").desc(nulls_last=True))
     def last_used(self, key: ApiKey) -> SafeString | str:
@@ -297,9 +297,9 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
 
 
 def grace_words(hours: int) -> str:
-    """How long the secret before goes on working."""
+    """How long the previous secret stays valid."""
     if not hours:
-        return _("not at all: it is refused at once")
+        return _("no")
     if hours < 24:
         return ngettext("for %(number)s hour", "for %(number)s hours", hours) % {"number": hours}
     return ngettext("for %(number)s day", "for %(number)s days", hours // 24) % {"number": hours // 24}

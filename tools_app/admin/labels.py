@@ -1,4 +1,4 @@
-"""What records and their fields are called, in the language of whoever looks at them.
+"""Names of records and their fields, in the language of the user.
 
 The models speak English: that is what migrations, exports and the audit trail are written in.
 """
@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy, gettext_noop, override
 
 from tools_app.catalog.schema_table import LIMITS
 
-# What the theme says on our pages, and knows in English alone.
+# Texts of the theme on our pages; the theme has no Japanese translation of them.
 THEME: Final = (
     gettext_noop("Welcome back to"),
     gettext_noop("Select action"),
@@ -41,7 +41,7 @@ THEME: Final = (
     gettext_noop("Return to site"),
 )
 
-# What the shipped packs let operators decide about a connection. Packs know nothing of languages.
+# Connection options of the shipped packs. Packs do not depend on Django, so they cannot translate.
 OPTIONS: Final = (
     gettext_noop("User administration"),
     gettext_noop("Whether users of this Redmine may be created, changed and deleted, by administrators of the hub."),
@@ -49,7 +49,7 @@ OPTIONS: Final = (
 
 
 def speak() -> None:
-    """Lets the admin translate what the models say."""
+    """Makes names, help texts and choices of the models translatable in the admin."""
     for model in apps.get_app_config("tools_app").get_models():
         about = model._meta
         about.verbose_name = gettext_lazy(str(about.verbose_name))

@@ -83,7 +83,7 @@ def to_subject(subject: str) -> SafeString:
 
 
 def errors_since(span: str, *, calls: bool, tool: str = "") -> str:
-    """The list behind a number of errors: the calls; the error log for whoever may not see those."""
+    """The list behind a number of errors: the calls, or the error events for users who may not see calls."""
     if calls:
         return address("call", "changelist", tool=tool, status="error", since=span)
     return address("errorlog", "changelist", tool=tool, since=span)
@@ -100,7 +100,7 @@ def mark(tone: str, text: str) -> SafeString:
 
 
 def status(call: Call) -> SafeString:
-    """How a call ended, how many such calls its row stands for, and who answered when it was not the tool."""
+    """Status of a call, the number of calls that its row represents, and who answered if not the tool."""
     return render_to_string("admin/tools_app/status.html", {"call": call})
 
 

@@ -17,7 +17,6 @@ from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from tools_app.admin import theme
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 Record = TypeVar("Record", bound=Model)
 
-# What is longer, nobody types; SQLite fails on it.
+# Longer terms are not typed by people, and SQLite fails on them.
 MOST_ASKED: Final = 1_000
 
 
@@ -45,7 +44,7 @@ class RecordList(theme.ChangeList):
     def get_filters(self, request: HttpRequest) -> Any:
         """The filters that the page declares, and no others.
 
-        Django takes any lookup of any column from the address. With `arguments__startswith` somebody who does not see
+        Django takes any lookup of any column from the address. With `arguments__startswith` a user who does not see
         a column reads it letter by letter, and with `id__regex` one request keeps the whole process busy.
 
         Raises:
@@ -86,19 +85,16 @@ class ListAdmin(theme.ModelAdmin[Record]):
     show_facets = ShowFacets.NEVER
 
     nothing_yet: tuple[StrOrPromise, ...] = ()
-    """What an empty list says instead of “no results”."""
+    """Title and text of an empty list."""
 
     first_steps: bool = False
     """An empty list of these leads to the first steps, as long as there was no call."""
-
-    unfiltered: StrOrPromise = gettext_lazy("everything")
-    """What the list shows when no filter is chosen."""
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[RecordList]:
         return RecordList
 
     def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> HttpResponse:
-        """To the list it would stand in, not to the overview: whoever follows an old link goes on from there."""
+        """To the list of such records, not to the overview: users who follow an old link can continue from there."""
         super()._get_obj_does_not_exist_redirect(request, opts, object_id)  # type: ignore[misc]  # the stubs leave it out
         return HttpResponseRedirect(reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist"))
 
@@ -115,7 +111,7 @@ def unanswerable(request: HttpRequest, whole_list: str) -> HttpResponseRedirect 
     asked = [value for _name, values in request.GET.lists() for value in values]
     if all("\x00" not in value and len(value) <= MOST_ASKED for value in asked):
         return None
-    messages.warning(request, _("What the address asks for cannot be looked for. The list shows all it has."))
+    messages.warning(request, _("The search or filter in this URL is not valid. All entries are shown."))
     return HttpResponseRedirect(whole_list)
 
 

@@ -30,7 +30,7 @@ from tools_app.models import Tag, ToolRecord
 FEW: Final = 10
 MOST_SHOWN: Final = 100
 MOST_AT_ONCE: Final = 10_000
-# What can be undone stands in an address, and addresses are not endless.
+# An undo link carries the names in its URL, whose length is limited.
 MOST_UNDONE: Final = 300
 MOST_SUGGESTED: Final = 200
 
@@ -41,7 +41,7 @@ _NUMBERS: Final = re.compile(r"[0-9]{1,9}(,[0-9]{1,9})*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What somebody wants to be done, and to which tools."""
+    """A bulk change: the action and its tools."""
 
     kind: str
     tools: Mapping[int, str]
@@ -181,10 +181,12 @@ def _question(change: Change) -> str:
 
 def _consequence(change: Change) -> str:
     return {
-        ON: _("Calls are let through from the next one on, and connected agents are told."),
-        OFF: _("The next call of each is refused, in every process, and connected agents are told."),
-        TAG: _("Agents see the tag. Toolsets that choose by it hold these tools from the next request on."),
-        UNTAG: _("Only tags that operators gave can be taken away. Toolsets that choose by it let these tools go."),
+        ON: _("Calls are accepted from now on. Connected agents are notified."),
+        OFF: _("Calls are refused from now on, in every process. Connected agents are notified."),
+        TAG: _("Agents see the tag. Toolsets that select it include these tools from the next request on."),
+        UNTAG: _(
+            "Only tags added by operators can be removed. Toolsets that select the tag no longer include these tools."
+        ),
     }[change.kind]
 
 
@@ -195,14 +197,18 @@ def _button(change: Change) -> str:
 def _told(change: Change, done: Tagging) -> str:
     """What changed, what was so already, and what stays as it is."""
     changed, already, declared = len(done.changed), len(done.already), len(done.declared)
-    was_on = ngettext("%(tools)s was on already.", "%(tools)s were on already.", already)
-    was_off = ngettext("%(tools)s was off already.", "%(tools)s were off already.", already)
-    keeps = ngettext("%(tools)s keeps it: its author says so.", "%(tools)s keep it: their authors say so.", declared)
+    was_on = ngettext("%(tools)s was already on.", "%(tools)s were already on.", already)
+    was_off = ngettext("%(tools)s was already off.", "%(tools)s were already off.", already)
+    keeps = ngettext(
+        "%(tools)s keeps the tag: it is declared by its author.",
+        "%(tools)s keep the tag: it is declared by their authors.",
+        declared,
+    )
     did, was = {
         ON: (_("%(tools)s switched on."), was_on),
         OFF: (_("%(tools)s switched off."), was_off),
-        TAG: (_("%(tools)s tagged %(tag)s."), _("%(tools)s had the tag %(tag)s already.")),
-        UNTAG: (_("%(tag)s taken from %(tools)s."), _("%(tools)s did not have the tag %(tag)s.")),
+        TAG: (_("%(tools)s tagged %(tag)s."), _("%(tools)s already had the tag %(tag)s.")),
+        UNTAG: (_("%(tag)s removed from %(tools)s."), _("%(tools)s did not have the tag %(tag)s.")),
     }[change.kind]
     said = [
         sentence % {"tools": count_of_tools(number), "tag": change.tag}

@@ -44,7 +44,7 @@ class TypedFilter(FollowedFilter):
 
     @classmethod
     def field(cls, value: str) -> Field:
-        """As it stands in the form, with what the address says now."""
+        """The form field, with its current value from the URL."""
         return Field(cls.parameter_name, str(cls.title).capitalize(), "text", value)
 
 
@@ -103,7 +103,7 @@ def between(moment: str) -> tuple[type[MomentFilter], type[MomentFilter]]:
 
 
 class SlowFilter(TypedFilter):
-    title = gettext_lazy("took at least")
+    title = gettext_lazy("min. duration")
     parameter_name = "slower"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
@@ -121,7 +121,7 @@ class SlowFilter(TypedFilter):
 
     @classmethod
     def field(cls, value: str) -> Field:
-        choices = (("", _("any time")), *((str(one), f"{one / 1000:g} s") for one in SLOW))
+        choices = (("", _("any")), *((str(one), f"{one / 1000:g} s") for one in SLOW))
         return Field(cls.parameter_name, str(cls.title).capitalize(), "select", value, choices)
 
 

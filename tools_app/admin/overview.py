@@ -39,8 +39,8 @@ SPANS: Final = {
 TOOLS: Final = {
     State.ON: gettext_lazy("Tools on"),
     State.OFF: gettext_lazy("Tools off"),
-    State.UNAVAILABLE: gettext_lazy("Tools unavailable"),
-    State.GONE: gettext_lazy("Tools gone"),
+    State.UNAVAILABLE: gettext_lazy("Tools not callable"),
+    State.GONE: gettext_lazy("Tools removed"),
 }
 
 May = Callable[[str], bool]
@@ -145,7 +145,7 @@ def _of_tools(snapshot: Snapshot) -> list[Figure]:
 
 
 def _of_calls(chosen: Period, may: May, figures: list[Figure], reasons: list[Reason]) -> dict[str, Any]:
-    """What became of the calls: figures for all of them, a chart of when it was, and the tools that stand out."""
+    """Outcomes of the calls: figures, charts over time, and the slowest and most failing tools."""
     sees_calls, sees_errors = may("call"), may("errorlog")
     if not sees_calls and not sees_errors:
         return {}
@@ -165,7 +165,7 @@ def _of_calls(chosen: Period, may: May, figures: list[Figure], reasons: list[Rea
         if sees_errors:
             figures.append(Figure(_("Error rate"), charts.share(together), failed, bad))
         for title, share in ((_("Median (p50)"), 0.5), (_("p95"), 0.95)):
-            figures.append(Figure(title, charts.in_short(insights.percentile([together], share)), everything))
+            figures.append(Figure(title, charts.in_time(insights.percentile([together], share)), everything))
     by_name = insights.tools(chosen) if together.calls else {}
     return {
         "calls_chart": charts.calls(buckets, address=_list_of, errors=sees_errors),
@@ -179,12 +179,12 @@ def _of_calls(chosen: Period, may: May, figures: list[Figure], reasons: list[Rea
 def _of_errors() -> Figure:
     number = insights.open_error_groups()
     address = links.address("errorgroup", "changelist")
-    return Figure(_("Open error groups"), f"{number:,}", address, "bad" if number else "")
+    return Figure(_("Open issues"), f"{number:,}", address, "bad" if number else "")
 
 
 def _of_approvals(waiting: int) -> Figure:
     address = links.address("approval", "changelist")
-    return Figure(_("Waiting approvals"), f"{waiting:,}", address, "warn" if waiting else "")
+    return Figure(_("Pending approvals"), f"{waiting:,}", address, "warn" if waiting else "")
 
 
 def _list_of(bucket: Bucket) -> str:
@@ -214,8 +214,8 @@ def _rows(tools: Sequence[tuple[str, Figures]], chosen: Period, may: May) -> lis
             errors=f"{figures.errors:,}" if may("errorlog") else "",
             errors_address=links.errors_since(chosen.key, calls=True, tool=name),
             rate=charts.share(figures),
-            half=charts.in_short(insights.percentile([figures], 0.5)),
-            most=charts.in_short(insights.percentile([figures], 0.95)),
+            half=charts.in_time(insights.percentile([figures], 0.5)),
+            most=charts.in_time(insights.percentile([figures], 0.95)),
         )
         for name, figures in tools
     ]
@@ -234,7 +234,7 @@ def _lists(may: May, figures: list[Figure]) -> dict[str, Any]:
         connected = Agent.objects.connected()
         agents = list(connected[:MOST_SHOWN])
         number = len(agents) if len(agents) < MOST_SHOWN else connected.count()
-        figures.append(Figure(_("Agents connected"), f"{number:,}", links.address("agent", "changelist")))
+        figures.append(Figure(_("Connected agents"), f"{number:,}", links.address("agent", "changelist")))
     return {
         "newest_calls": calls,
         "open_groups": groups,

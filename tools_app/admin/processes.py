@@ -22,8 +22,8 @@ MOST_SHOWN = 50
 class ProcessAdmin(JournalAdmin[Process]):
     list_display = ("kind", "host", "pid", "since", "lease", "number_of_agents")
     nothing_yet = (
-        gettext_lazy("No process is at work"),
-        gettext_lazy("Servers, agents’ connections and long commands stand here while they run."),
+        gettext_lazy("No running processes"),
+        gettext_lazy("Servers, agent connections and long-running commands are listed here."),
     )
     fields = ("id", "kind", "host", "pid", "since", "lease", "until", "shown_agents")
     readonly_fields = ("since", "lease", "until", "shown_agents")
@@ -31,17 +31,17 @@ class ProcessAdmin(JournalAdmin[Process]):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Process]:
         return super().get_queryset(request).annotate(agent_count=Count("agents"))
 
-    @admin.display(description=gettext_lazy("Since"))
+    @admin.display(description=gettext_lazy("Started"))
     def since(self, process: Process) -> SafeString:
         return links.when(process.started_at)
 
-    @admin.display(description=gettext_lazy("Lease"))
+    @admin.display(description=gettext_lazy("Heartbeat"))
     def lease(self, process: Process) -> SafeString:
         if process.lease_until >= timezone.now():
-            return links.mark("good", _("alive"))
-        return links.mark("warn", _("silent since %(time)s") % {"time": links.stamp(process.lease_until)})
+            return links.mark("good", _("OK"))
+        return links.mark("warn", _("missing since %(time)s") % {"time": links.stamp(process.lease_until)})
 
-    @admin.display(description=gettext_lazy("Lease until"))
+    @admin.display(description=gettext_lazy("Heartbeat valid until"))
     def until(self, process: Process) -> str:
         return links.in_full(process.lease_until)
 

@@ -35,13 +35,13 @@ DESTRUCTIVE: Final = "definition__body__annotations__destructiveHint"
 WORDS: Final = {
     State.ON: _lazy("on"),
     State.OFF: _lazy("off"),
-    State.UNAVAILABLE: _lazy("unavailable"),
-    State.GONE: _lazy("gone"),
+    State.UNAVAILABLE: _lazy("not callable"),
+    State.GONE: _lazy("removed"),
 }
 EFFECTS: Final = {
-    Effect.READS: _lazy("reads"),
-    Effect.WRITES: _lazy("writes"),
-    Effect.DESTROYS: _lazy("destroys"),
+    Effect.READS: _lazy("read-only"),
+    Effect.WRITES: _lazy("write"),
+    Effect.DESTROYS: _lazy("destructive"),
 }
 TONES: Final = {State.ON: "good", State.OFF: "quiet", State.UNAVAILABLE: "warn", State.GONE: "quiet"}
 
@@ -66,9 +66,9 @@ class Condition:
 
 def condition(record: ToolRecord, snapshot: Snapshot) -> Condition:
     if record.retired_at is not None:
-        return Condition(State.GONE, next_step=_("No source has this tool any more. Its history stays."))
+        return Condition(State.GONE, next_step=_("No source provides this tool any more. Its history is kept."))
     if not record.enabled:
-        return Condition(State.OFF, next_step=_("Every call is refused."))
+        return Condition(State.OFF, next_step=_("All calls are refused."))
     entry = snapshot.find(record.name)
     if entry is None:
         return Condition(State.UNAVAILABLE, _("not in the catalog yet"), _("Run `toolhub synctools`."))

@@ -31,21 +31,21 @@ MOST_SHOWN: Final = 10
 STOP, RESUME = "stop", "resume"
 ACTIONS: Final = [f"{kind}.{verb}" for kind in Stop.Kind for verb in (STOP, RESUME)]
 TITLES: Final = {
-    Stop.Kind.HUB: gettext_lazy("The hub"),
-    Stop.Kind.PACK: gettext_lazy("Packs"),
+    Stop.Kind.HUB: gettext_lazy("Hub"),
+    Stop.Kind.PACK: gettext_lazy("Sources"),
     Stop.Kind.CONNECTION: gettext_lazy("Connections"),
     Stop.Kind.KEY: gettext_lazy("Keys"),
 }
 EFFECTS: Final = {
-    Stop.Kind.HUB: gettext_lazy("Every call of every tool is refused, and agents see no tools."),
-    Stop.Kind.PACK: gettext_lazy("Calls of its tools are refused, and agents see none of them."),
-    Stop.Kind.CONNECTION: gettext_lazy("Nothing is sent to this upstream through it."),
-    Stop.Kind.KEY: gettext_lazy("Every request with it is refused. Unlike a revoked key, it can be resumed."),
+    Stop.Kind.HUB: gettext_lazy("Refuses all calls and hides all tools from agents."),
+    Stop.Kind.PACK: gettext_lazy("Refuses calls to these tools and hides them from agents."),
+    Stop.Kind.CONNECTION: gettext_lazy("Blocks all requests to this upstream."),
+    Stop.Kind.KEY: gettext_lazy("Refuses all requests with this key. Unlike revoking, this can be undone."),
 }
 NONE_YET: Final = {
-    Stop.Kind.PACK: gettext_lazy("There are no tools yet."),
-    Stop.Kind.CONNECTION: gettext_lazy("There is no connection yet."),
-    Stop.Kind.KEY: gettext_lazy("There is no key yet."),
+    Stop.Kind.PACK: gettext_lazy("No tools yet."),
+    Stop.Kind.CONNECTION: gettext_lazy("No connections yet."),
+    Stop.Kind.KEY: gettext_lazy("No API keys yet."),
 }
 
 
@@ -79,7 +79,7 @@ class StopAdmin(JournalAdmin[Stop]):
         entries = AuditEntry.objects.filter(action__in=ACTIONS)[:MOST_SHOWN]
         context = {
             **self.admin_site.each_context(request),
-            "title": _("Stop"),
+            "title": _("Kill switches"),
             "opts": self.opts,
             "sections": [
                 {
@@ -112,13 +112,17 @@ class StopAdmin(JournalAdmin[Stop]):
         if wanted == STOP and not self._confirmed(request, kind, reason):
             return self._confirm(request, Stop.Kind(kind), name, reason)
         with FailuresTold(request):
-            what = _("The hub") if kind == Stop.Kind.HUB else name
+            what = _("Hub") if kind == Stop.Kind.HUB else name
             if wanted == STOP:
                 changed = governance.stop(kind, name, actor=actor(request), reason=reason)
-                said = _("%(what)s is stopped; the next call is refused.") if changed else _("%(what)s was stopped.")
+                said = (
+                    _("%(what)s stopped. Calls are refused from now on.")
+                    if changed
+                    else _("%(what)s is already stopped.")
+                )
             else:
                 changed = governance.resume(kind, name, actor=actor(request), reason=reason)
-                said = _("%(what)s goes on.") if changed else _("%(what)s was not stopped.")
+                said = _("%(what)s resumed.") if changed else _("%(what)s is not stopped.")
             messages.add_message(request, messages.SUCCESS if changed else messages.INFO, said % {"what": what})
         return HttpResponseRedirect(f"{links.address('stop', 'changelist')}#{kind}")
 
@@ -126,7 +130,7 @@ class StopAdmin(JournalAdmin[Stop]):
         if "confirmed" not in request.POST:
             return False
         if kind == Stop.Kind.HUB and not reason:
-            messages.error(request, _("Stopping the whole hub needs a reason: every caller is told it."))
+            messages.error(request, _("A reason is required to stop the whole hub. It is shown to callers."))
             return False
         return True
 
@@ -155,22 +159,22 @@ def _switches(kind: Stop.Kind, held: dict[tuple[str, str], Stop]) -> Iterator[Sw
     about = _there(kind)
     names = [*(name for of, name in held if of == kind), *about]
     for name in dict.fromkeys(names):
-        title = _("The hub") if kind == Stop.Kind.HUB else name
-        yield Switch(kind, name, title, about.get(name, _("is gone")), held.get((kind, name)))
+        title = _("Hub") if kind == Stop.Kind.HUB else name
+        yield Switch(kind, name, title, about.get(name, _("does not exist any more")), held.get((kind, name)))
 
 
 def _concerns(kind: Stop.Kind, name: str) -> Iterator[str]:
     """What a stop would reach now, in numbers."""
     if kind != Stop.Kind.KEY:
         tools = sum(_uses(entry, kind, name) for entry in catalog.current().callable)
-        yield ngettext("%(n)s tool can be called now.", "%(n)s tools can be called now.", tools) % {"n": f"{tools:,}"}
+        yield ngettext("%(n)s callable tool", "%(n)s callable tools", tools) % {"n": f"{tools:,}"}
     agents = Agent.objects.connected()
     if kind == Stop.Kind.KEY:
         owned = ApiKey.objects.filter(name=name, revoked_at=None).values_list("pk", flat=True)
         agents = agents.filter(caller_id__in=[f"key:{pk}" for pk in owned])
     if kind in {Stop.Kind.HUB, Stop.Kind.KEY}:
         number = agents.count()
-        words = ngettext("%(n)s agent is connected over MCP.", "%(n)s agents are connected over MCP.", number)
+        words = ngettext("%(n)s connected agent (MCP)", "%(n)s connected agents (MCP)", number)
         yield words % {"n": f"{number:,}"}
 
 

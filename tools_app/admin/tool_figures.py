@@ -42,7 +42,7 @@ def drawn(tool: str, span: str, *, errors: bool) -> list[Chart]:
 
 def tiles(day: Figures) -> list[tuple[str, str]]:
     """How long calls took in the last day. Estimates, and said to be: only spans are counted."""
-    found = [(_("Median 24 h"), insights.percentile([day], 0.5)), (_("p95 24 h"), insights.percentile([day], 0.95))]
+    found = [(_("Median (24 h)"), insights.percentile([day], 0.5)), (_("p95 (24 h)"), insights.percentile([day], 0.95))]
     return [(title, charts.in_time(bound)) for title, bound in found if bound is not None]
 
 

@@ -1,4 +1,4 @@
-"""The list of tools: what stands in a row beside the record, asked once for a page, and what it is sorted by."""
+"""The list of tools: extra columns, queried once per page, and their sorting."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def carried(request: HttpRequest) -> dict[str, str]:
 
 
 def back(kept: Mapping[str, str], tools: Iterable[int]) -> str:
-    """Where somebody came from: the page of the one tool, or the list as it was."""
+    """Where to return: the page of the one tool, or the list with its filters."""
     if PAGE in kept:
         for only in tools:
             return links.address("toolrecord", "change", only)
@@ -118,7 +118,7 @@ def _most_calls() -> OrderBy:
 
 
 def _most_errors() -> OrderBy:
-    """By their share of the calls that were let in."""
+    """By the share of errors among the calls that were not refused."""
     errors = Cast(insights.calls_of(OuterRef("name"), _since(), insights.ERRORS), FloatField())
     calls = insights.calls_of(OuterRef("name"), _since(), _LET_IN)
     return ExpressionWrapper(errors / NullIf(calls, Value(0)), FloatField()).desc(nulls_last=True)

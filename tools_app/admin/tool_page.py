@@ -25,8 +25,8 @@ SPAN: Final = "span"
 ORIGINS: Final = {
     "operator": _lazy("set here"),
     "tool": _lazy("set by the tool’s author"),
-    "pack": _lazy("set by the tool’s pack"),
-    "settings": _lazy("the hub’s setting"),
+    "pack": _lazy("set by the tool’s source"),
+    "settings": _lazy("hub default"),
 }
 
 
@@ -43,7 +43,7 @@ def of(record: ToolRecord, request: HttpRequest) -> dict[str, Any]:
     changes = AuditEntry.objects.filter(subject=name)[:MOST_SHOWN]
     return {
         "condition": states.condition(record, snapshot),
-        # One at an address of somebody else would tell them who looks at this page.
+        # A remote image would reveal to its server who views this page.
         "tool_icon": tool.picture.src if tool is not None and tool.picture is not None and tool.picture.inline else "",
         "tool_deprecated": body.get("deprecated", ""),
         "tool_check": check,
@@ -166,18 +166,18 @@ def policy_rows(policy: Policy) -> list[tuple[str, str, str]]:
     words = {
         "timeout_ms": (_("Time limit"), f"{policy.timeout_ms:,} ms"),
         "retries": (_("Retries"), f"{policy.retries}" if policy.retries else _("none")),
-        "retry_delay_ms": (_("First wait before a retry"), f"{policy.retry_delay_ms:,} ms"),
+        "retry_delay_ms": (_("Delay before the first retry"), f"{policy.retry_delay_ms:,} ms"),
         "rate": (
-            _("Calls of one caller"),
-            _("%(calls)s in %(seconds)s s") % {"calls": f"{rate.most:,}", "seconds": f"{rate.seconds:g}"}
+            _("Calls per caller"),
+            _("%(calls)s per %(seconds)s s") % {"calls": f"{rate.most:,}", "seconds": f"{rate.seconds:g}"}
             if rate
-            else _("not limited"),
+            else _("unlimited"),
         ),
         "cache_seconds": (
-            _("Cached answers"),
+            _("Cached responses"),
             _("for %(seconds)s s") % {"seconds": f"{policy.cache_seconds:,}"} if policy.cache_seconds else _("none"),
         ),
-        "answer_tokens": (_("Answers"), _("up to %(tokens)s tokens") % {"tokens": f"{policy.answer_tokens:,}"}),
+        "answer_tokens": (_("Max. response size"), _("%(tokens)s tokens") % {"tokens": f"{policy.answer_tokens:,}"}),
     }
     return [(title, text, str(ORIGINS[policy.origins[part]])) for part, (title, text) in words.items()]
 
@@ -192,18 +192,18 @@ def _body(record: ToolRecord, tool: Tool | None) -> Mapping[str, Any]:
 
 def _facts(record: ToolRecord, body: Mapping[str, Any], tool: Tool | None) -> list[tuple[str, str]]:
     facts = [
-        (_("Pack"), record.pack),
+        (_("Source"), record.pack),
         (_("Category"), record.category),
         (_("Version"), record.version),
         (_("Author"), record.author),
-        (_("Also called"), ", ".join(map(str, body.get("aliases") or ()))),
-        (_("Found by"), ", ".join(map(str, body.get("keywords") or ()))),
-        (_("Source"), record.source),
-        (_("Written in"), record.place),
+        (_("Aliases"), ", ".join(map(str, body.get("aliases") or ()))),
+        (_("Search keywords"), ", ".join(map(str, body.get("keywords") or ()))),
+        (_("Source type"), record.source),
+        (_("Source file"), record.place),
         (_("Runs"), "" if tool is None else _("in a thread") if tool.blocking else _("on the event loop")),
         (_("Registered"), links.exact(record.registered_at)),
         (_("Last changed"), links.exact(record.updated_at)),
-        (_("Gone since"), links.exact(record.retired_at) if record.retired_at else ""),
+        (_("Removed since"), links.exact(record.retired_at) if record.retired_at else ""),
     ]
     return [(title, text) for title, text in facts if text]
 
@@ -214,20 +214,20 @@ def hints(annotations: object) -> list[tuple[str, str]]:
         return []
     said = []
     if annotations.get("readOnlyHint"):
-        said.append(("good", _("Only reads: it changes nothing.")))
+        said.append(("good", _("Read-only: changes nothing")))
     elif annotations.get("destructiveHint"):
-        said.append(("bad", _("Writes, and may delete or overwrite.")))
+        said.append(("bad", _("Destructive: may delete or overwrite")))
     else:
-        said.append(("warn", _("Writes, but only adds.")))
+        said.append(("warn", _("Non-destructive write")))
     if not annotations.get("readOnlyHint"):
         again = annotations.get("idempotentHint")
         said.append(
-            ("good", _("The same call twice does no more than once."))
+            ("good", _("Idempotent: repeating a call has no further effect"))
             if again
-            else ("warn", _("The same call twice may do it twice."))
+            else ("warn", _("Not idempotent"))
         )
     outside = annotations.get("openWorldHint", True)
-    said.append(("quiet", _("Reaches systems outside this hub.") if outside else _("Stays inside this hub.")))
+    said.append(("quiet", _("External access") if outside else _("No external access")))
     return said
 
 

@@ -31,7 +31,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """None stands for what whoever asks may not see."""
+    """None: the user has no permission to see it."""
 
     toolsets: list[tuple[str, str]] | None
     keys: list[Way] | None
@@ -66,13 +66,13 @@ def _ways(entry: Entry, snapshot: Snapshot, keys: list[ApiKey]) -> Iterator[Way]
 
 def _obstacle(seen: Entry, entry: Entry, caller: Caller) -> str:
     if not caller.may("tools:execute"):
-        return _("it may not call tools")
+        return _("cannot call tools")
     lacks = entry.beyond(caller.reach)
     if lacks:
-        return _("it may not use tools that write") if lacks == "write" else _("it may not use tools that destroy")
+        return _("cannot use tools that write") if lacks == "write" else _("cannot use destructive tools")
     if seen.refusal is None or seen.refusal == entry.refusal:
-        # What keeps everybody from it stands at the top of the page.
+        # Obstacles for all callers are shown at the top of the page.
         return ""
     if entry.connection_kind is not None and entry.accounts and not seen.accounts:
-        return _("it may use no connection to %(upstream)s") % {"upstream": entry.connection_kind.title}
+        return _("has no connection to %(upstream)s") % {"upstream": entry.connection_kind.title}
     return seen.refusal.reason

@@ -71,8 +71,8 @@ class ToolAdmin(ManyTools):
         "ask",
     )
     nothing_yet = (
-        _lazy("No tool yet"),
-        _lazy("Start the hub, or run `toolhub synctools`: it writes down the tools that it finds."),
+        _lazy("No tools yet"),
+        _lazy("Start the hub or run `toolhub synctools` to register tools."),
     )
 
     # ------------------------------------------------------------------------------------------------ the list
@@ -138,7 +138,7 @@ class ToolAdmin(ManyTools):
         said = links.mark(condition.tone, condition.words)
         return format_html('<span title="{}">{}{}</span>', condition.next_step, said, links.sub(condition.reason))
 
-    @admin.display(description=_lazy("Pack"), ordering="pack")
+    @admin.display(description=_lazy("Source"), ordering="pack")
     def shown_pack(self, row: Row) -> SafeString:
         effect = str(states.EFFECTS[row.effect])
         return format_html("{}{}", row.pack, links.sub(f"{row.version} · {effect}" if row.version else effect))
@@ -153,29 +153,31 @@ class ToolAdmin(ManyTools):
 
     # What the list is sorted by for the figures is made by `ToolList`, when it is.
 
-    @admin.display(description=_lazy("Calls 24 h"), ordering="name")
+    @admin.display(description=_lazy("Calls (24 h)"), ordering="name")
     def shown_calls(self, row: Row) -> SafeString:
         return _number(row.day.calls, links.address("call", "changelist", tool=row.name, since="24h"))
 
-    @admin.display(description=_lazy("Errors 24 h"), ordering="name")
+    @admin.display(description=_lazy("Errors (24 h)"), ordering="name")
     def shown_errors(self, row: Row) -> SafeString:
         shown = _number(row.day.errors, row.errors_address, "hub-bad")
         return format_html("{}{}", shown, links.sub(charts.share(row.day))) if row.day.errors else shown
 
-    @admin.display(description=_lazy("p95 24 h"), ordering="name")
+    @admin.display(description=_lazy("p95 (24 h)"), ordering="name")
     def shown_p95(self, row: Row) -> SafeString:
         bound = insights.percentile([row.day], SLOWEST_PERCENT / 100)
         if bound is None:
             return format_html("{}", links.NOTHING)
         words = charts.length(DURATIONS[-1])
         said = f"> {words}" if math.isinf(bound) else f"≤ {charts.length(bound)}"
-        return format_html('<span class="hub-whole" title="{}">{}</span>', _("95 of 100 calls took no longer"), said)
+        return format_html(
+            '<span class="hub-whole" title="{}">{}</span>', _("95 of 100 calls took at most this long"), said
+        )
 
     @admin.display(description=_lazy("Tokens"), ordering="name")
     def shown_tokens(self, row: Row) -> SafeString:
         if row.tokens is None:
             return format_html("{}", links.NOTHING)
-        title = _("About so many an agent reads wherever the tool is listed")
+        title = _("Approximate tokens this tool adds to a list")
         return format_html('<span class="hub-number" title="{}">{}</span>', title, f"{row.tokens:,}")
 
     @admin.display(description=_lazy("Last call"), ordering=F("last_call").desc(nulls_last=True))
@@ -215,13 +217,13 @@ class ToolAdmin(ManyTools):
         record.enabled = enabled
         condition = states.condition(record, catalog.current())
         if not changed:
-            level, said = messages.INFO, _("%(tool)s was on already.") if enabled else _("%(tool)s was off already.")
+            level, said = messages.INFO, _("%(tool)s was already on.") if enabled else _("%(tool)s was already off.")
         elif not enabled:
-            level, said = messages.SUCCESS, _("%(tool)s is now off; the next call is refused.")
+            level, said = messages.SUCCESS, _("%(tool)s is off. Calls are refused from now on.")
         elif condition.state is State.ON:
-            level, said = messages.SUCCESS, _("%(tool)s is now on; the next call is let through.")
+            level, said = messages.SUCCESS, _("%(tool)s is on. Calls are accepted from now on.")
         else:
-            level, said = messages.WARNING, _("%(tool)s is now on, but cannot be called: %(reason)s.")
+            level, said = messages.WARNING, _("%(tool)s is on, but not callable: %(reason)s.")
         self.message_user(request, said % {"tool": record.name, "reason": condition.reason or condition.words}, level)
 
     def named_view(self, request: HttpRequest) -> HttpResponse:
@@ -263,7 +265,7 @@ class ToolAdmin(ManyTools):
 
     def response_change(self, request: HttpRequest, obj: ToolRecord) -> HttpResponse:
         self.message_user(
-            request, _("%(name)s: saved; it holds from the next call.") % {"name": obj.name}, messages.SUCCESS
+            request, _("%(name)s saved. Applies from the next call.") % {"name": obj.name}, messages.SUCCESS
         )
         return HttpResponseRedirect(request.get_full_path())
 

@@ -29,7 +29,7 @@ class Choices(forms.CheckboxSelectMultiple):
 
 
 class NamesField(forms.MultipleChoiceField):
-    """Any of the names that are there; others were chosen before, and stay until somebody takes them out."""
+    """Existing names; names that were chosen before and no longer exist stay selected until deselected."""
 
     widget = Choices
 
@@ -38,17 +38,19 @@ class NamesField(forms.MultipleChoiceField):
 
 
 class ToolsetForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when it runs
-    packs = NamesField(required=False, label=_lazy("Packs"), help_text=_lazy("Every tool of these packs."))
+    packs = NamesField(required=False, label=_lazy("Sources"), help_text=_lazy("All tools of these sources."))
     categories = NamesField(
-        required=False, label=_lazy("Categories"), help_text=_lazy("Every tool of these categories.")
+        required=False, label=_lazy("Categories"), help_text=_lazy("All tools in these categories.")
     )
-    tags = NamesField(required=False, label=_lazy("Tags"), help_text=_lazy("Every tool that has one of these tags."))
-    names = NamesField(required=False, label=_lazy("Tools"), help_text=_lazy("And these tools."))
+    tags = NamesField(
+        required=False, label=_lazy("Tags"), help_text=_lazy("All tools with at least one of these tags.")
+    )
+    names = NamesField(required=False, label=_lazy("Tools"), help_text=_lazy("Individual tools."))
 
     class Meta:
         model = Toolset
         fields = ("name", *governance.TOOLSET)
-        labels: ClassVar = {"mode": _lazy("How agents are shown them"), "overrides": _lazy("Other names, as JSON")}
+        labels: ClassVar = {"mode": _lazy("Listing mode"), "overrides": _lazy("Renamed tools (JSON)")}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -95,7 +97,7 @@ def choices(part: str, there: Iterable[Entry], chosen: Iterable[str]) -> list[tu
         counted = _counted(part, there)
         known = {name: f"{name} – {count_of_tools(number)}" for name, number in sorted(counted.items())}
         idle = [name for name in chosen if name not in known]
-    return [*known.items(), *((name, f"{name} – {_('fits no tool now')}") for name in dict.fromkeys(idle))]
+    return [*known.items(), *((name, f"{name} – {_('matches no tool')}") for name in dict.fromkeys(idle))]
 
 
 def _counted(part: str, there: Iterable[Entry]) -> Counter[str]:

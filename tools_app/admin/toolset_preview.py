@@ -1,4 +1,4 @@
-"""What a toolset holds now, and what it costs an agent to list it; of one that nobody has saved yet, too."""
+"""The matching tools of a saved or unsaved toolset, and the tokens that an agent spends to list them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def of(toolset: Toolset, snapshot: Snapshot) -> Preview:
 
 
 def _seen(name: str, choice: Choice, snapshot: Snapshot) -> Snapshot:
-    """What somebody sees who has this toolset, saved or not."""
+    """The tools of this toolset, saved or not, as a caller sees them."""
     if snapshot.toolsets.get(name) != choice:
         snapshot = replace(snapshot, toolsets={**snapshot.toolsets, name: choice}, _views={})
     return snapshot.within(name)

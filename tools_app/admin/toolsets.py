@@ -59,8 +59,8 @@ class ToolsetAdmin(GovernedAdmin[Toolset]):
     search_help_text = _lazy("Name or description")
     ordering = ("name",)
     nothing_yet = (
-        _lazy("No toolset yet"),
-        _lazy("A key or an agent with a toolset reaches the tools in it, and no other."),
+        _lazy("No toolsets yet"),
+        _lazy("A toolset restricts an API key or an agent to the tools in it."),
     )
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -70,7 +70,7 @@ class ToolsetAdmin(GovernedAdmin[Toolset]):
         return ("name", *governance.TOOLSET)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Toolset | None = None) -> tuple[str, ...]:
-        # Agents are started with it: nobody could tell them of another name.
+        # Agents are started with its name, so renaming would break them.
         return () if obj is None else ("name",)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ToolsetList]:
@@ -88,20 +88,20 @@ class ToolsetAdmin(GovernedAdmin[Toolset]):
             '<a class="hub-name" href="{}">{}</a>{}', address, toolset.name, links.sub(toolset.description)
         )
 
-    @admin.display(description=_lazy("All of"))
+    @admin.display(description=_lazy("Selects"))
     def shown_selectors(self, toolset: Toolset) -> SafeString:
-        words = {"packs": _("packs"), "categories": _("categories"), "tags": _("tags"), "names": _("tools")}
+        words = {"packs": _("sources"), "categories": _("categories"), "tags": _("tags"), "names": _("tools")}
         chosen = [f"{words[part]}: {', '.join(getattr(toolset, part))}" for part in words if getattr(toolset, part)]
-        reads = _("only what reads") if toolset.read_only else ""
-        return format_html("{}{}", "; ".join(chosen) or _("every tool"), links.sub(reads))
+        reads = _("read-only") if toolset.read_only else ""
+        return format_html("{}{}", "; ".join(chosen) or _("all tools"), links.sub(reads))
 
-    @admin.display(description=_lazy("Tools now"))
+    @admin.display(description=_lazy("Matching tools"))
     def shown_tools(self, toolset: Row) -> int:
         return toolset.tool_count
 
     @admin.display(description=_lazy("Tokens"))
     def shown_tokens(self, toolset: Row) -> SafeString:
-        title = _("About so many an agent with it reads when it lists its tools")
+        title = _("Approximate tokens an agent reads when it lists these tools")
         return format_html('<span class="hub-number" title="{}">{}</span>', title, f"{toolset.tokens:,}")
 
     @admin.display(description=_lazy("Keys"), ordering="key_count")
@@ -126,7 +126,7 @@ class ToolsetAdmin(GovernedAdmin[Toolset]):
 
     def response_change(self, request: HttpRequest, obj: Toolset) -> HttpResponse:
         self.message_user(
-            request, _("%(name)s: saved; it holds from the next call.") % {"name": obj.name}, messages.SUCCESS
+            request, _("%(name)s saved. Applies from the next call.") % {"name": obj.name}, messages.SUCCESS
         )
         return HttpResponseRedirect(links.address("toolset", "change", obj.pk))
 

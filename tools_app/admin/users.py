@@ -20,7 +20,7 @@ from tools_app.models.audit import note, note_all
 
 
 class AuditedAdmin(ListAdmin[Any]):
-    """Whoever may come in is decided here, so it stands in the audit trail like every other decision."""
+    """Users and their permissions are governed here, so every change is recorded in the audit log."""
 
     def log_addition(self, request: HttpRequest, obj: Model, message: Any) -> Any:
         self._note(request, "create", obj, message)

@@ -139,7 +139,7 @@ def _constraints(part: Mapping[str, Any], defs: Mapping[str, Any]) -> Iterator[s
         if keyword in part:
             yield gettext(words).format(_text(part[keyword], quoted=False))
     if part.get("uniqueItems") is True:
-        yield gettext("items differ from each other")
+        yield gettext("unique items")
     for inner in (resolved(part.get("items"), defs), *_options(part, defs)):
         if inner:
             each = gettext("each %(limit)s") if "items" in part else "%(limit)s"

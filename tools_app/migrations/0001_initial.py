@@ -54,10 +54,13 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), db_index=True)),
-                ("actor", models.CharField(help_text="A user, a key, or the command that did it.", max_length=150)),
+                (
+                    "actor",
+                    models.CharField(help_text="The user, API key or command that made the change.", max_length=150),
+                ),
                 ("action", models.CharField(max_length=40)),
                 ("subject", models.CharField(max_length=150)),
-                ("changes", models.JSONField(default=dict, help_text="What it was and what it became.")),
+                ("changes", models.JSONField(default=dict, help_text="Values before and after the change.")),
                 ("reason", models.CharField(blank=True, max_length=500)),
             ],
             options={
@@ -85,6 +88,7 @@ class Migration(migrations.Migration):
                             ("code", "Code"),
                         ],
                         max_length=8,
+                        verbose_name="channel",
                     ),
                 ),
                 ("caller_kind", models.CharField(max_length=8)),
@@ -108,8 +112,8 @@ class Migration(migrations.Migration):
                 ("error", models.CharField(blank=True, max_length=1000)),
                 ("error_id", models.CharField(blank=True, max_length=32)),
                 ("arguments", models.TextField(blank=True, help_text="Redacted and cut to 2 KB.")),
-                ("argument_bytes", models.PositiveIntegerField(default=0)),
-                ("result_bytes", models.PositiveIntegerField(default=0)),
+                ("argument_bytes", models.PositiveIntegerField(default=0, verbose_name="request size (bytes)")),
+                ("result_bytes", models.PositiveIntegerField(default=0, verbose_name="response size (bytes)")),
                 ("result_hash", models.CharField(blank=True, max_length=64)),
                 ("attempts", models.PositiveSmallIntegerField(default=1)),
                 ("started_at", models.DateTimeField()),
@@ -143,6 +147,7 @@ class Migration(migrations.Migration):
                             ("code", "Code"),
                         ],
                         max_length=8,
+                        verbose_name="channel",
                     ),
                 ),
                 ("caller_name", models.CharField(blank=True, max_length=150, verbose_name="caller")),
@@ -152,7 +157,7 @@ class Migration(migrations.Migration):
                 ("created_at", models.DateTimeField()),
             ],
             options={
-                "verbose_name": "error",
+                "verbose_name": "error event",
                 "ordering": ["-created_at"],
                 "indexes": [
                     models.Index(fields=["-created_at"], name="error_newest"),
@@ -172,24 +177,39 @@ class Migration(migrations.Migration):
                 ("version", models.CharField(blank=True, max_length=64)),
                 ("category", models.CharField(blank=True, db_index=True, max_length=64)),
                 ("author", models.CharField(blank=True, max_length=200)),
-                ("source", models.CharField(help_text="The kind of source the tool came from.", max_length=16)),
-                ("pack", models.CharField(blank=True, db_index=True, max_length=64)),
-                ("place", models.CharField(blank=True, help_text="Where the tool is written.", max_length=500)),
                 (
-                    "enabled",
-                    models.BooleanField(
-                        db_default=True, default=True, help_text="Off: every call is refused from the next."
+                    "source",
+                    models.CharField(
+                        help_text="Type of the source that provides the tool.",
+                        max_length=16,
+                        verbose_name="source type",
+                    ),
+                ),
+                ("pack", models.CharField(blank=True, db_index=True, max_length=64, verbose_name="source")),
+                (
+                    "place",
+                    models.CharField(
+                        blank=True,
+                        help_text="File in which the tool is defined.",
+                        max_length=500,
+                        verbose_name="source file",
                     ),
                 ),
                 (
+                    "enabled",
+                    models.BooleanField(db_default=True, default=True, help_text="Off: all calls are refused."),
+                ),
+                (
                     "read_only",
-                    models.BooleanField(db_default=False, default=False, help_text="The tool says it changes nothing."),
+                    models.BooleanField(
+                        db_default=False, default=False, help_text="The tool declares that it changes nothing."
+                    ),
                 ),
                 (
                     "timeout_ms",
                     models.PositiveIntegerField(
                         blank=True,
-                        help_text="After so many milliseconds a call ends. 100 to 120,000; empty: what the tool, its pack or the settings say.",
+                        help_text="After so many milliseconds a call ends. 100 to 120,000. Leave empty to inherit.",
                         null=True,
                         validators=[
                             django.core.validators.MinValueValidator(100),
@@ -202,7 +222,7 @@ class Migration(migrations.Migration):
                     "retries",
                     models.PositiveIntegerField(
                         blank=True,
-                        help_text="How often a call is tried again, when that can help and does no harm. 0 to 3; empty: what the tool, its pack or the settings say.",
+                        help_text="How often a call is tried again, when that can help and does no harm. 0 to 3. Leave empty to inherit.",
                         null=True,
                         validators=[
                             django.core.validators.MinValueValidator(0),
@@ -215,7 +235,7 @@ class Migration(migrations.Migration):
                     "retry_delay_ms",
                     models.PositiveIntegerField(
                         blank=True,
-                        help_text="The first wait; each further one is doubled. 100 to 10,000; empty: what the tool, its pack or the settings say.",
+                        help_text="The first wait; each further one is doubled. 100 to 10,000. Leave empty to inherit.",
                         null=True,
                         validators=[
                             django.core.validators.MinValueValidator(100),
@@ -228,26 +248,26 @@ class Migration(migrations.Migration):
                     "rate_calls",
                     models.PositiveIntegerField(
                         blank=True,
-                        help_text="So many calls each caller may make … 1 to 1,000,000; empty: what the tool, its pack or the settings say.",
+                        help_text="Max. calls per caller and period. 1 to 1,000,000. Leave empty to inherit.",
                         null=True,
                         validators=[
                             django.core.validators.MinValueValidator(1),
                             django.core.validators.MaxValueValidator(1000000),
                         ],
-                        verbose_name="rate limit: calls",
+                        verbose_name="rate limit: max. calls",
                     ),
                 ),
                 (
                     "rate_seconds",
                     models.PositiveIntegerField(
                         blank=True,
-                        help_text="… in so many seconds. 1 to 86,400; empty: what the tool, its pack or the settings say.",
+                        help_text="Length of the period. 1 to 86,400. Leave empty to inherit.",
                         null=True,
                         validators=[
                             django.core.validators.MinValueValidator(1),
                             django.core.validators.MaxValueValidator(86400),
                         ],
-                        verbose_name="rate limit: seconds",
+                        verbose_name="rate limit: per (s)",
                     ),
                 ),
                 (
@@ -261,7 +281,7 @@ class Migration(migrations.Migration):
                 (
                     "retired_at",
                     models.DateTimeField(
-                        blank=True, editable=False, help_text="Since when no source has this tool any more.", null=True
+                        blank=True, editable=False, help_text="Since when no source provides this tool.", null=True
                     ),
                 ),
                 (
@@ -306,10 +326,10 @@ class Migration(migrations.Migration):
             name="ApiKey",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("name", models.CharField(help_text="Who or what uses this key.", max_length=100, unique=True)),
+                ("name", models.CharField(help_text="The client that uses this key.", max_length=100, unique=True)),
                 (
                     "prefix",
-                    models.CharField(editable=False, help_text="The start of the key.", max_length=12, unique=True),
+                    models.CharField(editable=False, help_text="Beginning of the key.", max_length=12, unique=True),
                 ),
                 ("hash", models.CharField(editable=False, max_length=64, unique=True)),
                 ("scopes", models.JSONField(default=tools_app.models.keys.default_scopes)),
@@ -414,7 +434,7 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="tool_rate_is_whole",
-                violation_error_message="A rate limit needs both its calls and its seconds.",
+                violation_error_message="Set both the number of calls and the period.",
             ),
         ),
     ]

@@ -58,10 +58,10 @@ class Migration(migrations.Migration):
                 (
                     "place",
                     models.CharField(
-                        blank=True, help_text="Where it happens, as far as that is known.", max_length=300
+                        blank=True, help_text="Location in the code, if known.", max_length=300, verbose_name="location"
                     ),
                 ),
-                ("message", models.CharField(help_text="Of the last one.", max_length=1000)),
+                ("message", models.CharField(help_text="Latest message.", max_length=1000)),
                 ("count", models.PositiveIntegerField(db_default=0, default=0)),
                 ("first_seen_at", models.DateTimeField()),
                 ("last_seen_at", models.DateTimeField()),
@@ -72,13 +72,13 @@ class Migration(migrations.Migration):
                     "reopened_at",
                     models.DateTimeField(
                         blank=True,
-                        help_text="When it happened again although somebody had called it resolved.",
+                        help_text="When the error recurred after it was resolved.",
                         null=True,
                     ),
                 ),
             ],
             options={
-                "verbose_name": "error group",
+                "verbose_name": "issue",
                 "ordering": ["-last_seen_at"],
             },
         ),
@@ -98,7 +98,12 @@ class Migration(migrations.Migration):
             name="Process",
             fields=[
                 ("id", models.CharField(max_length=32, primary_key=True, serialize=False)),
-                ("kind", models.CharField(help_text="The command it runs.", max_length=16)),
+                (
+                    "kind",
+                    models.CharField(
+                        help_text="The command that the process runs.", max_length=16, verbose_name="role"
+                    ),
+                ),
                 ("host", models.CharField(max_length=100)),
                 ("pid", models.PositiveIntegerField()),
                 ("started_at", models.DateTimeField()),
@@ -106,7 +111,7 @@ class Migration(migrations.Migration):
                     "lease_until",
                     models.DateTimeField(
                         db_index=True,
-                        help_text="When this has passed without a new lease, its open calls count as interrupted.",
+                        help_text="If the lease is not renewed by then, its open calls count as interrupted.",
                     ),
                 ),
             ],
@@ -134,7 +139,7 @@ class Migration(migrations.Migration):
             model_name="call",
             name="count",
             field=models.PositiveIntegerField(
-                db_default=1, default=1, help_text="More than 1: so many refusals of one kind within a minute."
+                db_default=1, default=1, help_text="More than 1: number of identical refusals within one minute."
             ),
         ),
         migrations.AddField(
@@ -146,7 +151,7 @@ class Migration(migrations.Migration):
             model_name="call",
             name="result",
             field=models.TextField(
-                blank=True, db_default="", default="", help_text="Kept where TOOLHUB_PAYLOADS is `full`."
+                blank=True, db_default="", default="", help_text="Stored if TOOLHUB_PAYLOADS is `full`."
             ),
         ),
         migrations.AddField(
@@ -154,7 +159,7 @@ class Migration(migrations.Migration):
             name="cache_seconds",
             field=models.PositiveIntegerField(
                 blank=True,
-                help_text="So long an answer is given again for the same arguments. Read-only tools only. 0 to 86,400; empty: what the tool, its pack or the settings say.",
+                help_text="Cache responses to identical calls for this long. Read-only tools only. 0 to 86,400. Leave empty to inherit.",
                 null=True,
                 validators=[
                     django.core.validators.MinValueValidator(0),
@@ -166,7 +171,9 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name="call",
             name="arguments",
-            field=models.TextField(blank=True, help_text="As TOOLHUB_PAYLOADS says: nothing, redacted, or in full."),
+            field=models.TextField(
+                blank=True, help_text="Stored as TOOLHUB_PAYLOADS says: not at all, redacted or in full."
+            ),
         ),
         migrations.AlterField(
             model_name="call",
@@ -225,6 +232,7 @@ class Migration(migrations.Migration):
                 on_delete=django.db.models.deletion.CASCADE,
                 related_name="errors",
                 to="tools_app.errorgroup",
+                verbose_name="issue",
             ),
         ),
         migrations.AddIndex(

@@ -27,8 +27,8 @@ class Migration(migrations.Migration):
             field=models.BooleanField(
                 db_default=True,
                 default=True,
-                help_text="Off: only tools that say they do not.",
-                verbose_name="may use tools that destroy",
+                help_text="Off: only tools declared non-destructive.",
+                verbose_name="may use destructive tools",
             ),
         ),
         migrations.AddField(
@@ -37,7 +37,7 @@ class Migration(migrations.Migration):
             field=models.BooleanField(
                 db_default=True,
                 default=True,
-                help_text="Off: only tools that say they only read.",
+                help_text="Off: only tools declared read-only.",
                 verbose_name="may use tools that write",
             ),
         ),
@@ -46,13 +46,13 @@ class Migration(migrations.Migration):
             name="rate_calls",
             field=models.PositiveIntegerField(
                 blank=True,
-                help_text="So many requests the key may make … Empty: what the settings say.",
+                help_text="Max. requests with this key per period. Empty: hub default.",
                 null=True,
                 validators=[
                     django.core.validators.MinValueValidator(1),
                     django.core.validators.MaxValueValidator(1000000),
                 ],
-                verbose_name="rate limit: requests",
+                verbose_name="rate limit: max. requests",
             ),
         ),
         migrations.AddField(
@@ -60,13 +60,13 @@ class Migration(migrations.Migration):
             name="rate_seconds",
             field=models.PositiveIntegerField(
                 blank=True,
-                help_text="… in so many seconds.",
+                help_text="Length of the period.",
                 null=True,
                 validators=[
                     django.core.validators.MinValueValidator(1),
                     django.core.validators.MaxValueValidator(86400),
                 ],
-                verbose_name="rate limit: seconds",
+                verbose_name="rate limit: per (s)",
             ),
         ),
         migrations.CreateModel(
@@ -87,19 +87,19 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("description", models.CharField(blank=True, max_length=500)),
-                ("packs", models.JSONField(blank=True, default=list, help_text="Every tool of these packs.")),
-                ("categories", models.JSONField(blank=True, default=list, help_text="Every tool of these categories.")),
+                ("packs", models.JSONField(blank=True, default=list, help_text="All tools of these sources.")),
+                ("categories", models.JSONField(blank=True, default=list, help_text="All tools in these categories.")),
                 (
                     "tags",
-                    models.JSONField(blank=True, default=list, help_text="Every tool that has one of these tags."),
+                    models.JSONField(blank=True, default=list, help_text="All tools with at least one of these tags."),
                 ),
-                ("names", models.JSONField(blank=True, default=list, help_text="These tools.")),
+                ("names", models.JSONField(blank=True, default=list, help_text="Individual tools.")),
                 (
                     "read_only",
                     models.BooleanField(
                         db_default=False,
                         default=False,
-                        help_text="Of all these, only tools that say they change nothing.",
+                        help_text="Only read-only tools from the selection.",
                     ),
                 ),
                 (
@@ -131,7 +131,7 @@ class Migration(migrations.Migration):
             name="toolsets",
             field=models.ManyToManyField(
                 blank=True,
-                help_text="Outside of these no tool exists for the key. None: all tools.",
+                help_text="Restricts the key to these toolsets. None = all tools.",
                 related_name="keys",
                 through="tools_app.KeyToolset",
                 to="tools_app.toolset",
@@ -142,7 +142,7 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("may_write", True), ("may_destroy", False), _connector="OR"),
                 name="key_that_destroys_writes",
-                violation_error_message="A key that may use tools that destroy may use those that write.",
+                violation_error_message="A key that may use destructive tools must be able to use tools that write.",
             ),
         ),
         migrations.AddConstraint(
@@ -161,7 +161,7 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="key_rate_is_whole",
-                violation_error_message="A rate limit needs both its requests and its seconds.",
+                violation_error_message="Set both the number of requests and the period.",
             ),
         ),
         migrations.AddConstraint(

@@ -21,7 +21,7 @@ class Migration(migrations.Migration):
                     ("cancelled", "Cancelled"),
                     ("refused", "Refused"),
                     ("interrupted", "Interrupted"),
-                    ("asked", "ended with a question"),
+                    ("asked", "needs input"),
                 ],
                 max_length=12,
             ),

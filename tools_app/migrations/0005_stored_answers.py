@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        help_text="Random, and of use to its caller only.",
+                        help_text="Random. Only its caller can use it.",
                         max_length=32,
                         primary_key=True,
                         serialize=False,
@@ -43,13 +43,13 @@ class Migration(migrations.Migration):
             name="answer_tokens",
             field=models.PositiveIntegerField(
                 blank=True,
-                help_text="A larger answer is kept, and outlined. Never more than the hub's own limit. 1,000 to 1,000,000; empty: what the tool, its pack or the settings say.",
+                help_text="Responses above this size are stored and summarised. Cannot exceed the hub limit. 1,000 to 1,000,000. Leave empty to inherit.",
                 null=True,
                 validators=[
                     django.core.validators.MinValueValidator(1000),
                     django.core.validators.MaxValueValidator(1000000),
                 ],
-                verbose_name="answer (tokens)",
+                verbose_name="max. response size (tokens)",
             ),
         ),
         migrations.AddConstraint(

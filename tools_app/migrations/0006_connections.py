@@ -29,13 +29,18 @@ class Migration(migrations.Migration):
                         ],
                     ),
                 ),
-                ("pack", models.CharField(help_text="Whose tools use it.", max_length=64)),
+                (
+                    "pack",
+                    models.CharField(
+                        help_text="The source whose tools use this connection.", max_length=64, verbose_name="source"
+                    ),
+                ),
                 (
                     "url",
                     models.CharField(
-                        help_text="As people know it, like https://n8n.example.org",
+                        help_text="Base URL, e.g. https://redmine.example.org",
                         max_length=500,
-                        verbose_name="address",
+                        verbose_name="URL",
                     ),
                 ),
                 ("sealed", models.BinaryField(editable=False, verbose_name="secret")),
@@ -48,7 +53,7 @@ class Migration(migrations.Migration):
                     models.BooleanField(
                         db_default=False,
                         default=False,
-                        help_text="Without it, an address on another machine must begin with https: everybody on the way could read.",
+                        help_text="Allow unencrypted http:// to other machines. Traffic, including the key, can be read in transit.",
                         verbose_name="allow plain http",
                     ),
                 ),
@@ -56,7 +61,7 @@ class Migration(migrations.Migration):
                     "timeout_ms",
                     models.PositiveIntegerField(
                         blank=True,
-                        help_text="Of each request. Empty: only that of the call.",
+                        help_text="Per request. Empty: only the time limit of the call applies.",
                         null=True,
                         validators=[
                             django.core.validators.MinValueValidator(100),
@@ -68,7 +73,7 @@ class Migration(migrations.Migration):
                 (
                     "enabled",
                     models.BooleanField(
-                        db_default=True, default=True, help_text="Off: every call through it is refused."
+                        db_default=True, default=True, help_text="Off: all calls through this connection are refused."
                     ),
                 ),
                 (
@@ -99,8 +104,8 @@ class Migration(migrations.Migration):
             field=models.BooleanField(
                 db_default=True,
                 default=True,
-                help_text="Those that the hub was started with.",
-                verbose_name="may use the connections of the environment",
+                help_text="Connections read from environment variables at start.",
+                verbose_name="may use the default connections",
             ),
         ),
         migrations.AddField(
@@ -110,7 +115,7 @@ class Migration(migrations.Migration):
                 blank=True,
                 db_default="",
                 default="",
-                help_text="The account at the upstream that it used.",
+                help_text="The upstream account that was used.",
                 max_length=64,
             ),
         ),
@@ -143,7 +148,7 @@ class Migration(migrations.Migration):
             name="connections",
             field=models.ManyToManyField(
                 blank=True,
-                help_text="The accounts that it may use.",
+                help_text="Upstream accounts this key may use.",
                 related_name="keys",
                 through="tools_app.KeyConnection",
                 to="tools_app.connection",

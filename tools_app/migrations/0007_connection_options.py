@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
                 blank=True,
                 db_default=models.Value({}, models.JSONField()),
                 default=dict,
-                help_text="Those that its pack declares.",
+                help_text="Options that its source declares.",
             ),
         ),
     ]

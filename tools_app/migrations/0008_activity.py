@@ -16,23 +16,37 @@ class Migration(migrations.Migration):
             name="Agent",
             fields=[
                 ("id", models.CharField(max_length=32, primary_key=True, serialize=False)),
-                ("door", models.CharField(choices=[("stdio", "Stdio"), ("http", "HTTP")], max_length=8)),
-                ("client", models.CharField(blank=True, help_text="What it calls itself.", max_length=100)),
+                (
+                    "door",
+                    models.CharField(
+                        choices=[("stdio", "Stdio"), ("http", "HTTP")], max_length=8, verbose_name="transport"
+                    ),
+                ),
+                ("client", models.CharField(blank=True, help_text="Name that the client gave.", max_length=100)),
                 ("version", models.CharField(blank=True, max_length=64)),
                 (
                     "protocol",
-                    models.CharField(blank=True, help_text="The revision of MCP that it speaks.", max_length=32),
+                    models.CharField(blank=True, help_text="MCP protocol version.", max_length=32),
                 ),
-                ("era", models.CharField(choices=[("handshake", "Handshake"), ("modern", "Modern")], max_length=9)),
+                (
+                    "era",
+                    models.CharField(
+                        choices=[("handshake", "MCP (session)"), ("modern", "MCP (stateless)")],
+                        max_length=9,
+                        verbose_name="session type",
+                    ),
+                ),
                 (
                     "toolset",
-                    models.CharField(blank=True, help_text="Those it is limited to; none: every tool.", max_length=200),
+                    models.CharField(
+                        blank=True, help_text="Toolsets that restrict the agent. Empty: all tools.", max_length=200
+                    ),
                 ),
                 ("caller_kind", models.CharField(max_length=8)),
                 ("caller_id", models.CharField(max_length=64)),
                 ("caller_name", models.CharField(max_length=150, verbose_name="caller")),
                 ("since", models.DateTimeField()),
-                ("seen_at", models.DateTimeField(help_text="When it asked for something last.")),
+                ("seen_at", models.DateTimeField(help_text="Time of its last request.")),
                 ("called_at", models.DateTimeField(blank=True, null=True, verbose_name="last call")),
                 ("calls", models.PositiveBigIntegerField(default=0)),
             ],
@@ -83,7 +97,7 @@ class Migration(migrations.Migration):
             field=models.DateTimeField(
                 blank=True,
                 editable=False,
-                help_text="Until then the key before the last rotation works as well.",
+                help_text="The previous secret is valid until then.",
                 null=True,
             ),
         ),
@@ -97,9 +111,9 @@ class Migration(migrations.Migration):
             name="queued_ms",
             field=models.PositiveIntegerField(
                 blank=True,
-                help_text="Checks and waiting, before the tool was run first.",
+                help_text="Validation and queueing before the first attempt.",
                 null=True,
-                verbose_name="until it ran (ms)",
+                verbose_name="queued (ms)",
             ),
         ),
         migrations.AddField(
@@ -107,9 +121,9 @@ class Migration(migrations.Migration):
             name="upstream_ms",
             field=models.PositiveIntegerField(
                 blank=True,
-                help_text="What its requests to the upstream took, added up.",
+                help_text="Total duration of the requests to the upstream.",
                 null=True,
-                verbose_name="at the upstream (ms)",
+                verbose_name="upstream (ms)",
             ),
         ),
         migrations.AddIndex(

@@ -16,22 +16,22 @@ class Migration(migrations.Migration):
             field=models.CharField(
                 blank=True,
                 choices=[
-                    ("", "none"),
-                    ("destroys", "those of tools that destroy"),
-                    ("writes", "those of tools that write"),
+                    ("", "No calls"),
+                    ("destroys", "Destructive calls"),
+                    ("writes", "All writing calls"),
                 ],
                 db_default="",
                 default="",
-                help_text="Each of these waits until an operator approves it.",
+                help_text="These calls wait for approval.",
                 max_length=8,
-                verbose_name="calls to approve",
+                verbose_name="require approval for",
             ),
         ),
         migrations.AddField(
             model_name="definition",
             name="reason",
             field=models.CharField(
-                blank=True, db_default="", default="", help_text="Why it was approved or refused.", max_length=500
+                blank=True, db_default="", default="", help_text="Why it was approved or rejected.", max_length=500
             ),
         ),
         migrations.AddField(
@@ -50,8 +50,8 @@ class Migration(migrations.Migration):
             field=models.BooleanField(
                 db_default=False,
                 default=False,
-                help_text="On: every call waits until an operator approves it.",
-                verbose_name="ask first",
+                help_text="Every call needs an operator’s approval.",
+                verbose_name="require approval",
             ),
         ),
         migrations.CreateModel(
@@ -60,7 +60,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        help_text="Random, and of use to its caller only.",
+                        help_text="Random. Only its caller can use it.",
                         max_length=32,
                         primary_key=True,
                         serialize=False,
@@ -69,15 +69,15 @@ class Migration(migrations.Migration):
                 ("tool_name", models.CharField(max_length=64, verbose_name="tool")),
                 (
                     "definition_hash",
-                    models.CharField(help_text="The tool as it was when the call was asked for.", max_length=64),
+                    models.CharField(help_text="The tool definition when approval was requested.", max_length=64),
                 ),
                 ("connection", models.CharField(blank=True, max_length=64)),
                 (
                     "request_hash",
-                    models.CharField(help_text="Of the tool, its definition, connection and arguments.", max_length=64),
+                    models.CharField(help_text="Hash of tool, definition, connection and arguments.", max_length=64),
                 ),
                 ("arguments", models.BinaryField(help_text="Compressed and encrypted.")),
-                ("door", models.CharField(max_length=8)),
+                ("door", models.CharField(max_length=8, verbose_name="channel")),
                 ("caller_kind", models.CharField(max_length=8)),
                 ("caller_id", models.CharField(max_length=64)),
                 ("caller_name", models.CharField(max_length=150, verbose_name="caller")),
@@ -98,18 +98,20 @@ class Migration(migrations.Migration):
                 ("asked_at", models.DateTimeField()),
                 (
                     "expires_at",
-                    models.DateTimeField(help_text="When it ends, decided or not; a decision gives it its time anew."),
+                    models.DateTimeField(help_text="End of validity, decided or not. A decision restarts the period."),
                 ),
                 ("decided_at", models.DateTimeField(blank=True, null=True)),
                 ("decided_by", models.CharField(blank=True, max_length=150)),
                 (
                     "reason",
-                    models.CharField(blank=True, help_text="A caller that is refused is told it.", max_length=500),
+                    models.CharField(
+                        blank=True, help_text="Shown to the caller if the call is rejected.", max_length=500
+                    ),
                 ),
                 (
                     "call_id",
                     models.CharField(
-                        blank=True, help_text="The one call that was made with it.", max_length=32, verbose_name="call"
+                        blank=True, help_text="The call that used this approval.", max_length=32, verbose_name="call"
                     ),
                 ),
             ],
@@ -133,24 +135,28 @@ class Migration(migrations.Migration):
                 (
                     "kind",
                     models.CharField(
-                        choices=[("hub", "Hub"), ("pack", "Pack"), ("connection", "Connection"), ("key", "Key")],
+                        choices=[("hub", "Hub"), ("pack", "Source"), ("connection", "Connection"), ("key", "Key")],
                         max_length=10,
                     ),
                 ),
                 (
                     "name",
                     models.CharField(
-                        blank=True, help_text="Of the pack, connection or key; the hub needs none.", max_length=150
+                        blank=True,
+                        help_text="Name of the source, connection or API key. Empty for the hub.",
+                        max_length=150,
                     ),
                 ),
                 (
                     "reason",
-                    models.CharField(blank=True, help_text="Every caller that is refused is told it.", max_length=500),
+                    models.CharField(blank=True, help_text="Shown to callers whose calls are refused.", max_length=500),
                 ),
                 ("since", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("by", models.CharField(max_length=150)),
             ],
             options={
+                "verbose_name": "kill switch",
+                "verbose_name_plural": "kill switches",
                 "ordering": ["kind", "name"],
                 "constraints": [models.UniqueConstraint(fields=("kind", "name"), name="stopped_once")],
             },

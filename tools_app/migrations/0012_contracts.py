@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
             model_name="definition",
             name="findings",
             field=models.JSONField(
-                blank=True, default=list, help_text="What in its words might mislead an agent, as of the last look."
+                blank=True, default=list, help_text="Wording that might mislead an agent, as of the latest check."
             ),
         ),
         migrations.CreateModel(

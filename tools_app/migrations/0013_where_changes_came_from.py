@@ -13,14 +13,12 @@ class Migration(migrations.Migration):
             model_name="auditentry",
             name="address",
             field=models.CharField(
-                blank=True, help_text="Where it was done from; none: on this machine.", max_length=45
+                blank=True, help_text="IP address of the client. Empty: this machine.", max_length=45
             ),
         ),
         migrations.AddField(
             model_name="auditentry",
             name="client",
-            field=models.CharField(
-                blank=True, help_text="What the program called itself with which it was done.", max_length=200
-            ),
+            field=models.CharField(blank=True, help_text="User agent of the client program.", max_length=200),
         ),
     ]

@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
                 blank=True,
                 db_default="",
                 default="",
-                help_text="Where a request came from that was refused before a tool was known.",
+                help_text="IP address of a request that was refused before its tool was known.",
                 max_length=45,
             ),
         ),
@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
             model_name="call",
             name="client",
             field=models.CharField(
-                blank=True, db_default="", default="", help_text="What its program called itself.", max_length=200
+                blank=True, db_default="", default="", help_text="User agent of the client program.", max_length=200
             ),
         ),
         migrations.AddField(
@@ -34,7 +34,7 @@ class Migration(migrations.Migration):
                 blank=True,
                 db_default="",
                 default="",
-                help_text="The start of the key that it sent.",
+                help_text="Beginning of the API key that was sent.",
                 max_length=12,
                 verbose_name="key",
             ),

@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
             name="retries",
             field=models.PositiveIntegerField(
                 blank=True,
-                help_text="How often a call is tried again, when that can help and does no harm. Callers can ask for fewer, not more. 0 to 3; empty: what the tool, its pack or the settings say.",
+                help_text="Retries on transient errors (read-only or idempotent tools only). Callers can ask for fewer, not more. 0 to 3. Leave empty to inherit.",
                 null=True,
                 validators=[django.core.validators.MinValueValidator(0), django.core.validators.MaxValueValidator(3)],
                 verbose_name="retries",
@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
             name="retry_delay_ms",
             field=models.PositiveIntegerField(
                 blank=True,
-                help_text="The first wait; each further one is doubled. Callers can ask for a longer one, not for a shorter. 100 to 10,000; empty: what the tool, its pack or the settings say.",
+                help_text="Delay before the first retry; doubles each time. Callers can ask for a longer delay, not a shorter one. 100 to 10,000. Leave empty to inherit.",
                 null=True,
                 validators=[
                     django.core.validators.MinValueValidator(100),
@@ -40,7 +40,7 @@ class Migration(migrations.Migration):
             name="timeout_ms",
             field=models.PositiveIntegerField(
                 blank=True,
-                help_text="A call ends after this many milliseconds. Callers can ask for less, not for more. 100 to 120,000; empty: what the tool, its pack or the settings say.",
+                help_text="Calls are cancelled after this time. Callers can set a shorter limit, not a longer one. 100 to 120,000. Leave empty to inherit.",
                 null=True,
                 validators=[
                     django.core.validators.MinValueValidator(100),

@@ -8,9 +8,9 @@ from django.db import models
 
 
 class StoredAnswer(models.Model):
-    """One that is kept for a while, for whoever asked. What it says cannot be read from here."""
+    """A response stored for a limited time for its caller. Its content cannot be read from here."""
 
-    id = models.CharField(primary_key=True, max_length=32, help_text="Random, and of use to its caller only.")
+    id = models.CharField(primary_key=True, max_length=32, help_text="Random. Only its caller can use it.")
     caller_id = models.CharField(max_length=64)
     tool_name = models.CharField(max_length=64)
     call_id = models.CharField(max_length=32)

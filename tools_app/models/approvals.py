@@ -36,23 +36,25 @@ class Approval(models.Model):
 
     EXPIRED: ClassVar = "expired"
 
-    id = models.CharField(primary_key=True, max_length=32, help_text="Random, and of use to its caller only.")
+    id = models.CharField(primary_key=True, max_length=32, help_text="Random. Only its caller can use it.")
     tool_name = models.CharField("tool", max_length=64)
-    definition_hash = models.CharField(max_length=64, help_text="The tool as it was when the call was asked for.")
+    definition_hash = models.CharField(max_length=64, help_text="The tool definition when approval was requested.")
     connection = models.CharField(max_length=64, blank=True)
-    request_hash = models.CharField(max_length=64, help_text="Of the tool, its definition, connection and arguments.")
+    request_hash = models.CharField(max_length=64, help_text="Hash of tool, definition, connection and arguments.")
     arguments = models.BinaryField(help_text="Compressed and encrypted.")
-    door = models.CharField(max_length=8)
+    door = models.CharField("channel", max_length=8)
     caller_kind = models.CharField(max_length=8)
     caller_id = models.CharField(max_length=64)
     caller_name = models.CharField("caller", max_length=150)
     state = models.CharField(max_length=8, choices=State.choices, default=State.PENDING, db_default=State.PENDING)
     asked_at = models.DateTimeField()
-    expires_at = models.DateTimeField(help_text="When it ends, decided or not; a decision gives it its time anew.")
+    expires_at = models.DateTimeField(help_text="End of validity, decided or not. A decision restarts the period.")
     decided_at = models.DateTimeField(null=True, blank=True)
     decided_by = models.CharField(max_length=150, blank=True)
-    reason = models.CharField(max_length=MOST_REASON, blank=True, help_text="A caller that is refused is told it.")
-    call_id = models.CharField("call", max_length=32, blank=True, help_text="The one call that was made with it.")
+    reason = models.CharField(
+        max_length=MOST_REASON, blank=True, help_text="Shown to the caller if the call is rejected."
+    )
+    call_id = models.CharField("call", max_length=32, blank=True, help_text="The call that used this approval.")
 
     objects = ApprovalQuerySet.as_manager()
 

@@ -15,21 +15,19 @@ from tools_app.text import hygiene, redaction
 
 MOST_OF_CLIENT: Final = 200
 
-# The address and the client of whoever changes something now; nothing for commands and for the hub itself.
+# IP address and user agent of the current request; empty for commands and background work.
 _origin: ContextVar[tuple[str, str]] = ContextVar("audit_origin", default=("", ""))
 
 
 class AuditEntry(models.Model):
     at = models.DateTimeField(db_default=Now(), db_index=True)
-    actor = models.CharField(max_length=150, help_text="A user, a key, or the command that did it.")
+    actor = models.CharField(max_length=150, help_text="The user, API key or command that made the change.")
     action = models.CharField(max_length=40)
     subject = models.CharField(max_length=150)
-    changes = models.JSONField(default=dict, help_text="What it was and what it became.")
+    changes = models.JSONField(default=dict, help_text="Values before and after the change.")
     reason = models.CharField(max_length=500, blank=True)
-    address = models.CharField(max_length=45, blank=True, help_text="Where it was done from; none: on this machine.")
-    client = models.CharField(
-        max_length=MOST_OF_CLIENT, blank=True, help_text="What the program called itself with which it was done."
-    )
+    address = models.CharField(max_length=45, blank=True, help_text="IP address of the client. Empty: this machine.")
+    client = models.CharField(max_length=MOST_OF_CLIENT, blank=True, help_text="User agent of the client program.")
 
     class Meta:
         ordering: ClassVar = ["-at", "-pk"]

@@ -23,7 +23,7 @@ class Call(models.Model):
         CANCELLED = "cancelled"
         REFUSED = "refused"
         INTERRUPTED = "interrupted"
-        ASKED = "asked", "ended with a question"
+        ASKED = "asked", "needs input"
 
     class Door(models.TextChoices):
         REST = "rest", "REST"
@@ -41,45 +41,47 @@ class Call(models.Model):
     tool_name = models.CharField("tool", max_length=100)
     tool_version = models.CharField(max_length=64, blank=True)
     definition_hash = models.CharField(max_length=64, blank=True)
-    door = models.CharField(max_length=8, choices=Door.choices)
+    door = models.CharField("channel", max_length=8, choices=Door.choices)
     caller_kind = models.CharField(max_length=8)
     caller_id = models.CharField(max_length=64)
     caller_name = models.CharField("caller", max_length=150)
     connection = models.CharField(
-        max_length=64, blank=True, default="", db_default="", help_text="The account at the upstream that it used."
+        max_length=64, blank=True, default="", db_default="", help_text="The upstream account that was used."
     )
     via = models.CharField(
-        "came by",
+        "called via",
         max_length=64,
         blank=True,
         default="",
         db_default="",
-        help_text="The tool through which it was called, where that was not done directly.",
+        help_text="The tool that made this call. Empty: called directly.",
     )
     address = models.CharField(
         max_length=45,
         blank=True,
         default="",
         db_default="",
-        help_text="Where a request came from that was refused before a tool was known.",
+        help_text="IP address of a request that was refused before its tool was known.",
     )
     client = models.CharField(
-        max_length=MOST_OF_CLIENT, blank=True, default="", db_default="", help_text="What its program called itself."
+        max_length=MOST_OF_CLIENT, blank=True, default="", db_default="", help_text="User agent of the client program."
     )
     key_prefix = models.CharField(
-        "key", max_length=12, blank=True, default="", db_default="", help_text="The start of the key that it sent."
+        "key", max_length=12, blank=True, default="", db_default="", help_text="Beginning of the API key that was sent."
     )
     status = models.CharField(max_length=12, choices=Status.choices)
     code = models.CharField(max_length=40, blank=True)
     error = models.CharField(max_length=1000, blank=True)
     error_id = models.CharField(max_length=32, blank=True)
     count = models.PositiveIntegerField(
-        default=1, db_default=1, help_text="More than 1: so many refusals of one kind within a minute."
+        default=1, db_default=1, help_text="More than 1: number of identical refusals within one minute."
     )
-    arguments = models.TextField(blank=True, help_text="As TOOLHUB_PAYLOADS says: nothing, redacted, or in full.")
-    result = models.TextField(blank=True, default="", db_default="", help_text="Kept where TOOLHUB_PAYLOADS is `full`.")
-    argument_bytes = models.PositiveIntegerField(default=0)
-    result_bytes = models.PositiveIntegerField(default=0)
+    arguments = models.TextField(
+        blank=True, help_text="Stored as TOOLHUB_PAYLOADS says: not at all, redacted or in full."
+    )
+    result = models.TextField(blank=True, default="", db_default="", help_text="Stored if TOOLHUB_PAYLOADS is `full`.")
+    argument_bytes = models.PositiveIntegerField("request size (bytes)", default=0)
+    result_bytes = models.PositiveIntegerField("response size (bytes)", default=0)
     result_hash = models.CharField(max_length=64, blank=True)
     answered_by = models.CharField(
         max_length=8, blank=True, default=Origin.TOOL, db_default=Origin.TOOL, choices=Origin.choices
@@ -90,10 +92,10 @@ class Call(models.Model):
     finished_at = models.DateTimeField(null=True, blank=True)
     duration_ms = models.PositiveIntegerField("duration (ms)", null=True, blank=True)
     queued_ms = models.PositiveIntegerField(
-        "until it ran (ms)", null=True, blank=True, help_text="Checks and waiting, before the tool was run first."
+        "queued (ms)", null=True, blank=True, help_text="Validation and queueing before the first attempt."
     )
     upstream_ms = models.PositiveIntegerField(
-        "at the upstream (ms)", null=True, blank=True, help_text="What its requests to the upstream took, added up."
+        "upstream (ms)", null=True, blank=True, help_text="Total duration of the requests to the upstream."
     )
 
     class Meta:
@@ -122,8 +124,8 @@ class ErrorGroup(models.Model):
     fingerprint = models.CharField(primary_key=True, max_length=32)
     tool_name = models.CharField("tool", max_length=100, blank=True)
     code = models.CharField(max_length=40)
-    place = models.CharField(max_length=300, blank=True, help_text="Where it happens, as far as that is known.")
-    message = models.CharField(max_length=1000, help_text="Of the last one.")
+    place = models.CharField("location", max_length=300, blank=True, help_text="Location in the code, if known.")
+    message = models.CharField(max_length=1000, help_text="Latest message.")
     count = models.PositiveIntegerField(default=0, db_default=0)
     first_seen_at = models.DateTimeField()
     last_seen_at = models.DateTimeField()
@@ -131,12 +133,12 @@ class ErrorGroup(models.Model):
     resolved_at = models.DateTimeField(null=True, blank=True)
     resolved_by = models.CharField(max_length=150, blank=True, default="", db_default="")
     reopened_at = models.DateTimeField(
-        null=True, blank=True, help_text="When it happened again although somebody had called it resolved."
+        null=True, blank=True, help_text="When the error recurred after it was resolved."
     )
 
     class Meta:
         ordering: ClassVar = ["-last_seen_at"]
-        verbose_name = "error group"
+        verbose_name = "issue"
         indexes: ClassVar = [
             models.Index(fields=["-last_seen_at"], name="group_newest"),
             models.Index(fields=["resolved_at", "-last_seen_at"], name="group_open_newest"),
@@ -166,7 +168,7 @@ class ErrorHour(models.Model):
 
 
 class ErrorNote(models.Model):
-    """What somebody has to say about a kind of failure to whoever looks at it next."""
+    """A user's note on an issue."""
 
     MOST_CHARACTERS: ClassVar[int] = 2_000
 
@@ -194,12 +196,13 @@ class ErrorLog(models.Model):
         null=True,
         blank=True,
         related_name="errors",
+        verbose_name="issue",
         db_constraint=False,
         db_index=False,
     )
     call_id = models.CharField("call id", max_length=32, blank=True, db_index=True)
     tool_name = models.CharField("tool", max_length=100, blank=True)
-    door = models.CharField(max_length=8, choices=Call.Door.choices)
+    door = models.CharField("channel", max_length=8, choices=Call.Door.choices)
     caller_name = models.CharField("caller", max_length=150, blank=True)
     code = models.CharField(max_length=40)
     message = models.CharField(max_length=1000)
@@ -208,7 +211,7 @@ class ErrorLog(models.Model):
 
     class Meta:
         ordering: ClassVar = ["-created_at"]
-        verbose_name = "error"
+        verbose_name = "error event"
         indexes: ClassVar = [
             models.Index(fields=["-created_at"], name="error_newest"),
             models.Index(fields=["group", "-created_at"], name="error_of_group"),

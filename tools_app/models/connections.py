@@ -17,29 +17,31 @@ class Connection(models.Model):
     """An account of the kind that a pack needs. What the environment says is one too, and is stored nowhere."""
 
     name = models.CharField(max_length=64, unique=True, validators=[LIKE_A_TOOL])
-    pack = models.CharField(max_length=64, help_text="Whose tools use it.")
-    url = models.CharField("address", max_length=MOST_URL, help_text="As people know it, like https://n8n.example.org")
+    pack = models.CharField("source", max_length=64, help_text="The source whose tools use this connection.")
+    url = models.CharField("URL", max_length=MOST_URL, help_text="Base URL, e.g. https://redmine.example.org")
     sealed = models.BinaryField("secret", editable=False)
     read_only = models.BooleanField(default=False, db_default=False, help_text="Tools that write are refused.")
     allow_http = models.BooleanField(
         "allow plain http",
         default=False,
         db_default=False,
-        help_text="Without it, an address on another machine must begin with https: everybody on the way could read.",
+        help_text="Allow unencrypted http:// to other machines. Traffic, including the key, can be read in transit.",
     )
     timeout_ms = models.PositiveIntegerField(
         "time limit (ms)",
         null=True,
         blank=True,
         validators=[MinValueValidator(MIN_TIMEOUT_MS), MaxValueValidator(MAX_TIMEOUT_MS)],
-        help_text="Of each request. Empty: only that of the call.",
+        help_text="Per request. Empty: only the time limit of the call applies.",
     )
-    enabled = models.BooleanField(default=True, db_default=True, help_text="Off: every call through it is refused.")
+    enabled = models.BooleanField(
+        default=True, db_default=True, help_text="Off: all calls through this connection are refused."
+    )
     options = models.JSONField(
         default=dict,
         blank=True,
         db_default=models.Value({}, models.JSONField()),
-        help_text="Those that its pack declares.",
+        help_text="Options that its source declares.",
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     updated_at = models.DateTimeField(auto_now=True, db_default=Now())

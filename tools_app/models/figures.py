@@ -9,7 +9,7 @@ from django.db import models
 
 # Upper bounds of the columns that count durations, in milliseconds; `slower` counts the rest.
 DURATIONS: Final = (10, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000)
-# Where a row stands for the calls of all tools.
+# The tool name in rows that count the calls of all tools.
 EVERY_TOOL: Final = "*"
 
 
@@ -67,7 +67,7 @@ class CallHour(_Sums):
 
 
 class CallSum(_Sums):
-    """Calls of one tool that ended one way within a span of time, whoever made them.
+    """Calls of one tool that ended one way within a span of time, of all callers.
 
     The moments are written with the calls and kept for two days. Hours (of all tools together) and days (of each) are
     the same as in `CallHour`, added up when a day is over: pages over weeks read these few rows instead of those many.

@@ -1,4 +1,4 @@
-"""API keys: who may come in through the HTTP doors. The key itself is never stored."""
+"""API keys: access over HTTP. Only hashes are stored."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class KeyQuerySet(models.QuerySet["ApiKey"]):
         return self.annotate(stopped=models.Exists(stops))
 
     def known_by(self, hashes: list[str], now: datetime) -> Self:
-        """The usable one with any of these hashes, also while it is only the one before the last rotation."""
+        """The usable key with any of these hashes, including a previous secret that is still valid."""
         before = models.Q(previous_hash__in=hashes, previous_until__gt=now) & ~models.Q(previous_hash="")
         return self.usable(now).filter(models.Q(hash__in=hashes) | before)
 
     def once_known_by(self, hashes: list[str]) -> Self:
-        """The one with any of these hashes, whether it still works or not."""
+        """The key with any of these hashes, usable or not."""
         before = models.Q(previous_hash__in=hashes) & ~models.Q(previous_hash="")
         return self.filter(models.Q(hash__in=hashes) | before)
 
@@ -51,19 +51,19 @@ class KeyQuerySet(models.QuerySet["ApiKey"]):
 class Asks(models.TextChoices):
     """Which calls of a key an operator has to approve, whatever the tools' own policies say."""
 
-    NOTHING = "", gettext_lazy("none")
-    DESTROYS = "destroys", gettext_lazy("those of tools that destroy")
-    WRITES = "writes", gettext_lazy("those of tools that write")
+    NOTHING = "", gettext_lazy("No calls")
+    DESTROYS = "destroys", gettext_lazy("Destructive calls")
+    WRITES = "writes", gettext_lazy("All writing calls")
 
 
 class ApiKey(models.Model):
-    name = models.CharField(max_length=100, unique=True, help_text="Who or what uses this key.")
-    prefix = models.CharField(max_length=12, unique=True, editable=False, help_text="The start of the key.")
+    name = models.CharField(max_length=100, unique=True, help_text="The client that uses this key.")
+    prefix = models.CharField(max_length=12, unique=True, editable=False, help_text="Beginning of the key.")
     hash = models.CharField(max_length=64, unique=True, editable=False)
     previous_prefix = models.CharField(max_length=12, blank=True, default="", db_default="", editable=False)
     previous_hash = models.CharField(max_length=64, blank=True, default="", db_default="", editable=False)
     previous_until = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="Until then the key before the last rotation works as well."
+        null=True, blank=True, editable=False, help_text="The previous secret is valid until then."
     )
     rotated_at = models.DateTimeField(null=True, blank=True, editable=False)
     scopes = models.JSONField(default=default_scopes)
@@ -72,45 +72,52 @@ class ApiKey(models.Model):
         through="KeyToolset",
         related_name="keys",
         blank=True,
-        help_text="Outside of these no tool exists for the key. None: all tools.",
+        help_text="Restricts the key to these toolsets. None = all tools.",
     )
     connections = models.ManyToManyField(
-        Connection, through="KeyConnection", related_name="keys", blank=True, help_text="The accounts that it may use."
+        Connection,
+        through="KeyConnection",
+        related_name="keys",
+        blank=True,
+        help_text="Upstream accounts this key may use.",
     )
     uses_environment = models.BooleanField(
-        "may use the connections of the environment",
+        "may use the default connections",
         default=True,
         db_default=True,
-        help_text="Those that the hub was started with.",
+        help_text="Connections read from environment variables at start.",
     )
     may_write = models.BooleanField(
-        "may use tools that write", default=True, db_default=True, help_text="Off: only tools that say they only read."
+        "may use tools that write", default=True, db_default=True, help_text="Off: only tools declared read-only."
     )
     may_destroy = models.BooleanField(
-        "may use tools that destroy", default=True, db_default=True, help_text="Off: only tools that say they do not."
+        "may use destructive tools",
+        default=True,
+        db_default=True,
+        help_text="Off: only tools declared non-destructive.",
     )
     asks = models.CharField(
-        "calls to approve",
+        "require approval for",
         max_length=8,
         blank=True,
         choices=Asks.choices,
         default=Asks.NOTHING,
         db_default=Asks.NOTHING,
-        help_text="Each of these waits until an operator approves it.",
+        help_text="These calls wait for approval.",
     )
     rate_calls = models.PositiveIntegerField(
-        "rate limit: requests",
+        "rate limit: max. requests",
         null=True,
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(MAX_RATE_CALLS)],
-        help_text="So many requests the key may make … Empty: what the settings say.",
+        help_text="Max. requests with this key per period. Empty: hub default.",
     )
     rate_seconds = models.PositiveIntegerField(
-        "rate limit: seconds",
+        "rate limit: per (s)",
         null=True,
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(MAX_RATE_SECONDS)],
-        help_text="… in so many seconds.",
+        help_text="Length of the period.",
     )
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
@@ -131,7 +138,7 @@ class ApiKey(models.Model):
             models.CheckConstraint(
                 condition=models.Q(may_write=True) | models.Q(may_destroy=False),
                 name="key_that_destroys_writes",
-                violation_error_message="A key that may use tools that destroy may use those that write.",
+                violation_error_message="A key that may use destructive tools must be able to use tools that write.",
             ),
             models.CheckConstraint(
                 condition=models.Q(rate_calls=None, rate_seconds=None)
@@ -145,14 +152,14 @@ class ApiKey(models.Model):
                     rate_seconds__lte=MAX_RATE_SECONDS,
                 ),
                 name="key_rate_is_whole",
-                violation_error_message="A rate limit needs both its requests and its seconds.",
+                violation_error_message="Set both the number of requests and the period.",
             ),
         ]
 
     def __str__(self) -> str:
         return self.name
 
-    # What `with_stops` has found out.
+    # Set by `with_stops`.
     stopped = False
 
     def state(self, now: datetime) -> str:
@@ -166,7 +173,7 @@ class ApiKey(models.Model):
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
     def ends(self, hashes: list[str]) -> datetime | None:
-        """When whoever comes with one of these hashes is refused; None: not by itself."""
+        """When the secret with one of these hashes expires; None: never."""
         ends = [self.expires_at] if self.hash in hashes else [self.expires_at, self.previous_until]
         return min((moment for moment in ends if moment is not None), default=None)
 

@@ -12,12 +12,12 @@ class Process(models.Model):
     """A running ToolHub process. Its row goes when it ends well; after a crash the lease runs out."""
 
     id = models.CharField(primary_key=True, max_length=32)
-    kind = models.CharField(max_length=16, help_text="The command it runs.")
+    kind = models.CharField("role", max_length=16, help_text="The command that the process runs.")
     host = models.CharField(max_length=100)
     pid = models.PositiveIntegerField()
     started_at = models.DateTimeField()
     lease_until = models.DateTimeField(
-        db_index=True, help_text="When this has passed without a new lease, its open calls count as interrupted."
+        db_index=True, help_text="If the lease is not renewed by then, its open calls count as interrupted."
     )
 
     class Meta:
@@ -42,22 +42,24 @@ class Agent(models.Model):
         HTTP = "http", "HTTP"
 
     class Era(models.TextChoices):
-        HANDSHAKE = "handshake"
-        MODERN = "modern"
+        HANDSHAKE = "handshake", "MCP (session)"
+        MODERN = "modern", "MCP (stateless)"
 
     id = models.CharField(primary_key=True, max_length=32)
     process = models.ForeignKey(Process, on_delete=models.CASCADE, related_name="agents", db_constraint=False)
-    door = models.CharField(max_length=8, choices=Door.choices)
-    client = models.CharField(max_length=100, blank=True, help_text="What it calls itself.")
+    door = models.CharField("transport", max_length=8, choices=Door.choices)
+    client = models.CharField(max_length=100, blank=True, help_text="Name that the client gave.")
     version = models.CharField(max_length=64, blank=True)
-    protocol = models.CharField(max_length=32, blank=True, help_text="The revision of MCP that it speaks.")
-    era = models.CharField(max_length=9, choices=Era.choices)
-    toolset = models.CharField(max_length=200, blank=True, help_text="Those it is limited to; none: every tool.")
+    protocol = models.CharField(max_length=32, blank=True, help_text="MCP protocol version.")
+    era = models.CharField("session type", max_length=9, choices=Era.choices)
+    toolset = models.CharField(
+        max_length=200, blank=True, help_text="Toolsets that restrict the agent. Empty: all tools."
+    )
     caller_kind = models.CharField(max_length=8)
     caller_id = models.CharField(max_length=64)
     caller_name = models.CharField("caller", max_length=150)
     since = models.DateTimeField()
-    seen_at = models.DateTimeField(help_text="When it asked for something last.")
+    seen_at = models.DateTimeField(help_text="Time of its last request.")
     called_at = models.DateTimeField("last call", null=True, blank=True)
     calls = models.PositiveBigIntegerField(default=0)
 

@@ -47,7 +47,7 @@ class Revision(models.Model):
 
 
 def create_triggers(connection: BaseDatabaseWrapper) -> None:
-    """Make the triggers where they are missing or old, and bump once: nobody counted while they were away."""
+    """Create missing or outdated triggers, and bump once: changes were not counted without them."""
     present = set(connection.introspection.table_names())
     if not present.issuperset({*WATCHED, "tools_app_revision"}):
         return

@@ -12,22 +12,26 @@ MOST_REASON: Final = 500
 
 
 class Stop(models.Model):
-    """One stop. What it was for, and who ended it, stands in the audit trail."""
+    """One kill switch that is on. The audit log records why, and who switched it off."""
 
     class Kind(models.TextChoices):
         HUB = "hub"
-        PACK = "pack"
+        PACK = "pack", "Source"
         CONNECTION = "connection"
         KEY = "key"
 
     kind = models.CharField(max_length=10, choices=Kind.choices)
-    name = models.CharField(max_length=150, blank=True, help_text="Of the pack, connection or key; the hub needs none.")
-    reason = models.CharField(max_length=MOST_REASON, blank=True, help_text="Every caller that is refused is told it.")
+    name = models.CharField(
+        max_length=150, blank=True, help_text="Name of the source, connection or API key. Empty for the hub."
+    )
+    reason = models.CharField(max_length=MOST_REASON, blank=True, help_text="Shown to callers whose calls are refused.")
     since = models.DateTimeField(db_default=Now())
     by = models.CharField(max_length=150)
 
     class Meta:
         ordering: ClassVar = ["kind", "name"]
+        verbose_name = "kill switch"
+        verbose_name_plural = "kill switches"
         constraints: ClassVar = [models.UniqueConstraint(fields=["kind", "name"], name="stopped_once")]
 
     def __str__(self) -> str:

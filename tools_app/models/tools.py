@@ -39,7 +39,7 @@ def _policy_field(name: str, label: str, help_text: str) -> models.PositiveInteg
         null=True,
         blank=True,
         validators=[MinValueValidator(low), MaxValueValidator(high)],
-        help_text=f"{help_text} {low:,} to {high:,}; empty: what the tool, its pack or the settings say.",
+        help_text=f"{help_text} {low:,} to {high:,}. Leave empty to inherit.",
     )
 
 
@@ -81,45 +81,47 @@ class ToolRecord(models.Model):
     version = models.CharField(max_length=64, blank=True)
     category = models.CharField(max_length=64, blank=True, db_index=True)
     author = models.CharField(max_length=200, blank=True)
-    source = models.CharField(max_length=16, help_text="The kind of source the tool came from.")
-    pack = models.CharField(max_length=64, blank=True, db_index=True)
-    place = models.CharField(max_length=500, blank=True, help_text="Where the tool is written.")
+    source = models.CharField("source type", max_length=16, help_text="Type of the source that provides the tool.")
+    pack = models.CharField("source", max_length=64, blank=True, db_index=True)
+    place = models.CharField("source file", max_length=500, blank=True, help_text="File in which the tool is defined.")
     tags = models.ManyToManyField(Tag, through="ToolTag", related_name="tools", blank=True)
-    enabled = models.BooleanField(default=True, db_default=True, help_text="Off: every call is refused from the next.")
-    read_only = models.BooleanField(default=False, db_default=False, help_text="The tool says it changes nothing.")
+    enabled = models.BooleanField(default=True, db_default=True, help_text="Off: all calls are refused.")
+    read_only = models.BooleanField(
+        default=False, db_default=False, help_text="The tool declares that it changes nothing."
+    )
     ask = models.BooleanField(
-        "ask first", default=False, db_default=False, help_text="On: every call waits until an operator approves it."
+        "require approval", default=False, db_default=False, help_text="Every call needs an operator’s approval."
     )
     timeout_ms = _policy_field(
         "timeout_ms",
         "time limit (ms)",
-        "A call ends after this many milliseconds. Callers can ask for less, not for more.",
+        "Calls are cancelled after this time. Callers can set a shorter limit, not a longer one.",
     )
     retries = _policy_field(
         "retries",
         "retries",
-        "How often a call is tried again, when that can help and does no harm. Callers can ask for fewer, not more.",
+        "Retries on transient errors (read-only or idempotent tools only). Callers can ask for fewer, not more.",
     )
     retry_delay_ms = _policy_field(
         "retry_delay_ms",
         "retry delay (ms)",
-        "The first wait; each further one is doubled. Callers can ask for a longer one, not for a shorter.",
+        "Delay before the first retry; doubles each time. Callers can ask for a longer delay, not a shorter one.",
     )
-    rate_calls = _policy_field("rate_calls", "rate limit: calls", "So many calls each caller may make …")
-    rate_seconds = _policy_field("rate_seconds", "rate limit: seconds", "… in so many seconds.")
+    rate_calls = _policy_field("rate_calls", "rate limit: max. calls", "Max. calls per caller and period.")
+    rate_seconds = _policy_field("rate_seconds", "rate limit: per (s)", "Length of the period.")
     cache_seconds = _policy_field(
-        "cache_seconds", "cache (s)", "So long an answer is given again for the same arguments. Read-only tools only."
+        "cache_seconds", "cache (s)", "Cache responses to identical calls for this long. Read-only tools only."
     )
     answer_tokens = _policy_field(
         "answer_tokens",
-        "answer (tokens)",
-        "A larger answer is kept, and outlined. Never more than the hub's own limit.",
+        "max. response size (tokens)",
+        "Responses above this size are stored and summarised. Cannot exceed the hub limit.",
     )
     definition = models.ForeignKey("Definition", on_delete=models.RESTRICT, related_name="current_for", null=True)
     registered_at = models.DateTimeField(db_default=Now(), editable=False)
     updated_at = models.DateTimeField(auto_now=True, db_default=Now())
     retired_at = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="Since when no source has this tool any more."
+        null=True, blank=True, editable=False, help_text="Since when no source provides this tool."
     )
 
     objects = ToolQuerySet.as_manager()
@@ -134,7 +136,7 @@ class ToolRecord(models.Model):
                 condition=models.Q(rate_calls=None, rate_seconds=None)
                 | models.Q(rate_calls__isnull=False, rate_seconds__isnull=False),
                 name="tool_rate_is_whole",
-                violation_error_message="A rate limit needs both its calls and its seconds.",
+                violation_error_message="Set both the number of calls and the period.",
             ),
         ]
 
@@ -179,10 +181,10 @@ class Definition(models.Model):
     refused_at = models.DateTimeField(null=True, blank=True)
     refused_by = models.CharField(max_length=150, blank=True, default="", db_default="")
     reason = models.CharField(
-        max_length=500, blank=True, default="", db_default="", help_text="Why it was approved or refused."
+        max_length=500, blank=True, default="", db_default="", help_text="Why it was approved or rejected."
     )
     findings = models.JSONField(
-        default=list, blank=True, help_text="What in its words might mislead an agent, as of the last look."
+        default=list, blank=True, help_text="Wording that might mislead an agent, as of the latest check."
     )
 
     objects = DefinitionQuerySet.as_manager()

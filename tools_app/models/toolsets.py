@@ -21,12 +21,12 @@ class Toolset(models.Model):
 
     name = models.CharField(max_length=64, unique=True, validators=[LIKE_A_TOOL])
     description = models.CharField(max_length=500, blank=True)
-    packs = models.JSONField(default=list, blank=True, help_text="Every tool of these packs.")
-    categories = models.JSONField(default=list, blank=True, help_text="Every tool of these categories.")
-    tags = models.JSONField(default=list, blank=True, help_text="Every tool that has one of these tags.")
-    names = models.JSONField(default=list, blank=True, help_text="These tools.")
+    packs = models.JSONField(default=list, blank=True, help_text="All tools of these sources.")
+    categories = models.JSONField(default=list, blank=True, help_text="All tools in these categories.")
+    tags = models.JSONField(default=list, blank=True, help_text="All tools with at least one of these tags.")
+    names = models.JSONField(default=list, blank=True, help_text="Individual tools.")
     read_only = models.BooleanField(
-        default=False, db_default=False, help_text="Of all these, only tools that say they change nothing."
+        default=False, db_default=False, help_text="Only read-only tools from the selection."
     )
     mode = models.CharField(
         max_length=8,
@@ -34,14 +34,15 @@ class Toolset(models.Model):
         default="",
         db_default="",
         choices=[(mode.value, mode.value) for mode in Mode],
-        help_text="How agents are shown these tools: all in a list (direct), by searching (search), or by searching "
-        "where the list is long (auto). Empty: as the settings say.",
+        help_text="How agents see these tools: all in a list (direct), by searching (search), or by searching if the "
+        "list is long (auto). Empty: hub default.",
     )
     overrides = models.JSONField(
         default=dict,
         blank=True,
         db_default=models.Value({}, models.JSONField()),
-        help_text='Other names and descriptions here: {"get_issue": {"name": "ticket", "description": "…"}}.',
+        help_text="Rename tools in this toolset or replace their descriptions: "
+        '{"get_issue": {"name": "ticket", "description": "…"}}.',
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     updated_at = models.DateTimeField(auto_now=True, db_default=Now())

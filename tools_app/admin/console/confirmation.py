@@ -35,5 +35,5 @@ def idempotency_key(given: str, entry: Entry, arguments: Mapping[str, Any], call
 
 
 def _call(entry: Entry, arguments: Mapping[str, Any], caller: Caller) -> str:
-    """With the definition: what a tool has become since, nobody has agreed to."""
+    """Includes the definition hash: a confirmation does not hold for a changed tool."""
     return json_text.digest([caller.id, entry.name, entry.definition_hash, arguments])

@@ -22,7 +22,7 @@ from tools_app.text.json_text import JsonError
 MOST_TEXT: Final = 200_000
 MOST_LINES: Final = 1_000
 MOST_CHOICES: Final = 300
-# Up to so many characters a text is taken to be one line.
+# Texts up to this length get a single-line input.
 SHORT: Final = 120
 
 ABSENT: Final = object()
@@ -37,7 +37,7 @@ class Argument(forms.Field):
 
     box: type[forms.Widget] = forms.Textarea
     attributes: Mapping[str, Any] = {"rows": 3, "spellcheck": "false", "class": "hub-input hub-code"}
-    written_as: str | Promise = gettext_lazy("Written as JSON.")
+    written_as: str | Promise = gettext_lazy("JSON")
     """How to write it, where that does not show."""
 
     def __init__(self, name: str, *, required: bool, nullable: bool = False, **attributes: Any) -> None:
@@ -52,7 +52,7 @@ class Argument(forms.Field):
         if len(text) > MOST_TEXT:
             raise ValidationError(_("Longer than %(most)s characters") % {"most": f"{MOST_TEXT:,}"})
         if "\x00" in text:
-            raise ValidationError(_("A text cannot hold the character NUL"))
+            raise ValidationError(_("Text cannot contain the NUL character"))
         if text == "":
             if not self.required:
                 return ABSENT
@@ -113,7 +113,7 @@ class Choice(Argument):
 
     def __init__(self, name: str, values: Sequence[Any], *, required: bool, nullable: bool = False) -> None:
         super().__init__(name, required=required, nullable=nullable)
-        nothing = _("Choose …") if required else _("Not sent")
+        nothing = _("Choose …") if required else _("(omit)")
         self.widget.choices = [("", nothing), *((_compact(value), in_words(value)) for value in values)]
 
     def written(self, value: Any) -> str:
@@ -124,7 +124,7 @@ class Mixed(Argument):
     """A text or something else: what can be read as a number is one, and a text that looks like one has quotes."""
 
     attributes = {"rows": 1, "class": "hub-input"}
-    written_as = gettext_lazy('A text that looks like a number stands in quotes: "7".')
+    written_as = gettext_lazy('Quote numbers to send them as text: "7"')
 
     def __init__(self, name: str, types: frozenset[str], *, required: bool, nullable: bool = False) -> None:
         super().__init__(name, required=required, nullable=nullable)
@@ -149,7 +149,7 @@ class Lines(Argument):
     """A list of simple values, each on a line of its own."""
 
     attributes = {"rows": 3, "class": "hub-input"}
-    written_as = gettext_lazy("One on each line.")
+    written_as = gettext_lazy("One per line.")
 
     def __init__(self, name: str, kind: str, *, required: bool, nullable: bool = False) -> None:
         super().__init__(name, required=required, nullable=nullable)

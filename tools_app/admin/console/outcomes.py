@@ -17,7 +17,7 @@ from tools_app.models import Call
 from tools_app.sdk.errors import Problem, ToolError
 from tools_app.sdk.hub_errors import ApprovalRequiredError, IdempotencyInProgressError
 
-# A browser lays out no more of a text than this in good time; the whole went to whoever called.
+# Longer texts take browsers too long to lay out; the caller received the whole text.
 MOST_SHOWN: Final = 200_000
 MOST_PICTURE: Final = 2 * 1024 * 1024
 MOST_PIECES: Final = 50
@@ -77,7 +77,7 @@ def _succeeded(done: Result, may: Any) -> Outcome:
         views.append(_view("structured", _("Structured"), readable(answer.structured)))
     views.append(_view("raw", _("Raw"), readable(said)))
     if done.dry_run:
-        title, facts = _("Dry run: nothing was done"), []
+        title, facts = _("Dry run: nothing was executed"), []
         views.reverse()
     else:
         title, facts = _("Succeeded"), _facts(done.call_id, done.duration_ms, may)
@@ -85,13 +85,13 @@ def _succeeded(done: Result, may: Any) -> Outcome:
             "bytes": f"{answer.size:,}",
             "tokens": f"{tokens_of(answer.size):,}",
         }
-        facts.insert(0, (_("Answer"), size))
+        facts.insert(0, (_("Response"), size))
         if answer.untrusted:
             facts.append(_untrusted())
         if answer.left_out:
-            facts.append((_("Invisible characters left out"), f"{answer.left_out:,}"))
+            facts.append((_("Invisible characters removed"), f"{answer.left_out:,}"))
         if done.answered_by:
-            facts.append((_("Answered by"), str(ORIGINS[Call.Origin(done.answered_by)])))
+            facts.append((_("Response from"), str(ORIGINS[Call.Origin(done.answered_by)])))
     pieces = [_piece(piece) for piece in (answer.content or ())[:MOST_PIECES]]
     return Outcome(title, "good", facts, views, pieces)
 
@@ -101,13 +101,13 @@ def _failed(error: ToolError, may: Any) -> Outcome:
     if error.untrusted:
         facts.append(_untrusted())
     if error.retry_after is not None:
-        facts.append((_("Again in"), f"{error.retry_after:g} s"))
+        facts.append((_("Retry after"), f"{error.retry_after:g} s"))
     if approval_id := error.context.get("approvalId"):
         shown = may("tools_app.view_approval")
         facts.append((_("Approval"), links.to_subject(f"approval:{approval_id}") if shown else approval_id))
     if error.error_id:
         shown = may("tools_app.view_errorlog")
-        facts.append((_("Error log"), links.to_error(error.error_id) if shown else error.error_id))
+        facts.append((_("Error event"), links.to_error(error.error_id) if shown else error.error_id))
     return Outcome(
         error.code,
         "bad",
@@ -122,14 +122,14 @@ def _failed(error: ToolError, may: Any) -> Outcome:
 
 def _repeat(error: ToolError) -> str:
     if isinstance(error, IdempotencyInProgressError):
-        return _("Ask for its answer")
-    return _("Run it, once it is approved") if isinstance(error, ApprovalRequiredError) else ""
+        return _("Get its result")
+    return _("Run if approved") if isinstance(error, ApprovalRequiredError) else ""
 
 
 def _facts(call_id: str, duration_ms: int | None, may: Any) -> list[tuple[str, object]]:
     facts: list[tuple[str, object]] = []
     if duration_ms is not None:
-        facts.append((_("Took"), f"{duration_ms:,} ms"))
+        facts.append((_("Duration"), f"{duration_ms:,} ms"))
     # It is on record before its answer leaves; what was refused before anything ran may have no row of its own.
     call = Call.objects.filter(pk=call_id).only("attempts", "connection").first() if call_id else None
     if call is not None:
@@ -141,7 +141,7 @@ def _facts(call_id: str, duration_ms: int | None, may: Any) -> list[tuple[str, o
 
 
 def _untrusted() -> tuple[str, object]:
-    return _("Untrusted"), _("It may hold what people outside this hub wrote. Agents are told so.")
+    return _("Contains external content"), _("It may contain text from outside this hub. Agents see this notice too.")
 
 
 def _view(name: str, title: str, text: str) -> View:

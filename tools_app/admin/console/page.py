@@ -44,7 +44,7 @@ from tools_app.text.json_text import JsonError
 EXECUTE: Final = "tools:execute"
 MOST_IN_ADDRESS: Final = 8_192
 MOST_EXAMPLES: Final = 20
-# A request with this header is the page's own script: when it hangs up, somebody has pressed Cancel.
+# Requests with this header come from the page's own script: when it disconnects, the user pressed Cancel.
 SCRIPT: Final = "X-Requested-With"
 
 
@@ -121,17 +121,17 @@ def _arrive(pages: ModelAdmin[Any], request: HttpRequest, pk: int) -> Visit | Ht
 
 
 def _prefill(visit: Visit) -> None:
-    """What the address asks for stands in the form. Nothing is run."""
+    """Fills the form from the URL. Nothing is run."""
     asked, arguments = visit.request.GET, None
     again: frozenset[str] = frozenset()
     if visit.past is not None:
         arguments, again, visit.note = visit.past.arguments, visit.past.again, visit.past.why
     elif "call" in asked:
-        visit.note = _("There is no such call of this tool, or you may not see what it was given.")
+        visit.note = _("No such call of this tool, or you may not see its arguments.")
     elif (text := asked.get("arguments")) is not None:
         arguments = _from_address(text)
         if arguments is None:
-            visit.note = _("The address does not hold a JSON object of arguments, or too large a one.")
+            visit.note = _("The URL does not contain a JSON object of arguments, or it is too large.")
     elif (number := asked.get("example", "")).isdecimal() and int(number[:3]) < len(visit.examples):
         arguments = visit.examples[int(number[:3])]["parameters"]
     mode = form.JSON if asked.get("mode") == form.JSON else form.FIELDS
@@ -161,10 +161,10 @@ def _take(visit: Visit) -> None:
     elif visit.action == form.FIELDS and arguments is not None:
         visit.form = form.showing(schema, arguments, again=again)
         if isinstance(visit.form, JsonForm):
-            visit.note = _("These arguments have no place in fields: they stay as they are.")
+            visit.note = _("These arguments cannot be shown as fields and stay as JSON.")
     elif visit.action in ACTIONS and arguments is not None:
         if missing := sorted(again - arguments.keys()):
-            said = _("Not kept, to be given again: %(names)s") % {"names": ", ".join(missing)}
+            said = _("Not stored, enter again: %(names)s") % {"names": ", ".join(missing)}
             visit.form.add_error(None, said)
             return
         visit.arguments = arguments
@@ -197,9 +197,9 @@ def _confirmed(visit: Visit, arguments: Mapping[str, Any]) -> str | None:
     sent = visit.request.POST
     key = confirmation.idempotency_key(sent.get("token", ""), visit.entry, arguments, visit.caller)
     if key is None:
-        visit.note = _("That was confirmed too long ago, or for something else. Nothing was run.")
+        visit.note = _("Confirmation expired. Nothing was run.")
     elif visit.entry.hints.destroys and sent.get("certain") != "1":
-        visit.note = _("Tick the box if you are certain. Nothing was run.")
+        visit.note = _("Tick the box to confirm. Nothing was run.")
         return None
     return key
 
@@ -207,7 +207,7 @@ def _confirmed(visit: Visit, arguments: Mapping[str, Any]) -> str | None:
 async def _called(visit: Visit, arguments: Mapping[str, Any], options: Options) -> Result | ToolError:
     """Raises: CancelledError, when the page's own script has hung up, which is how it cancels.
 
-    A page that was sent without it may be left, reloaded or sent twice: the call goes on, and its time limit ends it.
+    A page that was sent without it may be left, reloaded or sent twice: the call continues until it ends or times out.
     """
     call = engine.call(visit.entry.name, arguments, visit.caller, door="admin", options=options)
     work = asyncio.ensure_future(call)
@@ -219,7 +219,7 @@ async def _called(visit: Visit, arguments: Mapping[str, Any], options: Options) 
 
 
 def _forget(work: asyncio.Future[Result]) -> None:
-    """Whoever waited may be gone; asking for the exception keeps asyncio from complaining that nobody did."""
+    """Retrieves the exception, so that asyncio does not log it as never retrieved when the user has left."""
     if not work.cancelled():
         work.exception()
 
@@ -273,7 +273,7 @@ def _examples(entry: Entry) -> list[dict[str, Any]]:
 def _page(pages: ModelAdmin[Any], request: HttpRequest, record: ToolRecord, context: dict[str, Any]) -> HttpResponse:
     shown = {
         **pages.admin_site.each_context(request),
-        "title": _("Try %(tool)s") % {"tool": record.name},
+        "title": _("Test %(tool)s") % {"tool": record.name},
         "opts": pages.opts,
         "original": record,
         "record": record,
@@ -281,5 +281,5 @@ def _page(pages: ModelAdmin[Any], request: HttpRequest, record: ToolRecord, cont
         "tool_address": links.address("toolrecord", "change", record.pk),
         **context,
     }
-    # Rendered here: whoever renders later does so on the event loop, where the database may not be asked.
+    # Rendered here: Django would render later, on the event loop, where database queries are not allowed.
     return TemplateResponse(request, "admin/tools_app/console/page.html", shown).render()

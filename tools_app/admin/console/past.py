@@ -43,19 +43,19 @@ def past(request: HttpRequest, entry: Entry) -> Past | None:
 
 def _read(call: Call, entry: Entry) -> Past:
     if not call.arguments:
-        return Past(call.pk, {}, _required(entry), _("Its arguments were not kept, or are not kept any more."))
+        return Past(call.pk, {}, _required(entry), _("Its arguments were not stored, or have been deleted."))
     try:
         given = json_text.parsed(call.arguments.encode())
     except JsonError:
         given = None
     if not isinstance(given, dict):
-        return Past(call.pk, {}, _required(entry), _("Only the beginning of its arguments was kept."))
+        return Past(call.pk, {}, _required(entry), _("Only the beginning of its arguments was stored."))
     whole = {name: value for name, value in given.items() if not _is_masked(value)}
     if again := frozenset(given) - whole.keys():
-        return Past(call.pk, whole, again, _("What looked like a secret, or was too long, was not kept."))
+        return Past(call.pk, whole, again, _("Secrets and long values were not stored."))
     if len(json.dumps(given)) != call.argument_bytes:
         # Something was changed that leaves no mark, as invisible characters are.
-        return Past(call.pk, {}, frozenset(given), _("Its arguments were not kept exactly as they were."))
+        return Past(call.pk, {}, frozenset(given), _("Its arguments were stored in a changed form."))
     return Past(call.pk, whole)
 
 

@@ -46,7 +46,7 @@
       dress();
       const next = find("[aria-invalid=true]") ?? find("#outcome-title") ?? find("textarea, input:not([type=hidden])");
       next?.focus();
-      // What is wrong with a field stands above it, and would be out of sight.
+      // The error of a field is above it, and would be out of view.
       next?.closest(".hub-console-field")?.scrollIntoView({ block: "nearest" });
     } catch (error) {
       lock(false);
