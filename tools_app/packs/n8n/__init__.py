@@ -20,31 +20,27 @@ if TYPE_CHECKING:
 
 def explain_refusal(refused: Refused) -> ToolError | None:
     """The error that n8n means where its status code says something else."""
-    request = refused.asked
-    if refused.status == 409 and request.operation == "delete workflow":
+    asked = refused.asked
+    if refused.status == 409 and asked.operation == "delete workflow":
         return ApiError(
             "Failed to delete workflow",
-            context=request.context(statusCode=409, errorDetails=", ".join(refused.said) or None),
+            context=asked.context(statusCode=409, errorDetails=", ".join(refused.said) or None),
             next_step="n8n does not delete active workflows: call deactivate_workflow first.",
         )
     if refused.status != 404:
         return None
-    if request.operation == "stop execution" and refused.said == ("not found",):
+    if asked.operation == "stop execution" and refused.said == ("not found",):
         # The body for an unknown path; for an unknown execution it is `Not Found` or a sentence.
         return ApiError(
             "Failed to stop execution: this n8n is too old to stop executions over its API",
-            context=request.context(statusCode=404),
+            context=asked.context(statusCode=404),
             next_step="Stop it in n8n's editor. n8n 2 and later can stop executions over the API.",
         )
-    if request.writes and any("permission" in reason for reason in refused.said) and request.resource_id:
+    if asked.writes and any("permission" in reason for reason in refused.said) and asked.resource_id:
         # n8n 2 says so for workflows that do not exist and for those of other users.
         return NotFoundError(
-            f"{request.resource} '{request.resource_id}' not found",
-            context={
-                "operation": request.operation,
-                "resourceType": request.resource,
-                "resourceId": request.resource_id,
-            },
+            f"{asked.resource} '{asked.resource_id}' not found",
+            context={"operation": asked.operation, "resourceType": asked.resource, "resourceId": asked.resource_id},
             next_step="It does not exist, or the n8n account of this connection may not change it.",
         )
     return None

@@ -12,7 +12,7 @@ from pydantic import Field
 from tools_app.packs.n8n import WorkflowId, drafts, pack, previous
 from tools_app.packs.n8n.drafts import ChangedNodes, Connections, Name, Nodes, Settings
 from tools_app.packs.n8n.refusals import in_its_words
-from tools_app.packs.n8n.runs import as_mapping
+from tools_app.packs.n8n.runs import as_map
 from tools_app.packs.n8n.summary import quoted
 from tools_app.packs.n8n.workflows import brief, fetch_for_update, fetched, whole
 from tools_app.sdk.context import Context
@@ -53,7 +53,7 @@ def _after_creating(data: dict[str, Any]) -> dict[str, str]:
 
 def after_updating(data: dict[str, Any]) -> dict[str, str]:
     message = "get_workflow shows the new state; an active workflow uses it immediately."
-    if handle := as_mapping(data.get("previousState")).get("handle"):
+    if handle := as_map(data.get("previousState")).get("handle"):
         return {
             "message": f"{message} The call in the example restores the previous state.",
             "example": f"update_workflow(id: {quoted(str(data['id']))}, restore: {quoted(handle)})",
@@ -66,7 +66,7 @@ async def create(ctx: Context, body: Mapping[str, Any], warnings: list[str]) -> 
     if response.data is None:
         warnings = [*warnings, response.warning]
         return {"id": None, "name": body["name"], "active": False, "warnings": warnings}
-    return _answer(as_mapping(response.data), warnings)
+    return _answer(as_map(response.data), warnings)
 
 
 def turn(ctx: Context, workflow_id: str) -> asyncio.Lock:
@@ -104,7 +104,7 @@ async def replace(
             return _answer(await fetched(ctx, workflow_id), warnings) | before.answer_part
         except ToolError:
             return {"id": workflow_id, "name": body["name"], "warnings": warnings} | before.answer_part
-    now = as_mapping(response.data)
+    now = as_map(response.data)
     if changed_meanwhile(current, now):
         warnings = [*warnings, "Another change was made at the same time and may be lost: check the workflow."]
     return _answer(now, warnings) | before.answer_part
@@ -286,7 +286,7 @@ async def _deletion_state(ctx: Context, workflow_id: str) -> Literal["gone", "of
         return "gone"
     except ToolError:
         return "on or unknown"
-    return "off" if as_mapping(workflow).get("active") is False else "on or unknown"
+    return "off" if as_map(workflow).get("active") is False else "on or unknown"
 
 
 # ---- activate and deactivate
@@ -312,7 +312,7 @@ async def _switch(ctx: Context, workflow_id: str, verb: str, *, active: bool) ->
         )
     if response.data is None:
         return {"id": workflow_id, "active": active, "warnings": [response.warning]}
-    return whole(as_mapping(response.data))
+    return whole(as_map(response.data))
 
 
 @pack.tool(

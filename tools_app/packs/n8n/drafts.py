@@ -15,7 +15,7 @@ from pydantic import Field, WithJsonSchema
 
 from tools_app.packs.n8n.graph import edges, renamed, without
 from tools_app.packs.n8n.originals import Originals, as_shown, with_original_names
-from tools_app.packs.n8n.runs import as_list, as_mapping
+from tools_app.packs.n8n.runs import as_list, as_map
 from tools_app.packs.n8n.sizes import words
 from tools_app.sdk.errors import ConflictError, InvalidArgumentsError, Problem
 
@@ -110,9 +110,7 @@ def changed(current: Mapping[str, Any], changes: Mapping[str, Any], *, anew: boo
     """
     settings = changes.get("settings")
     new_settings, warnings = _accepted(settings or {})
-    old_settings = (
-        {} if anew else {key: each for key, each in as_mapping(current.get("settings")).items() if key in _COMMON}
-    )
+    there = {} if anew else {key: each for key, each in as_map(current.get("settings")).items() if key in _COMMON}
     name = changes.get("name") or current.get("name")
     if isinstance(current_name := current.get("name"), str) and name == as_shown(current_name):
         name = current_name
@@ -120,15 +118,15 @@ def changed(current: Mapping[str, Any], changes: Mapping[str, Any], *, anew: boo
         {
             "name": name,
             "nodes": current.get("nodes"),
-            "connections": as_mapping(current.get("connections")),
-            "settings": {**old_settings, **new_settings},
+            "connections": as_map(current.get("connections")),
+            "settings": {**there, **new_settings},
         },
         warnings,
     )
     if changes.get("nodes") is not None:
         _change_nodes(result, as_list(current.get("nodes")), changes["nodes"], anew=anew)
     if changes.get("connections") is not None:
-        names = [str(as_mapping(node).get("name")) for node in as_list(result.body["nodes"])]
+        names = [str(as_map(node).get("name")) for node in as_list(result.body["nodes"])]
         before, connections = result.body["connections"], with_original_names(changes["connections"], names)
         result.body["connections"] = connections
         result.warnings += _unconnected(before, connections)
@@ -185,7 +183,7 @@ def _change_nodes(change: Change, current: Sequence[Any], nodes: Sequence[Mappin
     Raises:
         InvalidArgumentsError: a new node is incomplete.
     """
-    existing_nodes = [as_mapping(node) for node in current]
+    existing_nodes = [as_map(node) for node in current]
     pairs = _paired(existing_nodes, nodes)
     if not anew:
         _check(pairs, existing_nodes)
@@ -195,7 +193,7 @@ def _change_nodes(change: Change, current: Sequence[Any], nodes: Sequence[Mappin
         merged.append(node_body)
         if existing and node_body.get("name") != existing.get("name"):
             new_names[str(existing.get("name"))] = str(node_body.get("name"))
-        if existing and as_mapping(existing.get("parameters")) and not as_mapping(node_body.get("parameters")):
+        if existing and as_map(existing.get("parameters")) and not as_map(node_body.get("parameters")):
             change.emptied.append(str(existing.get("name")))
     stay = {id(existing) for existing, _ in pairs}
     change.deleted += [str(node.get("name")) for node in existing_nodes if id(node) not in stay]
@@ -227,9 +225,7 @@ def _paired(
     return pairs
 
 
-def _check(
-    pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], existing_nodes: Sequence[Mapping[str, Any]]
-) -> None:
+def _check(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], known: Sequence[Mapping[str, Any]]) -> None:
     problems = []
     for number, (existing, node) in enumerate(pairs):
         if existing and _same_type(existing, node):
@@ -241,10 +237,10 @@ def _check(
             what = f"changes its type and also needs {_listing(missing)}" if existing else _new(missing)
             problems.append(Problem(f"/nodes/{number}", f"nodes.{number}: {name!r} {what}"))
     if problems:
-        names = words(", ".join(repr(as_shown(str(node.get("name")))) for node in existing_nodes), _MOST_NAMED)
+        names = words(", ".join(repr(as_shown(str(node.get("name")))) for node in known), _MOST_NAMED)
         raise InvalidArgumentsError(
             problems=problems,
-            next_step=f"Nodes are identified by id or name. The workflow has: {names}." if existing_nodes else None,
+            next_step=f"Nodes are identified by id or name. The workflow has: {names}." if known else None,
         )
 
 
@@ -279,7 +275,7 @@ def _merged(existing: Mapping[str, Any], node: Mapping[str, Any], warnings: list
                 f"Node {words(name, 100)!r}: changed texts lost invisible characters, in "
                 f"{words(', '.join(originals.lost), 200)}."
             )
-        before, after = as_mapping(existing.get("parameters")), as_mapping(whole.get("parameters"))
+        before, after = as_map(existing.get("parameters")), as_map(whole.get("parameters"))
         if after and (left_out := [as_shown(key) for key in before if key not in after]):
             warnings.append(f"Node {words(name, 100)!r}: removed parameters: {words(', '.join(left_out), 200)}.")
     return {key: each for key, each in whole.items() if each is not None}
@@ -294,7 +290,7 @@ def _unconnected(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[st
 
 def refused(nodes: Iterable[Any]) -> list[str]:
     """Nodes that n8n's API refuses because its editor stored more fields in them."""
-    fields = ((as_mapping(node).get("name"), as_mapping(node).keys() - _TAKEN) for node in nodes)
+    fields = ((as_map(node).get("name"), as_map(node).keys() - _TAKEN) for node in nodes)
     return [f"{words(str(name), 100)!r} ({words(', '.join(sorted(keys)), 100)})" for name, keys in fields if keys]
 
 

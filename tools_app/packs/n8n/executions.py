@@ -12,11 +12,11 @@ from pydantic import Field
 from tools_app.http.bodies import TooLarge
 from tools_app.packs.n8n import ExecutionId, explanation, node_data, pack, summary
 from tools_app.packs.n8n.refusals import in_its_words
-from tools_app.packs.n8n.runs import Execution, as_mapping
+from tools_app.packs.n8n.runs import Execution, as_map
 from tools_app.packs.n8n.secrecy import readable
 from tools_app.packs.n8n.sizes import words
 from tools_app.packs.n8n.summary import quoted
-from tools_app.packs.n8n.workflows import require_object
+from tools_app.packs.n8n.workflows import as_object
 from tools_app.sdk import heavy
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import ApiError, ConflictError, NotFoundError, UpstreamInvalidResponseError
@@ -64,7 +64,7 @@ async def _data(ctx: Context, execution_id: str, **more: str) -> Mapping[str, An
         params={"includeData": "true", **more},
         most_bytes=_MOST_BYTES,
     )
-    return require_object(data, "fetch execution")
+    return as_object(data, "fetch execution")
 
 
 # ---- one execution
@@ -238,7 +238,7 @@ def _look(data: dict[str, Any]) -> dict[str, str]:
 
 
 def _brief(execution: Any, warning: str) -> dict[str, Any]:
-    execution = as_mapping(execution)
+    execution = as_map(execution)
     brief: dict[str, Any] = {
         key: None if execution.get(key) is None else str(execution[key]) for key in ("id", "workflowId", "status")
     }
@@ -276,7 +276,7 @@ async def retry_execution(
     with in_its_words("retry execution"):
         execution = await ctx.http.get("executions", execution_id, operation="retry execution", resource="Execution")
     # n8n would run it a second time, in parallel.
-    if (status := as_mapping(execution).get("status")) in _UNFINISHED:
+    if (status := as_map(execution).get("status")) in _UNFINISHED:
         raise ConflictError(
             f"Execution '{execution_id}' cannot be retried: it has not ended yet (status: {status})",
             context={"field": "id"},
@@ -313,4 +313,4 @@ async def stop_execution(ctx: Context, execution_id: ExecutionId) -> dict[str, A
         response = await ctx.http.post(
             *("executions", execution_id, "stop"), operation="stop execution", resource="Execution"
         )
-    return _brief({"id": execution_id, **as_mapping(response.data)}, response.warning)
+    return _brief({"id": execution_id, **as_map(response.data)}, response.warning)

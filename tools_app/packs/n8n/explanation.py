@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tools_app.packs.n8n.flow import Flow
 from tools_app.packs.n8n.node_data import default_run, error_passed_on, shown_item
-from tools_app.packs.n8n.runs import Execution, Run, as_mapping
+from tools_app.packs.n8n.runs import Execution, Run, as_map
 from tools_app.packs.n8n.secrecy import error_of, without_stack
 from tools_app.packs.n8n.sizes import SUMMARY, fitted, size, words
 from tools_app.packs.n8n.summary import quoted
@@ -100,7 +100,7 @@ def _error(execution: Execution, run: Run | None) -> dict[str, Any] | None:
         clean = {"message": clean}
     if not isinstance(clean, dict):
         return None
-    flat = {**clean, **as_mapping(clean.get("context"))}
+    flat = {**clean, **as_map(clean.get("context"))}
     details = {key: _page(flat[key]) for key in _TELLING if key in flat}
     less = fitted(details, _MOST_ERROR)
     return less if isinstance(less, dict) else {"message": words(str(clean.get("message")), 300)}
@@ -137,8 +137,8 @@ def _input(execution: Execution, run: Run) -> dict[str, Any] | None:
 
 def _item_index(run: Run, count: int) -> int | None:
     """The index of the failed item; None where n8n does not report it."""
-    error = as_mapping(run.error)
-    index = as_mapping(error.get("context")).get("itemIndex", error.get("itemIndex"))
+    error = as_map(run.error)
+    index = as_map(error.get("context")).get("itemIndex", error.get("itemIndex"))
     if index is None and (match := _FOR_ITEM.search(str(error.get("message") or ""))):
         index = int(match[1])
     if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < count:
@@ -199,7 +199,7 @@ def _names(nodes: Iterable[str]) -> str:
 
 def _message_of(run: Run) -> str:
     error = run.error if run.error is not None else error_passed_on(run)
-    message = error if isinstance(error, str) else as_mapping(error).get("message")
+    message = error if isinstance(error, str) else as_map(error).get("message")
     return f" ({words(without_stack(str(message)), 100)})" if message else ""
 
 
@@ -223,7 +223,7 @@ def _canceled(execution: Execution, run: Run | None) -> str:
     limit = execution.limit
     if limit and (execution.duration or 0) >= limit * 1000:
         return f"n8n canceled it{place}: it took longer than the workflow's timeout of {limit:g} s."
-    if as_mapping(execution.error).get("reason") == "manual":
+    if as_map(execution.error).get("reason") == "manual":
         return f"It was canceled{place}: by a person, or over the API."
     return f"It was canceled{place}: by a person, over the API, or by n8n's own time limit."
 

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from tools_app.packs.n8n import WorkflowId, drafts, pack
 from tools_app.packs.n8n.changes import CHANGED, after_updating, create, replace, turn
-from tools_app.packs.n8n.runs import as_list, as_mapping
+from tools_app.packs.n8n.runs import as_list, as_map
 from tools_app.packs.n8n.summary import quoted
 from tools_app.packs.n8n.workflows import brief, fetch_for_update
 from tools_app.sdk.context import Context
@@ -121,7 +121,7 @@ async def _read(ctx: Context, file_path: str) -> tuple[dict[str, Any], list[str]
     )
     if workflow.get("pinData"):
         warnings.append("pinData: pinned data in the file was ignored.")
-    return parts | {"settings": dict(as_mapping(workflow.get("settings")))}, warnings
+    return parts | {"settings": dict(as_map(workflow.get("settings")))}, warnings
 
 
 def _content(root: Path, file_path: str) -> bytes:

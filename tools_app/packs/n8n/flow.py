@@ -6,7 +6,7 @@ from collections import defaultdict
 from functools import cached_property
 
 from tools_app.packs.n8n.graph import edges
-from tools_app.packs.n8n.runs import MAIN, Execution, as_mapping
+from tools_app.packs.n8n.runs import MAIN, Execution, as_map
 
 
 class Flow:
@@ -16,7 +16,7 @@ class Flow:
         self._execution = execution
         # By node: its connected outputs, and their targets.
         self._followers: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
-        for source, kind, way, target, _ in edges(as_mapping(execution.workflow.get("connections"))):
+        for source, kind, way, target, _ in edges(as_map(execution.workflow.get("connections"))):
             if kind == MAIN and target in execution.nodes:
                 self._followers[source][way].append(target)
 

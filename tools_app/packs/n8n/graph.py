@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from tools_app.packs.n8n.runs import MAIN, STICKY_NOTE, as_list, as_mapping
+from tools_app.packs.n8n.runs import MAIN, STICKY_NOTE, as_list, as_map
 
 
 def graph(workflow: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Each node with its inputs and outputs. Targets that do not exist are included, as `missing`."""
-    nodes = [
-        node for node in map(as_mapping, as_list(workflow.get("nodes"))) if node and node.get("type") != STICKY_NOTE
-    ]
+    nodes = [node for node in map(as_map, as_list(workflow.get("nodes"))) if node and node.get("type") != STICKY_NOTE]
     outputs: dict[str, list[dict[str, Any]]] = {str(node.get("name", "")): [] for node in nodes}
     inputs: dict[str, list[dict[str, Any]]] = {name: [] for name in outputs}
-    for source, kind, way, target, slot in edges(as_mapping(workflow.get("connections"))):
+    for source, kind, way, target, slot in edges(as_map(workflow.get("connections"))):
         ends: dict[str, Any] = {"output": way} if way else {}
         ends |= {"input": slot} if slot else {}
         ends |= {"type": kind} if kind != MAIN else {}
@@ -38,9 +36,9 @@ def graph(workflow: Mapping[str, Any]) -> list[dict[str, Any]]:
 def edges(connections: Mapping[str, Any]) -> Iterator[tuple[str, str, int, str, int]]:
     """Source, kind, output, target and input of each connection."""
     for source, kinds in connections.items():
-        for kind, ways in as_mapping(kinds).items():
+        for kind, ways in as_map(kinds).items():
             for way, ends in enumerate(as_list(ways)):
-                for end in map(as_mapping, as_list(ends)):
+                for end in map(as_map, as_list(ends)):
                     slot = end.get("index")
                     yield str(source), str(kind), way, str(end.get("node", "")), slot if isinstance(slot, int) else 0
 
@@ -49,7 +47,7 @@ def without(connections: Mapping[str, Any], names: Collection[str]) -> dict[str,
     """Connections after nodes were deleted. Outputs keep their index, even if they are empty now."""
     return _changed(
         {source: kinds for source, kinds in connections.items() if source not in names},
-        lambda ends: [end for end in ends if as_mapping(end).get("node") not in names],
+        lambda ends: [end for end in ends if as_map(end).get("node") not in names],
     )
 
 
@@ -57,7 +55,7 @@ def renamed(connections: Mapping[str, Any], names: Mapping[str, str]) -> dict[st
     """Connections after nodes were renamed: old names to new ones."""
 
     def by_new_name(end: Any) -> Any:
-        target = str(as_mapping(end).get("node"))
+        target = str(as_map(end).get("node"))
         return {**end, "node": names[target]} if target in names else end
 
     return _changed(

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from tools_app.packs.n8n import pack
-from tools_app.packs.n8n.runs import as_list, as_mapping
+from tools_app.packs.n8n.runs import as_list, as_map
 from tools_app.packs.n8n.summary import quoted
-from tools_app.packs.n8n.workflows import fetched, require_object
+from tools_app.packs.n8n.workflows import as_object, fetched
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import ApiError, InvalidArgumentsError, NotFoundError, Problem, ToolError
 from tools_app.sdk.examples import Example
@@ -139,8 +139,8 @@ class _Page:
 
 async def _page(ctx: Context, params: Mapping[str, Any], cursor: str | None) -> _Page:
     page = await ctx.http.get("executions", operation="list executions", params={**params, "cursor": cursor})
-    page = require_object(page, "list executions")
-    executions = [each for each in map(as_mapping, as_list(page.get("data"))[: params["limit"]]) if "id" in each]
+    page = as_object(page, "list executions")
+    executions = [each for each in map(as_map, as_list(page.get("data"))[: params["limit"]]) if "id" in each]
     return _Page(executions, cursor, page.get("nextCursor"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tools_app.packs.n8n.runs import Execution, Run, as_list, as_mapping, iso
+from tools_app.packs.n8n.runs import Execution, Run, as_list, as_map, iso
 from tools_app.packs.n8n.secrecy import error_of, readable, without_secrets
 from tools_app.packs.n8n.sizes import ANSWER, fitted, size, words
 from tools_app.text import hygiene
@@ -74,7 +74,7 @@ def node_data(execution: Execution, run: Run, offset: int, limit: int, *, raw: b
     inputs = list(execution.inputs(run))
     outputs = [(output.label, item) for output in run.outputs for item in output.items]
     secrets = execution.secrets
-    parameters = without_secrets(as_mapping(execution.nodes.get(run.node, {}).get("parameters")), secrets)
+    parameters = without_secrets(as_map(execution.nodes.get(run.node, {}).get("parameters")), secrets)
     error = error_of(run.error, secrets)
     answer: dict[str, Any] = {
         "executionId": execution.id,
@@ -99,7 +99,7 @@ def node_data(execution: Execution, run: Run, offset: int, limit: int, *, raw: b
     ]
     branches = [{"output": output.label, "items": len(output.items)} for output in run.outputs[:_MOST_BRANCHES]]
     if raw:
-        input_items, output_items = (
+        ins, outs = (
             [shown_item(label, item, secrets) for label, item in side[offset : offset + limit]]
             for side in (inputs, outputs)
         )
@@ -107,20 +107,16 @@ def node_data(execution: Execution, run: Run, offset: int, limit: int, *, raw: b
     else:
         # Half of the space each; 4,000 bytes are reserved for names and guidance.
         room = (ANSWER - size(answer) - size(sources) - size(branches) - 4_000) // 2
-        (input_items, is_input_truncated), (output_items, is_output_truncated) = (
+        (ins, ins_cut), (outs, outs_cut) = (
             _page_items(side, offset, limit, room, secrets) for side in (inputs, outputs)
         )
         was_cut = answer["parameters"] != parameters or answer["error"] != error
-        is_truncated = was_cut or is_input_truncated or is_output_truncated
+        is_truncated = was_cut or ins_cut or outs_cut
     # If one side has space for fewer items, the other stops there too: the next page has one offset for both.
-    stops = [
-        len(items)
-        for items, whole in ((input_items, inputs), (output_items, outputs))
-        if offset + len(items) < len(whole)
-    ]
+    stops = [len(items) for items, whole in ((ins, inputs), (outs, outputs)) if offset + len(items) < len(whole)]
     count = min(stops, default=limit)
-    answer["input"] = _page(input_items[:count], offset, len(inputs)) | {"sources": sources}
-    answer["output"] = _page(output_items[:count], offset, len(outputs)) | {"branches": branches}
+    answer["input"] = _page(ins[:count], offset, len(inputs)) | {"sources": sources}
+    answer["output"] = _page(outs[:count], offset, len(outputs)) | {"branches": branches}
     return answer | ({"shownInPart": True} if is_truncated else {})
 
 
@@ -151,11 +147,11 @@ def shown_item(label: int | str, raw_item: Any, secrets: frozenset[str]) -> Any:
         return without_secrets(raw_item, secrets)
     item: dict[str, Any] = {} if label == 0 else {"output": label}
     item["json"] = without_secrets(raw_item.get("json"), secrets)
-    if files := as_mapping(raw_item.get("binary")):
-        item["binary"] = {name: _file(as_mapping(each)) for name, each in files.items()}
+    if files := as_map(raw_item.get("binary")):
+        item["binary"] = {name: _file(as_map(each)) for name, each in files.items()}
     if (wrong := raw_item.get("error")) is not None:
         item["error"] = error_of(wrong, secrets)
-    if as_mapping(raw_item.get("redaction")).get("redacted"):
+    if as_map(raw_item.get("redaction")).get("redacted"):
         item["redacted"] = True
     return item
 
@@ -170,7 +166,7 @@ def error_passed_on(run: Run) -> Any:
         return None
     for output in run.outputs:
         for item in output.items[:50]:
-            content = as_mapping(as_mapping(item).get("json"))
+            content = as_map(as_map(item).get("json"))
             if isinstance(item, Mapping) and (item.get("error") or _is_error(content)):
                 return item.get("error") or content["error"]
     return None
@@ -189,7 +185,7 @@ def notes(execution: Execution, run: Run) -> list[str]:
         notes_of_run.append("Its output is pinned data: the node itself did not run.")
     if len(execution.runs[run.node]) > 1:
         notes_of_run.append(f"It ran {len(execution.runs[run.node])} times: runIndex selects the run.")
-    if any(as_mapping(item).get("redaction") for output in run.outputs for item in as_list(output.items)[:1]):
+    if any(as_map(item).get("redaction") for output in run.outputs for item in as_list(output.items)[:1]):
         notes_of_run.append("n8n redacted the data of these items.")
     if execution.n8n_status == "crashed":
         notes_of_run.append("n8n crashed while this ran: the items are placeholders.")

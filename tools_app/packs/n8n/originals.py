@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tools_app.packs.n8n.graph import renamed
-from tools_app.packs.n8n.runs import as_list, as_mapping
+from tools_app.packs.n8n.runs import as_list, as_map
 from tools_app.packs.n8n.secrecy import readable
 from tools_app.text import hygiene
 
@@ -45,7 +45,7 @@ class Originals:
                 for index, each in enumerate(value)
             ]
         if isinstance(value, Mapping):
-            current_items = as_mapping(current)
+            current_items = as_map(current)
             plain: dict[str, str] = {as_shown(key): key for key in current_items}
             restored: dict[str, Any] = {}
             for key, each in value.items():

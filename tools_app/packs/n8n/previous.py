@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from tools_app.packs.n8n import drafts
-from tools_app.packs.n8n.runs import as_mapping
+from tools_app.packs.n8n.runs import as_map
 from tools_app.packs.n8n.summary import quoted
 from tools_app.packs.n8n.workflows import fetched
 from tools_app.sdk.context import Context, NotKeptError
@@ -158,7 +158,7 @@ async def saved_state(ctx: Context, workflow_id: str, handle: str) -> Mapping[st
         InvalidArgumentsError: the handle is not of a state of this workflow.
     """
     value = await ctx.answers.value(handle)
-    state = as_mapping(value.get(_KEY)) if isinstance(value, Mapping) else {}
+    state = as_map(value.get(_KEY)) if isinstance(value, Mapping) else {}
     if state.get("id") != workflow_id:
         problem = Problem("/restore", f"{handle!r} is not a previous state of the workflow {workflow_id!r}")
         raise InvalidArgumentsError(problems=[problem], next_step="Use the handle from previousState of an update.")
@@ -167,7 +167,7 @@ async def saved_state(ctx: Context, workflow_id: str, handle: str) -> Mapping[st
 
 def _same(workflow: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
     """Whether n8n has what it was sent. It adds settings of its own, but never removes one."""
-    settings = as_mapping(workflow.get("settings"))
+    settings = as_map(workflow.get("settings"))
     return all(workflow.get(part) == body[part] for part in ("name", "nodes", "connections")) and all(
         settings.get(key) == value for key, value in body["settings"].items()
     )

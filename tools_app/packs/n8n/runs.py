@@ -75,7 +75,7 @@ class Run:
 
     @property
     def error(self) -> Any:
-        redacted = as_mapping(self.record.get("redactedError"))
+        redacted = as_map(self.record.get("redactedError"))
         if self.record.get("error") is None and redacted:
             error = {"name": str(redacted.get("type") or "Error"), "httpCode": redacted.get("httpCode")}
             return error | ({} if self.reduced else {"message": "n8n redacted the message"})
@@ -125,8 +125,8 @@ class Run:
     @property
     def sub_execution(self) -> str:
         """The id of the sub-workflow execution that this run started; empty if there is none."""
-        execution_id = as_mapping(as_mapping(self.record.get("metadata")).get("subExecution")).get("executionId")
-        return str(execution_id or as_mapping(self.error).get("executionId") or "")
+        execution_id = as_map(as_map(self.record.get("metadata")).get("subExecution")).get("executionId")
+        return str(execution_id or as_map(self.error).get("executionId") or "")
 
 
 class Execution:
@@ -136,34 +136,34 @@ class Execution:
     """
 
     def __init__(self, record: Mapping[str, Any], *, reduced: bool = False) -> None:
-        data = as_mapping(record.get("data"))
-        result = as_mapping(data.get("resultData"))
+        data = as_map(record.get("data"))
+        result = as_map(data.get("resultData"))
         self.record = record
         self.reduced = reduced
-        self.workflow = as_mapping(record.get("workflowData"))
+        self.workflow = as_map(record.get("workflowData"))
         self.id = words(str(record.get("id", "")), 100)
         self.n8n_status = str(record.get("status") or "unknown")
         self.too_large = record.get("dataTooLargeToDisplay") is True
         self.error = result.get("error")
         self.last_node = str(result.get("lastNodeExecuted") or "")
-        self.pinned = as_mapping(result.get("pinData"))
-        self.parent = str(as_mapping(data.get("parentExecution")).get("executionId") or "")
+        self.pinned = as_map(result.get("pinData"))
+        self.parent = str(as_map(data.get("parentExecution")).get("executionId") or "")
         self.redacted = bool(data.get("redactionInfo"))
         nodes = [node for node in as_list(self.workflow.get("nodes")) if isinstance(node, Mapping)]
         self.nodes: dict[str, Mapping[str, Any]] = {
             str(node.get("name", "")): node for node in nodes if node.get("type") != STICKY_NOTE
         }
         self.runs: dict[str, list[Run]] = {
-            node: [Run(node, index, as_mapping(each), reduced) for index, each in enumerate(as_list(runs))]
-            for node, runs in as_mapping(result.get("runData")).items()
+            node: [Run(node, index, as_map(each), reduced) for index, each in enumerate(as_list(runs))]
+            for node, runs in as_map(result.get("runData")).items()
         }
 
     @cached_property
     def secrets(self) -> frozenset[str]:
         """Tokens and signatures that resume this execution. They must not appear anywhere in an answer."""
-        notes = (as_mapping(run.record.get("metadata")) for runs in self.runs.values() for run in runs)
+        notes = (as_map(run.record.get("metadata")) for runs in self.runs.values() for run in runs)
         signatures = {signature(note.get(key)) for note in notes for key in ("resumeUrl", "resumeFormUrl")}
-        token = as_mapping(self.record.get("data")).get("resumeToken")
+        token = as_map(self.record.get("data")).get("resumeToken")
         candidates = signatures | ({token} if isinstance(token, str) else set())
         # Shorter texts are no secrets, and replacing them would damage other texts.
         return frozenset(each for each in candidates if len(each) >= 16)
@@ -192,7 +192,7 @@ class Execution:
     @property
     def limit(self) -> float:
         """The workflow's timeout in seconds; 0 if there is none."""
-        timeout = as_mapping(self.workflow.get("settings")).get("executionTimeout")
+        timeout = as_map(self.workflow.get("settings")).get("executionTimeout")
         return float(timeout) if isinstance(timeout, int | float) and timeout > 0 else 0
 
     @cached_property
@@ -238,7 +238,7 @@ class Execution:
 def _outputs(data: Any) -> list[Output]:
     return [
         Output(str(kind), index, as_list(items))
-        for kind, ways in as_mapping(data).items()
+        for kind, ways in as_map(data).items()
         for index, items in enumerate(as_list(ways))
     ]
 
@@ -246,7 +246,7 @@ def _outputs(data: Any) -> list[Output]:
 # ---- values of unknown type
 
 
-def as_mapping(value: Any) -> Mapping[str, Any]:
+def as_map(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 

@@ -29,7 +29,7 @@ def fitted(value: Any, most: int) -> Any:
     if size(value) <= most:
         return value
     for letters, entries, levels in _STEPS:
-        less = _shortened(value, letters, entries, levels)
+        less = _cut(value, letters, entries, levels)
         if size(less) <= most:
             return less
     return "… too large to be shown"
@@ -46,7 +46,7 @@ def words(text: str, most: int) -> str:
     return f"{text[:low]}…"
 
 
-def _shortened(value: Any, letters: int, entries: int, levels: int) -> Any:
+def _cut(value: Any, letters: int, entries: int, levels: int) -> Any:
     if isinstance(value, str):
         return value if len(value) <= letters else f"{value[:letters]}… ({len(value):,} characters)"
     if not isinstance(value, list | dict):
@@ -55,10 +55,7 @@ def _shortened(value: Any, letters: int, entries: int, levels: int) -> Any:
         return f"… ({len(value):,} entries)"
     more = len(value) - entries
     if isinstance(value, list):
-        shortened: Any = [_shortened(each, letters, entries, levels - 1) for each in value[:entries]]
-        return [*shortened, f"… {more:,} more"] if more > 0 else shortened
-    shortened = {
-        _shortened(key, letters, 0, 0): _shortened(value[key], letters, entries, levels - 1)
-        for key in list(value)[:entries]
-    }
-    return {**shortened, "…": f"{more:,} more"} if more > 0 else shortened
+        parts: Any = [_cut(each, letters, entries, levels - 1) for each in value[:entries]]
+        return [*parts, f"… {more:,} more"] if more > 0 else parts
+    parts = {_cut(key, letters, 0, 0): _cut(value[key], letters, entries, levels - 1) for key in list(value)[:entries]}
+    return {**parts, "…": f"{more:,} more"} if more > 0 else parts

@@ -10,7 +10,7 @@ from pydantic import Field
 from tools_app.packs.n8n import Id, WorkflowId, pack
 from tools_app.packs.n8n.graph import graph
 from tools_app.packs.n8n.originals import as_shown
-from tools_app.packs.n8n.runs import as_list, as_mapping
+from tools_app.packs.n8n.runs import as_list, as_map
 from tools_app.packs.n8n.secrecy import readable
 from tools_app.packs.n8n.sizes import ANSWER, fitted, size, words
 from tools_app.packs.n8n.summary import quoted
@@ -54,7 +54,7 @@ async def fetched(ctx: Context, workflow_id: str, operation: str = "get workflow
         NotFoundError: n8n has no such workflow.
     """
     workflow = await ctx.http.get("workflows", workflow_id, operation=operation, resource="Workflow")
-    return require_object(workflow, operation)
+    return as_object(workflow, operation)
 
 
 async def fetch_for_update(ctx: Context, workflow_id: str) -> Mapping[str, Any]:
@@ -71,10 +71,10 @@ async def fetch_for_update(ctx: Context, workflow_id: str) -> Mapping[str, Any]:
             next_step="Updating it here would replace that key with asterisks. Move the key into an n8n credential, or "
             "edit the workflow in n8n.",
         )
-    return require_object(response.data, "update workflow")
+    return as_object(response.data, "update workflow")
 
 
-def require_object(data: Any, operation: str) -> Mapping[str, Any]:
+def as_object(data: Any, operation: str) -> Mapping[str, Any]:
     if not isinstance(data, Mapping):
         raise UpstreamInvalidResponseError(
             f"Failed to {operation}: n8n sent an unexpected response",
@@ -89,7 +89,7 @@ def whole(workflow: Mapping[str, Any]) -> dict[str, Any]:
     answer = {key: workflow[key] for key in _WHOLE if workflow.get(key) is not None}
     answer |= {"id": str(workflow.get("id", "")), "name": str(workflow.get("name", "")), "tags": _tags(workflow)}
     answer |= {"active": workflow.get("active") is True, "nodeCount": len(_nodes(workflow))}
-    if pinned := as_mapping(workflow.get("pinData")):
+    if pinned := as_map(workflow.get("pinData")):
         answer["pinnedNodes"] = list(pinned)
     return readable(answer)
 
@@ -105,7 +105,7 @@ def _nodes(workflow: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _tags(workflow: Mapping[str, Any]) -> str:
-    return ", ".join(str(as_mapping(tag).get("name", "")) for tag in as_list(workflow.get("tags")))
+    return ", ".join(str(as_map(tag).get("name", "")) for tag in as_list(workflow.get("tags")))
 
 
 # ---- lists
@@ -186,14 +186,12 @@ async def list_workflows(
     if offset and not cursor:
         return await _after(ctx, params, offset, limit)
     page = await _page(ctx, params | {"limit": limit, "cursor": cursor or None})
-    workflows = [_list_entry(as_mapping(each)) for each in as_list(page.get("data"))[:limit]]
+    workflows = [_list_entry(as_map(each)) for each in as_list(page.get("data"))[:limit]]
     return {"count": len(workflows), "workflows": workflows, "nextCursor": page.get("nextCursor")}
 
 
 async def _page(ctx: Context, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    return require_object(
-        await ctx.http.get("workflows", operation="list workflows", params=dict(params)), "list workflows"
-    )
+    return as_object(await ctx.http.get("workflows", operation="list workflows", params=dict(params)), "list workflows")
 
 
 async def _after(ctx: Context, params: Mapping[str, Any], offset: int, limit: int) -> dict[str, Any]:
@@ -202,7 +200,7 @@ async def _after(ctx: Context, params: Mapping[str, Any], offset: int, limit: in
     cursor: str | None = None
     for _ in range(_MOST_PAGES):
         page = await _page(ctx, {**params, "limit": min(_PAGE, offset + limit), "cursor": cursor})
-        workflows += [_list_entry(as_mapping(each)) for each in as_list(page.get("data"))[:_PAGE]]
+        workflows += [_list_entry(as_map(each)) for each in as_list(page.get("data"))[:_PAGE]]
         cursor = page.get("nextCursor")
         if not cursor or len(workflows) >= offset + limit:
             break
@@ -318,7 +316,7 @@ def _graph_guidance(data: dict[str, Any]) -> dict[str, str]:
     defaults = "Defaults are omitted: output 0, input 0, type main."
     if not data["graph"]:
         return {"message": "It has no nodes.", "example": f"get_workflow(id: {quoted(data['id'])})"}
-    node = quoted(words(str(as_mapping(data["graph"][0]).get("node", "")), 240))
+    node = quoted(words(str(as_map(data["graph"][0]).get("node", "")), 240))
     return {"message": defaults, "example": f"get_workflow_node(workflowId: {quoted(data['id'])}, nodeId: {node})"}
 
 
@@ -363,6 +361,6 @@ async def get_workflow_connections(ctx: Context, workflow_id: WorkflowId) -> dic
         "id": str(workflow.get("id", "")),
         "name": str(workflow.get("name", "")),
         "graph": graph(workflow),
-        "rawConnections": dict(as_mapping(workflow.get("connections"))),
+        "rawConnections": dict(as_map(workflow.get("connections"))),
     }
     return readable(answer)

@@ -40,14 +40,7 @@ async def many(
 ) -> tuple[list[Any], dict[str, Any]]:
     """A list of objects, and its position in the whole list."""
     response = await _answer(
-        ctx,
-        *path,
-        kind=list,
-        name=name,
-        operation=operation,
-        resource=resource,
-        resource_id=resource_id,
-        params=params,
+        ctx, *path, kind=list, name=name, operation=operation, resource=resource, resource_id=resource_id, params=params
     )
     things = [thing for thing in response[name] if isinstance(thing, dict)]
     counts = {key: response[key] for key in ("offset", "limit") if isinstance(response.get(key), int)}
@@ -90,16 +83,14 @@ async def _answer(
     """
     if resource and not resource_id and len(path) > 1:
         resource_id = path[1]
-    response = await ask(
-        ctx, *path, operation=operation, resource=resource, resource_id=resource_id, params=params or {}
-    )
-    if not isinstance(response, dict) or not isinstance(response.get(name), kind):
+    data = await ask(ctx, *path, operation=operation, resource=resource, resource_id=resource_id, params=params or {})
+    if not isinstance(data, dict) or not isinstance(data.get(name), kind):
         raise UpstreamInvalidResponseError(
             f"Failed to {operation}: Redmine sent an unexpected response",
             context={"operation": operation},
             next_step="An operator should check the base URL of this connection.",
         )
-    return response
+    return data
 
 
 async def ask(ctx: Context, *path: str | int, **sending: Unpack[Asking]) -> Any:

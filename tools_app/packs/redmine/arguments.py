@@ -109,11 +109,11 @@ class CustomValue(BaseModel):
         return self
 
     @property
-    def id_or_name(self) -> str:
+    def key(self) -> str:
         """Its id as digits, or its name."""
         return self.id or self.name or ""
 
-    def redmine_value(self) -> str | list[str | None] | None:
+    def sendable(self) -> str | list[str | None] | None:
         """The value in Redmine's format."""
         value = self.value
         return [_as_text(each) for each in value] if isinstance(value, list) else _as_text(value)

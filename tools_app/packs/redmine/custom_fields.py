@@ -27,7 +27,7 @@ _NO_DEFINITIONS: Final = "Redmine shows definitions (required, possible values) 
 
 
 @dataclass(frozen=True, slots=True)
-class FieldList:
+class Fields:
     """Custom fields, whether the list is complete, and a message about it."""
 
     fields: list[Field]
@@ -35,17 +35,17 @@ class FieldList:
     message: str = ""
 
 
-async def of_everything(ctx: Context) -> FieldList:
+async def of_everything(ctx: Context) -> Fields:
     """All custom fields; without permission to list them, those of the latest issues."""
     definitions = await _definitions(ctx)
     if definitions is not None:
-        return FieldList(definitions, is_complete=True)
+        return Fields(definitions, is_complete=True)
     fields = _fields_of(await _issues(ctx))
     message = "These are the fields of the latest issues; there may be others. Give project_id for those of a project."
-    return FieldList(fields, is_complete=False, message=f"{message} {_NO_DEFINITIONS}")
+    return Fields(fields, is_complete=False, message=f"{message} {_NO_DEFINITIONS}")
 
 
-async def of_project(ctx: Context, key: str | int) -> FieldList:
+async def of_project(ctx: Context, key: str | int) -> Fields:
     """The fields that issues of a project can have."""
     project = await account.one(
         ctx,
@@ -59,25 +59,17 @@ async def of_project(ctx: Context, key: str | int) -> FieldList:
     issues = await _issues(ctx, key)
     for tracker in [one for one in trackers if one not in _trackers_of(issues)][:_MOST_TRACKERS]:
         issues += await _issues(ctx, key, tracker)
-    issue_fields, selected = _fields_of(issues), parts_of(project, "issue_custom_fields")
-    without_issues = [name for tracker, name in trackers.items() if tracker not in _trackers_of(issues)]
-    definitions = await _definitions(ctx)
-    if definitions is not None:
-        return _of_definitions(
-            definitions,
-            trackers,
-            _trackers_of(issues),
-            _numbers(issue_fields) | _numbers(selected),
-            without_issues,
-        )
-    others = [
-        {**field, "customized_type": "issue"} for field in selected if field.get("id") not in _numbers(issue_fields)
-    ]
-    fields = [*issue_fields, *(shapes.shown(shapes.CUSTOM_FIELD, field) for field in others)]
-    if not without_issues:
-        return FieldList(fields, is_complete=True, message=_NO_DEFINITIONS)
-    message = f"There is no issue of {', '.join(without_issues)} to read fields from: some may be missing."
-    return FieldList(fields, is_complete=False, message=f"{message} {_NO_DEFINITIONS}")
+    shown, selected = _fields_of(issues), parts_of(project, "issue_custom_fields")
+    unseen = [name for tracker, name in trackers.items() if tracker not in _trackers_of(issues)]
+    all_fields = await _definitions(ctx)
+    if all_fields is not None:
+        return _of_definitions(all_fields, trackers, _trackers_of(issues), _numbers(shown) | _numbers(selected), unseen)
+    others = [{**field, "customized_type": "issue"} for field in selected if field.get("id") not in _numbers(shown)]
+    fields = [*shown, *(shapes.shown(shapes.CUSTOM_FIELD, field) for field in others)]
+    if not unseen:
+        return Fields(fields, is_complete=True, message=_NO_DEFINITIONS)
+    message = f"There is no issue of {', '.join(unseen)} to read fields from: some may be missing."
+    return Fields(fields, is_complete=False, message=f"{message} {_NO_DEFINITIONS}")
 
 
 def _of_definitions(
@@ -85,50 +77,41 @@ def _of_definitions(
     trackers: Mapping[str, str],
     with_issues: set[str],
     sure_ids: set[Any],
-    without_issues: Sequence[str],
-) -> FieldList:
+    unseen: Sequence[str],
+) -> Fields:
     """The definitions that the project uses. None is missing; without issues, unused ones may be included."""
     fields: list[Field] = []
     unsure: list[str] = []
     for field in definitions:
-        own_trackers = {str(tracker.get("id")) for tracker in parts_of(field, "trackers")} & trackers.keys()
+        own = {str(tracker.get("id")) for tracker in parts_of(field, "trackers")} & trackers.keys()
         if field.get("id") in sure_ids:
             fields.append(field)
-        elif field.get("customized_type") == "issue" and own_trackers and not own_trackers & with_issues:
+        elif field.get("customized_type") == "issue" and own and not own & with_issues:
             fields.append(field)
             unsure.append(str(field.get("name", field.get("id"))))
     if not unsure:
-        return FieldList(fields, is_complete=True)
-    message = (
-        f"There is no issue of {', '.join(without_issues)} to check whether this project uses {', '.join(unsure)}."
-    )
-    return FieldList(fields, is_complete=True, message=message)
+        return Fields(fields, is_complete=True)
+    message = f"There is no issue of {', '.join(unseen)} to check whether this project uses {', '.join(unsure)}."
+    return Fields(fields, is_complete=True, message=message)
 
 
-async def for_redmine(
-    ctx: Context,
-    values: Sequence[CustomValue],
-    customized: Customized,
-    project: int | str,
-    own_fields: Sequence[Field] = (),
+async def to_send(
+    ctx: Context, values: Sequence[CustomValue], customized: Customized, project: int | str, own: Sequence[Field] = ()
 ) -> list[dict[str, Any]]:
-    """Values for Redmine, with ids instead of names. `own_fields` are the fields of the object to change.
+    """Values for Redmine, with ids instead of names. `own` are the fields of the object to change.
 
     Raises:
         InvalidArgumentsError: a name is unknown or ambiguous.
     """
     return [
-        {"id": await _number(ctx, value.id_or_name, customized, project, own_fields), "value": value.redmine_value()}
-        for value in values
+        {"id": await _number(ctx, value.key, customized, project, own), "value": value.sendable()} for value in values
     ]
 
 
-async def _number(
-    ctx: Context, name: str, customized: Customized, project: int | str, own_fields: Sequence[Field]
-) -> int:
+async def _number(ctx: Context, name: str, customized: Customized, project: int | str, own: Sequence[Field]) -> int:
     if is_id(name):
         return int(name)
-    if (number := lookups.only(lookups.choices_of(own_fields), name)) is not None:
+    if (number := lookups.only(lookups.choices_of(own), name)) is not None:
         return number
 
     async def fetch() -> list[lookups.Choice]:
@@ -146,7 +129,7 @@ async def _number(
 
 async def _fields(ctx: Context, customized: Customized, project: int | str) -> list[Field]:
     if customized == "issue":
-        field_list = await of_project(ctx, project) if project else FieldList([], is_complete=False)
+        field_list = await of_project(ctx, project) if project else Fields([], is_complete=False)
         if field_list.is_complete:
             return field_list.fields
         # Fields of all projects are found in issues of other projects.

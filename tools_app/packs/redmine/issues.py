@@ -251,21 +251,19 @@ def _needs_reading(arguments: IssueChanges) -> bool:
     if any(value is not None for value in (arguments.project_id, arguments.tracker_id, arguments.fixed_version_id)):
         return True
     of_a_project = [arguments.category_id, arguments.assigned_to_id]
-    of_a_project += [value.id_or_name for value in arguments.custom_fields or ()]
+    of_a_project += [value.key for value in arguments.custom_fields or ()]
     return any(not is_id(value) for value in of_a_project if value not in (None, "me"))
 
 
 async def _payload(
-    ctx: Context, arguments: Fields, project: int | str, own_fields: Sequence[dict[str, Any]] = ()
+    ctx: Context, arguments: Fields, project: int | str, own: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
-    """The fields for Redmine. `own_fields` are the custom fields of the issue."""
+    """The fields for Redmine. `own` are the custom fields of the issue."""
     payload = without_none(
         arguments.model_dump(exclude={"id", "project_id", "clear", "custom_fields", "watcher_user_ids"})
     )
     if arguments.custom_fields is not None:
-        payload["custom_fields"] = await custom_fields.for_redmine(
-            ctx, arguments.custom_fields, "issue", project, own_fields
-        )
+        payload["custom_fields"] = await custom_fields.to_send(ctx, arguments.custom_fields, "issue", project, own)
     for name, kind in _NAMED_FIELDS.items():
         if name not in payload:
             continue

@@ -58,8 +58,7 @@ async def list_issue_statuses(ctx: Context) -> dict[str, Any]:
     title="List priorities",
     examples=[
         Example(
-            "All priorities",
-            expected_result={"issue_priorities": [{"id": "<integer>", "name": "<string>"}, "<more>"]},
+            "All priorities", expected_result={"issue_priorities": [{"id": "<integer>", "name": "<string>"}, "<more>"]}
         )
     ],
     **_list_options("issue_priorities", shapes.ENUMERATED),
@@ -137,13 +136,11 @@ async def list_custom_fields(
     """List custom fields with their ids, possible values, and whether issues can be filtered by them.
     Give project_id to create or change issues there. `complete` is false if any may be missing; `message` says why."""
     if project_id is None:
-        field_list = await custom_fields.of_everything(ctx)
+        found = await custom_fields.of_everything(ctx)
     else:
-        field_list = await custom_fields.of_project(ctx, await lookups.project_key(ctx, project_id))
-    counts = {"total_count": len(field_list.fields), "complete": field_list.is_complete}
-    return {"custom_fields": field_list.fields, **counts} | (
-        {"message": field_list.message} if field_list.message else {}
-    )
+        found = await custom_fields.of_project(ctx, await lookups.project_key(ctx, project_id))
+    counts = {"total_count": len(found.fields), "complete": found.is_complete}
+    return {"custom_fields": found.fields, **counts} | ({"message": found.message} if found.message else {})
 
 
 @pack.tool(

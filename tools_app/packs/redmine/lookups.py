@@ -86,16 +86,14 @@ async def id_of(ctx: Context, kind: Kind, value: str, parameter: str, project: i
         return number in {one.id for one in cached} or only(cached, value) is not None
 
     try:
-        choices_of_kind = await choices(ctx, kind, project, enough=is_known)
+        known = await choices(ctx, kind, project, enough=is_known)
     except ToolError:
         if number is None:
             raise
         return number
-    if number is not None and (
-        number in {one.id for one in choices_of_kind} or not (_with_name(choices_of_kind, value) or kind.replaced)
-    ):
+    if number is not None and (number in {one.id for one in known} or not (_with_name(known, value) or kind.replaced)):
         return number
-    return choose(kind.title, choices_of_kind, value, parameter).id
+    return choose(kind.title, known, value, parameter).id
 
 
 async def user_id(ctx: Context, value: str, parameter: str, project: int | str) -> int:

@@ -150,17 +150,15 @@ def _hidden(operation: str, required: str) -> ApiError:
 # ---- changes that Redmine ignores
 
 
-async def ignored(ctx: Context, issue: Mapping[str, Any], ignored_fields: Mapping[str, Any]) -> dict[str, str]:
+async def ignored(ctx: Context, issue: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, str]:
     """Why Redmine ignored changes of an issue, by field, as far as known."""
     causes: dict[str, str] = {}
     try:
-        if "project_id" in ignored_fields and (why := await _no_target(ctx, ignored_fields["project_id"])):
+        if "project_id" in fields and (why := await _no_target(ctx, fields["project_id"])):
             causes["project_id"] = why
-        if "status_id" in ignored_fields and (why := await _no_transition(ctx, issue)):
+        if "status_id" in fields and (why := await _no_transition(ctx, issue)):
             causes["status_id"] = why
-        if (computed := [field for field in _COMPUTED if field in ignored_fields]) and await _related(
-            ctx, issue, "children"
-        ):
+        if (computed := [field for field in _COMPUTED if field in fields]) and await _related(ctx, issue, "children"):
             why = "Redmine computes it from the subtasks: change it there."
             causes |= dict.fromkeys(computed, why)
     except ToolError as unknown:

@@ -215,7 +215,7 @@ async def _activity(ctx: Context, name: str | None, project: int | str) -> int |
 
 
 async def _custom_fields(ctx: Context, values: Sequence[CustomValue] | None) -> list[dict[str, Any]] | None:
-    return await custom_fields.for_redmine(ctx, values, "time_entry", "") if values is not None else None
+    return await custom_fields.to_send(ctx, values, "time_entry", "") if values is not None else None
 
 
 async def _project_of_issue(ctx: Context, number: int) -> int | str:

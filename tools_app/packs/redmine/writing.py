@@ -141,19 +141,17 @@ async def _read_back(
         about = {noun.name: noun.shown(created)} if created is not None else {}
         warning = f"The result could not be verified: {error.message}"
         return done(f"{noun.label(created, key)} was successfully {verb}.", warnings=[warning], **about)
-    applied = {field: _is_applied(field, requested, thing, payload) for field, requested in payload.items()}
-    ignored_fields = {field: requested for field, requested in payload.items() if applied[field] is False}
-    label, fields = noun.label(thing, key), ", ".join(ignored_fields)
-    why = await reasons.ignored(ctx, thing, ignored_fields) if ignored_fields and noun.name == "issue" else {}
-    warnings = [
-        _explanation(field, requested, thing, why.get(field, "")) for field, requested in ignored_fields.items()
-    ]
+    applied = {field: _is_applied(field, value, thing, payload) for field, value in payload.items()}
+    ignored = {field: value for field, value in payload.items() if applied[field] is False}
+    label, fields = noun.label(thing, key), ", ".join(ignored)
+    why = await reasons.ignored(ctx, thing, ignored) if ignored and noun.name == "issue" else {}
+    warnings = [_explanation(field, value, thing, why.get(field, "")) for field, value in ignored.items()]
     if invisible := [field for field, is_applied in applied.items() if is_applied is None]:
         warnings.append(f"{', '.join(invisible)}: the account of this connection cannot see the result.")
-    if ignored_fields and len(ignored_fields) == len(payload):
+    if ignored and len(ignored) == len(payload):
         maybe = (
             []
-            if why.keys() == ignored_fields.keys()
+            if why.keys() == ignored.keys()
             else ["The account of this connection may lack the permission to edit it."]
         )
         raise UpstreamValidationError(
@@ -163,7 +161,7 @@ async def _read_back(
         )
     side_effects = reasons.side_effects_of(before, thing, payload) if before is not None else {}
     warnings += [f"{field}: {words}" for field, words in side_effects.items()]
-    ignored_part = [f"Redmine ignored {fields}"] if ignored_fields else []
+    ignored_part = [f"Redmine ignored {fields}"] if ignored else []
     changed_part = [f"Redmine also changed or dropped {', '.join(side_effects)}"] if side_effects else []
     but = " and ".join([*ignored_part, *changed_part])
     message = f"{label} was {verb}, but {but}." if but else f"{label} was successfully {verb}."

@@ -51,18 +51,14 @@ class DuckDuckGo:
     name = "DuckDuckGo"
 
     def __init__(
-        self, web: WebClient, pace: Pace, search_options: SearchOptions, seconds: float, places: Places | None = None
+        self, web: WebClient, pace: Pace, options: SearchOptions, seconds: float, places: Places | None = None
     ) -> None:
         self._web = web
         self._pace = pace
         self._seconds = seconds
         self._places = places or Places()
-        options = {
-            "kl": search_options.region,
-            "kp": _SAFE[search_options.safe_search],
-            "df": _RANGE.get(search_options.time_range, ""),
-        }
-        self._search_params = {name: value for name, value in options.items() if value}
+        params = {"kl": options.region, "kp": _SAFE[options.safe_search], "df": _RANGE.get(options.time_range, "")}
+        self._search_params = {name: value for name, value in params.items() if value}
 
     async def search(self, query: str, count: int, remaining: Remaining) -> Sequence[Hit]:
         """POST a form: the query is not in the URL, so it appears in no log on the way, and may be long."""

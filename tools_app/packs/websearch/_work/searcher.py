@@ -30,14 +30,14 @@ class Searcher:
         self._seconds = options.timeout
         self._searxng = searxng
         pace = Pace(options.pace_seconds)
-        known_engines: dict[str, Engine] = {
+        engines: dict[str, Engine] = {
             "duckduckgo": DuckDuckGo(web, pace, options.search_options, options.timeout, places)
         }
         if searxng is not None:
-            known_engines["searxng"] = SearXNG(searxng, pace, options.search_options, options.timeout)
-        self._engines = [known_engines[name] for name in options.engines]
+            engines["searxng"] = SearXNG(searxng, pace, options.search_options, options.timeout)
+        self._engines = [engines[name] for name in options.engines]
         # DuckDuckGo has an API for them; if the operator has not enabled it, it must not get any query.
-        self._knows_terms = known_engines["duckduckgo" if "duckduckgo" in options.engines else options.engines[0]]
+        self._knows_terms = engines["duckduckgo" if "duckduckgo" in options.engines else options.engines[0]]
 
     async def search(self, query: str, count: int, remaining: Remaining) -> Results:
         return await engines.first_answer(self._engines, _sendable(query), count, remaining)
