@@ -1,7 +1,7 @@
-"""How many tokens a text has, told from its bytes alone: an estimate, and named so wherever it is shown.
+"""Token estimates from the size in bytes; every place that shows one calls it an estimate.
 
-No tokenizer is the right one for every model. Three bytes a token is more than real ones count for JSON, code and
-prose; `docs/context.md` says by how much, and where it is less.
+No tokenizer is right for every model. Three bytes per token gives more tokens than real tokenizers count for JSON,
+code and prose; `docs/context.md` has the figures and the exceptions.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from typing import Any, Final
 
 BYTES_PER_TOKEN: Final = 3
 
-# Below this, a page has no room for what it says about itself.
+# Below this, a page has no room for its own metadata.
 FEWEST_TOKENS: Final = 1_000
 MOST_TOKENS: Final = 1_000_000
 
 
 def tokens_of(size: int) -> int:
-    """About so many tokens are in so many bytes of UTF-8."""
+    """The estimated number of tokens in this number of bytes of UTF-8."""
     return -(-size // BYTES_PER_TOKEN)
 
 
 def bytes_of(tokens: int) -> int:
-    """The most bytes that so many tokens may have."""
+    """The maximum number of bytes for this number of tokens."""
     return tokens * BYTES_PER_TOKEN
 
 
 def written(value: Any) -> str:
-    """A value as answers are written, to the byte."""
+    """A value as JSON, exactly as answers are written."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 

@@ -1,8 +1,8 @@
-"""Reading JSON from strangers: strictly, and in time and memory that do not depend on their good will.
+"""Strict parsing of untrusted JSON, in bounded time and memory.
 
-What Python's own reader lets pass is refused here: NaN and infinities, numbers that overflow, keys given twice (the
-last would win), halves of surrogate pairs and NUL (no database takes them), other encodings than UTF-8. Depth and
-number of values are counted before anything is parsed, with scans that run at C speed.
+Refused, in contrast to Python's parser: NaN and infinities, numbers that overflow, duplicate keys (the last would
+win), lone surrogates and NUL (databases refuse them), encodings other than UTF-8. Depth and number of values are
+counted before anything is parsed, with scans that run at C speed.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _STEP: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NUL: Final = rb"\u0000"
 _HIGH: Final = rb"\\u[dD][89abAB][0-9a-fA-F]{2}"
 _LOW: Final = rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-# Numbers that may be too large; all others spare the reader a call of ours for every one of them.
+# Numbers that can be too large: only with these does the parser call our functions for every number.
 _LARGE: Final = re.compile(rb"[0-9]{19}|[eE]\+?[0-9]{3}")
 _HALF: Final = re.compile(rb"%s(?!%s)|(?<!%s)%s" % (_HIGH, _LOW, rb"\\u[dD][89abAB][0-9a-fA-F][0-9a-fA-F]", _LOW))
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much of what is taken.
+    """Limits for a JSON text.
 
-    `digits` are those of a whole number that need not fit into 64 bits. `any_text` takes a byte order mark, NUL and
-    halves of surrogate pairs, which programs that nobody here can mend do send: whoever asks for it cleans texts later.
+    `digits`: the maximum length of whole numbers that do not fit into 64 bits. `any_text` accepts a byte order mark,
+    NUL and lone surrogates, which some upstreams send: the caller has to clean the texts.
     """
 
     depth: int = MAX_DEPTH
@@ -54,22 +54,22 @@ CLIENTS: Final = Bounds()
 
 
 class JsonError(ValueError):
-    """The text is no JSON that is accepted here. The message says why, and repeats nothing of it."""
+    """The text is not acceptable JSON. The message says why, without quoting the text."""
 
 
 class TooManyValuesError(JsonError):
-    """It may be JSON, and there is more of it than is taken."""
+    """The text has more values than allowed."""
 
 
 class CharacterError(JsonError):
-    """It is JSON, but a text in it holds what no database and no other program takes."""
+    """The JSON contains a character that databases and other programs refuse."""
 
 
 def parsed(body: bytes, bounds: Bounds = CLIENTS) -> Any:
-    """What a JSON text says.
+    """The value of a JSON text.
 
     Raises:
-        JsonError: it is not JSON, or JSON that no honest client sends.
+        JsonError: it is not JSON, or exceeds the bounds.
     """
     try:
         text = body.decode("utf-8")
@@ -87,31 +87,30 @@ def parsed(body: bytes, bounds: Bounds = CLIENTS) -> Any:
 
 
 def nested_deeper(value: Any, limit: int) -> bool:
-    """Whether a value that did not come as text is nested deeper than `limit`."""
-    waiting = [(value, 0)]
-    while waiting:
-        found, depth = waiting.pop()
-        if isinstance(found, dict | list | tuple):
+    """Whether a Python value is nested deeper than `limit`."""
+    pending = [(value, 0)]
+    while pending:
+        current, depth = pending.pop()
+        if isinstance(current, dict | list | tuple):
             if depth >= limit:
                 return True
-            parts = found.values() if isinstance(found, dict) else found
-            waiting.extend((part, depth + 1) for part in parts)
+            parts = current.values() if isinstance(current, dict) else current
+            pending.extend((part, depth + 1) for part in parts)
     return False
 
 
 def _measure(body: bytes, bounds: Bounds) -> bool:
-    """Refuse what would cost too much to parse, and what the parser would let pass. True: numbers need a closer look.
+    """Refuse what is too expensive to parse, or what the parser accepts. True: numbers have to be checked one by one.
 
-    With escapes out of the way every quote begins or ends a string, up to where the text stops being JSON; what
-    comes after that is never parsed.
+    Without escapes, every quote begins or ends a string, up to the first syntax error; the parser stops there.
     """
     plain = body.replace(rb"\\", _PLACE).replace(rb"\"", _PLACE)
     if rb"\u" in plain and not bounds.any_text:
         if _NUL in plain:
             raise CharacterError("a text holds the character NUL")
         if _HALF.search(plain):
-            raise CharacterError("a text holds half of a surrogate pair")
-    # Every value brings two strings at most, its key and itself.
+            raise CharacterError("a text holds a lone surrogate")
+    # Every value has at most two strings, its key and itself.
     if plain.count(b'"') > 4 * bounds.values:
         raise TooManyValuesError(f"more than {bounds.values:,} values")
     values = 1
@@ -131,12 +130,12 @@ def _measure(body: bytes, bounds: Bounds) -> bool:
 
 
 def _structure(plain: bytes) -> Iterator[bytes]:
-    """What stands outside of strings and is no blank, a part at a time: the strings of a large text are many."""
+    """Everything outside strings and whitespace, in parts: a large text has many strings."""
     start, inside = 0, False
     while start < len(plain):
         end = start + _PART
         if end < len(plain):
-            # Between two values, so that no number and no empty list is cut in two.
+            # Cut between two values, so that no number and no empty list is split.
             end = max(plain.rfind(b'"', start, end), plain.rfind(b",", start, end)) + 1 or end
         pieces = plain[start:end].split(b'"')
         yield b'"'.join(pieces[inside::2]).translate(None, delete=_BLANKS)
@@ -145,7 +144,7 @@ def _structure(plain: bytes) -> Iterator[bytes]:
 
 
 def _whole(digits: str, most: int) -> int:
-    # Length first: turning thousands of digits into a number is slow, and Python refuses to.
+    # Length first: converting thousands of digits is slow, and Python refuses it.
     if len(digits) <= len(str(LOWEST)) and LOWEST <= (number := int(digits)) <= HIGHEST:
         return number
     if len(digits) > most:
@@ -167,10 +166,10 @@ def _constant(name: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
         raise JsonError("an object has the same key twice")
-    return found
+    return mapping
 
 
 _QUICK: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
@@ -178,12 +177,12 @@ _QUICK: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_cons
 
 @lru_cache(4)
 def _decoder(digits: int) -> json.JSONDecoder:
-    """One that looks at every number."""
+    """A decoder that checks every number."""
     whole = partial(_whole, most=digits)
     return json.JSONDecoder(object_pairs_hook=_object, parse_int=whole, parse_float=_fraction, parse_constant=_constant)
 
 
 def digest(value: Any) -> str:
-    """A hash that is the same for the same JSON, in whatever order its keys came."""
+    """A hash of a JSON value, independent of the order of keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()

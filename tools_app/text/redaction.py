@@ -1,8 +1,8 @@
-"""Keeps secrets out of what is written down: logs, journal, error log.
+"""Masks secrets in everything that is stored or logged: logs, journal, error log.
 
-A secret is known by the name it stands under (`password`, `X-API-Key`) or, in free text, by its shape (`Bearer …`,
-a key of this hub, the password in an address). What looks like one is masked: rather too much than too little.
-Every pattern runs in linear time. Pure Python, and imports nothing of the project.
+A secret is recognised by the name of its field (`password`, `X-API-Key`) or, in free text, by its shape (`Bearer …`,
+a key of this hub, the password in a URL). In case of doubt, a value is masked.
+Every pattern runs in linear time. Pure Python, imports nothing of the project.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ MOST_ITEMS: Final = 100
 MOST_NODES: Final = 2_000
 MOST_TEXT: Final = 4_096
 MOST_WORD: Final = 600
-# What is found and left as it is may be found again from its middle: so many characters of it, then all is left.
+# A match that `replacement` leaves unchanged can match again from its middle. After this number of such characters,
+# the rest of the text is left unchanged.
 MOST_LEFT: Final = 4 * 1024 * 1024
 
 _SEPARATORS: Final = str.maketrans("", "", "-_. ")
@@ -30,7 +31,7 @@ _SECRET_NAME: Final = re.compile(
     r"(?:private|access|account|encryption|signing|session|host)key|signature\d{0,3}$|^t?otp(?:code)?$|"
     "^(?:pwd?|pass|x?auth|jwt)$"
 )
-# Numbers that stand under `tokens` or `session_id` are counts and ids; under these names they are secrets too.
+# Numbers in fields like `tokens` or `session_id` are counts and ids; in fields with these names they are secrets.
 _NUMERIC_SECRET: Final = re.compile(
     "passw(?:or)?[dt]|passphrase|kennwort|パスワード|secret|^t?otp(?:code)?$|^(?:pwd?|pass)$"
 )
@@ -43,8 +44,8 @@ def is_secret(name: str) -> bool:
 
 # ---- free text
 
-# Where a secret may begin: found in lower case, which is fast as long as each begins with a plain character. Then
-# `_PATTERN` looks closer, at that place only.
+# Where a secret can begin, in lower case text: fast, since every alternative begins with a literal. Then `_PATTERN` is
+# matched at that position only.
 _BEGINNING: Final = re.compile(
     "passw|passphrase|pwd|pw|kennwort|パスワード|secret|token|api|authorization|cookie|credential|session|private|"
     "access|account|encryption|signing|signature|host|x[-_]auth|otp|totp|bearer|basic|thub_|sshpass|"
@@ -75,7 +76,7 @@ _PATTERN: Final = re.compile(
     # a short password may be a number, which elsewhere is a count
   | (?P<pin> (?: passw(?:or)?[dt] | passphrase | pwd | kennwort | パスワード | secret
           | (?<! [^\W_] ) (?: pw | t?otp (?: [-_ ]?code )? ) ) ["']? \s{0,3}+ [:=\uff1a\uff1d] \s{0,3}+ ) \d{1,12}
-    # in a sentence: a word that no sentence has, or what somebody calls their own
+    # in a sentence: a word with digits or signs, or any after "my password is"
   | (?P<said> (?: passw(?:or)?[dt] | passphrase | pwd | kennwort | パスワード | (?<! [^\W_] ) t?otp )
         (?: \s{1,3}+ (?: is | ist ) (?! \w ) :? \s{1,3}+ | は \s{0,3}+ ) ["'「]? )
     (?! \d{1,3} (?! [!-~] ) )
@@ -93,13 +94,13 @@ _PATTERN: Final = re.compile(
       | -- (?: proxy- )? user [\s=]{1,3}+ (?! \d+ : \d+ (?! \w ) ) (?= ["']? [^\s"':/]{0,100} : [^\s/] ) )
     (?: "[^"]*+ "? | '[^']*+ '? | [^\s"']++ )
   | (?P<signature> signature (?: [-_]?\d{3} )? ["']? \s{0,3}+ [:=] \s{0,3}+ ["']? ) [\w+/%=.~-]{16,}+
-    # what services begin their keys with
+    # prefixes of the keys of well-known services
   | (?P<service> (?<! [^\W_] )
         (?: (?-i: AKIA | ASIA ) (?= [A-Z\d]{16} (?! \w ) ) | gh[pousr]_ (?= \w{16} ) | github_pat_ (?= \w{16} )
           | glpat- (?= [\w-]{16} ) | xox[abeprs]- (?= [\w-]{8} ) | [sr]k_(?:live|test)_ (?= \w{8} )
           | sk- (?= [\w-]{20} ) (?-i: (?= [a-z_-]{0,40} [A-Z\d] ) ) | (?-i: AIza ) (?= [\w-]{30} ) ) ) [\w-]++
   | (?P<scheme> bearer | (?-i: Basic (?= \s{1,8} \w{0,64} [A-Z\d+/=] ) ) ) \s{1,8}+ (?! tokens? \b ) [^\s"',;<>]++
-    # a key of this hub: its prefix may be shown, it tells keys apart
+    # a key of this hub: its prefix is not secret
   | (?P<key> thub_ (?! [0-9A-Za-z]{8}_\* ) (?: [0-9A-Za-z]{8}_ )? ) \w{4,}+
   | (?P<address> :// ) [^\s/?\#"'<>\\]{1,512} @
   | (?P<query> [?&] (?: key|sig|signature|auth|code ) = ) [^\s&"'<>\#]++
@@ -112,37 +113,37 @@ _LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def redacted_text(text: str) -> str:
-    """The text with everything in it masked that looks like a secret."""
-    return replaced(text, lambda _found, masked: masked)
+    """The text with everything masked that looks like a secret."""
+    return replaced(text, lambda _match, masked: masked)
 
 
 def replaced(text: str, replacement: Callable[[re.Match[str], str], str | None]) -> str:
-    """The text with what `replacement` says in the place of everything that looks like a secret.
+    """The text with everything that looks like a secret replaced by `replacement(match, masked text)`.
 
-    It is given what was found and the same masked. Where it says None, the text stays, and is searched for others.
+    If it returns None, the match stays, and is searched for other secrets.
     """
     lowered = text.lower()
-    if len(lowered) != len(text):  # a few letters have no lower case of one character, which would shift places
+    if len(lowered) != len(text):  # the lower case of a few letters has two characters, which would shift positions
         lowered = text.translate(_LOWER)
     parts: list[str] = []
     done, left = 0, MOST_LEFT
     for beginning in _BEGINNING.finditer(lowered):
         place = beginning.start()
-        if place < done or left < 0 or (found := _PATTERN.match(text, place)) is None:
+        if place < done or left < 0 or (match := _PATTERN.match(text, place)) is None:
             continue
-        instead = replacement(found, _masked(found))
-        if instead is None:
-            left -= len(found[0])
+        substitute = replacement(match, _masked(match))
+        if substitute is None:
+            left -= len(match[0])
             continue
-        parts += (text[done:place], instead)
-        done = found.end()
+        parts += (text[done:place], substitute)
+        done = match.end()
     return "".join((*parts, text[done:])) if parts else text
 
 
 def redacted_beginning(text: str, length: int) -> str:
     """At most `length` characters of a text, redacted.
 
-    Some secrets are known by what comes after them: the word that is cut in two could be one, and is left out.
+    Some secrets are recognised by what follows them: the word at the cut could be one, and is left out.
     """
     if len(text) > length:
         whole = length
@@ -153,7 +154,7 @@ def redacted_beginning(text: str, length: int) -> str:
 
 
 def redacted_ends(text: str, length: int) -> str:
-    """Beginning and end of a long text, `length` characters of each, redacted, without the words that are cut."""
+    """Beginning and end of a long text, `length` characters of each, redacted, without the words at the cuts."""
     if len(text) <= 2 * length:
         return redacted_text(text)
     end = text[-length:]
@@ -163,32 +164,32 @@ def redacted_ends(text: str, length: int) -> str:
     return f"{redacted_beginning(text, length)}\n{CUT}\n{redacted_text(end[whole:])}"
 
 
-def _masked(found: re.Match[str]) -> str:
-    kind = found.lastgroup
+def _masked(match: re.Match[str]) -> str:
+    kind = match.lastgroup
     if kind == "value":
-        value = found["value"]
+        value = match["value"]
         quote = value[0] if value[0] in "\"'" else ""
-        return f"{found['name']}{quote}{MASK}{quote}"
+        return f"{match['name']}{quote}{MASK}{quote}"
     if kind == "scheme":
-        return f"{found[kind]} {MASK}"
+        return f"{match[kind]} {MASK}"
     if kind == "address":
         return f"://{MASK}@"
-    return MASK if kind is None or kind in ("jwt", "pem") else f"{found[kind]}{MASK}"
+    return MASK if kind is None or kind in ("jwt", "pem") else f"{match[kind]}{MASK}"
 
 
 # ---- structures
 
 
 def redacted(value: Any) -> Any:
-    """A copy of JSON-like data with its secrets masked, of bounded depth and size, that is JSON for certain.
+    """A copy of JSON-like data with masked secrets, of bounded depth and size, that is always valid JSON.
 
-    What is left out is marked with `…`.
+    `…` marks what is left out.
     """
     return _Copy().of(value)
 
 
 class _Copy:
-    """One pass over one value; knows how much it may still take along."""
+    """One pass over a value, with the number of nodes that it can still copy."""
 
     def __init__(self) -> None:
         self.left = MOST_NODES
@@ -217,17 +218,17 @@ class _Copy:
 
     def _mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
         copy: dict[str, Any] = {}
-        named = name_of_value(value)
+        value_name = name_of_value(value)
         for key, item in value.items():
             if len(copy) >= MOST_ITEMS or self.left <= 0:
                 copy[CUT] = f"{len(value) - len(copy)} more"
                 break
             name = key if isinstance(key, str) else _plain(key)
-            hidden = is_secret(name) or (name == "value" and named != "" and is_secret(named))
-            copy[_short(name)] = self._hidden(name, item, depth) if hidden else self.of(item, depth + 1)
+            hidden = is_secret(name) or (name == "value" and value_name != "" and is_secret(value_name))
+            copy[_short(name)] = self._mask(name, item, depth) if hidden else self.of(item, depth + 1)
         return copy
 
-    def _hidden(self, name: str, item: Any, depth: int) -> Any:
+    def _mask(self, name: str, item: Any, depth: int) -> Any:
         if item is None or isinstance(item, bool) or item in ("", [], {}):
             return item
         if isinstance(item, int | float) and not _NUMERIC_SECRET.search(name.translate(_SEPARATORS).lower()):
@@ -251,12 +252,12 @@ class _Copy:
 
 
 def name_of_value(mapping: Mapping[Any, Any]) -> str:
-    """The name of what stands under `value`: {"name": "Authorization", "value": "…"}, as HAR files and n8n have it."""
+    """The name for `value` in pairs like {"name": "Authorization", "value": "…"} of HAR files and n8n."""
     return next((mapping[key] for key in ("name", "key") if isinstance(mapping.get(key), str)), "")
 
 
 def _short(text: str) -> str:
-    # More is read than shown: what is masked takes less room.
+    # Reads more than the limit, since masked text is shorter.
     clean = redacted_beginning(text, 2 * MOST_TEXT)
     if len(clean) <= MOST_TEXT and len(text) <= 2 * MOST_TEXT:
         return clean
@@ -272,8 +273,8 @@ def _plain(value: Any) -> str:
 
 # ---- one line
 
-# What could end a line, drive a terminal or hide text: C0, DEL, C1, zero-width and bidirectional marks, line and
-# paragraph separators, halves of surrogate pairs, invisible tags. Joiners within emoji and scripts stay.
+# Characters that can end a line, control a terminal or hide text: C0, DEL, C1, zero-width and bidirectional marks, line
+# and paragraph separators, lone surrogates, invisible tags. Joiners within emoji and scripts stay.
 _UNSAFE: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e007f]"
@@ -283,34 +284,34 @@ _SHORT_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def one_line(text: str) -> str:
-    """The text with every character escaped that could end a line, drive a terminal or hide something."""
+    """The text with every character escaped that can end a line, control a terminal or hide text."""
     return text if text.isascii() and text.isprintable() else _UNSAFE.sub(_escaped, text)
 
 
 def one_line_json(value: Any) -> str:
-    """Compact JSON, safe as `one_line` is. Takes what `redacted` returns."""
+    """Compact JSON, as safe as `one_line`. Takes what `redacted` returns."""
     text = _encoded(value)
     return text if text.isascii() and "\x7f" not in text else _UNSAFE.sub(_escaped_in_json, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    character = found[0]
+def _escaped(match: re.Match[str]) -> str:
+    character = match[0]
     if (code := ord(character)) < 0x100:
         return _SHORT_ESCAPES.get(character) or f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _escaped_in_json(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escaped_in_json(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if 0xD800 <= code < 0xE000:
-        return f"\\\\u{code:04x}"  # no parser but Python's takes half a pair: it becomes text
+        return f"\\\\u{code:04x}"  # only Python's parser accepts lone surrogates: it becomes text
     if code < 0x10000:
         return f"\\u{code:04x}"
     return f"\\u{0xD7C0 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
 
 def summary(arguments: Any, limit: int = 2048) -> str:
-    """Arguments as they are written down: redacted, on one line, at most `limit` bytes of UTF-8."""
+    """Arguments as they are stored: redacted, on one line, at most `limit` bytes of UTF-8."""
     text = one_line_json(redacted(arguments))
     encoded = text.encode()
     if len(encoded) <= limit:
