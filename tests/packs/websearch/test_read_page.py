@@ -197,7 +197,7 @@ def test_nothing_inside_is_reached(read: Read, canary: Faultd, web: FakeWeb, hos
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://page.test/", "page.test", "http://", "javascript:x", " "])
 def test_only_web_addresses_are_addresses(read: Read, web: FakeWeb, url: str) -> None:
-    with pytest.raises(ToolError, match="^The address "):
+    with pytest.raises(ToolError, match="^The URL "):
         read(url)
 
 
