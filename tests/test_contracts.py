@@ -144,9 +144,7 @@ def test_against_a_fake_and_against_an_account_that_operators_set_up(hub: Hub, c
     assert checktools("left_of", "--connection", "cellar")[0] == 1, "that account leads nowhere any more"
 
 
-def test_a_tool_that_is_not_synced_yet_says_what_to_do(
-    checktools: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_tool_that_is_not_synced_yet_says_what_to_do(checktools: Any, capsys: pytest.CaptureFixture[str]) -> None:
     sources.loaded().add(weather("newcomer", kyoto=None))
     for command in (["checktools", "newcomer"], ["calltool", "newcomer", '{"city": "Kyoto"}']):
         with pytest.raises(SystemExit) as ended:

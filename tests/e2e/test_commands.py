@@ -249,9 +249,7 @@ def test_synctools_tells_what_changed(tmp_path: Path) -> None:
 def test_what_is_stopped_is_refused_until_it_is_resumed(home: Home) -> None:
     assert home.run("stop").stdout == "Nothing is stopped.\n"
     done = home.run("stop", "pack", "builtin", "--reason", "moving house")
-    assert done.stdout == (
-        "pack builtin is stopped. Calls are refused until you run `toolhub resume pack builtin`.\n"
-    )
+    assert done.stdout == ("pack builtin is stopped. Calls are refused until you run `toolhub resume pack builtin`.\n")
     assert home.run("stop", "pack", "builtin").stdout == "pack builtin is already stopped.\n"
     assert re.fullmatch(r"pack builtin: since .* UTC by command:\w+\. moving house\n", home.run("stop").stdout)
     refused = home.run("calltool", "echo", '{"message": "x"}')
