@@ -80,7 +80,4 @@ def test_a_step_that_was_left_out_is_named(shop: Any, without: str, hint: str) -
 def test_what_only_the_hub_s_own_site_has_says_so(shop: Any) -> None:
     done = shop("django", "serve")
     assert done.returncode == 1
-    assert (
-        done.stderr
-        == "serve: starts ToolHub's own site, not this project; use your own server, see docs/embedding.md\n"
-    )
+    assert done.stderr == "serve: starts ToolHub's own site, not this project; use your own, see docs/embedding.md\n"

@@ -25,7 +25,7 @@ def run(*arguments: str) -> list[str]:
 def test_the_new_secret_stands_alone_on_the_last_line() -> None:
     key, before = governance.create_key("agent", actor="test")
     said, secret = run("rotatekey", "agent", "--grace", "48", "--reason", "spring")
-    assert "agent has a new secret; the previous one stays valid until" in said
+    assert "agent has a new secret, copy it now. The previous one stays valid until" in said
     kept = ApiKey.objects.get()
     assert (kept.hash, kept.previous_hash) == (secrets.key_hash(secret), secrets.key_hash(before))
     assert kept.previous_until is not None

@@ -48,16 +48,10 @@ class Command(HubCommand):
             "--ask", choices=("writes", "destroys"), help="require approval for all writing or only destructive calls"
         )
         parser.add_argument(
-            "--rate",
-            type=_rate,
-            metavar="REQUESTS/SECONDS",
-            help="like 100/60 for 100 a minute; default: the hub's",
+            "--rate", type=_rate, metavar="REQUESTS/SECONDS", help="like 100/60 for 100 a minute; default: the hub's"
         )
         parser.add_argument(
-            "--expires",
-            type=_expiry,
-            metavar="DAYS|DATE",
-            help="30d, or 2027-01-31 (end of that day, UTC); default: never",
+            "--expires", type=_expiry, metavar="DAYS|DATE", help="30d, or 2027-01-31 (its end, UTC); default: never"
         )
 
     def handle(

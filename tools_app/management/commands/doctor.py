@@ -143,6 +143,5 @@ def _of_data() -> Iterator[Diagnosis]:
     yield Diagnosis(True, f"{usable} API keys are valid" if usable else "no API key: `toolhub addkey NAME` creates one")
     newest = ErrorLog.objects.values_list("created_at", "code", "tool_name").first()
     if newest is not None:
-        yield Diagnosis(
-            True, f"newest error: {newest[1]} of {newest[2] or 'the hub'} at {newest[0]:%Y-%m-%d %H:%M} UTC"
-        )
+        at, code, tool = newest
+        yield Diagnosis(True, f"newest error: {code} of {tool or 'the hub'} at {at:%Y-%m-%d %H:%M} UTC")

@@ -37,7 +37,5 @@ class Command(HubCommand):
         )
         until = api_key.previous_until
         previous = f"stays valid until {until:%Y-%m-%d %H:%M} UTC" if until else "is no longer valid"
-        self.stdout.write(
-            f"{api_key.name} has a new secret; the previous one {previous}. Copy it now, it is not stored:"
-        )
+        self.stdout.write(f"{api_key.name} has a new secret, copy it now. The previous one {previous}.")
         self.stdout.write(secret)

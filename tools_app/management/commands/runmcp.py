@@ -47,11 +47,7 @@ class Command(HubCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--toolset",
-            action="append",
-            dest="toolsets",
-            metavar="NAME",
-            help="only tools of this toolset; repeatable",
+            "--toolset", action="append", dest="toolsets", metavar="NAME", help="only this toolset; repeatable"
         )
         add_mode_option(parser)
         parser.add_argument("--read-only", action="store_true", help="only read-only tools")

@@ -39,7 +39,7 @@ class Command(HubCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         if not hasattr(settings, "LOG_LEVELS"):
             # This command starts ToolHub's own site, and needs its settings.
-            sys.exit("serve: starts ToolHub's own site, not this project; use your own server, see docs/embedding.md")
+            sys.exit("serve: starts ToolHub's own site, not this project; use your own, see docs/embedding.md")
         parser.add_argument("--host", default=settings.HOST, help="address to listen on (HOST)")
         parser.add_argument("--port", type=int, default=settings.PORT, help="port to listen on (PORT)")
         parser.add_argument("--workers", type=int, default=1, help="number of server processes")

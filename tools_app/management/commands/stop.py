@@ -25,10 +25,9 @@ class Command(HubCommand):
     def handle(self, *args: Any, kind: str | None, name: str, reason: str, **options: Any) -> None:
         if kind is None:
             for entry in Stop.objects.all():
-                by = f"since {entry.since:%Y-%m-%d %H:%M} UTC by {entry.by}"
-                self.stdout.write(
-                    f"{shlex.join(filter(None, (entry.kind, entry.name)))}: {by}. {entry.reason}".rstrip()
-                )
+                target = shlex.join(filter(None, (entry.kind, entry.name)))
+                since = f"{entry.since:%Y-%m-%d %H:%M} UTC by {entry.by}"
+                self.stdout.write(f"{target}: since {since}. {entry.reason}".rstrip())
             if not Stop.objects.exists():
                 self.stdout.write("Nothing is stopped.")
             return
