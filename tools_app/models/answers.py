@@ -1,4 +1,4 @@
-"""Answers that were too large to be sent at once."""
+"""Answers above the token budget, stored for reading in pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db import models
 
 
 class StoredAnswer(models.Model):
-    """One that is kept for a while, for whoever asked. What it says cannot be read from here."""
+    """An answer that is stored for its caller for a limited time, encrypted."""
 
     id = models.CharField(primary_key=True, max_length=32, help_text="Random, and of use to its caller only.")
     caller_id = models.CharField(max_length=64)
