@@ -82,12 +82,12 @@ def encrypted(plain: bytes) -> bytes:
     return _fernet().encrypt(plain)
 
 
-def decrypted(kept: bytes) -> bytes | None:
+def decrypted(ciphertext: bytes) -> bytes | None:
     """The decrypted bytes; None if this hub does not have the key, or the bytes were modified."""
     from cryptography.fernet import InvalidToken
 
     try:
-        return _fernet().decrypt(kept)
+        return _fernet().decrypt(ciphertext)
     except InvalidToken:
         return None
 
@@ -97,29 +97,29 @@ def sealed(plain: bytes) -> str:
     return encrypted(plain).decode()
 
 
-def unsealed(kept: str, seconds: int) -> bytes | None:
+def unsealed(token: str, seconds: int) -> bytes | None:
     """The sealed bytes; None if the text is older than `seconds` or was modified."""
     from cryptography.fernet import InvalidToken
 
     try:
         # Fernet ignores trailing data after a token.
-        if base64.urlsafe_b64encode(base64.urlsafe_b64decode(kept)).decode() != kept:
+        if base64.urlsafe_b64encode(base64.urlsafe_b64decode(token)).decode() != token:
             return None
-        return _fernet().decrypt(kept, seconds)
+        return _fernet().decrypt(token, seconds)
     except (InvalidToken, ValueError):
         return None
 
 
-def rotated(kept: bytes) -> bytes | None:
+def rotated(ciphertext: bytes) -> bytes | None:
     """The bytes encrypted with the first key, unchanged if they already are; None if they cannot be decrypted."""
     from cryptography.fernet import InvalidToken
 
     try:
-        _keys()[0].decrypt(kept)
+        _keys()[0].decrypt(ciphertext)
     except InvalidToken:
-        plain = decrypted(kept)
+        plain = decrypted(ciphertext)
         return None if plain is None else encrypted(plain)
-    return kept
+    return ciphertext
 
 
 def _fernet() -> MultiFernet:

@@ -176,8 +176,8 @@ class ApiKey(models.Model):
     @property
     def connection_names(self) -> list[str]:
         """The names of its connections, that of the environment first."""
-        own = sorted(connection.name for connection in self.connections.all())
-        return [ENVIRONMENT, *own] if self.uses_environment else own
+        names = sorted(connection.name for connection in self.connections.all())
+        return [ENVIRONMENT, *names] if self.uses_environment else names
 
     @property
     def reach(self) -> Reach:
