@@ -1,4 +1,4 @@
-"""What goes through an ASGI application, for the doors that are open to the network."""
+"""Types and helpers for ASGI, for the channels that are open to the network."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# In the scope of a request: who sends its body, where a door knows that before it reads it.
+# Key in the scope of a request: who sends its body, if that is known before the body is read.
 SENDER: Final = "toolhub.sender"
 
 
 async def whole_body(receive: Receive) -> bytes | None:
-    """The whole body, whose size has been looked after; None when the client is gone."""
+    """The whole body, whose size was limited before; None if the client has disconnected."""
     parts = []
     while True:
         message = await receive()
@@ -28,9 +28,9 @@ async def whole_body(receive: Receive) -> bytes | None:
 
 
 class Again:
-    """Gives a body that has been read once more, and after it whatever follows, until the request is answered.
+    """Replays a body that has been read, then the following messages, until the request is answered.
 
-    A session holds on to its latest request. What stands behind that, as the connection, is let go with the answer.
+    A session keeps a reference to its latest request; `end` releases the body and the connection behind it.
     """
 
     def __init__(self, body: bytes, receive: Receive) -> None:

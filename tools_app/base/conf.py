@@ -1,7 +1,7 @@
-"""The one place where ToolHub's parts read their settings.
+"""Settings: the only module in which ToolHub reads them.
 
-`toolhub/settings.py` reads the environment and checks every value. Installed in another Django project, `tools_app`
-takes the same names from that project's settings, or these defaults.
+`toolhub/settings.py` reads the environment and validates every value. Installed in another Django project,
+`tools_app` takes the same names from that project's settings, or these defaults.
 """
 
 from __future__ import annotations
@@ -94,28 +94,28 @@ def value(name: str) -> Any:
 
 
 def home() -> Path | None:
-    """The directory that holds this hub's state, where it has one."""
+    """The directory with this hub's state, if it has one."""
     directory = value("TOOLHUB_HOME")
     return Path(directory) if directory else None
 
 
 def given(name: str) -> bool:
-    """Whether an environment variable was set when this process began, and does not come from a file of settings."""
+    """Whether an environment variable was set when this process started, and not by the settings file."""
     names = value("TOOLHUB_GIVEN")
     return name in os.environ and (names is None or name in names)
 
 
 def own(name: str) -> str:
-    """A pack's own environment variable, or the content of the file that `NAME_FILE` names; empty where neither is set.
+    """An environment variable of a pack, or the content of the file that `NAME_FILE` names; empty if neither is set.
 
     Raises:
-        UnreadableError: that file holds no text, or both are set.
+        UnreadableError: both are set, or the file has no text or cannot be read.
     """
     return variables.text(os.environ, name)
 
 
 def unset(names: Iterable[str]) -> list[str]:
-    """Which of a pack's own environment variables are missing, or stand in a file that cannot be read."""
+    """Which of a pack's environment variables are missing, or are in a file that cannot be read."""
     return [name for name in names if not _is_set(name)]
 
 

@@ -1,7 +1,7 @@
-"""Ways to the database for code that runs on an event loop.
+"""Database access for code on an event loop.
 
-Django's connections belong to threads. `run` does a piece of database work in one of a few threads kept for it;
-`fetch_now` reads a single row right where it is called, on SQLite, where that takes microseconds and never waits.
+Django's connections belong to threads. `run` runs database work in one of a few dedicated threads. `fetch_now` reads
+a single row in the calling thread, on SQLite only, where that takes microseconds and never waits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 THREADS: Final = 4
-# So long after its last use a connection is taken to be alive.
+# A connection that was used within this time is assumed to be alive.
 TRUSTED_SECONDS: Final = 5.0
 
 _lock = threading.Lock()
@@ -37,7 +37,7 @@ _reader_of: tuple[str, int] | None = None
 
 
 async def run(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do database work in a thread of its own."""
+    """Run database work in one of the database threads."""
 
     def job() -> R:
         _check()
@@ -46,7 +46,7 @@ async def run(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         finally:
             _remember()
 
-    # In the context of whoever asks: what is written down there may have to say on whose behalf.
+    # With the context variables of the caller: audit entries record where a request came from.
     return await asyncio.get_running_loop().run_in_executor(_threads(), contextvars.copy_context().run, job)
 
 
@@ -56,7 +56,7 @@ def reads_now() -> bool:
 
 
 def fetch_now(query: str) -> tuple[Any, ...] | None:
-    """One row, read at once by the calling thread, whatever it is.
+    """One row, read in the calling thread, whichever that is.
 
     Raises:
         sqlite3.Error: the database cannot be read.
@@ -68,10 +68,10 @@ def fetch_now(query: str) -> tuple[Any, ...] | None:
 
 
 def _settings() -> dict[str, Any]:
-    """Those of the database, past Django's connections: on an event loop every task would be made one of its own, which
-    takes longer than the reading."""
-    found: dict[str, Any] = connections.settings["default"]
-    return found
+    """The database settings, without Django's connection objects: every task on an event loop would create its own,
+    which takes longer than the read."""
+    settings: dict[str, Any] = connections.settings["default"]
+    return settings
 
 
 @functools.cache
@@ -83,22 +83,22 @@ def _vendor(engine: str) -> str:
 def _read_only_connection(path: str) -> sqlite3.Connection:
     global _reader, _reader_of
     try:
-        # A file that was moved away would go on answering through an open connection, with what was true then.
-        found = (path, os.stat(path).st_ino)  # noqa: PTH116 – on the path of every call
+        # The inode, since an open connection would still read a database file that was moved and replaced.
+        identity = (path, os.stat(path).st_ino)  # noqa: PTH116 – on the path of every call
     except OSError as error:
         raise sqlite3.OperationalError(f"unable to open database file: {error.strerror}") from error
-    if _reader is None or _reader_of != found:
+    if _reader is None or _reader_of != identity:
         if _reader is not None:
             _reader.close()
-        # Autocommit: every read sees what was committed before it. A reader in WAL mode does not wait for writers.
+        # Autocommit: every read sees all earlier commits. A reader in WAL mode does not wait for writers.
         address = f"file:{quote(path)}?mode=rw"
         _reader = sqlite3.connect(address, timeout=0.1, isolation_level=None, check_same_thread=False, uri=True)
-        _reader_of = found
+        _reader_of = identity
     return _reader
 
 
 def close() -> None:
-    """Give back every thread and connection. For the end of a process, and for tests."""
+    """Close all threads and connections. For the end of a process, and for tests."""
     global _pool, _reader
     with _lock:
         pool, _pool = _pool, None
@@ -122,8 +122,8 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _check() -> None:
-    """Close what cannot be used any more. A server is asked only where there is reason to doubt: that costs as much as
-    the work itself."""
+    """Close connections that are no longer usable. A server is only queried if there is reason to doubt, since the
+    query takes as long as the work itself."""
     for connection in connections.all(initialized_only=True):
         idle = time.monotonic() - _opened.get(connection, 0.0)
         doubtful = connection.errors_occurred or idle > TRUSTED_SECONDS or connection.vendor == "sqlite"

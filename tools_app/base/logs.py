@@ -1,7 +1,7 @@
-"""Where the log goes and what it looks like. `configure` is Django's LOGGING_CONFIG.
+"""Log handlers and formatters. `configure` is Django's LOGGING_CONFIG.
 
-Everything goes to stderr, since stdout belongs to the MCP protocol, and to a file where one is named. One event is
-one line, whatever it quotes; secrets are masked; and a log call never raises, whatever it is given.
+The log goes to stderr, since stdout belongs to the MCP protocol, and to a file if one is configured. One event is
+one line; secrets are masked; a log call never raises, whatever its arguments.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing_extensions import override
 from tools_app.sdk.levels import LEVELS, TRACE
 from tools_app.text.redaction import CUT, one_line, one_line_json, redacted, redacted_beginning, redacted_ends
 
-# The call that is being served, on every record that is made while it is.
+# The id of the current call, added to every log record.
 call_id: ContextVar[str] = ContextVar("call_id", default="")
-# Method and path of the REST request that is being served; for the line of a call that fails.
+# Method and path of the current REST request, for the log line of a failed call.
 request: ContextVar[tuple[str, str]] = ContextVar("request", default=("", ""))
 
 MOST_BYTES: Final = 8 * 1024  # in a line
@@ -36,8 +36,8 @@ MOST_EXTRAS: Final = 20
 MOST_NAME: Final = 40
 
 _NAMES: Final = {number: name for name, number in LEVELS.items()}
-# Loggers of others that would say too much, at our levels info, debug and trace: messages with whole bodies,
-# SQL with its values, headers, addresses with what people put into them.
+# Levels of third-party loggers at our levels info, debug and trace. They would log message bodies, SQL with values,
+# headers, and URLs with user input.
 _OTHERS: Final[Mapping[str, tuple[int, int, int]]] = {
     "asyncio": (logging.WARNING, logging.WARNING, logging.DEBUG),
     "axes": (logging.WARNING, logging.INFO, logging.INFO),
@@ -52,7 +52,7 @@ _OTHERS: Final[Mapping[str, tuple[int, int, int]]] = {
     "uvicorn.access": (logging.WARNING, logging.WARNING, logging.WARNING),
     "uvicorn.error": (logging.WARNING, logging.INFO, logging.INFO),
 }
-# These come with handlers of their own: Django's defaults, and uvicorn's where somebody else configured it.
+# Loggers with handlers of their own: Django's defaults, and uvicorn's if another program configured it.
 _WITH_HANDLERS: Final = ("django", "django.server", "uvicorn", "uvicorn.access", "uvicorn.error")
 
 
@@ -85,8 +85,8 @@ def configure(options: Mapping[str, Any]) -> None:
         logger.propagate = True
         logger.setLevel(logging.NOTSET)
     for name, (usual, at_debug, at_trace) in _OTHERS.items():
-        own = usual if level > logging.DEBUG else at_debug if level > TRACE else at_trace
-        logging.getLogger(name).setLevel(max(own, level))
+        least = usual if level > logging.DEBUG else at_debug if level > TRACE else at_trace
+        logging.getLogger(name).setLevel(max(least, level))
     logging.captureWarnings(True)
 
 
@@ -97,12 +97,12 @@ def _stamp(record: logging.LogRecord) -> bool:
 
 
 def compact(value: Any) -> str:
-    """JSON-like data as a log line may hold it: on one line, of bounded size, and without secrets."""
+    """JSON-like data for a log line: on one line, of bounded size, without secrets."""
     return one_line_json(redacted(value))
 
 
 def _lowered(record: logging.LogRecord) -> bool:
-    """What strangers send is no failure of the hub: Django tells of a foreign Host as of an error."""
+    """Requests with an invalid Host are not failures of the hub: Django logs them as errors."""
     if record.name.startswith("django.security.") and record.levelno == logging.ERROR:
         record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
     return record.levelno >= logging.getLogger().level
@@ -112,7 +112,7 @@ def _lowered(record: logging.LogRecord) -> bool:
 
 
 class StderrHandler(logging.StreamHandler[IO[str]]):
-    """Writes to what stderr is at that moment."""
+    """Writes to the current `sys.stderr`."""
 
     def __init__(self) -> None:
         super().__init__(sys.stderr)
@@ -123,14 +123,14 @@ class StderrHandler(logging.StreamHandler[IO[str]]):
 
     @override
     def handleError(self, record: logging.LogRecord) -> None:
-        """Stay silent: with stderr gone, nobody is left to tell."""
+        """Stay silent: without stderr, the failure cannot be reported."""
 
 
 class FileHandler(logging.handlers.WatchedFileHandler):
-    """Writes to a file that only its owner can read, and opens it anew after logrotate has moved it away."""
+    """Writes to a file that only its owner can read, and reopens it after logrotate has moved it."""
 
     def __init__(self, path: Path) -> None:
-        self._complained = False
+        self._reported = False
         super().__init__(path, encoding="utf-8", errors="backslashreplace")
 
     def _open(self) -> Any:
@@ -139,15 +139,15 @@ class FileHandler(logging.handlers.WatchedFileHandler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             super().emit(record)
-        except OSError:  # opening it anew, which the standard library leaves unguarded
+        except OSError:  # while reopening the file, which the standard library does not handle
             self.handleError(record)
 
     @override
     def handleError(self, record: logging.LogRecord) -> None:
-        """Say once that the file does not take what stderr got as well."""
+        """Report the failure once; stderr gets the log lines as well."""
         error = sys.exc_info()[1]
-        if not self._complained:
-            self._complained = True
+        if not self._reported:
+            self._reported = True
             with contextlib.suppress(Exception):
                 sys.stderr.write(one_line(f"cannot write the log file {self.baseFilename}: {error}") + "\n")
 
@@ -168,7 +168,7 @@ def _file_handler(path: Path) -> FileHandler:
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line, for machines."""
+    """One JSON object per line, for machines."""
 
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -195,7 +195,7 @@ class ConsoleFormatter(logging.Formatter):
         extras = "".join(f" {name}={_word(value)}" for name, value in _extras(record).items())
         call = str(getattr(record, "call_id", ""))
         if call:
-            # People who report a failure give the whole id.
+            # Failures have the whole id, for reports.
             call = f" call={call if record.levelno >= logging.WARNING else call[:8]}"
         message = one_line(_message(record))
         line = f"{moment} {_level(record).upper():5} {one_line(record.name)}: {message}{extras}{call}"
@@ -204,7 +204,7 @@ class ConsoleFormatter(logging.Formatter):
 
 
 def _fitted(fields: dict[str, Any]) -> str:
-    """The fields as JSON that fits into a line: what is longest gives way."""
+    """The fields as JSON within the size limit of a line; the longest values are shortened."""
     line, limit = one_line_json(fields), MOST_BYTES
     while len(line.encode()) > MOST_BYTES:
         limit = limit * 3 // 4
@@ -213,7 +213,7 @@ def _fitted(fields: dict[str, Any]) -> str:
 
 
 def _shortened(value: Any, limit: int) -> Any:
-    """A value of which about `limit` bytes of JSON are left."""
+    """The value, cut to about `limit` bytes of JSON."""
     text = one_line_json(value)
     size = len(text.encode())
     if size <= limit:
@@ -242,7 +242,7 @@ def _message(record: logging.LogRecord) -> str:
     try:
         text = record.getMessage().rstrip()
     except Exception as error:
-        # Arguments that do not fit their template, or that cannot be turned into text.
+        # Arguments that do not match the template, or cannot be converted to text.
         text = f"{record.msg if isinstance(record.msg, str) else '?'} [{type(error).__name__} in this log call]"
     return _cut(redacted_beginning(text, 2 * MOST_BYTES), len(text))
 
@@ -254,7 +254,7 @@ def _exception(record: logging.LogRecord) -> str:
             lines += traceback.format_exception(record.exc_info[1])
         if record.stack_info:
             lines.append(str(record.stack_info))
-    # What was raised stands at the end, where it was raised at the beginning.
+    # Both ends are kept: the outermost frames at the beginning, the exception at the end.
     return _ends(redacted_ends("".join(lines).rstrip(), 8 * MOST_BYTES), MOST_BYTES)
 
 
@@ -269,22 +269,22 @@ RESERVED: Final = frozenset(
 
 
 def _extras(record: logging.LogRecord) -> dict[str, Any]:
-    """What the caller of the log gave as `extra`, fit to be shown."""
-    given = {name: value for name, value in vars(record).items() if name not in RESERVED and value is not None}
-    if request := given.pop("request", None):  # Django's: the method and path say it better than its repr
-        given |= {"method": getattr(request, "method", None), "path": getattr(request, "path", None)}
+    """The `extra` fields of a record, redacted and of bounded size."""
+    extras = {name: value for name, value in vars(record).items() if name not in RESERVED and value is not None}
+    if request := extras.pop("request", None):  # Django's: method and path instead of its repr
+        extras |= {"method": getattr(request, "method", None), "path": getattr(request, "path", None)}
     try:
-        shown: dict[str, Any] = redacted(dict(list(given.items())[:MOST_EXTRAS]))
+        fields: dict[str, Any] = redacted(dict(list(extras.items())[:MOST_EXTRAS]))
     except Exception as error:
         return {"extra": f"[{type(error).__name__} in this log call]"}
-    for name, value in shown.items():
+    for name, value in fields.items():
         if isinstance(value, str | list | dict) and len(text := one_line_json(value)) > MOST_BYTES // 4:
-            shown[name] = _cut(value if isinstance(value, str) else text, len(text), MOST_BYTES // 4)
-    return {one_line(name)[:MOST_NAME]: value for name, value in shown.items()}
+            fields[name] = _cut(value if isinstance(value, str) else text, len(text), MOST_BYTES // 4)
+    return {one_line(name)[:MOST_NAME]: value for name, value in fields.items()}
 
 
 def _cut(text: str, whole: int, limit: int = MOST_MESSAGE) -> str:
-    """As much of a text that once had `whole` characters as `limit` bytes hold, marked where something is missing."""
+    """The text within `limit` bytes, with a mark if it was cut; `whole` is its original number of characters."""
     if whole * 4 <= limit:
         return text
     encoded = text.encode(errors="surrogatepass")

@@ -1,4 +1,4 @@
-"""Where the next page of a list begins, newest first: after a row, never at a number of rows."""
+"""Keyset pagination, newest first: a page begins after a row, not at an offset."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from django.db.models import Q, QuerySet
 
 
 def after(rows: QuerySet[Any], key: Any, column: str | None = None, moment: datetime | None = None) -> QuerySet[Any]:
-    """The rows behind the one with this key, ordered by `-column` and then `-pk`, or by `-pk` alone.
+    """The rows after the one with this key, ordered by `-column` and then `-pk`, or by `-pk` alone.
 
-    What is new since then stands before it: no page shows a row again. The times in `column` must be written by
-    Python: SQLite's own clock writes moments that are not found again.
+    Newer rows come before it, so no page repeats a row. The timestamps in `column` must be written by Python: those of
+    SQLite's own clock cannot be compared exactly.
     """
     if column is None or moment is None:
         return rows.filter(pk__lt=key)
-    # Not `earlier, or as early and …`: for that a database would not use its index.
+    # Not `earlier OR (equal AND …)`: databases would not use the index for that.
     return rows.filter(Q((f"{column}__lte", moment))).exclude(Q((column, moment), ("pk__gte", key)))

@@ -1,9 +1,9 @@
-"""Keys: made, recognised, and compared in constant time. And what may be stored only encrypted.
+"""API keys (generation, recognition, constant-time comparison), and encryption of stored secrets.
 
-Only an HMAC of a key is ever stored.
+Only an HMAC of a key is stored.
 
-A key reads `thub_<prefix>_<secret><checksum>`: the prefix tells keys apart in lists and logs, the checksum tells a
-mistyped key from an unknown one without asking the database.
+A key has the form `thub_<prefix>_<secret><checksum>`: the prefix identifies keys in lists and logs, the checksum
+distinguishes a mistyped key from an unknown one without a query.
 """
 
 from __future__ import annotations
@@ -33,97 +33,97 @@ _SHOWN: Final = b"toolhub masked secret"
 
 
 def new_key() -> tuple[str, str]:
-    """A fresh key and its prefix. 43 base-62 characters hold 256 bits."""
+    """A new key and its prefix. 43 base-62 characters hold 256 bits."""
     prefix = "".join(secrets.choice(_ALPHABET) for _ in range(8))
     secret = "".join(secrets.choice(_ALPHABET) for _ in range(43))
     return f"{BRAND}_{prefix}_{secret}{_checksum(prefix + secret)}", prefix
 
 
 def well_formed(key: str) -> bool:
-    """Whether this can be a key at all."""
-    found = _KEY.fullmatch(key)
-    return found is not None and hmac.compare_digest(_checksum(found[1] + found[2]), found[3])
+    """Whether the text has the form of a key, with a correct checksum."""
+    match = _KEY.fullmatch(key)
+    return match is not None and hmac.compare_digest(_checksum(match[1] + match[2]), match[3])
 
 
 def prefix_of(key: str) -> str:
-    """The part of a key that is no secret; nothing when the text has not the form of one."""
-    found = _START.match(key)
-    return found[1] if found else ""
+    """The public prefix of a key; empty if the text does not have the form of one."""
+    match = _START.match(key)
+    return match[1] if match else ""
 
 
 def prefix_in(text: str) -> str:
-    """The prefix in a key, in `thub_<prefix>_…`, or the text itself when it looks like neither."""
+    """The prefix in a key or in `thub_<prefix>_…`; any other text unchanged."""
     return prefix_of(text) or text
 
 
 def key_hash(key: str) -> str:
-    """What is stored of a key."""
+    """The HMAC of a key, as it is stored."""
     return _hmac(settings.SECRET_KEY, key)
 
 
 def key_hashes(key: str) -> list[str]:
-    """What may have been stored of it: also under earlier values of SECRET_KEY."""
+    """All HMACs under which a key can be stored: also those with earlier values of SECRET_KEY."""
     return [_hmac(secret, key) for secret in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)]
 
 
 def is_strong(key: str) -> bool:
-    """Whether a key is one that nobody can guess, as far as that can be seen: 128 bits in hex are long enough."""
+    """Whether a secret key looks long and random enough: 128 bits in hex are."""
     return len(key) >= _SHORTEST_KEY and len(set(key)) >= _FEWEST_CHARACTERS and not key.startswith("django-insecure-")
 
 
 def fingerprint(secret: str) -> str:
-    """What tells a masked secret from others; of no use to guess it without the key of this hub."""
-    own = hmac.digest(settings.SECRET_KEY.encode(), _SHOWN, hashlib.sha256)
-    return hmac.new(own, secret.encode(errors="replace"), hashlib.sha256).hexdigest()[:8]
+    """A short HMAC that distinguishes masked secrets; without this hub's key it does not help to guess them."""
+    derived_key = hmac.digest(settings.SECRET_KEY.encode(), _SHOWN, hashlib.sha256)
+    return hmac.new(derived_key, secret.encode(errors="replace"), hashlib.sha256).hexdigest()[:8]
 
 
 def encrypted(plain: bytes) -> bytes:
-    """Bytes that only this hub can read. TOOLHUB_ENCRYPTION_KEY may name several keys: the first one encrypts."""
+    """Encrypted bytes. TOOLHUB_ENCRYPTION_KEY can list several keys: the first one encrypts."""
     return _fernet().encrypt(plain)
 
 
-def decrypted(kept: bytes) -> bytes | None:
-    """What was encrypted; None when it was under a key that this hub does not have, or was tampered with."""
+def decrypted(ciphertext: bytes) -> bytes | None:
+    """The decrypted bytes; None if this hub does not have the key, or the bytes were modified."""
     from cryptography.fernet import InvalidToken
 
     try:
-        return _fernet().decrypt(kept)
+        return _fernet().decrypt(ciphertext)
     except InvalidToken:
         return None
 
 
 def sealed(plain: bytes) -> str:
-    """For something that somebody else keeps for us, and can neither read nor change."""
+    """Encrypted text for clients to store, which they can neither read nor change."""
     return encrypted(plain).decode()
 
 
-def unsealed(kept: str, seconds: int) -> bytes | None:
-    """What was sealed; None when that is longer ago than so many seconds, or when it is not exactly what was given."""
+def unsealed(token: str, seconds: int) -> bytes | None:
+    """The sealed bytes; None if the text is older than `seconds` or was modified."""
     from cryptography.fernet import InvalidToken
 
     try:
-        # Fernet passes over what follows the end of a token.
-        if base64.urlsafe_b64encode(base64.urlsafe_b64decode(kept)).decode() != kept:
+        # Fernet ignores trailing data after a token.
+        if base64.urlsafe_b64encode(base64.urlsafe_b64decode(token)).decode() != token:
             return None
-        return _fernet().decrypt(kept, seconds)
+        return _fernet().decrypt(token, seconds)
     except (InvalidToken, ValueError):
         return None
 
 
-def rotated(kept: bytes) -> bytes | None:
-    """The same under the first key, as it is where it was so already; None when it cannot be decrypted."""
+def rotated(ciphertext: bytes) -> bytes | None:
+    """The bytes encrypted with the first key, unchanged if they already are; None if they cannot be decrypted."""
     from cryptography.fernet import InvalidToken
 
     try:
-        _keys()[0].decrypt(kept)
+        _keys()[0].decrypt(ciphertext)
     except InvalidToken:
-        plain = decrypted(kept)
+        plain = decrypted(ciphertext)
         return None if plain is None else encrypted(plain)
-    return kept
+    return ciphertext
 
 
 def _fernet() -> MultiFernet:
-    # An agent waits for the start of this process, and most never need it.
+    # Imported at first use: few processes need it, and it would slow down every start.
     from cryptography.fernet import MultiFernet
 
     return MultiFernet(_keys())
@@ -132,14 +132,14 @@ def _fernet() -> MultiFernet:
 def _keys() -> list[Fernet]:
     from cryptography.fernet import Fernet
 
-    given = getattr(settings, "TOOLHUB_ENCRYPTION_KEY", "") or settings.SECRET_KEY
-    keys = [hmac.digest(key.strip().encode(), _STORED, hashlib.sha256) for key in given.split(",") if key.strip()]
+    setting = getattr(settings, "TOOLHUB_ENCRYPTION_KEY", "") or settings.SECRET_KEY
+    keys = [hmac.digest(key.strip().encode(), _STORED, hashlib.sha256) for key in setting.split(",") if key.strip()]
     return [Fernet(base64.urlsafe_b64encode(key)) for key in keys]
 
 
 def _hmac(secret: str, key: str) -> str:
-    own = hmac.digest(secret.encode(), _PURPOSE, hashlib.sha256)
-    return hmac.new(own, key.encode(), hashlib.sha256).hexdigest()
+    derived_key = hmac.digest(secret.encode(), _PURPOSE, hashlib.sha256)
+    return hmac.new(derived_key, key.encode(), hashlib.sha256).hexdigest()
 
 
 def _checksum(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Answers that were too large to be sent at once."""
+"""Answers above the token budget, stored for reading in pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db import models
 
 
 class StoredAnswer(models.Model):
-    """A response stored for a limited time for its caller. Its content cannot be read from here."""
+    """An answer that is stored for its caller for a limited time, encrypted."""
 
     id = models.CharField(primary_key=True, max_length=32, help_text="Random. Only its caller can use it.")
     caller_id = models.CharField(max_length=64)

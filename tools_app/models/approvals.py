@@ -1,4 +1,4 @@
-"""Calls that wait for an operator, or have been decided by one."""
+"""Approvals: calls that wait for an operator's decision, and the decisions."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ DAY: Final = timedelta(days=1)
 
 class ApprovalQuerySet(models.QuerySet["Approval"]):
     def waiting(self, now: datetime) -> ApprovalQuerySet:
-        """Those that an operator can still decide."""
+        """Approvals that an operator can still decide."""
         return self.filter(state=Approval.State.PENDING, expires_at__gt=now)
 
     def unanswered(self, now: datetime) -> ApprovalQuerySet:
-        """Those that expired within the last day before an operator had decided."""
+        """Approvals that expired undecided within the last day."""
         return self.filter(state=Approval.State.PENDING, expires_at__gt=now - DAY, expires_at__lte=now)
 
 
 class Approval(models.Model):
-    """One call that may be made once: by this caller, of this tool as it was, with these arguments."""
+    """Permission for a single call: by this caller, of this version of the tool, with these arguments."""
 
     class State(models.TextChoices):
         PENDING = "pending"
@@ -72,11 +72,11 @@ class Approval(models.Model):
         return f"{self.tool_name} for {self.caller_kind}:{self.caller_name}"
 
     def call_arguments(self) -> Any:
-        """What the call would be given; None where the encryption key is gone."""
+        """The arguments of the call; None if the encryption key is missing."""
         plain = secrets.decrypted(bytes(self.arguments))
         return None if plain is None else json.loads(zlib.decompress(plain))
 
     def state_at(self, now: datetime) -> str:
-        """Nobody writes down that time has passed."""
+        """The state including `expired`, which is not stored."""
         lapses = self.state in (self.State.PENDING, self.State.APPROVED)
         return self.EXPIRED if lapses and self.expires_at <= now else str(self.state)

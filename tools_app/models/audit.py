@@ -1,4 +1,4 @@
-"""Who changed what, when and why. Written by `governance` and `sync`, in the transaction of the change."""
+"""The audit trail: who changed what, when and why. Written in the transaction of each change."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class AuditEntry(models.Model):
 
 @contextmanager
 def coming_from(request: HttpRequest) -> Iterator[None]:
-    """Have it on record where this request came from, with everything that is changed meanwhile."""
+    """Record IP address and user agent of this request in the audit entries of the block."""
     token = _origin.set((request.META.get("REMOTE_ADDR") or "", request.META.get("HTTP_USER_AGENT") or ""))
     try:
         yield
@@ -50,14 +50,14 @@ def coming_from(request: HttpRequest) -> Iterator[None]:
 
 
 def note(action: str, subject: str, *, actor: str, changes: dict[str, Any], reason: str = "") -> None:
-    """Write an entry. Only inside the transaction of the change it tells of: neither may exist without the other."""
+    """Write an entry. Only inside the transaction of its change: neither must exist without the other."""
     note_all([(action, subject, changes)], actor=actor, reason=reason)
 
 
 def note_all(entries: list[tuple[str, str, dict[str, Any]]], *, actor: str, reason: str = "") -> None:
     """Write many entries (action, subject, changes) at once."""
     if not transaction.get_connection().in_atomic_block:
-        raise RuntimeError("an audit entry belongs into the transaction of its change")
+        raise RuntimeError("an audit entry must be written in the transaction of its change")
     address, client = shown_origin(*_origin.get())
     AuditEntry.objects.bulk_create(
         AuditEntry(
@@ -74,7 +74,7 @@ def note_all(entries: list[tuple[str, str, dict[str, Any]]], *, actor: str, reas
 
 
 def shown_origin(address: str, client: str) -> tuple[str, str]:
-    """Where a request came from, and what the program called itself that sent it, as they are written down."""
-    # Whoever sends it may put anything there. Most requests change nothing: only now it is looked at.
+    """IP address and user agent of a request, as they are stored."""
+    # Untrusted input. Cleaned only here, since most requests change nothing.
     line = " ".join(hygiene.cleaned(client[:1_000]).split())
     return address[:45], redaction.redacted_beginning(line, MOST_OF_CLIENT)[:MOST_OF_CLIENT].rstrip()

@@ -1,4 +1,4 @@
-"""The journal: every call, and every failure with what only operators may read. Written by the engine alone."""
+"""The journal: every call, and every failure with details that only operators may read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db import models
 
 from tools_app.models.audit import MOST_OF_CLIENT
 
-# Calls that took as long can be found among millions of quick ones.
+# Calls from this duration on have an index of their own.
 SLOW_MS: Final = 1_000
 
 
@@ -109,7 +109,7 @@ class Call(models.Model):
             models.Index(
                 fields=["connection", "-started_at"], name="call_by_connection", condition=~models.Q(connection="")
             ),
-            # Of few calls, so that the others cost nothing more to write.
+            # Partial indexes, so that other calls cost nothing more to write.
             models.Index(fields=["code", "-started_at"], name="call_by_code", condition=~models.Q(code="")),
             models.Index(fields=["-started_at"], name="call_slow", condition=models.Q(duration_ms__gte=SLOW_MS)),
         ]
@@ -119,7 +119,7 @@ class Call(models.Model):
 
 
 class ErrorGroup(models.Model):
-    """Failures of one kind: the same tool, the same code, the same place. Resolved by a person, reopened by itself."""
+    """Errors with the same tool, code and place. Resolved by an operator, reopened when one happens again."""
 
     fingerprint = models.CharField(primary_key=True, max_length=32)
     tool_name = models.CharField("tool", max_length=100, blank=True)
@@ -149,7 +149,7 @@ class ErrorGroup(models.Model):
 
 
 class ErrorHour(models.Model):
-    """How often a kind of failure happened within one hour. Written with the failures; it outlives them."""
+    """The number of errors of a group within one hour. Written with the errors; kept longer than these."""
 
     group = models.ForeignKey(
         ErrorGroup, on_delete=models.CASCADE, related_name="hours", db_constraint=False, db_index=False
@@ -168,7 +168,7 @@ class ErrorHour(models.Model):
 
 
 class ErrorNote(models.Model):
-    """A user's note on an issue."""
+    """An operator's note on an error group."""
 
     MOST_CHARACTERS: ClassVar[int] = 2_000
 
@@ -187,7 +187,7 @@ class ErrorNote(models.Model):
 
 
 class ErrorLog(models.Model):
-    """One failure. `detail` – the exception, the stack, an upstream's body – is read here and nowhere else."""
+    """One error event. `detail` (the exception, the stack, a response body) is stored here only."""
 
     id = models.CharField("error id", primary_key=True, max_length=32)
     group = models.ForeignKey(

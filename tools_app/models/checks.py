@@ -1,4 +1,4 @@
-"""Whether tools answer their examples as their authors wrote."""
+"""Results of `checktools`: whether tools return the results of their examples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools_app.models.tools import ToolRecord
 
 
 class ToolCheck(models.Model):
-    """The last time that the examples of a tool were run, and what came of it."""
+    """The last run of a tool's examples, and its result."""
 
     tool = models.OneToOneField(ToolRecord, on_delete=models.CASCADE, related_name="last_check")
     passed = models.BooleanField()

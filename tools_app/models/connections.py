@@ -1,4 +1,4 @@
-"""Connections: accounts at upstreams, with a secret that only this hub can read."""
+"""Connections: accounts at upstreams, with an encrypted secret."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools_app.sdk.accounts import MOST_URL
 
 
 class Connection(models.Model):
-    """An account of the kind that a pack needs. What the environment says is one too, and is stored nowhere."""
+    """An account of the kind that a pack needs. The connection of the environment is not stored."""
 
     name = models.CharField(max_length=64, unique=True, validators=[LIKE_A_TOOL])
     pack = models.CharField("source", max_length=64, help_text="The source whose tools use this connection.")

@@ -1,4 +1,4 @@
-"""How many calls there were, how long they took and how they ended, by spans of time. Outlives the calls themselves."""
+"""Aggregates of calls by time span: number, durations and outcomes. Kept longer than the calls themselves."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from django.db import models
 
 # Upper bounds of the columns that count durations, in milliseconds; `slower` counts the rest.
 DURATIONS: Final = (10, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000)
-# The tool name in rows that count the calls of all tools.
+# The `tool_name` of rows for all tools together.
 EVERY_TOOL: Final = "*"
 
 
 class _Sums(models.Model):
-    """What is added up of calls."""
+    """The sums of an aggregate."""
 
     calls = models.PositiveBigIntegerField(default=0)
     from_cache = models.PositiveBigIntegerField(default=0)
@@ -39,7 +39,7 @@ SUMS: Final = tuple(field.attname for field in _Sums._meta.local_fields)
 
 
 class CallHour(_Sums):
-    """Calls of one tool by one caller that ended one way within one hour. Written with the calls, in their commit."""
+    """Calls of one tool by one caller with the same outcome within one hour. Written in the commit of the calls."""
 
     hour = models.DateTimeField()
     tool_name = models.CharField("tool", max_length=100)
@@ -67,10 +67,10 @@ class CallHour(_Sums):
 
 
 class CallSum(_Sums):
-    """Calls of one tool that ended one way within a span of time, of all callers.
+    """Calls of one tool by all callers with the same outcome within a time span.
 
-    The moments are written with the calls and kept for two days. Hours (of all tools together) and days (of each) are
-    the same as in `CallHour`, added up when a day is over: pages over weeks read these few rows instead of those many.
+    Spans of five minutes are written with the calls and kept for two days. Hours (all tools together) and days (each
+    tool) are computed from `CallHour` when a day is over, so that pages over weeks read few rows.
     """
 
     class Span(models.TextChoices):
@@ -95,7 +95,7 @@ class CallSum(_Sums):
         return f"{self.span} {self.start:%Y-%m-%d %H:%M} {self.tool_name}"
 
 
-# What is added up of the hours once their day is over, and can be added up anew.
+# The spans that are computed from `CallHour` once a day is over, and can be computed again.
 FOLDED: Final = (CallSum.Span.HOUR, CallSum.Span.DAY)
 MOMENT: Final = timedelta(minutes=5)
 HOUR: Final = timedelta(hours=1)
@@ -103,6 +103,6 @@ DAY: Final = timedelta(days=1)
 
 
 def beginning(moment: datetime, span: timedelta) -> datetime:
-    """When the span began that a moment lies in. Days are those of UTC, as this is how they are stored."""
+    """The start of the span that contains a moment. Days are stored in UTC."""
     midnight = moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return midnight + (moment - midnight) // span * span

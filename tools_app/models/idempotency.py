@@ -1,4 +1,4 @@
-"""Calls that must not happen twice: the caller's own key for each, and what came of it."""
+"""Idempotency keys of callers, and the replies to their calls."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import ClassVar, Final
 
 from django.db import models
 
-# So long a second call with the same key gets the answer of the first.
+# How long a second call with the same key gets the reply of the first.
 REPLAYED_FOR: Final = timedelta(hours=24)
 
 
 class IdempotencyKey(models.Model):
-    """A caller's `Idempotency-Key`. Neither the key nor the reply can be read from here."""
+    """A caller's `Idempotency-Key`, as a hash, and the encrypted reply."""
 
     caller_id = models.CharField(max_length=64)
     key_hash = models.CharField(max_length=64)

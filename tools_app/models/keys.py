@@ -1,4 +1,4 @@
-"""API keys: access over HTTP. Only hashes are stored."""
+"""API keys for REST and MCP over HTTP. The key itself is never stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def default_scopes() -> list[str]:
 
 
 def after(day: date) -> datetime:
-    """When a key ends that works to the end of this day (UTC)."""
+    """The expiry of a key that works to the end of this day (UTC)."""
     return datetime.combine(day + timedelta(days=1), time(), UTC)
 
 
@@ -33,23 +33,23 @@ class KeyQuerySet(models.QuerySet["ApiKey"]):
         return self.filter(revoked_at=None).exclude(expires_at__lte=now)
 
     def with_stops(self) -> Self:
-        """Each with whether an operator has stopped it."""
+        """Annotate each key with `stopped`: whether an operator has stopped it."""
         stops = Stop.objects.filter(kind=Stop.Kind.KEY, name=models.OuterRef("name"))
         return self.annotate(stopped=models.Exists(stops))
 
     def known_by(self, hashes: list[str], now: datetime) -> Self:
-        """The usable key with any of these hashes, including a previous secret that is still valid."""
+        """The usable key with any of these hashes, including the hash before the last rotation while it is valid."""
         before = models.Q(previous_hash__in=hashes, previous_until__gt=now) & ~models.Q(previous_hash="")
         return self.usable(now).filter(models.Q(hash__in=hashes) | before)
 
     def once_known_by(self, hashes: list[str]) -> Self:
-        """The key with any of these hashes, usable or not."""
+        """The key with any of these hashes, whether or not it is usable."""
         before = models.Q(previous_hash__in=hashes) & ~models.Q(previous_hash="")
         return self.filter(models.Q(hash__in=hashes) | before)
 
 
 class Asks(models.TextChoices):
-    """Which calls of a key an operator has to approve, whatever the tools' own policies say."""
+    """Which calls of a key need an approval, in addition to the tools' own policies."""
 
     NOTHING = "", gettext_lazy("No calls")
     DESTROYS = "destroys", gettext_lazy("Destructive calls")
@@ -142,7 +142,7 @@ class ApiKey(models.Model):
             ),
             models.CheckConstraint(
                 condition=models.Q(rate_calls=None, rate_seconds=None)
-                # A comparison with nothing is no refusal: that both are there has to be said.
+                # Comparisons with NULL do not fail a CHECK: both columns have to be tested explicitly.
                 | models.Q(
                     rate_calls__isnull=False,
                     rate_seconds__isnull=False,
@@ -173,7 +173,7 @@ class ApiKey(models.Model):
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
     def ends(self, hashes: list[str]) -> datetime | None:
-        """When the secret with one of these hashes expires; None: never."""
+        """When a client with one of these hashes will be refused; None: the key does not expire."""
         ends = [self.expires_at] if self.hash in hashes else [self.expires_at, self.previous_until]
         return min((moment for moment in ends if moment is not None), default=None)
 
@@ -182,13 +182,13 @@ class ApiKey(models.Model):
 
     @property
     def connection_names(self) -> list[str]:
-        """Of all that it may use, that of the environment first."""
-        own = sorted(connection.name for connection in self.connections.all())
-        return [ENVIRONMENT, *own] if self.uses_environment else own
+        """The names of its connections, that of the environment first."""
+        names = sorted(connection.name for connection in self.connections.all())
+        return [ENVIRONMENT, *names] if self.uses_environment else names
 
     @property
     def reach(self) -> Reach:
-        """What it may use. Its toolsets and connections are best fetched with it."""
+        """The scope of the key. Prefetch its toolsets and connections."""
         toolsets = frozenset(toolset.name for toolset in self.toolsets.all())
         through = frozenset(self.connection_names)
         return Reach(toolsets or None, writes=self.may_write, destroys=self.may_destroy, connections=through)
@@ -201,7 +201,7 @@ class ApiKey(models.Model):
 
 
 class KeyToolset(models.Model):
-    """A toolset of a key. It keeps the toolset from being deleted: a key without one may use every tool."""
+    """A toolset of a key. It protects the toolset from deletion: a key without toolsets may use every tool."""
 
     key = models.ForeignKey(ApiKey, on_delete=models.CASCADE)
     toolset = models.ForeignKey(Toolset, on_delete=models.PROTECT)
@@ -214,7 +214,7 @@ class KeyToolset(models.Model):
 
 
 class KeyConnection(models.Model):
-    """A connection of a key. When the connection goes, the key has one less, and no other in its place."""
+    """A connection of a key. If the connection is deleted, the key loses it without replacement."""
 
     key = models.ForeignKey(ApiKey, on_delete=models.CASCADE)
     connection = models.ForeignKey(Connection, on_delete=models.CASCADE)

@@ -1,4 +1,4 @@
-"""Which processes are at work, so that the calls of one that died are not taken for calls under way."""
+"""Running processes: calls of a process that crashed must not count as running."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 
 
 class Process(models.Model):
-    """A running ToolHub process. Its row goes when it ends well; after a crash the lease runs out."""
+    """A running ToolHub process. Its row is deleted at a normal end; after a crash its lease expires."""
 
     id = models.CharField(primary_key=True, max_length=32)
     kind = models.CharField("role", max_length=16, help_text="The command that the process runs.")
@@ -30,12 +30,12 @@ class Process(models.Model):
 
 class AgentQuerySet(models.QuerySet["Agent"]):
     def connected(self) -> Self:
-        """Those of processes that are alive. What a process left behind that died is gone some minutes later."""
+        """Agents of processes that are alive. Rows of a crashed process are deleted some minutes later."""
         return self.filter(process__lease_until__gte=Now())
 
 
 class Agent(models.Model):
-    """A client of MCP that is connected to a process now. Written by that process, and gone with it."""
+    """An MCP client that is connected to a process. Written by that process, and deleted with it."""
 
     class Door(models.TextChoices):
         STDIO = "stdio"
@@ -73,7 +73,7 @@ class Agent(models.Model):
 
 
 class Chore(models.Model):
-    """When something that one process does for all was done last."""
+    """The last run of a task that one process does for all."""
 
     name = models.CharField(primary_key=True, max_length=32)
     done_at = models.DateTimeField()

@@ -1,7 +1,7 @@
-"""One number that grows whenever something that callers see has changed, in whatever way it was changed.
+"""A version counter that increases with every change that callers can see.
 
-The database itself counts, by triggers: `queryset.update()`, another program and raw SQL count too. A table that a
-migration rebuilds loses its triggers on SQLite, so they are dropped before every `migrate` and made again after it.
+Database triggers increment it, so that `queryset.update()`, other programs and raw SQL count, too. A table that a
+migration rebuilds loses its triggers on SQLite, so they are dropped before every `migrate` and created again after it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-# Table → columns that callers see. Health, last use and the like are not here: they change with every call.
+# Table → columns that callers see. Without health, last use and the like, which change with every call.
 WATCHED: Final[dict[str, tuple[str, ...]]] = {
     "tools_app_toolrecord": (
         "name", "title", "description", "version", "category", "author", "source", "pack", "enabled", "definition_id",
@@ -37,7 +37,7 @@ WATCHED: Final[dict[str, tuple[str, ...]]] = {
 
 
 class Revision(models.Model):
-    """A single row. It starts at the time of day, so that a table that was emptied never repeats a number."""
+    """A single row. It starts at the current time, so that an emptied table never repeats a number."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     value = models.BigIntegerField()
@@ -47,7 +47,7 @@ class Revision(models.Model):
 
 
 def create_triggers(connection: BaseDatabaseWrapper) -> None:
-    """Create missing or outdated triggers, and bump once: changes were not counted without them."""
+    """Create the triggers, and increment once for changes while they were missing."""
     present = set(connection.introspection.table_names())
     if not present.issuperset({*WATCHED, "tools_app_revision"}):
         return
@@ -61,19 +61,19 @@ def create_triggers(connection: BaseDatabaseWrapper) -> None:
 
 
 def drop_triggers(connection: BaseDatabaseWrapper) -> None:
-    """Drop those that are there, also those of an earlier version, which had other tables and columns."""
+    """Drop all triggers, including those of earlier versions with other tables and columns."""
     with connection.cursor() as cursor:
         for name, table in _present(connection).items():
             cursor.execute(f"DROP TRIGGER {name}" + (f" ON {table}" if connection.vendor == "postgresql" else ""))
 
 
 def missing_triggers(connection: BaseDatabaseWrapper) -> set[str]:
-    """Names of triggers that should be there and are not."""
+    """Names of the triggers that are missing."""
     return _triggers(connection.vendor).keys() - _present(connection).keys()
 
 
 def _present(connection: BaseDatabaseWrapper) -> dict[str, str]:
-    """Our triggers that are there, with their tables."""
+    """The existing triggers of ToolHub, with their tables."""
     with connection.cursor() as cursor:
         cursor.execute(_OURS[connection.vendor])
         return {name: table for name, table in cursor.fetchall() if name.startswith(_FIRST) and name.endswith(_LAST)}
@@ -98,7 +98,7 @@ _BUMP: Final = {
     """,
 }
 
-# Once a transaction is enough, and keeps a sync of thousands of tools from updating one row thousands of times.
+# Once per transaction: a sync of thousands of tools must not update one row thousands of times.
 _FUNCTION: Final = f"""
     CREATE OR REPLACE FUNCTION tools_app_bump() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
@@ -112,23 +112,23 @@ _FUNCTION: Final = f"""
 
 
 def _triggers(vendor: str) -> dict[str, str]:
-    """The statement that makes each of them, by its name.
+    """Trigger name → its CREATE statement.
 
-    A name tells what the trigger does: one that watches other columns than today's is not taken for today's.
+    A name has a digest of the statement: a trigger of a version with other columns has another name.
     """
-    found = {}
+    statements = {}
     for table in WATCHED:
         for event in ("INSERT", "UPDATE", "DELETE"):
             statement = _creation(vendor, table, event)
             digest = hashlib.sha256((_FUNCTION if vendor == "postgresql" else "").encode() + statement.encode())
             name = f"{table}_{event.lower()}_{digest.hexdigest()[:8]}{_LAST}"
-            found[name] = statement.format(name=name)
-    return found
+            statements[name] = statement.format(name=name)
+    return statements
 
 
 def _creation(vendor: str, table: str, event: str) -> str:
-    """With a gap for the name."""
-    # jsonb has no order to compare by, its text has.
+    """The CREATE statement, with a placeholder for the name."""
+    # jsonb is compared as text.
     differs, as_text = ("IS DISTINCT FROM", "::text") if vendor == "postgresql" else ("IS NOT", "")
     what, when = event, ""
     if event == "UPDATE":
@@ -144,7 +144,7 @@ def _creation(vendor: str, table: str, event: str) -> str:
 
 
 def read(connection: BaseDatabaseWrapper) -> int:
-    """The current number; 0 where there is none yet."""
+    """The current number; 0 if there is none yet."""
     with connection.cursor() as cursor:
         cursor.execute(QUERY)
         row: Any = cursor.fetchone()

@@ -1,4 +1,4 @@
-"""What operators have stopped: the hub, a pack, a connection or a key. A row is there as long as the stop holds."""
+"""Stops (kill switches) for the hub, a pack, a connection or a key. A row exists while the stop is active."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_REASON: Final = 500
 
 
 class Stop(models.Model):
-    """One kill switch that is on. The audit log records why, and who switched it off."""
+    """An active stop. The audit trail has its history."""
 
     class Kind(models.TextChoices):
         HUB = "hub"
@@ -39,7 +39,7 @@ class Stop(models.Model):
 
     @property
     def subject(self) -> str:
-        """What is stopped, in words."""
+        """The stopped object, in words."""
         match self.kind:
             case Stop.Kind.HUB:
                 return "the hub"
@@ -50,7 +50,7 @@ class Stop(models.Model):
 
     @property
     def words(self) -> str:
-        """What a caller is told: not who did it, but since when and why."""
+        """The message for callers: time and reason, but not who did it."""
         since = f"{self.since.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-        said = f"{self.subject} has been stopped by an operator since {since}"
-        return f"{said}: {self.reason}" if self.reason else said
+        message = f"{self.subject} has been stopped by an operator since {since}"
+        return f"{message}: {self.reason}" if self.reason else message

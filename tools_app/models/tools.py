@@ -1,4 +1,4 @@
-"""Tools as operators know them: what they decided, and every version of what a tool was."""
+"""Records of tools: operators' decisions, and every version of a definition."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_RATE_CALLS = 1_000_000
 MAX_RATE_SECONDS = 86_400
 MAX_CACHE_SECONDS = 86_400
 
-# What operators may decide about how a tool is called, each with its lowest and highest value.
+# Limits of calls that operators can set, each with its lowest and highest value.
 POLICY = {
     "timeout_ms": (MIN_TIMEOUT_MS, MAX_TIMEOUT_MS),
     "retries": (0, MAX_RETRIES),
@@ -64,7 +64,7 @@ class Tag(models.Model):
 
 class ToolQuerySet(models.QuerySet["ToolRecord"]):
     def present(self) -> Self:
-        """Those that some source still has."""
+        """Tools that still have a source."""
         return self.filter(retired_at=None)
 
     def enabled(self) -> Self:
@@ -72,7 +72,7 @@ class ToolQuerySet(models.QuerySet["ToolRecord"]):
 
 
 class ToolRecord(models.Model):
-    """One tool, and what operators decided about it. Its history stays when the tool itself is gone."""
+    """A tool, with the operators' decisions. It stays when the tool itself is removed."""
 
     name = models.CharField(max_length=64, unique=True)
     folded_name = models.CharField(max_length=64, unique=True, editable=False)
@@ -164,12 +164,12 @@ class ToolTag(models.Model):
 
 class DefinitionQuerySet(models.QuerySet["Definition"]):
     def open(self) -> Self:
-        """Those that no operator has approved, of tools that are this very version now."""
+        """Current definitions that no operator has approved."""
         return self.filter(approved_at=None, current_for__retired_at=None, current_for__isnull=False)
 
 
 class Definition(models.Model):
-    """One version of what a tool is: as an agent saw it then. Only what was decided about it changes."""
+    """One version of a tool's definition, as agents see it. Only the decisions about it change."""
 
     tool = models.ForeignKey(ToolRecord, on_delete=models.CASCADE, related_name="definitions")
     hash = models.CharField(max_length=64)

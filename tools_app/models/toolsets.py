@@ -1,4 +1,4 @@
-"""Toolsets: named choices of tools, for keys and for agents that are started with one."""
+"""Toolsets: named selections of tools, for keys and agents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIKE_A_TOOL: Final = RegexValidator(
 
 
 class Toolset(models.Model):
-    """The tools that any of the selectors fits; all tools where there is none. It grows with the tools."""
+    """The tools that match any of the selectors, or all tools if there is none. New tools are included."""
 
     name = models.CharField(max_length=64, unique=True, validators=[LIKE_A_TOOL])
     description = models.CharField(max_length=500, blank=True)

@@ -162,18 +162,18 @@ _STORED_FIELDS: Final = (
 _MISSING_FIELDS: Final = {"untrusted": True, "outcome_unknown": False}
 
 
-def restored(kept: Mapping[str, Any]) -> ToolError:
+def restored(stored: Mapping[str, Any]) -> ToolError:
     """The error that `ToolError.kept` stored. A code without a class becomes a `ToolExecutionError`."""
-    code_and_status = (kept["code"], kept["status"]) if "status" in kept else ()
+    code_and_status = (stored["code"], stored["status"]) if "status" in stored else ()
     fallback = ToolError if code_and_status else ToolExecutionError
-    kind = next((kind for kind in error_classes() if kind.code == kept["code"]), fallback)
+    kind = next((kind for kind in error_classes() if kind.code == stored["code"]), fallback)
     error = kind.__new__(kind)
     # Constructors of subclasses may require arguments that are not stored.
-    ToolError.__init__(error, kept["message"], *code_and_status)
+    ToolError.__init__(error, stored["message"], *code_and_status)
     for name in _STORED_FIELDS:
-        setattr(error, name, kept[name] if name not in _MISSING_FIELDS else kept.get(name, _MISSING_FIELDS[name]))
+        setattr(error, name, stored[name] if name not in _MISSING_FIELDS else stored.get(name, _MISSING_FIELDS[name]))
     if isinstance(error, ValidationError):
-        error.problems = tuple(Problem(**problem) for problem in kept["problems"])
+        error.problems = tuple(Problem(**problem) for problem in stored["problems"])
     return error
 
 

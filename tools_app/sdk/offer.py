@@ -89,14 +89,14 @@ class Offer:
         properties: Mapping[str, Schema] = self.runner.input_schema["properties"]
         return properties
 
-    def read(self, given: Mapping[str, str]) -> dict[str, Any]:
+    def read(self, values: Mapping[str, str]) -> dict[str, Any]:
         """The arguments, which are text on the wire, with the types of the schema. Text that cannot be parsed stays
         text, and fails validation."""
         required = self.runner.input_schema.get("required", ())
         return {
             # Clients also send the empty fields of a form.
             name: _read(value, self.properties.get(name, {}))
-            for name, value in given.items()
+            for name, value in values.items()
             if value or name in required or name not in self.properties
         }
 
