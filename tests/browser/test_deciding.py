@@ -85,8 +85,8 @@ def test_the_hub_is_stopped_and_goes_on(sit_down: SitDown, rest: httpx.Client, h
     try:
         page.get_by_role("button", name="Stop Hub").click()
         asked = page.get_by_role("region", name="Stop the whole hub?")
-        expect(asked).to_contain_text("tools can be called now.")
-        expect(asked).to_contain_text("connected over MCP.")
+        expect(asked).to_contain_text("callable tools")
+        expect(asked).to_contain_text("(MCP)")
         if scripts:
             one.accessible()
             one.fits()

@@ -70,7 +70,7 @@ def test_a_connection_is_made_tested_and_deleted_and_never_shows_its_secret(chie
         page.locator("[name=secret]").fill(KEY)
         page.get_by_role("button", name="Save connection").click()
         page.get_by_role("button", name="Test connection").click()
-        expect(page.get_by_text("works", exact=True)).to_be_visible()
+        expect(page.get_by_text("active", exact=True)).to_be_visible()
         chief.accessible()
         made = page.url
         for address in (made, "/admin/tools_app/connection/", "/admin/tools_app/auditentry/"):
