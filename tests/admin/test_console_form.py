@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools_app.admin.console import form
-from tools_app.admin.console.fields import ABSENT, Argument, Choice, Line, Lines, Mixed, Number, Text, field_of
+from tools_app.admin.console.fields import ABSENT, Argument, Choice, LineField, Lines, Mixed, Number, Text, field_of
 
 DEFINED = {"Level": {"enum": ["low", "high"]}, "Count": {"type": "integer", "minimum": 1}}
 
@@ -25,7 +25,7 @@ def made(part: dict[str, Any], *, required: bool = False) -> Argument:
     ("part", "kind"),
     [
         ({"type": "string"}, Text),
-        ({"type": "string", "format": "date"}, Line),
+        ({"type": "string", "format": "date"}, LineField),
         ({"type": "integer", "minimum": 1, "maximum": 5}, Number),
         ({"$ref": "#/$defs/Count"}, Number),
         ({"$ref": "#/$defs/Level"}, Choice),

@@ -77,13 +77,13 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     tone: str
     path: str
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ChartRow:
     """One place as a line of the table."""
 
     words: str
@@ -97,13 +97,13 @@ class Chart:
     words: str
     series: tuple[Series, ...]
     columns: tuple[Column, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[ChartLine, ...]
     scale: tuple[str, ...]
     """What the axis to the left says, from the top down, at even distances."""
     grid: tuple[float, ...]
     labels: tuple[str, ...]
     """Labels under the axis, each at the beginning of its part."""
-    rows: tuple[Row, ...]
+    rows: tuple[ChartRow, ...]
     empty: bool
 
     @property
@@ -192,7 +192,8 @@ def lines(
         for position, place in enumerate(places)
     )
     drawn = tuple(
-        Line(one.tone, _path([place.numbers[index] for place in places], level)) for index, one in enumerate(series)
+        ChartLine(one.tone, _path([place.numbers[index] for place in places], level))
+        for index, one in enumerate(series)
     )
     return _chart(title, words, series, places, columns=columns, lines=drawn, scale=scale, say=say)
 
@@ -240,7 +241,7 @@ def _chart(
     places: Sequence[Place],
     *,
     columns: tuple[Column, ...],
-    lines: tuple[Line, ...],
+    lines: tuple[ChartLine, ...],
     scale: Sequence[str],
     say: Callable[[Number], str],
 ) -> Chart:
@@ -254,7 +255,7 @@ def _chart(
         scale=tuple(scale),
         grid=tuple(HEIGHT * number / steps for number in range(steps)),
         labels=tuple(_labels(places)),
-        rows=tuple(Row(place.words, tuple(map(say, place.numbers)), place.address) for place in places),
+        rows=tuple(ChartRow(place.words, tuple(map(say, place.numbers)), place.address) for place in places),
         empty=not any(number for place in places for number in place.numbers),
     )
 

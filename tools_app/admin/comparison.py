@@ -61,7 +61,7 @@ _IN_FULL: Final = {*_WORDS, HINTS, *SCHEMAS}
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DiffLine:
     """A line of a difference, and what it is: added, removed, kept, or the place."""
 
     kind: str
@@ -76,7 +76,7 @@ class Difference:
     what: str
     before: str = ""
     after: str = ""
-    lines: Sequence[Line] = ()
+    lines: Sequence[DiffLine] = ()
 
     @property
     def tone(self) -> str:
@@ -92,12 +92,14 @@ def compared(before: object, after: object) -> list[Difference]:
     return [_in_words(one) for one in differences.between(before, after)[:MOST_DIFFERENCES]]
 
 
-def lines(before: str, after: str, names: tuple[str, str] = ("", ""), *, around: int = 2) -> tuple[list[Line], bool]:
+def lines(
+    before: str, after: str, names: tuple[str, str] = ("", ""), *, around: int = 2
+) -> tuple[list[DiffLine], bool]:
     """What differs, line by line, and whether there is more of it than is shown."""
     old, new = before.splitlines(), after.splitlines()
     if max(len(old), len(new)) > MOST_LINES:
-        return [Line("place", _("Too long to compare."))], True
-    found = [Line(_kind(text), text) for text in difflib.unified_diff(old, new, *names, lineterm="", n=around)]
+        return [DiffLine("place", _("Too long to compare."))], True
+    found = [DiffLine(_kind(text), text) for text in difflib.unified_diff(old, new, *names, lineterm="", n=around)]
     return found[:MOST_DIFFERENCES], len(found) > MOST_DIFFERENCES
 
 

@@ -93,7 +93,7 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes non
         return cleaned
 
 
-class Row(Protocol):
+class ConnectionRow(Protocol):
     """A connection with what the list shows beside it."""
 
     key_count: int
@@ -107,7 +107,7 @@ class ConnectionList(RecordList):
         super().get_results(request)
         kinds = _kinds()
         for row in self.result_list:
-            cast(Row, row).kind = kinds.get(row.pack)
+            cast(ConnectionRow, row).kind = kinds.get(row.pack)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
         )
 
     @admin.display(description=gettext_lazy("Keys"), ordering="key_count")
-    def shown_keys(self, connection: Row) -> int:
+    def shown_keys(self, connection: ConnectionRow) -> int:
         return connection.key_count
 
     @admin.display(description=gettext_lazy("Changed"), ordering="updated_at")

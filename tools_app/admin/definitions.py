@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from tools_app.admin import comparison
-from tools_app.admin.comparison import Difference, Line
+from tools_app.admin.comparison import Difference, DiffLine
 from tools_app.models import Definition, ToolRecord
 
 MOST_SHOWN: Final = 10
@@ -22,7 +22,7 @@ class Changed:
 
     differences: Sequence[Difference]
     """In words."""
-    json: Sequence[Line]
+    json: Sequence[DiffLine]
     """The same line by line, everything that there is."""
     cut: bool
 

@@ -27,7 +27,7 @@ SLOWEST_PERCENT: Final = 95
 _LET_IN: Final = [status for status in Call.Status.values if status != Call.Status.REFUSED]
 
 
-class Row(Protocol):
+class ToolRow(Protocol):
     """A record with what the list shows beside it; filled in for one page at a time."""
 
     pk: int
@@ -66,7 +66,7 @@ class ToolList(RecordList):
         figures = insights.by_tool(since, until, names) if sees_figures else {}
         kept = preserved(request)
         for record in self.result_list:
-            row = cast(Row, record)
+            row = cast(ToolRow, record)
             row.condition = states.condition(record, snapshot)
             row.day = figures.get(record.name, Figures())
             row.tokens = costs.get(record.name)

@@ -29,7 +29,7 @@ from tools_app.admin.filters import EffectFilter, StateFilter
 from tools_app.admin.governed import FailuresTold, actor
 from tools_app.admin.many_tools import OFF, Change, ManyTools, asks_first
 from tools_app.admin.states import State
-from tools_app.admin.tool_list import PAGE, SLOWEST_PERCENT, Row, ToolList, back, carried, newest_call
+from tools_app.admin.tool_list import PAGE, SLOWEST_PERCENT, ToolList, ToolRow, back, carried, newest_call
 from tools_app.catalog import catalog, listed
 from tools_app.catalog.snapshot import Snapshot
 from tools_app.journal import insights
@@ -118,7 +118,7 @@ class ToolAdmin(ManyTools):
         return super().changelist_view(request, {**(extra_context or {}), **context})
 
     @admin.display(description=_lazy("Switch"), ordering="enabled")
-    def switch(self, row: Row) -> SafeString:
+    def switch(self, row: ToolRow) -> SafeString:
         if row.condition.state is State.GONE:
             return format_html("{}", links.NOTHING)
         if not row.may_switch:
@@ -126,25 +126,25 @@ class ToolAdmin(ManyTools):
         return render_to_string("admin/tools_app/toolrecord/switch.html", {"tool": row, "address": row.switch_address})
 
     @admin.display(description=_lazy("Tool"), ordering="name")
-    def tool(self, row: Row) -> SafeString:
+    def tool(self, row: ToolRow) -> SafeString:
         address = links.address("toolrecord", "change", row.pk)
         old = format_html(' <span title="{}">{}</span>', row.deprecated, links.mark("warn", _("deprecated")))
         shown = format_html('<a class="hub-name" href="{}">{}</a>{}', address, row.name, old if row.deprecated else "")
         return format_html("{}{}", shown, links.sub(row.title))
 
     @admin.display(description=_lazy("State"))
-    def shown_state(self, row: Row) -> SafeString:
+    def shown_state(self, row: ToolRow) -> SafeString:
         condition = row.condition
         said = links.mark(condition.tone, condition.words)
         return format_html('<span title="{}">{}{}</span>', condition.next_step, said, links.sub(condition.reason))
 
     @admin.display(description=_lazy("Source"), ordering="pack")
-    def shown_pack(self, row: Row) -> SafeString:
+    def shown_pack(self, row: ToolRow) -> SafeString:
         effect = str(states.EFFECTS[row.effect])
         return format_html("{}{}", row.pack, links.sub(f"{row.version} · {effect}" if row.version else effect))
 
     @admin.display(description=_lazy("Category, tags"), ordering="category")
-    def shown_category(self, row: Row) -> SafeString:
+    def shown_category(self, row: ToolRow) -> SafeString:
         tags: Iterable[Tag] = row.tags.all()
         named = format_html_join(
             ", ", '<a class="hub-tag-link" href="?tags__id__exact={}">{}</a>', ((tag.pk, tag.name) for tag in tags)
@@ -154,16 +154,16 @@ class ToolAdmin(ManyTools):
     # What the list is sorted by for the figures is made by `ToolList`, when it is.
 
     @admin.display(description=_lazy("Calls (24 h)"), ordering="name")
-    def shown_calls(self, row: Row) -> SafeString:
+    def shown_calls(self, row: ToolRow) -> SafeString:
         return _number(row.day.calls, links.address("call", "changelist", tool=row.name, since="24h"))
 
     @admin.display(description=_lazy("Errors (24 h)"), ordering="name")
-    def shown_errors(self, row: Row) -> SafeString:
+    def shown_errors(self, row: ToolRow) -> SafeString:
         shown = _number(row.day.errors, row.errors_address, "hub-bad")
         return format_html("{}{}", shown, links.sub(charts.share(row.day))) if row.day.errors else shown
 
     @admin.display(description=_lazy("p95 (24 h)"), ordering="name")
-    def shown_p95(self, row: Row) -> SafeString:
+    def shown_p95(self, row: ToolRow) -> SafeString:
         bound = insights.percentile([row.day], SLOWEST_PERCENT / 100)
         if bound is None:
             return format_html("{}", links.NOTHING)
@@ -174,14 +174,14 @@ class ToolAdmin(ManyTools):
         )
 
     @admin.display(description=_lazy("Tokens"), ordering="name")
-    def shown_tokens(self, row: Row) -> SafeString:
+    def shown_tokens(self, row: ToolRow) -> SafeString:
         if row.tokens is None:
             return format_html("{}", links.NOTHING)
         title = _("Approximate tokens this tool adds to a list")
         return format_html('<span class="hub-number" title="{}">{}</span>', title, f"{row.tokens:,}")
 
     @admin.display(description=_lazy("Last call"), ordering=F("last_call").desc(nulls_last=True))
-    def shown_last_call(self, row: Row) -> SafeString:
+    def shown_last_call(self, row: ToolRow) -> SafeString:
         return links.when(row.last_call)
 
     # -------------------------------------------------------------------------------------------------- switch

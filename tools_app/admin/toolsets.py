@@ -30,7 +30,7 @@ from tools_app.models import Toolset
 MOST_SHOWN: Final = 100
 
 
-class Row(Protocol):
+class ToolsetRow(Protocol):
     """A toolset with what the list shows beside it."""
 
     key_count: int
@@ -45,7 +45,7 @@ class ToolsetList(RecordList):
         super().get_results(request)
         snapshot = catalog.current()
         for record in self.result_list:
-            row = cast(Row, record)
+            row = cast(ToolsetRow, record)
             seen = toolset_preview.of(record, snapshot)
             row.tool_count, row.tokens = seen.count, seen.sent
 
@@ -96,16 +96,16 @@ class ToolsetAdmin(GovernedAdmin[Toolset]):
         return format_html("{}{}", "; ".join(chosen) or _("all tools"), links.sub(reads))
 
     @admin.display(description=_lazy("Matching tools"))
-    def shown_tools(self, toolset: Row) -> int:
+    def shown_tools(self, toolset: ToolsetRow) -> int:
         return toolset.tool_count
 
     @admin.display(description=_lazy("Tokens"))
-    def shown_tokens(self, toolset: Row) -> SafeString:
+    def shown_tokens(self, toolset: ToolsetRow) -> SafeString:
         title = _("Approximate tokens an agent reads when it lists these tools")
         return format_html('<span class="hub-number" title="{}">{}</span>', title, f"{toolset.tokens:,}")
 
     @admin.display(description=_lazy("Keys"), ordering="key_count")
-    def shown_keys(self, toolset: Row) -> int:
+    def shown_keys(self, toolset: ToolsetRow) -> int:
         return toolset.key_count
 
     @admin.display(description=_lazy("Changed"), ordering="updated_at")

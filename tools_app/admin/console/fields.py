@@ -88,7 +88,7 @@ class Text(Argument):
         return value if isinstance(value, str) else readable(value)
 
 
-class Line(Text):
+class LineField(Text):
     """Text that the browser helps with: a date."""
 
     box = forms.TextInput
@@ -196,7 +196,7 @@ def field_of(name: str, part: Any, known: Mapping[str, Any], *, required: bool) 
 
 def _text(name: str, shape: Mapping[str, Any], *, required: bool, nullable: bool) -> Argument:
     if shape.get("format") == "date":
-        return Line(name, required=required, nullable=nullable, type="date")
+        return LineField(name, required=required, nullable=nullable, type="date")
     longest = shape.get("maxLength")
     rows = 1 if isinstance(longest, int) and longest <= SHORT else 2
     return Text(name, required=required, nullable=nullable, rows=rows)

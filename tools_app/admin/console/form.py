@@ -22,7 +22,7 @@ JSON: Final = "json"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FormLine:
     """A field with what there is to say about it."""
 
     field: forms.BoundField
@@ -76,13 +76,13 @@ class ArgumentsForm(forms.Form):
             name = problem.path.removeprefix("/").partition("/")[0].replace("~1", "/").replace("~0", "~")
             self.add_error(name if name in self.fields else None, problem.message)
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[FormLine]:
         """Each field with what is said of it; first those without which there is no call."""
         found = []
         for number, (name, row) in enumerate(zip(self.fields, self._tops, strict=True)):
             inside = type(self.fields[name]) is Argument
             parts = [part for part in self._rows if inside and part.path.startswith((f"{name}.", f"{name}[]."))]
-            found.append(Line(self[name], row, parts, f"about-{number}"))
+            found.append(FormLine(self[name], row, parts, f"about-{number}"))
         return sorted(found, key=lambda line: not line.field.field.required)
 
 
