@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from tools_app.sdk.errors import InputRequiredError
-from tools_app.sdk.questions import NOBODY, Elicit, Reply, Root, Roots, Sample, Sampled, Unfit
+from tools_app.sdk.questions import NO_CLIENT, Elicit, Reply, Root, Roots, Sample, Sampled, Unfit
 
 
 class Size(StrEnum):
@@ -114,14 +114,14 @@ def test_roots_are_read() -> None:
 
 async def nobody_answers() -> None:
     with pytest.raises(InputRequiredError, match="ask its user") as caught:
-        await NOBODY.ask({"a": Elicit("?", Order)})
+        await NO_CLIENT.ask({"a": Elicit("?", Order)})
     assert caught.value.context == {"capability": "elicitation"}
 
 
 def test_nobody_hears_and_nobody_answers() -> None:
     import asyncio
 
-    NOBODY.progress(1, None, "")
-    NOBODY.tell("info", "hello", {})
-    assert not NOBODY.can("elicitation")
+    NO_CLIENT.progress(1, None, "")
+    NO_CLIENT.tell("info", "hello", {})
+    assert not NO_CLIENT.can("elicitation")
     asyncio.run(nobody_answers())

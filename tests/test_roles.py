@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 ALL = ("add", "change", "delete", "view")
 # Written by the hub itself or by Django, and changed by nobody.
-NOBODY = {
+NO_CLIENT = {
     *(
         f"tools_app.{verb}_{model}"
         for verb in ALL
@@ -72,10 +72,10 @@ def user(role: str) -> User:
 def test_somebody_has_decided_about_every_permission() -> None:
     pairs = Permission.objects.values_list("content_type__app_label", "codename")
     there = {f"{label}.{codename}" for label, codename in pairs}
-    decided = roles.permissions_of(roles.ADMIN) | NOBODY
-    assert there - decided == set(), "decide who may: tools_app/governance/roles.py, or NOBODY here"
+    decided = roles.permissions_of(roles.ADMIN) | NO_CLIENT
+    assert there - decided == set(), "decide who may: tools_app/governance/roles.py, or NO_CLIENT here"
     assert decided - there == set(), "these are gone"
-    assert roles.permissions_of(roles.ADMIN) & NOBODY == set()
+    assert roles.permissions_of(roles.ADMIN) & NO_CLIENT == set()
 
 
 @pytest.mark.parametrize("role", [roles.VIEWER, roles.OPERATOR, roles.ADMIN])

@@ -33,7 +33,7 @@ from tools_app.sdk.errors import (
     ValidationError,
 )
 from tools_app.sdk.hub_errors import ShuttingDownError
-from tools_app.sdk.questions import NOBODY
+from tools_app.sdk.questions import NO_CLIENT
 from tools_app.sdk.tool import Hints, Tool
 
 
@@ -484,7 +484,9 @@ def test_refuses_new_calls_while_it_drains(hub: Hub, programmable: Programmable,
         closing = asyncio.create_task(engine.close(5))
         await asyncio.sleep(0)
         with pytest.raises(ShuttingDownError):
-            await calls.call("echo", {"message": "late"}, alice, door="code", options=engine.Options(), client=NOBODY)
+            await calls.call(
+                "echo", {"message": "late"}, alice, door="code", options=engine.Options(), client=NO_CLIENT
+            )
         finish.set()
         await closing
         return (await running).answer.value

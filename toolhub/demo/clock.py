@@ -20,7 +20,7 @@ _PRECISION: Final = timedelta(milliseconds=2)
 
 @contextmanager
 def days_ago(now: datetime, days: float) -> Iterator[datetime]:
-    """Date the rows written in this block back by so many days: every timestamp that was set during the block."""
+    """Date the rows written in this block back by a number of days: every timestamp that was set during the block."""
     moment, begin = now - timedelta(days=days), timezone.now()
     yield moment
     during = (begin - _PRECISION, timezone.now())

@@ -26,7 +26,7 @@ DAYS: Final = 14
 BUSIEST_HOUR: Final = 90
 # When n8n was down, in hours before now.
 OUTAGE: Final = range(76, 80)
-# Calls of one hour of the day, as a share of the busiest. Whenever somebody looks, it is three in the afternoon.
+# Calls of one hour of the day, as a share of the busiest. At the time of the visit it is three in the afternoon.
 RHYTHM: Final = (2, 1, 1, 1, 1, 3, 10, 30, 65, 90, 100, 95, 60, 80, 95, 90, 75, 50, 30, 20, 14, 10, 6, 4)
 NOW_IS: Final = 15
 WEEKEND: Final = 0.35

@@ -34,7 +34,7 @@ EXPIRY: Final = timedelta(minutes=15)
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who calls tools: how they are known, by which door they come, how much they do, and what they reach."""
+    """A caller of tools: how they are known, by which door they come, how much they do, and what they reach."""
 
     name: str
     share: int
@@ -96,7 +96,12 @@ def appear(now: datetime, n8n: str, redmine: str) -> list[Person]:
 def decide(now: datetime) -> None:
     """What operators switched, limited and resolved."""
     for days, actor, reason, names in (
-        (12.1, CLARA, "Nobody may delete workflows from a chat", ["delete_workflow", "delete_project", "delete_issue"]),
+        (
+            12.1,
+            CLARA,
+            "Workflows must not be deleted from a chat",
+            ["delete_workflow", "delete_project", "delete_issue"],
+        ),
         (VOUCHERS_OFF, OMAR, "Vouchers wait for the new terms", ["send_voucher"]),
     ):
         with days_ago(now, days):

@@ -127,7 +127,7 @@ class ApprovalAdmin(JournalAdmin[Approval]):
         return tuple(column for column in self.list_display if column != "given" or self.sees_arguments(request))
 
     def sees_arguments(self, request: HttpRequest) -> bool:
-        """Whoever decides has to know about what."""
+        """Only users who can see the arguments can decide."""
         return self.may_decide(request) or request.user.has_perm("tools_app.view_payload")
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:

@@ -32,7 +32,7 @@ from tools_app.models.keys import KeyQuerySet, after
 from tools_app.sdk.reach import ENVIRONMENT
 
 MOST_SHOWN: Final = 10
-# How long the secret before may go on working, in hours, as the form offers it.
+# Hours for which the previous secret stays valid, as the form offers them.
 GRACES: Final = (0, 1, 24, 72, 168)
 
 

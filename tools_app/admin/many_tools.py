@@ -26,7 +26,7 @@ from tools_app.catalog import catalog
 from tools_app.governance.tags import MOST_CHARACTERS, Tagging
 from tools_app.models import Tag, ToolRecord
 
-# So many are switched off without a question.
+# Switching off more than this needs a confirmation.
 FEW: Final = 10
 MOST_SHOWN: Final = 100
 MOST_AT_ONCE: Final = 10_000

@@ -47,7 +47,7 @@ def tiles(day: Figures) -> list[tuple[str, str]]:
 
 
 def together(buckets: Sequence[Bucket], each: int) -> list[Bucket]:
-    """So many buckets made one."""
+    """Merge adjacent buckets into one."""
     return [_sum(buckets[start : start + each]) for start in range(0, len(buckets), each)]
 
 

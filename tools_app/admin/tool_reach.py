@@ -36,7 +36,7 @@ class Ways:
     toolsets: list[tuple[str, str]] | None
     keys: list[Way] | None
     others: int = 0
-    """So many keys that can be used do not reach the tool."""
+    """The number of usable keys that do not reach the tool."""
     cut: bool = False
 
 

@@ -239,7 +239,7 @@ def _most(highest: int, fits: Callable[[int], bool]) -> int:
 def _seam(text: str, start: int, end: int) -> int:
     """A place to split, at or shortly before `end`, that breaks no grapheme.
 
-    Joiners and modifiers count as invisible when they stand alone, and would be removed from both pieces.
+    Joiners and modifiers count as invisible on their own, and would be removed from both pieces.
     """
     if end >= len(text):
         return end

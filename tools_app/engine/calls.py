@@ -41,7 +41,7 @@ from tools_app.sdk.errors import (
 )
 from tools_app.sdk.hub_errors import ShuttingDownError, StorageBusyError
 from tools_app.sdk.policies import Rate
-from tools_app.sdk.questions import NOBODY, Client, InputRequired
+from tools_app.sdk.questions import NO_CLIENT, Client, InputRequired
 from tools_app.sdk.tool import Tool
 from tools_app.text import json_text
 
@@ -197,7 +197,7 @@ class Calls:
         converted = await _off_loop(caller, arguments, lambda: tool.checked(values))
         cached = bool(entry.policy.cache_seconds) and options.idempotency_key is None
         # A shared answer must not depend on what one of its clients answers.
-        client = NOBODY if cached else client
+        client = NO_CLIENT if cached else client
         tokens = min(entry.policy.answer_tokens, options.answer_tokens or entry.policy.answer_tokens)
         reading = Reading(self.shelf, caller, bytes_of(tokens), tool.name, record.call.id)
         plan = record.plan(

@@ -27,7 +27,7 @@ from tools_app.models import Call
 from tools_app.models.audit import shown_origin
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import InternalError, ToolError
-from tools_app.sdk.questions import NOBODY, Client
+from tools_app.sdk.questions import NO_CLIENT, Client
 
 log = logging.getLogger("tools_app.engine")
 
@@ -57,7 +57,7 @@ async def call(
     *,
     door: str,
     options: Options = _DEFAULTS,
-    client: Client = NOBODY,
+    client: Client = NO_CLIENT,
     offered: Entry | None = None,
     quietly: bool = False,
 ) -> Result:
@@ -95,7 +95,7 @@ def call_sync(
     if transaction.get_connection().in_atomic_block:
         raise RuntimeError("a tool cannot be called inside a transaction: its journal entry could not be committed")
     loop, calls = _started()
-    work = calls.call(name, arguments, caller, door=door, options=options, client=NOBODY)
+    work = calls.call(name, arguments, caller, door=door, options=options, client=NO_CLIENT)
     return asyncio.run_coroutine_threadsafe(work, loop).result()
 
 

@@ -13,7 +13,7 @@ from tools_app.mcp_server import results
 from tools_app.mcp_server.conversation import Conversation
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import InputRequiredError, ToolError, ToolNotFoundError, shortened
-from tools_app.sdk.questions import NOBODY
+from tools_app.sdk.questions import NO_CLIENT
 
 # In the `_meta` of a call: a call with the same key gets the result of the first.
 IDEMPOTENCY_KEY: Final = "toolhub/idempotencyKey"
@@ -39,7 +39,7 @@ async def result_of(
         approval=meta.get(APPROVAL),
     )
     try:
-        done = await engine.call(name, arguments, caller, door="mcp", options=options, client=client or NOBODY)
+        done = await engine.call(name, arguments, caller, door="mcp", options=options, client=client or NO_CLIENT)
         return results.succeeded(done)
     except ToolError as error:
         if isinstance(error, ToolNotFoundError) and error.error_id is None and "through" not in error.context:

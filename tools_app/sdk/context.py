@@ -14,7 +14,7 @@ from tools_app.sdk.deadline import Deadline
 from tools_app.sdk.errors import ConfigurationError, ToolNotFoundError
 from tools_app.sdk.hub_errors import AnswerNotFoundError
 from tools_app.sdk.policies import Rate
-from tools_app.sdk.questions import LEVELS, NOBODY, Client, Elicit, Question, Reply, Sample, Sampled
+from tools_app.sdk.questions import LEVELS, NO_CLIENT, Client, Elicit, Question, Reply, Sample, Sampled
 from tools_app.sdk.reach import EVERYWHERE, Reach
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Context:
     caller: Caller
     deadline: Deadline
     log: logging.Logger | logging.LoggerAdapter[logging.Logger]
-    client: Client = NOBODY
+    client: Client = NO_CLIENT
     answers: Answers = NOTHING_KEPT
     tools: Tools = NO_TOOLS
     # The name of the upstream account that this call uses, and its client.

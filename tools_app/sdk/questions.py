@@ -180,7 +180,7 @@ class Client(Protocol):
         ...
 
 
-class _Nobody:
+class _NoClient:
     """For channels without a client that can answer: REST, commands, the admin."""
 
     def can(self, capability: str) -> bool:
@@ -196,7 +196,7 @@ class _Nobody:
         raise InputRequiredError.nobody_can(next(iter(questions.values())).capability)
 
 
-NOBODY: Final[Client] = _Nobody()
+NO_CLIENT: Final[Client] = _NoClient()
 
 
 def _checked_form(schema: Schema) -> Schema:

@@ -23,7 +23,7 @@ def stock_level(sku: Sku, warehouse: Literal["north", "south"] = "north") -> dic
 
 @pack.tool(category="stock", tags=["shop", "read"], hints=READS)
 def find_articles(
-    words: Annotated[str, "Words in the name"], limit: Annotated[int, "At most so many"] = 10
+    words: Annotated[str, "Words in the name"], limit: Annotated[int, "Maximum number"] = 10
 ) -> list[str]:
     """Find articles by their names."""
     return [f"TS-{1000 + number} {words}" for number in range(min(limit, 3))]

@@ -50,7 +50,7 @@ SCRIPT: Final = "X-Requested-With"
 
 @dataclass
 class Visit:
-    """Somebody at the console, and what is to be shown to them."""
+    """A user of the console, and what the page shows to them."""
 
     request: HttpRequest
     record: ToolRecord
@@ -187,7 +187,7 @@ async def _act(visit: Visit, arguments: Mapping[str, Any]) -> None:
     elif visit.action == CONFIRMED and (key := _confirmed(visit, arguments)) is not None:
         visit.done = await _called(visit, arguments, Options(idempotency_key=key))
     else:
-        # Nobody is asked about a call that would be refused.
+        # No confirmation for a call that would be refused.
         visit.done = await _called(visit, arguments, Options(dry_run=True))
         if isinstance(visit.done, Result):
             visit.token = confirmation.token(visit.entry, arguments, visit.caller)
