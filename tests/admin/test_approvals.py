@@ -123,7 +123,7 @@ def test_an_approval_shows_the_kept_answers_that_its_arguments_name(tools: None,
     [arguments] = [element.text for element in shown.all("pre")]
     assert f"{kept.pk}:" in arguments
     assert COMMAND in arguments
-    assert "1 part is masked." in shown.text
+    assert "1 secret is masked." in shown.text
     assert "hunter2" not in shown.html
 
 

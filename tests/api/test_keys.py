@@ -235,7 +235,7 @@ def test_a_limited_key_makes_and_rotates_no_key_that_could_do_more(rest: Rest, l
     whole, _ = governance.create_key("whole", actor="test")
     for number, given in enumerate(BEYOND[limit]):
         refused = rest.post("/v1/keys", {"name": f"wider-{number}", **given}, key=secret)
-        assert "beyond what limits yours" in failure(refused, 403, "AUTHORIZATION_ERROR")["error"]
+        assert "exceed the limits of yours" in failure(refused, 403, "AUTHORIZATION_ERROR")["error"]
     refused = rest.post(f"/v1/keys/{whole.pk}/rotate", {}, key=secret)
     failure(refused, 403, "AUTHORIZATION_ERROR")
     assert ApiKey.objects.get(pk=whole.pk).rotated_at is None

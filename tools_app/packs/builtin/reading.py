@@ -32,7 +32,7 @@ async def read_result(
     id: Annotated[str, Field(pattern="^[0-9a-f]{32}$"), "The id in the outline"],
     pointer: Annotated[str, Field(max_length=MOST_CHARACTERS), "Where: a JSON pointer (RFC 6901); empty: all"] = "",
     offset: Annotated[int, Field(ge=0), "First item (array, object) or character (text) to read"] = 0,
-    limit: Annotated[int | None, Field(ge=1), "At most this number; a full page ends earlier"] = None,
+    limit: Annotated[int | None, Field(ge=1), "Most items of a page; a full page ends earlier"] = None,
     where: Annotated[
         list[Condition], Field(max_length=MOST_CONDITIONS), "Only items that fulfil all of these conditions"
     ] = [],  # noqa: B006 – a default of the schema; never changed
