@@ -140,7 +140,7 @@ async def _listen(subscription: Any, told: asyncio.Event) -> None:
 
 async def test_is_told_what_is_wrong_with_a_hub_that_is_not_ready(mode: str, site: Site) -> None:
     refused = pytest.RaisesGroup(
-        pytest.RaisesExc(MCPError, match="made by a later version of ToolHub"),
+        pytest.RaisesExc(MCPError, match="created by a later version of ToolHub"),
         allow_unwrapped=True,
         flatten_subgroups=True,
     )

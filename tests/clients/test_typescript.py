@@ -41,7 +41,7 @@ def checked(request: pytest.FixtureRequest, node: str, site: Site) -> dict[str, 
     }
     if transport == "stdio":
         # A client that insists on a version keeps the hub's words to itself.
-        why = "Version negotiation failed" if era == MODERN else "made by a later version of ToolHub"
+        why = "Version negotiation failed" if era == MODERN else "created by a later version of ToolHub"
         given |= {"hub": {"command": site.command()}, "broken": {"command": site.command(broken=True)}, "why": why}
     else:
         why = "401|The key is unknown"
