@@ -21,10 +21,12 @@ def data(content: bytes, kind: str = "image/svg+xml") -> str:
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
-@pytest.mark.parametrize(("content", "kind"), [(SVG, "image/svg+xml"), (PNG, "image/png")], ids=["svg", "png"])
-def test_a_data_address_is_listed_with_its_type(content: bytes, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "kind", "size"), [(SVG, "image/svg+xml", "any"), (PNG, "image/png", "48x32")], ids=["svg", "png"]
+)
+def test_a_data_address_is_listed_with_its_type_and_size(content: bytes, kind: str, size: str) -> None:
     made = icon(data(content, kind))
-    assert made.as_dict() == {"src": data(content, kind), "mimeType": kind}
+    assert made.as_dict() == {"src": data(content, kind), "mimeType": kind, "sizes": [size]}
     assert made.inline
     assert len(made.identity) < 90
 
@@ -45,7 +47,14 @@ def test_an_address_stays_as_it_is() -> None:
         ("weather.svg", "must be a data: address"),
         ("data:text/html;base64,PGI+", "must be image/png or image/svg+xml, in base64"),
         ("data:image/png;base64,=", "it is not base64"),
+        (data(SVG, "image/png"), "its declared type is image/png, but its content is image/svg+xml"),
+        (data(b"GIF89a"), "it is neither PNG nor SVG"),
         (data(SVG + b" " * MAX_BYTES), f"it is larger than {MAX_BYTES} bytes"),
+        (data(PNG.replace(b"\0\0\0 ", b"\0\1\0\0"), "image/png"), "it is 48 by 65536 pixels; at most 1024 each way"),
+        (data(b"<svg><script>alert(1)</script></svg>"), "it has active content: '<script'"),
+        (data(b"<svg ONLOAD = 'x()'/>"), "it has active content: 'ONLOAD ='"),
+        (data(b"<svg><image href='https://spy.test/a.png'/></svg>"), "it has active content"),
+        (data(b"<svg><style>a{fill:url(//spy.test/a)}</style></svg>"), "it has active content"),
     ],
 )
 def test_says_why_something_is_no_picture(declared: str, why: str) -> None:
