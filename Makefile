@@ -39,7 +39,11 @@ test: dev  ## run the tests on every database there is, and hold coverage of cor
 
 .PHONY: test-e2e
 test-e2e: dev  ## start hubs as people do, also in a project of others, and go in by all doors: commands, REST, MCP
-	@$(BIN)/python -m pytest -q -m e2e -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal tests/e2e tests/embedding $(ARGS)
+	@$(BIN)/python -m pytest -q -m e2e -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal tests/e2e tests/embedding tests/upstream/children $(ARGS)
+
+.PHONY: test-soak-sources
+test-soak-sources: dev  ## start and kill child processes, hubs and supervisors, hundreds of times; nothing may be left (ten minutes)
+	@TOOLHUB_TEST_SOAK=5 $(BIN)/python -m pytest -m e2e -q tests/upstream/children/test_soak.py $(ARGS)
 
 .PHONY: test-crash
 test-crash: dev  ## kill hubs in the middle of their work, over and over, and compare what they did with what they say
@@ -70,6 +74,14 @@ test-live-web: dev  ## search and read on the Internet; says that it was skipped
 test-real-n8n: dev  ## try the n8n pack on real ones, of both lines: needs npm, a C++ compiler, 4 GB in TOOLHUB_TEST_N8N_HOME
 	@$(BIN)/python -m pytest -q -m real tests/real/n8n $(ARGS)
 
+.PHONY: setup-sources
+setup-sources: dev  ## install the MCP servers of tests/real/servers, outside the checkout; needs npm
+	@$(BIN)/python scripts/mcp_servers.py
+
+.PHONY: test-sources
+test-sources: setup-sources  ## put them behind a hub: add, approve, call, kill, restart
+	@$(BIN)/python -m pytest -q -m real_sources tests/real/servers $(ARGS)
+
 .PHONY: setup-node
 setup-node:  ## fetch the MCP clients that others wrote, and a Node.js that runs them, into tests/node; needs npm
 	@scripts/node.sh
@@ -87,7 +99,7 @@ test-browser: setup-browser  ## go through the admin with Chromium: every page, 
 	@$(BIN)/python -m pytest -q -m browser tests/browser $(ARGS)
 
 .PHONY: mutants
-mutants: dev  ## break policies, errors and redaction a little, and see that the tests notice
+mutants: dev  ## break policies, errors, redaction, argument checks and egress a little, and see that the tests notice
 	@$(BIN)/python scripts/mutants.py
 
 .PHONY: lint
@@ -107,6 +119,10 @@ fix: dev  ## format, and apply the fixes that change no meaning
 .PHONY: openapi
 openapi: dev  ## write docs/openapi.json anew
 	@$(BIN)/python manage.py showopenapi >docs/openapi.json.new && mv docs/openapi.json.new docs/openapi.json
+
+.PHONY: settings
+settings: dev  ## write .env.example and the tables of docs/operate.md from the table of settings
+	@$(BIN)/python scripts/setting_docs.py
 
 .PHONY: messages
 messages: dev  ## collect what the admin says into tools_app/locale, compile it, and name what is not translated

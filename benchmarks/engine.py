@@ -79,9 +79,8 @@ def prepared() -> None:
 
     from tools_app import sources
     from tools_app.sdk.decorator import tool
-    from tools_app.sdk.tool import Hints
+    from tools_app.sdk.hints import Hints
     from tools_app.sources import sync
-    from tools_app.sources.registry import Origin
 
     @tool(hints=Hints(read_only=True, open_world=False))
     async def look(text: str = "") -> dict[str, str]:
@@ -105,10 +104,10 @@ def prepared() -> None:
         return {"text": text}
 
     call_command("migrate", verbosity=0)
-    registry = sources.loaded()
+    registry = sources.current().code.loaded()
     for one in (look, change, healthy, hanging):
-        registry.add(one, Origin.CODE)
-    sync.sync(registry)
+        registry.add(one)
+    sync.sync_source(sources.current().code, actor="benchmark")
 
 
 def calls(name: str) -> Once:

@@ -34,9 +34,9 @@ def prepared() -> dict[str, str]:
     from tools_app.setup import installation
 
     installation.require_ready(lambda line: None)
-    _, good = governance.create_key("good", actor="benchmark")
-    revoked, ended = governance.create_key("revoked", actor="benchmark")
-    governance.revoke_key(revoked, actor="benchmark")
+    _, good = governance.create_key("good", actor=governance.trusted("benchmark"))
+    revoked, ended = governance.create_key("revoked", actor=governance.trusted("benchmark"))
+    governance.revoke_key(revoked, actor=governance.trusted("benchmark"))
     prefix, secret = good[5:13], good[14:57]
 
     def with_secret(changed: str) -> str:

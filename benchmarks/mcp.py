@@ -1,10 +1,14 @@
 """What an MCP call costs: ToolHub with key, checks, limits and journal on, beside servers that do nothing but echo.
 
-    python benchmarks/mcp.py [--fastmcp PYTHON] [--calls 2000] [--starts 11] [--memory]
+    python benchmarks/mcp.py [--fastmcp PYTHON] [--calls 2000] [--calls-only] [--transport stdio] [--era 2026-07-28]
+    python benchmarks/mcp.py [--fastmcp PYTHON] [--starts 11] --starts-only
+    python benchmarks/mcp.py --memory
 
-All servers, the bare SDK's and fastmcp's among them, get the same requests from the same client in one run, taking
-turns. Server and client run on a core each, where there are two. Compare within one run only; the processor time of
-the server per call is the steadiest column. `--memory` instead calls ToolHub 100,000 times and opens 10,000 sessions.
+Three tools: one that echoes, the same with a context, and one that asks an upstream on this machine. All servers get
+the same requests from the same client in one run, taking turns. "SDK + commit" is the bare SDK that commits a row
+before each answer, durably and in groups, as the hub does: the ceiling of everything that goes through the SDK. Server
+and client run on a core each, where there are two. Compare within one run only; the processor time of the server per
+call is the steadiest column. `--memory` instead calls ToolHub 100,000 times and opens 10,000 sessions.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -26,28 +31,92 @@ from pathlib import Path
 from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-PORT = 38_200
 TOOLS = 1000
 PREFIX = "io.modelcontextprotocol/"
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
+TESTED = ("echo", "echo_with_context", "ask_upstream")
 TICKS = os.sysconf("SC_CLK_TCK")
+# Nothing asks these addresses: a list needs only that there is an account.
+ACCOUNTS = {
+    "N8N_URL": "http://127.0.0.1:1",
+    "N8N_API_KEY": "unused",
+    "REDMINE_HOST": "http://127.0.0.1:1",
+    "REDMINE_API_KEY": "unused",
+    "REDMINE_USER_ADMINISTRATION": "true",
+}
+
+# Answers every request with the same bytes.
+UPSTREAM = """
+import asyncio, json, sys
+BODY = json.dumps([{"id": n, "name": f"Row {n}", "active": True} for n in range(20)]).encode()
+HEAD = f"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: {len(BODY)}\\r\\n\\r\\n"
+ANSWER = HEAD.encode() + BODY
+
+class Server(asyncio.Protocol):
+    def connection_made(self, transport): self.transport = transport
+    def data_received(self, data): self.transport.write(ANSWER)
+
+async def main():
+    server = await asyncio.get_running_loop().create_server(Server, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+asyncio.run(main())
+"""
 
 BARE = """
-import sys
-import anyio, uvicorn
+import asyncio, os, queue, sqlite3, sys, tempfile, threading, time, uuid
+import anyio, httpx2, uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
 
 SCHEMA = {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]}
-MANY = [Tool(name="echo", description="Echo.", input_schema=SCHEMA)]
-MANY += [Tool(name=f"tool_{n}", description="One of many.", input_schema=SCHEMA) for n in range(int(sys.argv[2]))]
+NAMES = ["echo", "echo_with_context", "ask_upstream"] + [f"tool_{n}" for n in range(int(sys.argv[2]))]
+MANY = [Tool(name=name, description="One of many.", input_schema=SCHEMA) for name in NAMES]
+
+class Journal:
+    def __init__(self):
+        self.entries = queue.SimpleQueue()
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        with tempfile.TemporaryDirectory(dir=os.environ["TMPDIR"]) as folder:
+            database = sqlite3.connect(folder + "/journal.sqlite3", isolation_level=None)
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = FULL")
+            database.execute("CREATE TABLE calls (id TEXT PRIMARY KEY, tool TEXT, started REAL, answer TEXT)")
+            while True:
+                batch = [self.entries.get()]
+                while not self.entries.empty():
+                    batch.append(self.entries.get())
+                database.execute("BEGIN IMMEDIATE")
+                database.executemany("INSERT INTO calls VALUES (?, ?, ?, ?)", [row for _, row in batch])
+                database.execute("COMMIT")
+                batch[0][0].get_loop().call_soon_threadsafe(self.wake, [future for future, _ in batch])
+
+    def wake(self, futures):
+        for future in futures:
+            future.done() or future.set_result(None)
+
+    async def write(self, tool, text):
+        future = asyncio.get_running_loop().create_future()
+        self.entries.put((future, (uuid.uuid4().hex, tool, time.time(), text)))
+        await future
+
+journal = Journal() if sys.argv[3:] == ["commit"] else None
+client = httpx2.AsyncClient(trust_env=False)
 
 async def list_tools(ctx, params):
     return ListToolsResult(tools=MANY)
 
 async def call_tool(ctx, params):
-    return CallToolResult(content=[TextContent(type="text", text=params.arguments["message"])])
+    text = params.arguments["message"]
+    if params.name == "ask_upstream":
+        text = (await client.get(os.environ["MEASURED_URL"] + "/rows")).json()[0]["name"]
+    if journal is not None:
+        await journal.write(params.name, text)
+    return CallToolResult(content=[TextContent(type="text", text=text)])
 
 server = Server("echo", on_list_tools=list_tools, on_call_tool=call_tool)
 
@@ -62,21 +131,53 @@ else:
 """
 
 FASTMCP = """
-import sys
-from fastmcp import FastMCP
+import os, sys
+import httpx2
+from fastmcp import Context, FastMCP
 server = FastMCP("echo")
+client = httpx2.AsyncClient(trust_env=False)
 
+@server.tool
 async def echo(message: str) -> str:
     "Echo."
     return message
 
-server.tool(echo)
+@server.tool
+async def echo_with_context(ctx: Context, message: str) -> str:
+    "Echo."
+    return message
+
+@server.tool
+async def ask_upstream(ctx: Context, message: str) -> str:
+    "Ask the upstream."
+    return (await client.get(os.environ["MEASURED_URL"] + "/rows")).json()[0]["name"]
+
 for n in range(int(sys.argv[2])):
     server.tool(echo, name=f"tool_{n}", description="One of many.")
 if sys.argv[1] == "stdio":
     server.run(transport="stdio", show_banner=False)
 else:
     server.run(transport="http", port=int(sys.argv[1]), show_banner=False, log_level="error")
+"""
+
+# `echo` is a shipped tool.
+MEASURED = """
+from toolhub import ConnectionKind, Context, Hints, Pack
+from toolhub import tool
+
+@tool(hints=Hints(read_only=True))
+async def echo_with_context(ctx: Context, message: str) -> str:
+    "Echo."
+    return message
+
+kind = ConnectionKind("Measured", url_variable="MEASURED_URL", secret_variable="MEASURED_KEY", header="X-Key")
+pack = Pack("measured", connection=kind)
+
+@pack.tool(hints=Hints(read_only=True))
+async def ask_upstream(ctx: Context, message: str) -> str:
+    "Ask the upstream."
+    rows = await ctx.http.get("rows", operation="list rows")
+    return rows[0]["name"]
 """
 
 MANY = f"""
@@ -106,8 +207,14 @@ class Contender:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def contenders(home: Path, fastmcp: str | None, tools: int) -> Iterator[Contender]:
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "LOG_LEVEL": "warn"}
+def contenders(home: Path, fastmcp: str | None, tools: int, upstream: str = "") -> Iterator[Contender]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(CHECKOUT),
+        "LOG_LEVEL": "warn",
+        "TMPDIR": str(home),
+        "MEASURED_URL": upstream,
+    }
     environment.pop("DATABASE_URL", None)
     ours = {
         **environment,
@@ -116,10 +223,11 @@ def contenders(home: Path, fastmcp: str | None, tools: int) -> Iterator[Contende
         "TOOLHUB_KEY_RATE_CALLS": "1000000",
         "TOOLHUB_MCP_SESSIONS": "1000",
     }
-    if tools:
-        (home / "many").mkdir(exist_ok=True)
-        (home / "many" / "many.py").write_text(MANY)
-        ours["TOOLHUB_TOOLS_DIR"] = str(home / "many")
+    if tools or upstream:
+        folder = home / f"tools-{tools}"
+        folder.mkdir()
+        (folder / "tools.py").write_text(MANY if tools else MEASURED)
+        ours |= {"TOOLHUB_TOOLS_DIR": str(folder), "MEASURED_KEY": "unused", "MEASURED_ALLOW_HTTP": "true"}
     toolhub = [sys.executable, "-m", "toolhub"]
     subprocess.run([*toolhub, "synctools"], env=ours, check=True, capture_output=True)
     made = subprocess.run([*toolhub, "addkey", "benchmark"], env=ours, check=True, capture_output=True, text=True)
@@ -131,13 +239,17 @@ def contenders(home: Path, fastmcp: str | None, tools: int) -> Iterator[Contende
         ours,
         {"authorization": f"Bearer {key}"},
     )
-    for name, python, text in (("bare SDK", sys.executable, BARE), ("fastmcp", fastmcp, FASTMCP)):
-        if python is not None:
+    for name, python, text, more in (
+        ("bare SDK", sys.executable, BARE, []),
+        ("SDK + commit", sys.executable, BARE, ["commit"]),
+        ("fastmcp", fastmcp, FASTMCP, []),
+    ):
+        # Lists and starts have nothing to commit.
+        if python is not None and (upstream or not more):
             file = home / f"{name.split()[0]}_server.py"
             file.write_text(text)
-            yield Contender(
-                name, [python, str(file), "stdio", str(tools)], [python, str(file), "{port}", str(tools)], environment
-            )
+            stdio, http = ([python, str(file), transport, str(tools), *more] for transport in ("stdio", "{port}"))
+            yield Contender(name, stdio, http, environment)
 
 
 class Process:
@@ -311,11 +423,13 @@ def checked(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def serving(contender: Contender, port: int) -> Iterator[Process]:
+def serving(contender: Contender) -> Iterator[tuple[Process, int]]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     command = [part.format(port=port) for part in contender.http]
     process = Process(command, contender.environment, stdout=subprocess.DEVNULL)
     try:
-        yield process
+        yield process, port
     finally:
         process.end()
 
@@ -362,46 +476,76 @@ async def measured(request: Callable[[], Awaitable[Any]], process: Process, call
     return Figures(calls / took, statistics.median(samples), samples[int(calls * 0.99) - 1], used / calls * 1000)
 
 
-def echo(client: Stdio | Http) -> Callable[[], Awaitable[Any]]:
-    return lambda: client.request("tools/call", name="echo", arguments={"message": "hi"})
+def call(client: Stdio | Http, tool: str) -> Callable[[], Awaitable[Any]]:
+    return lambda: client.request("tools/call", name=tool, arguments={"message": "hi"})
 
 
-async def calls_of(found: list[Contender], calls: int) -> None:
-    print(f"\ntools/call echo, {calls} calls: calls/s, median and 99th of 100 in ms, processor ms of the server a call")
-    print(f"{'':34}{'1 at once':>34}{'32 at once':>34}")
-    for transport in ("stdio", "http"):
-        for era in (LEGACY, MODERN):
-            for number, contender in enumerate(found):
-                await one_row(contender, transport, era, PORT + number, calls)
+@contextmanager
+def loopback() -> Iterator[str]:
+    """The URL of an upstream on this machine."""
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", UPSTREAM], text=True, **pipes) as process:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        assert process.stdin is not None
+        process.stdin.close()
 
 
-async def one_row(contender: Contender, transport: str, era: str, port: int, calls: int) -> None:
+async def calls_of(servers: list[Contender], options: argparse.Namespace) -> None:
+    print(f"\n{options.calls} calls: calls/s, median and 99th of 100 in ms, processor ms of the server per call")
+    print(f"{'':46}{'1 at once':>34}{'32 at once':>34}")
+    for transport in options.transport or ("stdio", "http"):
+        for era in options.era or (LEGACY, MODERN):
+            rows: dict[tuple[str, str], list[Figures]] = {}
+            for contender in servers:
+                rows |= await figures_of(contender, transport, era, options.calls)
+            for (tool, name), figures in sorted(rows.items(), key=lambda row: TESTED.index(row[0][0])):
+                columns = "".join(f"{one.rate:10.0f} {one.p50:7.2f} {one.p99:7.2f} {one.cpu:7.3f}" for one in figures)
+                print(f"{transport:6}{era:12}{tool:20}{name:14}{columns}{ratio(rows, tool, name)}", flush=True)
+
+
+def ratio(rows: dict[tuple[str, str], list[Figures]], tool: str, name: str) -> str:
+    """The rates, compared with those of fastmcp."""
+    if name == "fastmcp" or (tool, "fastmcp") not in rows:
+        return ""
+    pairs = zip(rows[tool, name], rows[tool, "fastmcp"], strict=True)
+    return "  " + " ".join(f"{own.rate / other.rate:5.2f}×" for own, other in pairs)
+
+
+async def figures_of(
+    contender: Contender, transport: str, era: str, calls: int
+) -> dict[tuple[str, str], list[Figures]]:
+    async def rows(client: Stdio | Http, process: Process) -> dict[tuple[str, str], list[Figures]]:
+        return {
+            (tool, contender.name): [await measured(call(client, tool), process, calls, n) for n in (1, 32)]
+            for tool in TESTED
+        }
+
     if transport == "stdio":
-        client = Stdio(contender, era)
-        await client.open()
-        row = [await measured(echo(client), client.process, calls, at_once) for at_once in (1, 32)]
-        await client.close()
+        stdio = Stdio(contender, era)
+        await stdio.open()
+        figures = await rows(stdio, stdio.process)
+        await stdio.close()
     else:
-        with serving(contender, port) as process:
+        with serving(contender) as (process, port):
             http = Http(contender, era, port)
             await answering(http)
-            row = [await measured(echo(http), process, calls, at_once) for at_once in (1, 32)]
+            figures = await rows(http, process)
             await http.close()
-    told = "".join(f"{one.rate:10.0f} {one.p50:7.2f} {one.p99:7.2f} {one.cpu:7.3f}" for one in row)
-    print(f"{transport:6}{era:12}{contender.name:16}{told}", flush=True)
+    return figures
 
 
 async def lists_of(found: list[Contender]) -> None:
     print(f"\ntools/list of {TOOLS} tools: median ms, processor ms of the server")
-    for number, contender in enumerate(found):
+    for contender in found:
         for era in (LEGACY, MODERN):
             client = Stdio(contender, era)
             await client.open()
             one = await measured(lambda: client.request("tools/list"), client.process, 60, 1)  # noqa: B023 - called here
             await client.close()
             print(f"stdio {era:12}{contender.name:16}{one.p50:9.2f} {one.cpu:8.2f}", flush=True)
-        with serving(contender, PORT + number):
-            http = Http(contender, MODERN, PORT + number)
+        with serving(contender) as (_, port):
+            http = Http(contender, MODERN, port)
             await answering(http)
             samples = []
             for _ in range(60):
@@ -412,19 +556,47 @@ async def lists_of(found: list[Contender]) -> None:
             print(f"http  {MODERN:12}{contender.name:16}{statistics.median(samples):9.2f}", flush=True)
 
 
+def hubs_with_packs(home: Path) -> Iterator[Contender]:
+    """Two more hubs: all shipped packs have an account; no pack at all."""
+    folder = home / "settings"
+    folder.mkdir()
+    (folder / "no_packs.py").write_text("from toolhub.settings import *\n\nTOOLHUB_PACKS = ()\n")
+    path = os.pathsep.join((str(CHECKOUT), str(folder)))
+    for name, own in (
+        ("all packs", ACCOUNTS),
+        ("no packs", {"DJANGO_SETTINGS_MODULE": "no_packs", "PYTHONPATH": path}),
+    ):
+        environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "LOG_LEVEL": "warn", **own}
+        environment.pop("DATABASE_URL", None)
+        environment["TOOLHUB_HOME"] = str(home / name.replace(" ", "-"))
+        toolhub = [sys.executable, "-m", "toolhub"]
+        subprocess.run([*toolhub, "synctools"], env=environment, check=True, capture_output=True)
+        yield Contender(f"… {name}", [*toolhub, "runmcp"], [], environment)
+
+
 async def starts_of(found: list[Contender], times: int) -> None:
-    print(f"\nfrom the start of the process, median of {times}: ms to initialize, ms to the first list")
+    print(f"\nfrom the start of the process, median of {times}: ms to initialize, ms to the first list, its bytes")
     samples: dict[str, list[tuple[float, float]]] = {contender.name: [] for contender in found}
+    sizes: dict[str, int] = {}
     for _ in range(times):  # Taking turns, so that all meet the same machine.
         for contender in found:
             client = Stdio(contender, LEGACY)
             opened = await client.open()
-            await client.request("tools/list")
+            listed = await client.request("tools/list")
             samples[contender.name].append((opened, time.perf_counter() - client.process.begun))
+            sizes[contender.name] = len(json.dumps(listed))
             await client.close()
     for name, pairs in samples.items():
         middles = [statistics.median(values) * 1000 for values in zip(*pairs, strict=True)]
-        print(f"{name:16}{middles[0]:9.0f} {middles[1]:9.0f}")
+        print(f"{name:16}{middles[0]:9.0f} {middles[1]:9.0f} {sizes[name]:9}{against(samples, name, 'fastmcp')}")
+
+
+def against(samples: dict[str, list[tuple[float, float]]], name: str, other: str) -> str:
+    """The ratio of the times to the first list: the median over the rounds, each on the same machine load."""
+    if other not in samples or other == name:
+        return ""
+    pairs = zip(samples[name], samples[other], strict=True)
+    return f"   {statistics.median(own[1] / others[1] for own, others in pairs):.2f}× {other}"
 
 
 async def memory_of(contender: Contender, calls: int, sessions: int) -> None:
@@ -433,11 +605,11 @@ async def memory_of(contender: Contender, calls: int, sessions: int) -> None:
     await client.open()
     for round_ in range(11):
         if round_:
-            await measured(echo(client), client.process, calls // 10, 32)
+            await measured(call(client, "echo"), client.process, calls // 10, 32)
         print(f"stdio, after {round_ * calls // 10:7} calls     {client.process.megabytes():7.1f}", flush=True)
     await client.close()
-    with serving(contender, PORT) as process:
-        http = Http(contender, LEGACY, PORT)
+    with serving(contender) as (process, port):
+        http = Http(contender, LEGACY, port)
         await answering(http)
         for round_ in range(11):
             for _ in range(sessions // 10 if round_ else 0):
@@ -449,13 +621,19 @@ async def memory_of(contender: Contender, calls: int, sessions: int) -> None:
 async def run(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
+        (home / "calls").mkdir()
         if options.memory:
             await memory_of(next(contenders(home, None, 0)), 100_000, 10_000)
             return
-        found = list(contenders(home, options.fastmcp, 0))
-        await starts_of(found, options.starts)
-        await calls_of(found, options.calls)
-        await lists_of(list(contenders(home, options.fastmcp, TOOLS)))
+        if not options.calls_only:
+            servers = [*contenders(home, options.fastmcp, 0), *hubs_with_packs(home)]
+            await starts_of(servers, options.starts)
+        if options.starts_only:
+            return
+        with loopback() as upstream:
+            await calls_of(list(contenders(home / "calls", options.fastmcp, 0, upstream)), options)
+        if not options.calls_only:
+            await lists_of(list(contenders(home, options.fastmcp, TOOLS)))
 
 
 def main() -> None:
@@ -463,6 +641,10 @@ def main() -> None:
     parser.add_argument("--fastmcp", metavar="PYTHON", help="an interpreter with fastmcp installed")
     parser.add_argument("--calls", type=int, default=2000)
     parser.add_argument("--starts", type=int, default=11)
+    parser.add_argument("--starts-only", action="store_true")
+    parser.add_argument("--calls-only", action="store_true")
+    parser.add_argument("--transport", choices=["stdio", "http"], action="append")
+    parser.add_argument("--era", choices=[LEGACY, MODERN], action="append")
     parser.add_argument("--memory", action="store_true")
     pin(-1)
     asyncio.run(run(parser.parse_args()))

@@ -52,7 +52,7 @@ BUDGET = 1_000
 def own_tools() -> Iterator[Any]:
     """The tools of the tasks, with answers of the usual sizes: most are short, a log is long."""
     from tools_app.sdk.decorator import tool
-    from tools_app.sdk.tool import Hints
+    from tools_app.sdk.hints import Hints
 
     reads = {"category": "work", "hints": Hints(read_only=True, open_world=False)}
 
@@ -145,7 +145,7 @@ class Agent:
         from tools_app.catalog import catalog, listed
 
         seen = (await catalog.fresh()).seen_by(self.caller)
-        wires = [listed.as_listed(entry, entry.tool) for entry in listed.listed(seen) if entry.tool is not None]
+        wires = [listed.as_listed(entry) for entry in listed.listed(seen)]
         talk = Conversation(len(json.dumps(wires, ensure_ascii=False, separators=(",", ":")).encode()))
         for question, name, arguments in tasks:
             talk.add(question)
@@ -228,25 +228,28 @@ def main() -> None:
         import django
 
         django.setup()
+        from django.conf import settings
         from search import others, shipped
 
         from tools_app import sources
-        from tools_app.catalog import catalog
+        from tools_app.base import hub
+        from tools_app.catalog.catalog import CatalogState
         from tools_app.setup import installation
         from tools_app.sources import sync
-        from tools_app.sources.registry import Registry
+        from tools_app.sources.sources import Sources
 
+        settings.TOOLHUB_PACKS = ()
         installation.require_ready(lambda line: None)
         finders = [one for one in shipped() if one.pack and one.pack.name in ("builtin", "finding")]
         print(f"{'tools':>6}{'whole':>9}{'mode':>15}{'list':>9}{'apart':>12}{'together':>12}{'calls':>9}{'missed':>8}")
         for size in SIZES:
-            registry = Registry()
+            hub.current().drop(Sources)
+            code = sources.current().code
             own = list(own_tools())
             for one in (*finders, *own, *others(size - len(own))):
-                registry.add(one)
-            sources._registry = registry
-            sync.sync(registry)
-            catalog.forget()
+                code.loaded().add(one)
+            sync.sync_source(code, actor="benchmark")
+            hub.current().drop(CatalogState)
             asyncio.run(_measured(size))
         print("tokens (bytes / 3); apart: each task in a conversation of its own, together: all in one; calls of both")
 

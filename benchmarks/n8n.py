@@ -136,13 +136,14 @@ def measured(line: str, times: int, home: Path) -> dict[str, list[tuple[float, f
     """Every tool, so many times, on an n8n of its own."""
     from tests.real.n8n.server import LINES as RELEASES
     from tests.real.n8n.server import running
-    from tools_app.catalog import catalog
+    from tools_app.base import hub
+    from tools_app.catalog.catalog import CatalogState
 
     folder = home / f"n8n-{line}"
     folder.mkdir()
     with running(RELEASES[line], folder) as server:
         os.environ.update(N8N_URL=server.url, N8N_API_KEY=server.key)
-        catalog.forget()
+        hub.current().drop(CatalogState)
         ask = Clock()
         for number in range(times + 1):
             if number == 1:
@@ -223,14 +224,14 @@ def milliseconds(times: int, home: Path) -> None:
 
     django.setup()
     from tests.real.n8n.server import LINES as RELEASES
-    from tools_app import engine, sources
+    from tools_app import engine
     from tools_app.setup import installation
     from tools_app.sources import sync
 
     # The pack needs an account to be loaded; which one, every measurement says for itself.
     os.environ.update(N8N_URL="http://127.0.0.1:9", N8N_API_KEY="none yet")
     installation.require_ready(lambda line: None)
-    sync.sync(sources.loaded())
+    sync.sync()
     took = {line: measured(line, times, home) for line in LINES}
     asyncio.run(engine.close(2))
     titles = [f"n8n {RELEASES[line].version}: call · hub's own" for line in LINES]

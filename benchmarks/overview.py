@@ -1,4 +1,4 @@
-"""How long the admin's first page takes when the journal is long, and how much a browser fetches for it.
+"""How long the admin's first page takes when the journal is long.
 
     python benchmarks/overview.py [--postgres URL] [--calls N]
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -29,7 +28,6 @@ KINDS_OF_FAILURES, CHANGES, AGENTS = 400, 5_000, 50
 # Of the calls that are drawn, so many are made: by night a fifth of them.
 AWAKE = (13 + 11 / 5) / 24
 ROUNDS = 11
-ASSET = re.compile(r'(?:href|src)="(/static/[^"]+)"')
 
 # Numbers that look like chance and are the same every time. The square makes some tools and callers busier than others.
 CALLS = """
@@ -66,12 +64,12 @@ COLUMNS = {
 }
 SUMS = """
 SELECT {keys}, count(*), 0, sum(duration_ms), sum(result_bytes), {lengths}
-FROM tools_app_call {where} GROUP BY {group}
+FROM tools_app_call GROUP BY 1, 2, 3, 4, 5, 6
 """
 
 
 def fill(calls: int) -> None:
-    """Calls, their hours and their moments; the days are added up as the hub itself does it."""
+    """Calls and their hours; the days are added up as the hub itself does it."""
     from django.db import connection, transaction
     from django.utils import timezone
 
@@ -103,27 +101,17 @@ def fill(calls: int) -> None:
         for low, high in zip((-1, *DURATIONS), (*DURATIONS, 10**9), strict=True)
     ]
     hour = "strftime('%Y-%m-%d %H:00:00', started_at)" if sqlite else "date_trunc('hour', started_at)"
-    moments = (
-        "strftime('%Y-%m-%d %H:', started_at) || printf('%02d:00', strftime('%M', started_at) / 5 * 5)"
-        if sqlite
-        else "date_bin('5 minutes', started_at, timestamptz '2000-01-01')"
-    )
     keys = f"{hour}, tool_name, caller_id, caller_name, status, code"
-    of_moments = f"'moment', {moments}, tool_name, status"
-    since = f"WHERE started_at > '{now - timedelta(days=2):%Y-%m-%d %H:%M:%S}'"
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(insert)
-        for table, columns, chosen, where, group in (
-            ("callhour", "hour, tool_name, caller_id, caller_name, status, code", keys, "", "1, 2, 3, 4, 5, 6"),
-            ("callsum", "span, start, tool_name, status", of_moments, since, "1, 2, 3, 4"),
-        ):
-            select = SUMS.format(keys=chosen, lengths=", ".join(lengths), where=where, group=group)
-            cursor.execute(f"INSERT INTO tools_app_{table} ({columns}, {', '.join(COUNTED)}) {select}")
+        columns = "hour, tool_name, caller_id, caller_name, status, code"
+        select = SUMS.format(keys=keys, lengths=", ".join(lengths))
+        cursor.execute(f"INSERT INTO tools_app_callhour ({columns}, {', '.join(COUNTED)}) {select}")
     accompany()
     from tools_app.journal import retention
 
-    while retention.fold(now):
-        pass
+    for days in range(DAYS + 2):
+        retention.add_up(now - timedelta(days=days))
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
 
@@ -136,7 +124,7 @@ def accompany() -> None:
 
     now = timezone.now()
     tools = [f"tool_{number}" for number in range(TOOLS)]
-    ToolRecord.objects.bulk_create(ToolRecord(name=name, folded_name=name, source="file") for name in tools)
+    ToolRecord.objects.bulk_create(ToolRecord(name=name, folded_name=name, source_kind="file") for name in tools)
     ErrorGroup.objects.bulk_create(
         ErrorGroup(
             fingerprint=f"{number:032x}",
@@ -181,9 +169,9 @@ def measure() -> None:
     from django.test import Client
     from django.test.utils import CaptureQueriesContext
 
-    from tools_app.models import Call, CallHour, CallSum
+    from tools_app.models import Call, CallHour
 
-    print(f"  {Call.objects.count():,} calls, {CallHour.objects.count():,} hours, {CallSum.objects.count():,} sums")
+    print(f"  {Call.objects.count():,} calls, {CallHour.objects.count():,} hours, {CallHour.sums.count():,} sums")
     browser = Client(headers={"host": "localhost"})
     browser.force_login(User.objects.create_superuser("measuring"), backend="django.contrib.auth.backends.ModelBackend")
     for since in ("1h", "24h", "7d", "30d"):
@@ -202,29 +190,6 @@ def measure() -> None:
             f"  {since:>4}: {figures}, {len(captured)} queries in {database:4.0f} ms, {len(page.content):,} bytes",
             flush=True,
         )
-    weigh(page.content.decode())
-
-
-def weigh(html: str) -> None:
-    """What a browser fetches on a first visit, not compressed: the page, what it names, and what that names."""
-    from django.contrib.staticfiles import finders
-
-    sizes = {"the page": len(html.encode())}
-    waiting = set(ASSET.findall(html))
-    while waiting:
-        address = waiting.pop()
-        found = finders.find(address.removeprefix("/static/").split("?")[0])
-        if found is None or address in sizes:
-            continue
-        sizes[address] = Path(found).stat().st_size
-        if address.endswith(".css"):
-            beside = address.rpartition("/")[0]
-            for named in re.findall(r"url\(['\"]?([^'\")]+)", Path(found).read_text()):
-                if "://" not in named and not named.startswith("data:"):
-                    waiting.add(os.path.normpath(f"{beside}/{named}"))
-    for address, size in sorted(sizes.items(), key=lambda pair: -pair[1])[:8]:
-        print(f"  {size:>9,} bytes  {address}")
-    print(f"  {sum(sizes.values()):>9,} bytes altogether")
 
 
 def run(calls: int) -> None:
@@ -234,11 +199,10 @@ def run(calls: int) -> None:
     django.setup()
     from django.core.management import call_command
 
-    from tools_app import sources
     from tools_app.sources import sync
 
     call_command("migrate", verbosity=0)
-    sync.sync(sources.loaded())
+    sync.sync()
     fill(calls)
     measure()
 

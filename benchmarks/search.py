@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 QUESTIONS = CHECKOUT / "benchmarks" / "search_questions.json"
@@ -71,18 +71,16 @@ def shipped() -> list[Any]:
 
     import toolhub.settings
     from tools_app.sources import python
-    from tools_app.sources.registry import Registry
 
-    registry = Registry()
     with override_settings(TOOLHUB_PACKS=toolhub.settings.TOOLHUB_PACKS):
-        python.load(registry)
-    return [loaded.tool for loaded in registry]
+        tools = [loaded.declared for provider in python.providers() for loaded in provider.loaded()]
+    return sorted(tools, key=lambda one: one.name)
 
 
 def others(number: int) -> Iterator[Any]:
     """So many tools that do something else."""
     from tools_app.sdk.decorator import tool
-    from tools_app.sdk.tool import Hints
+    from tools_app.sdk.hints import Hints
 
     async def run(id: str, limit: int = 20, status: str = "", user: str = "") -> None: ...
 
@@ -107,34 +105,38 @@ def others(number: int) -> Iterator[Any]:
         turn += 1
 
 
-def snapshot(tools: Sequence[Any]) -> Any:
+def snapshot(tools: Sequence[Any], *, keywords: bool = True) -> Any:
     """These tools as a hub would have them, without one."""
     from tools_app.catalog.entry import Entry, Policy
     from tools_app.catalog.snapshot import Snapshot
+    from tools_app.sdk.spec import ToolSpec
+
+    def spec(one: Any) -> ToolSpec:
+        if keywords or not one.keywords:
+            return cast("ToolSpec", one.spec)
+        return ToolSpec.of({**one.spec.body, "keywords": []}, one.spec.runtime)
 
     policy = Policy(1000, 0, 1000, None, 0, 25_000, {})
     now = datetime(2026, 1, 1, tzinfo=UTC)
     entries = {
-        one.folded_name: Entry(
+        one.spec.folded_name: Entry(
+            spec=spec(one),
             name=one.name,
-            title=one.title,
-            description=one.description,
-            version=one.effective_version,
-            category=one.category,
-            tags=tuple(one.tags),
-            author=one.author,
-            source="benchmark",
+            source_name="benchmark",
+            source="code",
+            identity=(),
             pack=one.pack.name if one.pack else "",
+            tags=tuple(one.tags),
             enabled=True,
             registered_at=now,
             updated_at=now,
             policy=policy,
-            tool=one,
+            hints=one.hints,
             refusal=None,
         )
         for one in tools
     }
-    return Snapshot(1, 1, entries, {key: key for key in entries})
+    return Snapshot(entries, {key: key for key in entries})
 
 
 def judged(index: Any, asked: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -175,13 +177,7 @@ def _without_keywords(own: Sequence[Any], number: int) -> Any:
     """What would be found if their authors had not said what people call things."""
     from tools_app.catalog.search.index import Index
 
-    said = {one.name: one.keywords for one in own}
-    for one in own:
-        one.keywords = ()
-    index = Index(snapshot([*own, *others(number - len(own))]).all, {})
-    for one in own:
-        one.keywords = said[one.name]
-    return index
+    return Index(snapshot([*own, *others(number - len(own))], keywords=False).all, {})
 
 
 def _measure(most: int, *, missed: bool) -> None:

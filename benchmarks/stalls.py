@@ -25,6 +25,7 @@ import django  # noqa: E402
 
 django.setup()
 
+from benchmarks.search import snapshot  # noqa: E402
 from tests.http.test_stalls import LARGE, hollow  # noqa: E402
 from tests.support import lag  # noqa: E402
 from tests.support.faultd import Faultd, Wire  # noqa: E402
@@ -33,12 +34,16 @@ from tools_app.http import ApiClient  # noqa: E402
 from tools_app.sdk import heavy  # noqa: E402
 from tools_app.sdk.decorator import tool  # noqa: E402
 from tools_app.sdk.errors import ToolError  # noqa: E402
-from tools_app.sdk.tool import Hints  # noqa: E402
+from tools_app.sdk.hints import Hints  # noqa: E402
+from tools_app.sdk.runner import Returned  # noqa: E402
 
 
 @tool(hints=Hints(read_only=True))
 async def get_all() -> object:
     """Get everything."""
+
+
+ENTRY = snapshot([get_all]).find("get_all")
 
 
 async def once(url: str, name: str) -> tuple[float, float]:
@@ -47,7 +52,7 @@ async def once(url: str, name: str) -> tuple[float, float]:
         began = time.perf_counter()
         with suppress(ToolError):
             data = await api.get("a", operation="get all")
-            await heavy.by_size(data, answers.shaped, get_all, data, {})
+            await heavy.by_size(data, answers.shaped, ENTRY, Returned(data))
         took = time.perf_counter() - began
     await api.close()
     return lagging.seconds, took

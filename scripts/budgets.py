@@ -14,6 +14,7 @@ import tokenize
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,13 @@ def module_sizes(root: Path = ROOT) -> dict[str, int]:
     return sizes
 
 
+@cache
+def imports() -> grimp.ImportGraph:
+    return grimp.build_graph(APP, exclude_type_checking_imports=True, cache_dir=None)
+
+
 def import_closure(room: str, modules: Mapping[str, int]) -> set[str]:
-    graph = grimp.build_graph(APP, exclude_type_checking_imports=True, cache_dir=None)
+    graph = imports()
     inside = {module for module in modules if module == room or module.startswith(f"{room}.")}
     return inside.union(*(graph.find_upstream_modules(module) for module in inside))
 

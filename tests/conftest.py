@@ -5,32 +5,42 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import socket
+import sys
 from collections.abc import Generator, Iterator
+from functools import cache
+from importlib.metadata import entry_points
 from typing import Any
 
+import httpx
 import pytest
 from django.db import connection
 from django.template.base import Template
 from pytest_django.plugin import blocking_manager_key
-from servestatic.middleware import ServeStaticMiddleware
 
 from tests.support.tools import Hub, Programmable
-from tools_app import engine, sources
-from tools_app.access import access, issuer, limits
-from tools_app.base import database
-from tools_app.catalog import catalog
+from toolhub.sqlite import base as sqlite
+from tools_app import engine
+from tools_app.base import hub as hubs
 from tools_app.models import Call
 from tools_app.sdk.context import Caller
-from tools_app.sources import sync
+from tools_app.sources import python, sync
 
+# Also where PYTHONDONTWRITEBYTECODE is set: without a cache, each worker rewrites the asserts of all tests, for 5 s.
+sys.dont_write_bytecode = False
 LOOPBACK = ("127.", "::1", "localhost")
 # What drives a browser is 45 MB that `make test` does without; `make setup-browser` fetches it.
 collect_ignore = [] if importlib.util.find_spec("playwright") else ["browser"]
 
 
 @pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
+    """Before the database is created: mutmut runs several sessions in one process, which creates a file only once."""
+    sqlite.DatabaseWrapper.opened.clear()
+
+
+@pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-    """At the end nobody may look at the database any more: threads of servers that tests have started may still."""
+    """Close the connections of server threads before the test database is dropped."""
     yield
     with django_db_blocker.unblock():
         if connection.vendor == "postgresql":
@@ -57,19 +67,23 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 @pytest.fixture(scope="session", autouse=True)
-def static_files_found_once() -> Iterator[None]:
-    """Every browser of a test has middleware of its own, which would go through all files of the admin again."""
-    find = ServeStaticMiddleware.add_files_from_finders
-    found: dict[str, Any] = {}
+def entry_points_read_once() -> Iterator[None]:
+    """Every hub of a test loads its tools anew, which would read the metadata of all installed distributions."""
+    path, installed = sys.path.copy(), entry_points(group=python.ENTRY_POINTS)
 
-    def find_once(middleware: ServeStaticMiddleware) -> None:
-        if not found:
-            find(middleware)
-            found.update(middleware.files)
-        middleware.files.update(found)
+    def read_once(*, group: str) -> Any:
+        return installed if sys.path == path else entry_points(group=group)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(ServeStaticMiddleware, "add_files_from_finders", find_once)
+        patched.setattr(python, "entry_points", read_once)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def certificates_read_once() -> Iterator[None]:
+    """Every client of a test reads the certificates of all authorities, for 50 ms, and then uses none of them."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("httpx._transports.default.create_ssl_context", cache(httpx.create_ssl_context))
         yield
 
 
@@ -95,19 +109,18 @@ def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def fresh_hub(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Nothing that a test did to this process reaches the next one."""
+    """Each test has a hub of its own: when the hub of the process is closed, another takes its place."""
     marker = request.node.get_closest_marker("django_db")
     if "transactional_db" in request.fixturenames or (marker is not None and marker.kwargs.get("transaction")):
         # So that the database goes after the engine, which writes down at the end what is left to write.
         request.getfixturevalue("transactional_db")
     yield
-    asyncio.run(engine.close(2))
-    database.close()
-    catalog.forget()
-    sources.forget()
-    access.forget()
-    limits.forget()
-    issuer.forget()
+    asyncio.run(_close())
+
+
+async def _close() -> None:
+    await engine.close(2)
+    await hubs.current().aclose()
 
 
 @pytest.fixture
@@ -118,7 +131,7 @@ def anyio_backend() -> str:
 @pytest.fixture
 def hub(transactional_db: None) -> Hub:
     """A hub with its shipped tools, ready to be called. Real commits: the engine writes from threads of its own."""
-    sync.sync(sources.loaded())
+    sync.sync()
     return Hub()
 
 
@@ -132,11 +145,11 @@ def programmable(hub: Hub) -> Programmable:
 
 @pytest.fixture
 def alice() -> Caller:
-    """Somebody with a key who may list, read and call."""
+    """A caller with a key that can list, read and call tools."""
     return Caller("key", "key:1", "alice", frozenset({"tools:list", "tools:read", "tools:execute"}))
 
 
 @pytest.fixture
 def charlie() -> Caller:
-    """Somebody with a key that may do nothing."""
+    """A caller with a key without scopes."""
     return Caller("key", "key:3", "charlie", frozenset())

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from tests.support.tools import Hub, eventually
 from tools_app import governance
-from tools_app.access import access
+from tools_app.access import access, actions
 from tools_app.base import secrets
 from tools_app.models import ApiKey
 from tools_app.sdk.context import Caller
@@ -28,21 +28,23 @@ def caller_of(key: str | None) -> Caller:
 
 
 def test_a_key_opens_with_its_scopes(hub: Hub) -> None:
-    key, secret = governance.create_key("agent", actor="test", scopes=["tools:list"])
+    key, secret = governance.create_key("agent", actor=governance.trusted("test"), scopes=["tools:list"])
     caller = caller_of(secret)
     assert (caller.kind, caller.id, caller.name) == ("key", f"key:{key.pk}", "agent")
     assert caller.may("tools:list")
     assert not caller.may("tools:execute")
     with pytest.raises(AuthorizationError, match="Permission denied: requires scope tools:execute"):
-        access.require(caller, "tools:execute")
+        actions.TOOLS_CALL.require(caller)
 
 
-def test_whatever_is_wrong_with_a_key_it_is_refused_alike(hub: Hub) -> None:
-    key, secret = governance.create_key("agent", actor="test")
-    other, unknown = governance.create_key("other", actor="test")
+def test_invalid_keys_of_every_kind_are_refused_alike(hub: Hub) -> None:
+    key, secret = governance.create_key("agent", actor=governance.trusted("test"))
+    other, unknown = governance.create_key("other", actor=governance.trusted("test"))
     ApiKey.objects.filter(pk=other.pk).delete()
-    _, late = governance.create_key("late", actor="test", expires_at=timezone.now() - timedelta(seconds=1))
-    governance.revoke_key(key, actor="test")
+    _, late = governance.create_key(
+        "late", actor=governance.trusted("test"), expires_at=timezone.now() - timedelta(seconds=1)
+    )
+    governance.revoke_key(key, actor=governance.trusted("test"))
     wrong = [secret, unknown, late, secret[:-1] + ("a" if secret[-1] != "a" else "b"), secret + "x", "thub_x", "é" * 40]
     messages = set()
     for presented in wrong:
@@ -55,16 +57,18 @@ def test_whatever_is_wrong_with_a_key_it_is_refused_alike(hub: Hub) -> None:
 
 
 def with_secret(key: str, secret: str) -> str:
-    """A well-formed key with this secret in it: whoever guesses keys gets the checksum right."""
+    """A well-formed key with this secret in it: a forged key has a valid checksum, too."""
     return f"{key[:14]}{secret}{secrets._checksum(key[5:13] + secret)}"
 
 
-def test_the_database_is_asked_the_same_whatever_is_wrong_with_a_key(hub: Hub) -> None:
+def test_invalid_keys_of_every_kind_cost_the_same_queries(hub: Hub) -> None:
     """The time that a refusal takes tells nothing: `benchmarks/keys.py` measures what this makes sure of."""
-    key, secret = governance.create_key("agent", actor="test")
-    revoked, ended = governance.create_key("ended", actor="test")
-    governance.revoke_key(revoked, actor="test")
-    _, late = governance.create_key("late", actor="test", expires_at=timezone.now() - timedelta(seconds=1))
+    key, secret = governance.create_key("agent", actor=governance.trusted("test"))
+    revoked, ended = governance.create_key("ended", actor=governance.trusted("test"))
+    governance.revoke_key(revoked, actor=governance.trusted("test"))
+    _, late = governance.create_key(
+        "late", actor=governance.trusted("test"), expires_at=timezone.now() - timedelta(seconds=1)
+    )
     own = secret[14:57]
     last, first = with_secret(secret, own[:-1] + _other(own[-1])), with_secret(secret, _other(own[0]) + own[1:])
     asked = set()
@@ -83,7 +87,7 @@ def _other(character: str) -> str:
 
 
 def test_a_revoked_key_is_refused_by_the_next_request(hub: Hub) -> None:
-    key, secret = governance.create_key("agent", actor="test")
+    key, secret = governance.create_key("agent", actor=governance.trusted("test"))
     caller_of(secret)
     caller_of(secret)
     ApiKey.objects.filter(pk=key.pk).update(revoked_at=timezone.now())
@@ -92,7 +96,9 @@ def test_a_revoked_key_is_refused_by_the_next_request(hub: Hub) -> None:
 
 
 def test_a_remembered_key_still_expires(hub: Hub) -> None:
-    _, secret = governance.create_key("agent", actor="test", expires_at=timezone.now() + timedelta(seconds=0.3))
+    _, secret = governance.create_key(
+        "agent", actor=governance.trusted("test"), expires_at=timezone.now() + timedelta(seconds=0.3)
+    )
     caller_of(secret)
 
     def refused() -> bool:
@@ -106,14 +112,14 @@ def test_a_remembered_key_still_expires(hub: Hub) -> None:
 
 
 def test_a_key_of_an_earlier_secret_key_still_opens(hub: Hub, settings: Any) -> None:
-    _, secret = governance.create_key("agent", actor="test")
+    _, secret = governance.create_key("agent", actor=governance.trusted("test"))
     settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
     settings.SECRET_KEY = "another secret that is long enough for this purpose, certainly"
     assert caller_of(secret).name == "agent"
 
 
 def test_notes_when_a_key_was_used_at_most_once_a_minute(hub: Hub) -> None:
-    key, secret = governance.create_key("agent", actor="test")
+    key, secret = governance.create_key("agent", actor=governance.trusted("test"))
     caller_of(secret)
     assert eventually(lambda: ApiKey.objects.get(pk=key.pk).last_used_at is not None)
     first = ApiKey.objects.get(pk=key.pk).last_used_at
@@ -122,7 +128,7 @@ def test_notes_when_a_key_was_used_at_most_once_a_minute(hub: Hub) -> None:
     assert ApiKey.objects.get(pk=key.pk).last_used_at == first
 
 
-def test_a_user_may_what_the_permissions_say(hub: Hub) -> None:
+def test_permissions_of_a_user_decide_the_scopes(hub: Hub) -> None:
     viewer = get_user_model().objects.create_user("viewer")
     operator = get_user_model().objects.create_user("operator")
     operator.user_permissions.add(Permission.objects.get(codename="change_toolrecord"))
@@ -132,7 +138,7 @@ def test_a_user_may_what_the_permissions_say(hub: Hub) -> None:
     assert access.caller_of_user(admin).may("tools:manage")
 
 
-def test_the_local_process_may_call_but_not_manage() -> None:
+def test_the_local_process_can_call_but_not_manage() -> None:
     caller = access.caller_of_process()
     assert caller.kind == "local"
     assert caller.may("tools:execute")

@@ -1,4 +1,4 @@
-"""The snapshot: exact after every change, in whatever way and wherever it was made."""
+"""The snapshot is exact after every change, made by any process in any way."""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
+from tests.support.declared import DeclaredSource
+from tests.support.state import rebuild_catalog
 from tests.support.tools import Hub, Programmable
 from tools_app import governance, sources
 from tools_app.base import database
-from tools_app.catalog import catalog, listed
+from tools_app.base import hub as hubs
+from tools_app.catalog import catalog, listed, offers
+from tools_app.catalog.catalog import CatalogState
 from tools_app.catalog.snapshot import NOTHING, Snapshot
 from tools_app.models import Tag, ToolRecord, ToolTag
+from tools_app.models.sources import LoadProblem
 from tools_app.sdk.decorator import tool
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.hub_errors import StorageBusyError
 from tools_app.sdk.pack import Pack
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.prompt import prompt
 from tools_app.sources import sync
-from tools_app.sources.registry import LoadProblem
 
 
 def fresh() -> Snapshot:
@@ -63,7 +68,7 @@ def test_lists_by_name(hub: Hub) -> None:
 
 
 def test_leaves_out_what_cannot_be_called_and_says_why(hub: Hub) -> None:
-    governance.set_enabled(["echo"], False, actor="test")
+    governance.set_enabled(["echo"], False, actor=governance.trusted("test"))
     snapshot = catalog.current()
     assert [entry.name for entry in snapshot.callable] == ["calculate", "read_result"]
     refusal = snapshot.find("echo").refusal  # type: ignore[union-attr]
@@ -86,32 +91,37 @@ def test_a_pack_without_its_settings_is_there_but_cannot_be_called(hub: Hub, mon
     assert refusal.reason == "not configured: NEEDY_KEY"
     assert "NEEDY_KEY" in refusal.next_step
     monkeypatch.setenv("NEEDY_KEY", "k")
-    catalog.forget()
+    rebuild_catalog()
     assert hub.entry("ask").callable
 
 
 def test_a_tool_that_this_process_has_not_loaded_cannot_be_called(hub: Hub) -> None:
     hub.add(Programmable("visitor").tool)
-    sources.loaded().remove("visitor")
+    sources.current().code.loaded().remove("visitor")
     refusal = hub.entry("visitor").refusal
     assert refusal is not None
     assert refusal.reason == "this process does not have it"
 
 
 def test_a_tool_whose_file_broke_says_so(hub: Hub) -> None:
-    hub.add(Programmable("visitor").tool)
-    sources.loaded().remove("visitor")
-    sources.loaded().report(LoadProblem("tools/visitor.py:3", "SyntaxError", tool="visitor"))
-    catalog.forget()
+    visitor = Programmable("visitor").tool
+    for declared, problems in (
+        ((visitor,), ()),
+        ((), (LoadProblem("tools/visitor.py:3", "SyntaxError", tool="visitor"),)),
+    ):
+        source = sources.current().providers["folder"] = DeclaredSource(*declared, problems=problems)
+        sync.sync_source(source, actor="test")
     refusal = hub.entry("visitor").refusal
     assert refusal is not None
     assert refusal.reason == "it could not be loaded"
+    assert "SyntaxError" not in f"{refusal.reason} {refusal.next_step}"
+    assert refusal.cure.startswith("Fix the load error: tools/visitor.py:3: SyntaxError (since ")
 
 
 def test_a_retired_tool_is_gone(hub: Hub) -> None:
     hub.add(Programmable("visitor").tool)
-    sources.loaded().remove("visitor")
-    sync.sync(sources.loaded())
+    sources.current().code.loaded().remove("visitor")
+    sync.sync_source(sources.current().code, actor="test")
     assert catalog.current().find("visitor") is None
     assert ToolRecord.objects.get(name="visitor").retired_at is not None
 
@@ -130,7 +140,7 @@ def test_finds_words_in_names_descriptions_and_tags(hub: Hub) -> None:
     assert catalog.current().matching("echo numbers")[0].name == "calculate"
 
 
-def test_the_deadline_comes_from_whoever_is_closest_to_the_tool(hub: Hub) -> None:
+def test_the_most_specific_deadline_applies(hub: Hub) -> None:
     pack = Pack("slow", timeout=20)
 
     @pack.tool(timeout=5, hints=Hints(read_only=True))
@@ -151,23 +161,34 @@ def test_the_deadline_comes_from_whoever_is_closest_to_the_tool(hub: Hub) -> Non
     assert limit("quick") == (5_000, "tool")
     assert limit("slow") == (20_000, "pack")
     assert limit("echo") == (30_000, "settings")
-    governance.set_policy("quick", {"timeout_ms": 700}, actor="test")
+    governance.set_policy("quick", {"timeout_ms": 700}, actor=governance.trusted("test"))
     assert limit("quick") == (700, "operator")
 
 
 def test_the_digest_changes_only_with_what_agents_see(hub: Hub) -> None:
     before = listed.digest(catalog.current())
-    governance.set_policy("echo", {"timeout_ms": 700}, actor="test")
+    governance.set_policy("echo", {"timeout_ms": 700}, actor=governance.trusted("test"))
     assert listed.digest(catalog.current()) == before
-    governance.set_enabled(["echo"], False, actor="test")
+    governance.set_enabled(["echo"], False, actor=governance.trusted("test"))
     assert listed.digest(catalog.current()) != before
-    governance.set_enabled(["echo"], True, actor="test")
+    governance.set_enabled(["echo"], True, actor=governance.trusted("test"))
     assert listed.digest(catalog.current()) == before
+
+
+def test_names_prompts_whose_tools_do_not_exist(hub: Hub) -> None:
+    def ask() -> str:
+        """Ask something."""
+        return "?"
+
+    hub.offer(prompt(tools=["echo", "nowhere"])(ask))
+    (problem,) = offers.unmet(catalog.current())
+    assert problem.endswith(": prompt ask needs tools that do not exist: nowhere")
+    assert offers.of(catalog.current()).prompts.get("ask") is None
 
 
 def test_holds_ten_thousand_tools(hub: Hub) -> None:
     ToolRecord.objects.bulk_create(
-        ToolRecord(name=f"tool_{number}", folded_name=f"tool_{number}", source="code") for number in range(10_000)
+        ToolRecord(name=f"tool_{number}", folded_name=f"tool_{number}", source_kind="code") for number in range(10_000)
     )
     assert len(catalog.current().all) == 10_003
 
@@ -195,9 +216,17 @@ def test_a_database_that_does_not_answer_is_waited_for_once(hub: Hub, monkeypatc
         with pytest.raises(StorageBusyError):
             await catalog.fresh()
         answers.set()
-        overdue = catalog._overdue
+        overdue = hubs.part(CatalogState).overdue
         assert overdue is not None
         await overdue
         assert await catalog.fresh() is NOTHING
 
     asyncio.run(story())
+
+
+def test_a_tool_that_operators_know_to_write_is_not_cached(hub: Hub) -> None:
+    hub.add(Programmable("visitor", cache_seconds=60).tool)
+    assert hub.entry("visitor").policy.cache_seconds == 60
+    ToolRecord.objects.filter(name="visitor").update(hint_read_only=False)
+    entry = hub.entry("visitor")
+    assert (entry.hints.writes, entry.policy.cache_seconds) == (True, 0)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tools_app.sdk.checker import MAX_CHOICES_LISTED, MAX_PROBLEMS, SMALL, Checker
 from tools_app.sdk.errors import Problem
 from tools_app.sdk.parameters import ToolParameter
-from tools_app.sdk.schemas import Schema
+from tools_app.sdk.schemas import EACH, Schema
 
 
 def checker(*required: str, **properties: Any) -> Checker:
@@ -104,7 +104,7 @@ def test_an_unknown_parameter_is_named_with_those_there_are() -> None:
     assert checker().problems({"c": 1}) == [Problem("/c", "Unknown parameter: c", "one of: none")]
 
 
-def test_an_unknown_parameter_deeper_is_told_what_is_known_there() -> None:
+def test_an_unknown_nested_parameter_is_answered_with_the_known_ones() -> None:
     inner = {"type": "object", "properties": {"x": {}}, "additionalProperties": False}
     assert checker(a=inner).problems({"a": {"y": 1}}) == [Problem("/a/y", "Unknown parameter: a.y", "one of: x")]
 
@@ -148,7 +148,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize(("schema", "value", "expected"), VALUES)
-def test_a_value_outside_its_bounds_is_told_what_is_expected(schema: Any, value: Any, expected: str) -> None:
+def test_a_value_outside_its_bounds_is_answered_with_the_bounds(schema: Any, value: Any, expected: str) -> None:
     assert checker(p=schema).problems({"p": value}) == [
         Problem("/p", f"Invalid value for parameter p: expected {expected}", expected)
     ]
@@ -183,7 +183,7 @@ class TestAlternatives:
             "Invalid value for parameter p: expected text that matches ^[a-z]+$"
         ]
 
-    def test_several_that_may_have_been_meant(self) -> None:
+    def test_suggests_several_similar_names(self) -> None:
         (problem,) = self.id_or_key.problems({"q": {"x": "1"}})
         assert problem.message == "Invalid value for parameter q: expected number, or 0"
 
@@ -227,7 +227,7 @@ class TestOwnWords:
         assert told(self.own, {"id": 5}) == ["Invalid type for parameter id: expected string"]
 
 
-def test_faults_behind_a_reference_are_told_like_others() -> None:
+def test_problems_behind_a_reference_are_reported_like_others() -> None:
     tree: Schema = {
         "type": "object",
         "properties": {"tree": {"$ref": "#/$defs/node"}},
@@ -265,6 +265,46 @@ class TestDefaults:
         assert given == {}
 
 
+class TestIdsOfTheOtherType:
+    """Where a schema is lenient about ids, numbers become text, and digits become numbers."""
+
+    as_text = Checker({"type": "object"}, numbers=frozenset({("id",), ("list", EACH, "id")}))
+    as_number = Checker({"type": "object"}, digits=frozenset({("id",), ("list", EACH)}))
+
+    @pytest.mark.parametrize("number", [0, -3, 2**53 - 1, 1 - 2**53])
+    def test_a_whole_number_becomes_text(self, number: int) -> None:
+        assert self.as_text.with_defaults({"id": number, "other": number}) == {"id": str(number), "other": number}
+
+    @pytest.mark.parametrize("value", ["7", 1.5, True, None, [1], 2**53, -(2**53)])
+    def test_anything_else_stays(self, value: Any) -> None:
+        assert self.as_text.with_defaults({"id": value})["id"] is value
+
+    @pytest.mark.parametrize(("digits", "number"), [("0", 0), ("7", 7), ("999999999999999", 999_999_999_999_999)])
+    def test_digits_become_a_number(self, digits: str, number: int) -> None:
+        assert self.as_number.with_defaults({"id": digits, "other": digits}) == {"id": number, "other": digits}
+
+    @pytest.mark.parametrize("value", ["", "07", "-7", "1.5", " 7", "\u0667", "1234567890123456", 7, None])
+    def test_other_text_stays(self, value: Any) -> None:
+        assert self.as_number.with_defaults({"id": value})["id"] is value
+
+    def test_in_the_items_of_a_list(self) -> None:
+        arguments = {"list": [{"id": 1}, {"id": "x"}, {"name": 2}, 3]}
+        assert self.as_text.with_defaults(arguments) == {"list": [{"id": "1"}, {"id": "x"}, {"name": 2}, 3]}
+        assert arguments == {"list": [{"id": 1}, {"id": "x"}, {"name": 2}, 3]}
+        assert self.as_number.with_defaults({"list": ["7", "x"]}) == {"list": [7, "x"]}
+
+    @pytest.mark.parametrize("value", [[], [{"id": "x"}], ["x"], "12", {"id": 1}, None, 5])
+    def test_where_nothing_changes_it_is_the_same_object(self, value: Any) -> None:
+        for lenient in (self.as_text, self.as_number):
+            arguments = {"list": value}
+            assert lenient.with_defaults(arguments) is arguments
+
+    def test_up_to_a_number_of_items(self) -> None:
+        items = ["7"] * SMALL
+        assert self.as_number.with_defaults({"list": items}) == {"list": [7] * SMALL}
+        assert self.as_number.with_defaults({"list": [*items, "7"]}) == {"list": [*items, "7"]}
+
+
 class TestWhatIsNotJson:
     open_ = checker(p={}, s={"type": "string"})
 
@@ -298,7 +338,7 @@ class TestWhatIsNotJson:
 class TestManyFaults:
     many = checker(a={"type": "array", "items": {"type": "string"}}, b={"type": "object"})
 
-    def test_are_told_up_to_a_number(self) -> None:
+    def test_are_reported_up_to_a_limit(self) -> None:
         *told, more = self.many.problems({"a": [1] * (SMALL // 2)})
         assert (len(told), more.message) == (MAX_PROBLEMS, f"and {SMALL // 2 - MAX_PROBLEMS} more")
         *told, more = self.many.problems({f"k{n}": 1 for n in range(SMALL // 2)})
@@ -314,7 +354,7 @@ class TestManyFaults:
         ],
         ids=["items", "names", "objects", "text"],
     )
-    def test_do_not_take_long_to_be_told(self, value: Any) -> None:
+    def test_are_reported_quickly(self, value: Any) -> None:
         begun = time.perf_counter()
         problems = self.many.problems(value)
         assert time.perf_counter() - begun < 2
@@ -368,8 +408,7 @@ def test_no_pattern_that_was_accepted_takes_long(pattern: str) -> None:
     except ValueError:
         return  # refused, which is as good
     for text in EVIL_TEXTS:
-        quickest = min(_seconds(evil, {"p": text}) for _ in range(2))
-        assert quickest < 1
+        assert any(_seconds(evil, {"p": text}) < 1 for _ in range(2))
 
 
 def _seconds(checker: Checker, arguments: Any) -> float:
@@ -390,7 +429,7 @@ def test_most_evil_patterns_are_checked_and_not_just_refused() -> None:
     assert accepted >= 25
 
 
-def test_other_threads_go_on_while_a_long_text_is_matched() -> None:
+def test_other_threads_run_while_a_long_text_is_matched() -> None:
     evil = checker(p={"type": "string", "pattern": r"^(a+)+$"})
     beats = [time.perf_counter()]
     done = threading.Event()

@@ -9,6 +9,7 @@ import pytest
 
 import toolhub.settings
 from tools_app.base import conf
+from tools_app.base.setting_table import DEFAULTS
 
 
 def test_a_setting_of_the_project_wins_over_the_default(settings: Any) -> None:
@@ -18,13 +19,13 @@ def test_a_setting_of_the_project_wins_over_the_default(settings: Any) -> None:
     assert conf.value("TOOLHUB_TIMEOUT_MS") == 30_000
 
 
-def test_a_setting_nobody_knows_is_an_error() -> None:
+def test_an_unknown_setting_is_an_error() -> None:
     with pytest.raises(KeyError):
         conf.value("TOOLHUB_TIMEUOT_MS")
 
 
 def test_every_default_is_a_setting_of_the_hub() -> None:
-    assert {name for name in conf.DEFAULTS if not hasattr(toolhub.settings, name)} == set()
+    assert {name for name in DEFAULTS if not hasattr(toolhub.settings, name)} == set()
 
 
 def test_home_is_a_path_where_there_is_one(settings: Any) -> None:

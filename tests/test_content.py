@@ -14,7 +14,7 @@ from tools_app.sdk.content import Audio, EmbeddedResource, Image, ResourceLink
 from tools_app.sdk.context import Caller
 from tools_app.sdk.decorator import tool
 from tools_app.sdk.errors import ToolExecutionError
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.hints import Hints
 
 DOT = b"\x89PNG dot"
 ENCODED = base64.b64encode(DOT).decode()
@@ -56,7 +56,7 @@ def answered(hub: Hub, caller: Caller, returned: Any) -> engine.Result:
         ),
     ],
 )
-def test_leaves_as_mcp_has_it_and_is_told_in_words(
+def test_is_sent_as_mcp_defines_it_and_described_in_text(
     hub: Hub, alice: Caller, piece: Any, wire: dict[str, Any], words: str
 ) -> None:
     answer = answered(hub, alice, piece).answer
@@ -65,7 +65,7 @@ def test_leaves_as_mcp_has_it_and_is_told_in_words(
     assert answer.size == len(json.dumps([wire], separators=(",", ":")))
 
 
-def test_may_stand_among_texts(hub: Hub, alice: Caller) -> None:
+def test_can_be_mixed_with_texts(hub: Hub, alice: Caller) -> None:
     answer = answered(hub, alice, ["Look:", Image(DOT)]).answer
     assert [piece["type"] for piece in answer.value] == ["text", "image"]
     assert answer.text == "Look:\n[image/png, 8 bytes]"
@@ -81,7 +81,7 @@ def test_hides_nothing_from_people(hub: Hub, alice: Caller) -> None:
 
 
 @pytest.mark.parametrize("returned", [[Image(DOT), {"and": "data"}], [1, Image(DOT)], (None, Image(DOT))])
-def test_cannot_stand_among_data(hub: Hub, alice: Caller, returned: Any) -> None:
+def test_cannot_be_mixed_with_data(hub: Hub, alice: Caller, returned: Any) -> None:
     with pytest.raises(ToolExecutionError, match="held"):
         answered(hub, alice, returned)
 

@@ -10,25 +10,22 @@ from django.test import override_settings
 
 import toolhub.settings
 from toolhub import testing
-from tools_app import sources
 from tools_app.sdk.names import NAME
-from tools_app.sdk.offer import Offer
-from tools_app.sdk.schemas import faults
+from tools_app.sdk.published import faults
 from tools_app.sdk.tool import Tool
-from tools_app.sources.registry import Registry
+from tools_app.sources.registry import Loaded, Registry
+from tools_app.sources.sources import Sources
 
 
 @functools.cache
-def everything() -> Registry:
+def registries() -> list[Registry]:
     """All that ships: the tests' own settings leave some packs out."""
-    registry = Registry()
     with override_settings(TOOLHUB_PACKS=toolhub.settings.TOOLHUB_PACKS):
-        sources.load(registry)
-    return registry
+        return [provider.loaded() for provider in Sources().providers.values()]
 
 
 def shipped() -> list[Tool]:
-    return [loaded.tool for loaded in everything()]
+    return [loaded.declared for registry in registries() for loaded in registry if isinstance(loaded.declared, Tool)]
 
 
 @pytest.mark.parametrize("tool", shipped(), ids=lambda tool: tool.name)
@@ -47,13 +44,13 @@ class TestEveryTool:
         assert type(tool).run is not Tool.run
 
     def test_refuses_unknown_parameters(self, tool: Tool) -> None:
-        problems = tool.checker.problems({"no_such_parameter": 1})
+        problems = tool.spec.checker.problems({"no_such_parameter": 1})
         assert "Unknown parameter: no_such_parameter" in {problem.message for problem in problems}
 
     def test_keeps_its_identity_from_one_process_to_the_next(self, tool: Tool) -> None:
         again = json.loads(json.dumps(tool.definition(), sort_keys=True))
         assert json.dumps(again, sort_keys=True) == json.dumps(tool.definition(), sort_keys=True)
-        assert len(tool.fingerprint) == 64
+        assert len(tool.spec.hash) == 64
 
     def test_examples_that_are_run_say_what_comes_back_and_change_nothing_elsewhere(self, tool: Tool) -> None:
         run = [example for example in tool.examples if not example.shown_only]
@@ -70,12 +67,12 @@ class TestEveryTool:
         testing.assert_contract(tool)
 
 
-def offered() -> list[Offer]:
-    return [offer for offer, _ in everything().offers]
+def offered() -> list[Loaded]:
+    return [loaded for registry in registries() for loaded in registry.offers]
 
 
 def test_ships_exactly_these_prompts_and_resources() -> None:
-    assert {(offer.kind, offer.key, pack) for offer, pack in everything().offers} == {
+    assert {(loaded.spec.kind, loaded.spec.key, loaded.pack) for loaded in offered()} == {
         ("prompt", "diagnose_failures", "builtin"),
         ("prompt", "fix_workflow", "n8n"),
         ("prompt", "plan_my_day", "redmine"),
@@ -83,8 +80,8 @@ def test_ships_exactly_these_prompts_and_resources() -> None:
     }
 
 
-@pytest.mark.parametrize("offer", offered(), ids=lambda offer: offer.name)
+@pytest.mark.parametrize("offer", offered(), ids=lambda offer: offer.spec.name)
 class TestEveryOffer:
-    def test_reads_well_to_an_agent(self, offer: Offer) -> None:
-        assert offer.title
-        assert testing.findings(offer) == []
+    def test_reads_well_to_an_agent(self, offer: Loaded) -> None:
+        assert offer.spec.title
+        assert testing.findings(offer.declared) == []

@@ -18,7 +18,7 @@ from tools_app.models import Call, ErrorLog, ToolCheck
 from tools_app.sdk.decorator import FunctionTool, tool
 from tools_app.sdk.errors import NotFoundError
 from tools_app.sdk.examples import Example
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.hints import Hints
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -63,7 +63,7 @@ def test_examples_that_hold_pass_and_are_remembered(hub: Hub, checktools: Any) -
     assert told.splitlines()[-1] == "1 tool tested, all passed; 0 skipped."
     kept = ToolCheck.objects.get(tool__name="weather")
     assert (kept.passed, kept.examples, kept.faults) == (True, 2, [])
-    assert kept.definition_hash == hub.loaded("weather").tool.fingerprint
+    assert kept.definition_hash == hub.loaded("weather").spec.hash
     assert Call.objects.filter(tool_name="weather", door="command").count() == 2
 
 
@@ -95,9 +95,9 @@ def test_what_writes_is_left_alone_unless_that_is_asked_for(hub: Hub, checktools
     assert Call.objects.filter(tool_name="writer").count() == 1
 
 
-def test_what_cannot_be_tried_is_told(hub: Hub, checktools: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tool_that_cannot_be_tried_is_reported(hub: Hub, checktools: Any, capsys: pytest.CaptureFixture[str]) -> None:
     hub.add(weather("bare"), weather("off", kyoto=None))
-    governance.set_enabled(["off"], False, actor="test")
+    governance.set_enabled(["off"], False, actor=governance.trusted("test"))
     code, told = checktools()
     assert code == 0, "what nobody asked for by name may be left out"
     assert "-- bare: it has no examples that can be run" in told
@@ -139,19 +139,15 @@ def test_against_a_fake_and_against_an_account_that_operators_set_up(hub: Hub, c
         assert set(ErrorLog.objects.values_list("code", flat=True)) == {"CONTRACT_BROKEN", "API_ERROR"}
         upstream.on("GET /stock/eggs", {"left": 5})
         governance.create_connection(
-            "cellar", pack="larder", url=upstream.url, secret=SECRET, allow_http=True, actor="test"
+            "cellar", pack="larder", url=upstream.url, secret=SECRET, allow_http=True, actor=governance.trusted("test")
         )
         assert checktools("left_of", "--connection", "cellar")[0] == 0
     assert checktools("left_of", "--connection", "cellar")[0] == 1, "that account leads nowhere any more"
 
 
-def test_a_tool_that_is_not_synced_yet_says_what_to_do(checktools: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    sources.loaded().add(weather("newcomer", kyoto=None))
-    for command in (["checktools", "newcomer"], ["calltool", "newcomer", '{"city": "Kyoto"}']):
-        with pytest.raises(SystemExit) as ended:
-            call_command(*command)
-        assert ended.value.code in (2, 3)
-        assert "but is not synced yet: run `toolhub synctools`" in capsys.readouterr().err
+def test_a_tool_that_is_not_recorded_yet_is_recorded_first(checktools: Any) -> None:
+    sources.current().code.loaded().add(weather("newcomer", kyoto={"degrees": "<number>"}))
+    assert checktools("newcomer")[0] == 0
 
 
 def test_calltool_says_why_a_tool_cannot_be_called(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,7 @@ async def test_ends_what_it_is_put_around() -> None:
             await asyncio.Event().wait()
 
 
-async def test_stands_still_while_somebody_is_asked() -> None:
+async def test_is_paused_while_a_person_is_asked() -> None:
     deadline = Deadline(0.05)
     async with deadline.enforced():
         with deadline.standing_still():
@@ -34,7 +34,7 @@ async def test_stands_still_while_somebody_is_asked() -> None:
         assert deadline.remaining() <= before
 
 
-async def test_goes_on_afterwards() -> None:
+async def test_resumes_after_the_answer() -> None:
     deadline = Deadline(0.02)
     enforced = deadline.enforced()
     with pytest.raises(TimeoutError):
@@ -49,7 +49,7 @@ async def asked_and_then_for_ever(deadline: Deadline, enforced: asyncio.Timeout)
         await asyncio.Event().wait()
 
 
-async def test_whoever_asks_after_the_end_moves_nothing() -> None:
+async def test_a_question_after_the_end_moves_nothing() -> None:
     deadline = Deadline(0.01)
     with contextlib.suppress(TimeoutError):
         async with deadline.enforced():

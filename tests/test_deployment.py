@@ -47,7 +47,7 @@ def test_visitors_come_over_https_through_the_proxy_that_is_named(tmp_path: Path
     assert "redirect loop" not in "".join(server.output)
 
 
-def test_whoever_forgets_the_proxy_is_told(tmp_path: Path) -> None:
+def test_a_missing_proxy_setting_is_reported(tmp_path: Path) -> None:
     with Home(tmp_path / "home").serving(TOOLHUB_HTTPS="1") as server:
         assert httpx.get(f"{server.url}/health", headers={"X-Forwarded-Proto": "https"}, timeout=30).status_code == 301
         assert server.end() == 0

@@ -30,7 +30,7 @@ def test_every_difference_has_a_place_and_both_sides() -> None:
     ]
 
 
-def test_a_schema_that_no_table_shows_is_told_whole() -> None:
+def test_a_schema_that_no_table_can_show_is_shown_in_full() -> None:
     old, new = schema(city={}), {**schema(city={}), "minProperties": 1}
     [only] = between({"inputSchema": old}, {"inputSchema": new})
     assert (only.part, only.before, only.after) == ("inputSchema", old, new)

@@ -1,4 +1,4 @@
-"""The documentation says what is true: every setting, error and command stands in it."""
+"""The documentation is complete and true: every setting, error and command is in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 import toolhub
+from scripts import setting_docs
 from tools_app.api import errors as api_errors
+from tools_app.base.setting_table import SETTINGS, shown
 from tools_app.sdk.errors import ToolError
 from tools_app.sdk.hub_errors import all_errors
 
@@ -24,19 +26,24 @@ def read(path: str) -> str:
     return (ROOT / path).read_text()
 
 
-def test_every_setting_is_in_the_example_and_nothing_else() -> None:
-    code = read("toolhub/settings.py")
-    used = set(
-        re.findall(
-            r'env\.(?:text|number|seconds|flag|choice|names|address|upstream|path|database)\(\s*"([A-Z_]+)"', code
-        )
-    )
-    used |= {"TOOLHUB_ENV_FILE"}
-    documented = set(re.findall(r"^# ([A-Z_]+)=", read(".env.example"), re.MULTILINE))
-    assert documented == used
+def test_the_settings_are_documented_as_in_their_table() -> None:
+    assert read(".env.example") == setting_docs.example(), "run `make settings`"
+    page = read("docs/operate.md")
+    assert page == setting_docs.page(page), "run `make settings`"
+    for name, setting in SETTINGS.items():
+        is_documented = not setting.deprecated
+        assert (re.search(f"^#{name}=", setting_docs.example(), re.MULTILINE) is not None) == is_documented, name
+        assert (f"\n| `{name}` | " in page) == is_documented, name
 
 
-def test_every_error_stands_in_its_table_as_it_is() -> None:
+def test_each_default_is_a_value_that_its_type_accepts() -> None:
+    for name, setting in SETTINGS.items():
+        if text := shown(setting.default):
+            value = setting.type(text)
+            assert (tuple(value) if isinstance(value, list) else value) == setting.default or text == "false", name
+
+
+def test_every_error_is_in_its_table_with_its_properties() -> None:
     rows = {
         cells[1].strip(" `"): cells
         for line in read("docs/errors.md").splitlines()
@@ -120,7 +127,7 @@ def test_the_version_is_one() -> None:
 
 
 def test_every_folder_with_tests_that_start_hubs_is_run_by_the_command_for_it() -> None:
-    """They are left out of `make test`, and what no command names would be run by nobody."""
+    """They are left out of `make test`, so a marker without a command would never run."""
     (command,) = re.findall(r"pytest -q -m e2e .*", read("Makefile"))
     marked = {path.parent for path in (ROOT / "tests").rglob("test_*.py") if "mark.e2e" in path.read_text()}
     folders = {str(folder.relative_to(ROOT)) for folder in marked} - {"tests"}

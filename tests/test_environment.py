@@ -12,34 +12,26 @@ from typing import Any
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from toolhub.environment import Environment, is_network, is_origin
+from toolhub.environment import Environment
+from tools_app.base.setting_table import DATABASE, SECURE_ADDRESS, UPSTREAM, is_network, is_origin
+from tools_app.sdk.variables import FLAG, LINE, PATH, Type, choice, names, seconds, whole_number
 
 ROOT = Path(__file__).parent.parent
 
 
-def read(method: str, *arguments: Any, **variables: str) -> tuple[Any, list[str]]:
-    """What a method makes of the variable `X`, and the faults it found."""
+def read(type_: Type[Any], default: Any = "", **variables: str) -> tuple[Any, list[str]]:
+    """The value of the variable `X`, and the faults."""
     environment = Environment(variables)
-    return getattr(environment, method)("X", *arguments), environment.faults
+    return environment.read("X", type_, default), environment.faults
 
 
 @pytest.mark.parametrize(
-    ("method", "arguments", "default"),
-    [
-        ("text", ("d",), "d"),
-        ("text", (), ""),
-        ("number", (5, 1, 9), 5),
-        ("seconds", (0.5, 0, 9), 0.5),
-        ("flag", (True,), True),
-        ("choice", ("a", ("a", "b")), "a"),
-        ("names", (("a", "b"),), ["a", "b"]),
-        ("names", (), []),
-        ("path", (), None),
-    ],
+    ("type_", "default"),
+    [(LINE, "d"), (whole_number(1, 9), 5), (seconds(0, 9), 0.5), (FLAG, True), (choice("a", "b"), "a"), (PATH, None)],
 )
-def test_what_is_not_set_or_blank_has_its_default(method: str, arguments: Any, default: Any) -> None:
+def test_what_is_not_set_or_blank_has_its_default(type_: Type[Any], default: Any) -> None:
     for variables in ({}, {"X": ""}, {"X": "  \n"}):
-        assert read(method, *arguments, **variables) == (default, [])
+        assert read(type_, default, **variables) == (default, [])
 
 
 @pytest.mark.parametrize(
@@ -57,24 +49,34 @@ def test_what_is_not_set_or_blank_has_its_default(method: str, arguments: Any, d
     ],
 )
 def test_an_address_can_be_trusted_on_the_way(address: str, taken: bool) -> None:
-    value, faults = read("address", X=address)
+    value, faults = read(SECURE_ADDRESS, X=address)
     assert (value, bool(faults)) == ((address, False) if taken else ("", True))
+
+
+def test_the_directory_of_secrets_exists(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "none", tmp_path / "file"):
+        environment = Environment({"TOOLHUB_SECRETS_DIR": str(path)})
+        assert environment("TOOLHUB_SECRETS_DIR") is None
+        expected = f"TOOLHUB_SECRETS_DIR: expected a directory that this user can read, found {str(path)[:60]!r}"
+        assert environment.faults == [expected]
+    assert Environment({"TOOLHUB_SECRETS_DIR": str(tmp_path)})("TOOLHUB_SECRETS_DIR") == tmp_path
 
 
 class TestText:
     def test_is_taken_without_the_space_around_it(self) -> None:
-        assert read("text", X=" a b \n") == ("a b", [])
+        assert read(LINE, X=" a b \n") == ("a b", [])
 
-    def test_can_stand_in_a_file(self, tmp_path: Path) -> None:
+    def test_can_come_from_a_file(self, tmp_path: Path) -> None:
         file = tmp_path / "secret"
         file.write_text("from the file – ü\n", encoding="utf-8")
-        assert read("text", "d", X_FILE=str(file)) == ("from the file – ü", [])
+        assert read(LINE, "d", X_FILE=str(file)) == ("from the file – ü", [])
 
-    def test_cannot_stand_in_both(self, tmp_path: Path) -> None:
+    def test_cannot_come_from_both(self, tmp_path: Path) -> None:
         file = tmp_path / "secret"
         file.write_text("a")
-        assert read("text", "d", X="b", X_FILE=str(file)) == ("d", ["X: set it or X_FILE, not both"])
-        assert read("text", X="b", X_FILE=" ") == ("b", [])
+        assert read(LINE, "d", X="b", X_FILE=str(file)) == ("d", ["X: set it or X_FILE, not both"])
+        assert read(LINE, X="b", X_FILE=" ") == ("b", [])
 
     def test_in_a_file_that_cannot_be_read_is_a_fault(self, tmp_path: Path) -> None:
         binary, empty = tmp_path / "binary", tmp_path / "empty"
@@ -87,74 +89,88 @@ class TestText:
             (binary, f"{binary} is not UTF-8 text"),
             (empty, f"{empty} is empty"),
         ):
-            assert read("text", "d", X_FILE=str(file)) == ("d", [f"X_FILE: {fault}"])
+            assert read(LINE, "d", X_FILE=str(file)) == ("d", [f"X_FILE: {fault}"])
 
 
 @pytest.mark.parametrize("text", ["http://localhost:8080", "https://a.test/searx/", "http://[::1]:80"])
 def test_an_upstream_is_taken(text: str) -> None:
-    assert read("upstream", X=text) == (text, [])
+    assert read(UPSTREAM, X=text) == (text, [])
 
 
 @pytest.mark.parametrize(
     "text", ["a.test", "ftp://a.test", "https://me:secret@a.test/", "http://a.test/?q=1", "http://a b"]
 )
 def test_an_upstream_without_an_address_is_not_repeated(text: str) -> None:
-    assert read("upstream", X=text)[1] == ["X: expected an address like https://HOST/PATH, without a name and password"]
+    assert read(UPSTREAM, X=text)[1] == ["X: expected an address like https://HOST/PATH, without a name and password"]
 
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1), ("9", 9), (" 7 ", 7), ("007", 7), ("-3", -3), ("0", 0)])
 def test_a_number_within_its_range_is_taken(text: str, number: int) -> None:
-    assert read("number", 5, -5, 9, X=text) == (number, [])
+    assert read(whole_number(-5, 9), 5, X=text) == (number, [])
 
 
 @pytest.mark.parametrize(
     "text", ["10", "-6", "1.0", "1e0", "x", "--5", "-", "+1", "1_0", "٣", "0" * 20 + "9", "9" * 30, "1 2", "0x1", "nan"]
 )
 def test_any_other_number_is_a_fault(text: str) -> None:
-    assert read("number", 5, -5, 9, X=text) == (5, [f"X: expected a whole number from -5 to 9, found {text!r}"])
+    assert read(whole_number(-5, 9), 5, X=text) == (5, [f"X: expected a whole number from -5 to 9, found {text!r}"])
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("0.2", 0.2), ("60", 60.0), ("1.50", 1.5)])
-def test_seconds_within_their_range_are_taken(text: str, seconds: float) -> None:
-    assert read("seconds", 5.0, 0.1, 60, X=text) == (seconds, [])
+@pytest.mark.parametrize(("text", "number"), [("0.2", 0.2), ("60", 60.0), ("1.50", 1.5)])
+def test_seconds_within_their_range_are_taken(text: str, number: float) -> None:
+    assert read(seconds(0.1, 60), 5.0, X=text) == (number, [])
 
 
 @pytest.mark.parametrize("text", ["0", "61", "x", "nan", "inf", "-1", "1_0", "1e1", "1.", ".5", "1,5"])
 def test_any_other_seconds_are_a_fault(text: str) -> None:
-    assert read("seconds", 5.0, 0.1, 60, X=text) == (5.0, [f"X: expected seconds from 0.1 to 60, found {text!r}"])
+    assert read(seconds(0.1, 60), 5.0, X=text) == (5.0, [f"X: expected seconds from 0.1 to 60, found {text!r}"])
 
 
 @pytest.mark.parametrize(
     ("text", "flag"),
     [("1", True), ("TRUE", True), ("yes", True), ("On", True), ("0", False), ("No", False), ("off", False)],
 )
-def test_flags_are_said_in_several_ways(text: str, flag: bool) -> None:
-    assert read("flag", not flag, X=text) == (flag, [])
+def test_flags_have_several_spellings(text: str, flag: bool) -> None:
+    assert read(FLAG, not flag, X=text) == (flag, [])
 
 
 @pytest.mark.parametrize("text", ["2", "y", "enabled", "tru"])
 def test_any_other_flag_is_a_fault(text: str) -> None:
-    assert read("flag", True, X=text) == (True, [f"X: expected true or false, found {text!r}"])
+    assert read(FLAG, True, X=text) == (True, [f"X: expected true or false, found {text!r}"])
 
 
 def test_a_choice_is_one_of_those_there_are_in_any_case() -> None:
-    assert read("choice", "info", ("info", "debug"), X="DEBUG") == ("debug", [])
-    assert read("choice", "info", ("info", "debug"), X="loud") == (
+    assert read(choice("info", "debug"), "info", X="DEBUG") == ("debug", [])
+    assert read(choice("info", "debug"), "info", X="loud") == (
         "info",
         ["X: expected one of info, debug, found 'loud'"],
     )
 
 
+def test_a_default_in_the_table_is_not_shared() -> None:
+    first = Environment({})("ALLOWED_HOSTS")
+    first.append("a.test")
+    assert Environment({})("ALLOWED_HOSTS") == ["localhost", "127.0.0.1", "[::1]"]
+
+
+def test_the_first_name_that_does_not_fit_is_quoted() -> None:
+    fault = "X: expected addresses, found 'everybody'"
+    assert read(names(is_network, "addresses"), [], X="10.0.0.0/8, everybody, ?") == ([], [fault])
+
+
 def test_names_are_split_at_commas() -> None:
-    assert read("names", ("d",), X=" a, b ,,c ") == (["a", "b", "c"], [])
+    assert read(names(), ["d"], X=" a, b ,,c ") == (["a", "b", "c"], [])
 
 
 def test_a_path_is_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    assert read("path", X="~/a") == (tmp_path / "a", [])
-    assert read("path", X="a/b") == (tmp_path / "a" / "b", [])
-    assert read("path", X="~nobody-of-that-name/a") == (None, ["X: expected a path, found '~nobody-of-that-name/a'"])
+    assert read(PATH, None, X="~/a") == (tmp_path / "a", [])
+    assert read(PATH, None, X="a/b") == (tmp_path / "a" / "b", [])
+    assert read(PATH, None, X="~nobody-of-that-name/a") == (
+        None,
+        ["X: expected a path, found '~nobody-of-that-name/a'"],
+    )
 
 
 class TestDatabases:
@@ -176,26 +192,23 @@ class TestDatabases:
         ],
     )
     def test_of_the_two_kinds_are_taken(self, url: str, expected: dict[str, Any]) -> None:
-        found, faults = read("database", "sqlite:///d", X=url)
+        found, faults = read(DATABASE, {}, X=url)
         assert expected.items() <= found.items()
         assert faults == []
 
-    def test_have_a_default(self) -> None:
-        found, faults = read("database", "sqlite:////srv/default.sqlite3")
-        assert (found["NAME"], faults) == ("/srv/default.sqlite3", [])
-
     @pytest.mark.parametrize("url", ["mysql://ann:hunter2@db.test/hub", "hunter2", "postgres://ann:hunter2@db:port/x"])
     def test_of_another_kind_are_a_fault_that_does_not_repeat_the_password(self, url: str) -> None:
-        _, (fault,) = read("database", "sqlite:///d", X=url)
+        _, (fault,) = read(DATABASE, {}, X=url)
         assert fault.startswith("X: expected sqlite:///PATH or postgres://")
         assert "hunter2" not in fault
 
 
 def test_a_value_can_be_checked_further() -> None:
     environment = Environment({})
-    assert environment.checked("X", "https://a", lambda origin: "://" in origin, "origins") == "https://a"
+    assert environment.require("X", "https://a", lambda origin: "://" in origin, "origins") == "https://a"
     assert environment.faults == []
-    environment.checked("X", "a" * 100, lambda origin: "://" in origin, "origins")
+    for origin in ("a" * 100, "b"):
+        environment.require("X", origin, lambda origin: "://" in origin, "origins")
     assert environment.faults == [f"X: expected origins, found {'a' * 60!r}"]
 
 
@@ -222,11 +235,10 @@ def test_knows_what_no_browser_sends_as_an_origin(text: str) -> None:
     assert not is_origin(text)
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_together() -> None:
     environment = Environment({"PORT": "x", "DEBUG": "maybe"})
     environment.finish()
-    environment.number("PORT", 3000, 1, 65535)
-    environment.flag("DEBUG", False)
+    assert (environment("PORT"), environment("DEBUG")) == (3000, False)
     with pytest.raises(ImproperlyConfigured) as caught:
         environment.finish()
     assert str(caught.value).splitlines() == [
@@ -291,7 +303,7 @@ def test_pages_of_other_sites_come_in_where_two_variables_say_so(start: Start) -
     assert origins(CORS_ENABLED="1") == "toolhub: CORS_ENABLED: expected one of true, false, found '1'\n"
 
 
-def test_tokens_are_not_taken_by_whatever_name_the_hub_is_called(start: Start) -> None:
+def test_tokens_are_not_accepted_for_any_host_name(start: Start) -> None:
     given = {"TOOLHUB_OAUTH_ISSUER": "https://login.example", "ALLOWED_HOSTS": "hub.example,.example"}
     done = start(TOOLHUB_OAUTH_SCOPES="tools:list,admin:*", **given)
     assert done.returncode == 2

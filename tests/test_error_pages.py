@@ -1,4 +1,4 @@
-"""The page for developers shows what broke, and none of the secrets that stood around."""
+"""The page for developers shows the error, and none of the secrets in its context."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from tools_app.sdk.errors import (
     ApiError,
     AuthenticationError,
     AuthorizationError,
+    InputRequiredError,
     InternalError,
     InvalidArgumentsError,
     NotFoundError,
@@ -33,12 +34,21 @@ from tools_app.sdk.errors import (
     shortened,
 )
 from tools_app.sdk.hub_errors import (
+    AnswerNotFoundError,
+    ApprovalInvalidError,
+    ApprovalRefusedError,
+    ApprovalRequiredError,
     CircuitOpenError,
+    ContractBrokenError,
+    DefinitionChangedError,
     IdempotencyInProgressError,
     IdempotencyMismatchError,
     OutcomeUnknownError,
     OverloadedError,
+    Refusal,
+    ReplyGoneError,
     ShuttingDownError,
+    StoppedError,
     StorageBusyError,
     all_errors,
 )
@@ -51,6 +61,7 @@ TABLE = [
     ("CIRCUIT_OPEN", "CircuitOpenError", 503, True, "WARNING"),
     ("CONFIGURATION_ERROR", "ConfigurationError", 500, False, "ERROR"),
     ("CONFLICT", "ConflictError", 409, False, "WARNING"),
+    ("DEFINITION_CHANGED", "DefinitionChangedError", 409, False, "WARNING"),
     ("INPUT_REQUIRED", "InputRequiredError", 409, False, "WARNING"),
     ("IDEMPOTENCY_IN_PROGRESS", "IdempotencyInProgressError", 409, True, "WARNING"),
     ("IDEMPOTENCY_MISMATCH", "IdempotencyMismatchError", 422, False, "WARNING"),
@@ -74,6 +85,7 @@ TABLE = [
     ("ANSWER_NOT_FOUND", "AnswerNotFoundError", 404, False, "WARNING"),
     ("TOOL_NOT_FOUND", "ToolNotFoundError", 404, False, "WARNING"),
     ("UPSTREAM_INVALID_RESPONSE", "UpstreamInvalidResponseError", 502, False, "ERROR"),
+    ("UPSTREAM_STARTING", "UpstreamStartingError", 503, True, "WARNING"),
     ("UPSTREAM_TLS", "UpstreamTlsError", 502, False, "ERROR"),
     ("UPSTREAM_UNAVAILABLE", "UpstreamUnavailableError", 502, True, "ERROR"),
     ("UPSTREAM_VALIDATION", "UpstreamValidationError", 422, False, "WARNING"),
@@ -235,11 +247,167 @@ MADE: list[tuple[Callable[[], ToolError], dict[str, Any]]] = [
         },
     ),
     (
+        lambda: DefinitionChangedError.of("echo"),
+        {
+            "error": "The definition of echo has changed; the call was not run",
+            "nextStep": "List the tools again, and call it as its new definition says.",
+        },
+    ),
+    (
+        lambda: DefinitionChangedError.held("echo"),
+        {
+            "error": "The definition of echo has changed, and no operator has approved the new version",
+            "nextStep": "Ask an operator of this hub: it is listed among the approvals in the admin.",
+        },
+    ),
+    (
+        lambda: DefinitionChangedError.outdated("echo"),
+        {
+            "error": "This process has loaded another version of echo than the recorded one",
+            "nextStep": "Ask an operator of this hub to restart this process.",
+        },
+    ),
+    (
         lambda: OutcomeUnknownError.of("c1"),
         {
             "error": "The call with this Idempotency-Key was interrupted, and its outcome is unknown",
             "context": {"callId": "c1"},
             "nextStep": "Check whether the change was made; if it was not, call again with a new key.",
+        },
+    ),
+    (
+        lambda: ToolNotFoundError.through("call_tool", "ecko", ["echo", "echo_all"]),
+        {
+            "error": "Tool not found: ecko",
+            "context": {"through": "call_tool", "similar": ["echo", "echo_all"]},
+            "nextStep": "Did you mean echo or echo_all? Find tools with search_tools.",
+        },
+    ),
+    (
+        lambda: ToolNotFoundError.through("call_tool", "nope", []),
+        {
+            "error": "Tool not found: nope",
+            "context": {"through": "call_tool", "similar": []},
+            "nextStep": "Find tools with search_tools.",
+        },
+    ),
+    (
+        lambda: RateLimitError.by_bodies(1_024),
+        {
+            "error": "Too many bytes at once: the request bodies of one caller are limited to 1,024 bytes at a time",
+            "context": {"limit": 1_024},
+            "nextStep": "Retry in a moment, with fewer or smaller requests at once.",
+            "retryAfter": 1,
+        },
+    ),
+    *(
+        (
+            lambda capability=capability: InputRequiredError.nobody_can(capability),
+            {
+                "error": f"The tool needs a client that can {ability} ({capability}), and this one cannot",
+                "context": {"capability": capability},
+                "nextStep": "Call it from an MCP client that supports this.",
+            },
+        )
+        for capability, ability in (
+            ("elicitation", "ask its user"),
+            ("sampling", "ask its model"),
+            ("roots", "list its roots"),
+        )
+    ),
+    (
+        lambda: InputRequiredError.unanswered("the client has left"),
+        {
+            "error": "The tool asked a question and got no answer: the client has left",
+            "nextStep": "Call again.",
+        },
+    ),
+    (
+        lambda: AnswerNotFoundError.of("a1"),
+        {
+            "error": "Answer not found: a1",
+            "nextStep": "Call the tool that gave the answer again: the new outline has a new id.",
+        },
+    ),
+    (
+        lambda: AnswerNotFoundError.expired("a1"),
+        {
+            "error": "Answer expired: a1",
+            "nextStep": "Call the tool that gave the answer again: the new outline has a new id.",
+        },
+    ),
+    (
+        lambda: StoppedError.because("stopped since noon: moving house"),
+        {
+            "error": "Stopped since noon: moving house",
+            "nextStep": "Do not repeat the call: ask an operator of this hub, who can remove the stop.",
+        },
+    ),
+    (
+        lambda: ApprovalRequiredError.of("drop", "ap_1", "2026-11-19T12:00:00Z"),
+        {
+            "error": "Approval required: an operator must approve this call of drop",
+            "context": {"approvalId": "ap_1", "expiresAt": "2026-11-19T12:00:00Z"},
+            "nextStep": "Ask an operator of this hub to approve ap_1 (Approvals in the admin) before "
+            "2026-11-19T12:00:00Z. Then repeat exactly this call, with approval id ap_1 if you can send it.",
+        },
+    ),
+    (
+        lambda: ApprovalRefusedError.of("drop", "ap_1", "not today"),
+        {
+            "error": "An operator refused this call of drop",
+            "context": {"approvalId": "ap_1", "reason": "not today"},
+            "nextStep": "Do not repeat this call: continue without it, or ask the operators of this hub.",
+        },
+    ),
+    (
+        lambda: ApprovalRefusedError.of("drop", "ap_1", ""),
+        {
+            "error": "An operator refused this call of drop",
+            "context": {"approvalId": "ap_1", "reason": "no reason given"},
+            "nextStep": "Do not repeat this call: continue without it, or ask the operators of this hub.",
+        },
+    ),
+    (
+        lambda: ApprovalInvalidError.because("it has expired"),
+        {
+            "error": "The approval is not valid: it has expired",
+            "nextStep": "Make the call without an approval id: it will ask for a new approval.",
+        },
+    ),
+    (
+        lambda: ReplyGoneError.of("c1", "ok"),
+        {
+            "error": "The call with this Idempotency-Key has ended (ok), and its answer is no longer stored",
+            "context": {"callId": "c1", "status": "ok"},
+            "nextStep": "The call is not run again under this key. To run it again, send a new key.",
+        },
+    ),
+    (
+        lambda: ReplyGoneError.of("c1", ""),
+        {
+            "error": "The call with this Idempotency-Key has ended, and its answer is no longer stored",
+            "context": {"callId": "c1"},
+            "nextStep": "The call is not run again under this key. To run it again, send a new key.",
+        },
+    ),
+    (
+        lambda: ContractBrokenError.of("count", "three of them", ["/n: 3, not 4", "/m: missing"]),
+        {
+            "error": "count no longer returns the result of its example 'three of them'",
+            "context": {"operation": "three of them"},
+            "nextStep": "Fix the tool, or correct the example if the upstream has changed permanently.",
+        },
+    ),
+    (
+        lambda: Refusal("switched off", "Ask an operator.").error("echo"),
+        {"error": "Tool is disabled: echo", "context": {"reason": "switched off"}, "nextStep": "Ask an operator."},
+    ),
+    (
+        lambda: Refusal("stopped since noon", "Wait.", stopped=True).error("echo"),
+        {
+            "error": "Stopped since noon",
+            "nextStep": "Do not repeat the call: ask an operator of this hub, who can remove the stop.",
         },
     ),
 ]
@@ -269,6 +437,39 @@ def test_a_new_error_belongs_to_no_call_yet() -> None:
     error = ToolError("Nope")
     assert (error.error_id, error.call_id, error.duration_ms) == (None, None, None)
     assert error.replayed is False
+
+
+def test_the_faults_of_a_broken_contract_are_for_the_log() -> None:
+    error = ContractBrokenError.of("count", "x" * 100, ["/n: 3, not 4", "/m: missing"])
+    assert error.detail == "/n: 3, not 4\n/m: missing"
+    assert error.context["operation"] == shortened("x" * 100, 80)
+    assert shortened("x" * 100, 80) in error.message
+
+
+def test_a_question_without_answer_keeps_the_cause_for_the_log() -> None:
+    cause = ValueError("inside")
+    assert InputRequiredError.unanswered("x", cause).detail is cause
+
+
+def test_a_network_failure_of_a_tool_can_pass() -> None:
+    error = ToolExecutionError.of("echo", OSError("inside")).by_network()
+    assert (error.retryable, error.blames_upstream) == (True, True)
+    assert error.next_step == f"Try again later: a network connection of the tool failed. {TELL_AN_OPERATOR}"
+
+
+@pytest.mark.parametrize("retryable", [True, False])
+def test_a_tool_that_may_be_repeated_can_be_retried_as_before(retryable: bool) -> None:
+    error = ToolError("Nope", next_step="Wait.")
+    error.retryable = retryable
+    error.allow_repeat()
+    assert (error.retryable, error.outcome_unknown, error.next_step) == (retryable, False, "Wait.")
+    error.leave_outcome_open()
+    error.next_step += " Look."
+    error.allow_repeat()
+    before = "The outcome is unknown: check whether the change was made before calling again."
+    after = "Call again: this tool may be repeated." if retryable else before
+    assert (error.retryable, error.outcome_unknown) == (retryable, not retryable)
+    assert error.next_step == f"{after} Look."
 
 
 def test_an_unknown_outcome_of_an_unknown_call_names_none() -> None:
@@ -352,7 +553,7 @@ def test_a_kept_error_of_a_kind_that_is_gone_is_a_failed_execution() -> None:
     assert (back.message, back.next_step) == ("Nope", "Wait.")
 
 
-def test_another_call_that_meets_an_error_is_told_the_same_of_no_call_yet() -> None:
+def test_another_call_with_the_same_error_gets_a_copy_without_a_call_id() -> None:
     error = of_a_call(RateLimitError(retry_after=3))
     again = error.again()
     assert again is not error
@@ -360,11 +561,11 @@ def test_another_call_that_meets_an_error_is_told_the_same_of_no_call_yet() -> N
     assert (again.call_id, again.duration_ms) == (None, None)
 
 
-def test_a_plain_error_is_told_in_three_fields() -> None:
+def test_a_plain_error_has_three_fields() -> None:
     assert ToolError("Nope").as_dict() == {"error": "Nope", "code": "TOOL_ERROR", "retryable": False}
 
 
-def test_a_full_error_is_told_in_camel_case() -> None:
+def test_a_full_error_has_camel_case_fields() -> None:
     error = RateLimitError(context={"limit": 60}, next_step="Wait.", retry_after=1.5)
     error.error_id = "e1"
     assert error.as_dict() == {
@@ -378,7 +579,7 @@ def test_a_full_error_is_told_in_camel_case() -> None:
     }
 
 
-def test_a_retry_after_of_zero_is_told() -> None:
+def test_a_retry_after_of_zero_is_included() -> None:
     assert RateLimitError(retry_after=0).as_dict()["retryAfter"] == 0
 
 
@@ -478,7 +679,7 @@ def test_only_errors_of_an_upstream_and_timeouts_blame_it() -> None:
 
 
 @pytest.mark.parametrize("value", ["text", 5, None, ValueError("boom"), ["a"]], ids=repr)
-def test_a_message_is_text_whatever_it_is_made_of(value: Any) -> None:
+def test_a_message_of_any_type_becomes_text(value: Any) -> None:
     expected = "" if value is None else str(value)
     assert ToolError(value).as_dict()["error"] == expected
 

@@ -58,7 +58,7 @@ def test_does_not_fit(expected: Any, answer: Any, told: str) -> None:
     assert mismatches(expected, answer) == [told]
 
 
-def test_only_the_first_places_are_told_and_values_are_cut() -> None:
+def test_only_the_first_problems_are_listed_and_values_are_cut() -> None:
     found = mismatches(list(range(50)), [f"x{'y' * 500}" for _ in range(50)])
     assert len(found) == MOST_MISMATCHES
     assert all(len(line) < 200 for line in found)

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from tests.mcp_server.test_server import connected, texts
+from tests.support.state import rebuild_catalog
 from tests.support.tools import Hub, Programmable
-from tools_app import engine, governance, sources
+from tools_app import engine, governance
 from tools_app.access import access
 from tools_app.base import database
 from tools_app.catalog import catalog, listed, search
 from tools_app.catalog.entry import FINDERS
-from tools_app.engine.finding import signature
+from tools_app.catalog.search.finding import signature
 from tools_app.mcp_server.listing import Listings
 from tools_app.models import Approval, AuditEntry, Call
 from tools_app.sdk.context import Caller
@@ -25,9 +26,9 @@ from tools_app.sdk.errors import (
     ToolNotFoundError,
     ValidationError,
 )
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.prompt import prompt
 from tools_app.sdk.reach import Reach
-from tools_app.sdk.tool import Hints
 
 MODERN = "2026-07-28"
 ARGUMENTS: dict[str, dict[str, Any]] = {"find_page": {}, "echo": {"message": "hi"}}
@@ -68,14 +69,14 @@ def refused(tool: str, caller: Caller | None = None, /, **arguments: Any) -> Too
 # ---- what is listed
 
 
-def test_lists_everything_but_the_finders_unless_told_otherwise(finding: Hub) -> None:
+def test_lists_everything_but_the_finders_by_default(finding: Hub) -> None:
     assert shown(local()) == ["calculate", "echo", "find_page", "read_result", "write_page"]
 
 
 def test_lists_the_finders_alone_in_search_mode(finding: Hub, settings: Any) -> None:
     assert shown(local(mode="search")) == BY_SEARCHING
     settings.TOOLHUB_LIST_MODE = "search"
-    catalog.forget()
+    rebuild_catalog()
     assert shown(local()) == BY_SEARCHING
     assert "echo" in shown(local(mode="direct"))
 
@@ -88,14 +89,14 @@ def test_auto_searches_where_the_list_is_long(finding: Hub, settings: Any) -> No
     cost = listed.cost_of_list(catalog.current())
     settings.TOOLHUB_LIST_TOKENS = cost
     assert "echo" in shown(local(mode="auto"))
-    catalog.forget()
+    rebuild_catalog()
     settings.TOOLHUB_LIST_TOKENS = cost // 2
     assert shown(local(mode="auto")) == BY_SEARCHING
 
 
 def test_each_toolset_is_shown_in_its_own_way(finding: Hub) -> None:
-    governance.create_toolset("pages", actor="test", tags=["wiki"], mode="search")
-    governance.create_toolset("sums", actor="test", names=["calculate"])
+    governance.create_toolset("pages", actor=governance.trusted("test"), tags=["wiki"], mode="search")
+    governance.create_toolset("sums", actor=governance.trusted("test"), names=["calculate"])
     assert shown(local("pages")) == BY_SEARCHING
     assert shown(local("sums")) == ["calculate", "read_result"]
     assert shown(local("pages", "sums")) == sorted(["calculate", *BY_SEARCHING])
@@ -104,39 +105,41 @@ def test_each_toolset_is_shown_in_its_own_way(finding: Hub) -> None:
 
 def test_auto_goes_by_all_of_the_list_and_not_by_each_toolset(finding: Hub, settings: Any) -> None:
     for name in ("find_page", "write_page", "echo"):
-        governance.create_toolset(name, actor="test", names=[name], mode="auto")
+        governance.create_toolset(name, actor=governance.trusted("test"), names=[name], mode="auto")
     one, all_ = local("find_page"), local("find_page", "write_page", "echo")
     settings.TOOLHUB_LIST_TOKENS = listed.cost_of_list(catalog.current().seen_by(one))
-    catalog.forget()
+    rebuild_catalog()
     assert shown(one) == ["find_page", "read_result"]
     assert shown(all_) == BY_SEARCHING, "each of them is short, and together they are not"
-    governance.change_toolset("echo", actor="test", mode="direct")
+    governance.change_toolset("echo", actor=governance.trusted("test"), mode="direct")
     assert shown(all_) == sorted(["echo", *BY_SEARCHING])
 
 
 def test_a_toolset_that_only_reads_brings_nothing_that_writes(finding: Hub) -> None:
-    governance.create_toolset("safe", actor="test", packs=["builtin"], tags=["wiki"], read_only=True, mode="search")
+    governance.create_toolset(
+        "safe", actor=governance.trusted("test"), packs=["builtin"], tags=["wiki"], read_only=True, mode="search"
+    )
     assert shown(local("safe")) == [name for name in BY_SEARCHING if name != "call_writing_tool"]
     assert refused("call_writing_tool", local("safe"), name="echo").code == "TOOL_NOT_FOUND"
 
 
 def test_lists_everything_where_nothing_could_find_it(finding: Hub) -> None:
-    governance.set_enabled(["search_tools"], False, actor="test")
+    governance.set_enabled(["search_tools"], False, actor=governance.trusted("test"))
     assert shown(local(mode="search")) == ["calculate", "echo", "find_page", "read_result", "write_page"]
 
 
-def test_who_may_not_write_is_not_listed_what_writes(finding: Hub) -> None:
+def test_a_read_only_caller_is_not_listed_writing_tools(finding: Hub) -> None:
     assert "call_writing_tool" not in shown(local(mode="search", writes=False, destroys=False))
 
 
-def test_agents_are_told_when_the_mode_changes(finding: Hub) -> None:
-    governance.create_toolset("pages", actor="test", tags=["wiki"])
+def test_agents_are_notified_when_the_mode_changes(finding: Hub) -> None:
+    governance.create_toolset("pages", actor=governance.trusted("test"), tags=["wiki"])
     before = listed.digest(catalog.current().seen_by(local("pages")))
-    governance.change_toolset("pages", actor="test", mode="search")
+    governance.change_toolset("pages", actor=governance.trusted("test"), mode="search")
     assert listed.digest(catalog.current().seen_by(local("pages"))) != before
-    governance.set_enabled(["echo"], False, actor="test")
+    governance.set_enabled(["echo"], False, actor=governance.trusted("test"))
     told = listed.digest(catalog.current().seen_by(local("pages")))
-    governance.set_enabled(["find_page"], False, actor="test")
+    governance.set_enabled(["find_page"], False, actor=governance.trusted("test"))
     assert listed.digest(catalog.current().seen_by(local("pages"))) == told, "what is not listed changes no list"
 
 
@@ -160,7 +163,7 @@ def test_finds_what_can_be_called_and_says_how(finding: Hub) -> None:
 
 
 def test_finds_only_what_exists_for_the_caller(finding: Hub) -> None:
-    governance.create_toolset("pages", actor="test", names=["find_page"], mode="search")
+    governance.create_toolset("pages", actor=governance.trusted("test"), names=["find_page"], mode="search")
     told = call("search_tools", local("pages"), query="page echo calculate").answer.value
     assert {tool["name"] for tool in told["tools"]} <= {"find_page", "read_result"}
     assert isinstance(refused("describe_tool", local("pages"), name="echo"), ToolNotFoundError)
@@ -181,7 +184,7 @@ def test_finds_only_what_exists_for_the_caller(finding: Hub) -> None:
         (True, "any"),
     ],
 )
-def test_parameters_are_told_at_a_glance(part: Any, told: str) -> None:
+def test_parameters_are_summarised(part: Any, told: str) -> None:
     assert signature({"required": ["a"], "properties": {"a": part, "b": part}}) == f"a*: {told}, b: {told}"
 
 
@@ -190,10 +193,12 @@ def test_nothing_tells_of_a_tool_that_does_not_exist_for_the_caller(finding: Hub
     hidden = Programmable("secret_vault", tags=("hush", "shared"), category="hidden", aliases=("strongroom",))
     finding.add(hidden.tool, Programmable("open_thing", tags=("shared",), dependencies=("secret_vault",)).tool)
     finding.add(Programmable("open_more", tags=("shared",), dependencies=("open_thing", "no_such_thing?")).tool)
-    governance.create_toolset("mine", actor="test", names=["open_thing", "open_more"], mode="search")
+    governance.create_toolset(
+        "mine", actor=governance.trusted("test"), names=["open_thing", "open_more"], mode="search"
+    )
     caller = local("mine")
 
-    def all_that_is_told() -> str:
+    def all_answers() -> str:
         queries = ("secret_vault", "vaul", "strongroom", "hush", "hidden", "open thing", "zzzz")
         told: list[Any] = [call("search_tools", caller, query=query).answer.value for query in queries]
         told += [refused("describe_tool", caller, name=name).next_step for name in ("secret_vault", "strongroms")]
@@ -205,9 +210,9 @@ def test_nothing_tells_of_a_tool_that_does_not_exist_for_the_caller(finding: Hub
         return str(told + [entry.refusal for entry in view.all])
 
     words = ("vault", "strongroom", "hush", "hidden", "no_such_thing")
-    assert not [word for word in words if word in all_that_is_told()]
-    governance.set_enabled(["secret_vault"], False, actor="test")
-    assert not [word for word in words if word in all_that_is_told()]
+    assert not [word for word in words if word in all_answers()]
+    governance.set_enabled(["secret_vault"], False, actor=governance.trusted("test"))
+    assert not [word for word in words if word in all_answers()]
     assert refused("open_more", caller).context["reason"] == "it needs a tool that cannot be called"
     assert "secret_vault" in refused("open_thing").context["reason"], "who may know of it is told"
 
@@ -268,7 +273,7 @@ def test_who_misses_its_form_is_shown_it(finding: Hub, given: dict[str, Any]) ->
 
 
 def test_what_is_switched_off_is_refused_in_the_same_words(finding: Hub) -> None:
-    governance.set_enabled(["find_page"], False, actor="test")
+    governance.set_enabled(["find_page"], False, actor=governance.trusted("test"))
     error = refused("call_tool", name="find_page")
     assert isinstance(error, ToolDisabledError)
     assert error.as_dict() == refused("find_page").as_dict()
@@ -281,7 +286,7 @@ def test_permissions_are_those_of_a_call_of_ones_own(finding: Hub) -> None:
     assert refused("call_writing_tool", reader, name="find_page").code == "AUTHORIZATION_ERROR"
 
 
-def test_who_may_write_and_not_destroy_writes_through_it_and_does_not_destroy(finding: Hub) -> None:
+def test_a_caller_without_destructive_access_writes_through_it_and_destroys_nothing(finding: Hub) -> None:
     finding.add(Programmable("drop_page", hints=Hints(destructive=True)).tool)
     careful = local(destroys=False, mode="search")
     assert shown(careful) == BY_SEARCHING
@@ -292,11 +297,11 @@ def test_who_may_write_and_not_destroy_writes_through_it_and_does_not_destroy(fi
 
 
 def test_what_an_operator_decides_about_calling_through_it_holds_for_every_call_through_it(finding: Hub) -> None:
-    governance.set_ask("call_writing_tool", True, actor="test")
+    governance.set_ask("call_writing_tool", True, actor=governance.trusted("test"))
     assert refused("call_writing_tool", name="write_page").code == "APPROVAL_REQUIRED"
     assert call("write_page").answer.value == {"value": 0}, "and for no other"
     policy = {"rate_calls": 1, "rate_seconds": 60, "timeout_ms": 700, "answer_tokens": 2_000}
-    governance.change_tool("call_tool", enabled=None, policy=policy, actor="test")
+    governance.change_tool("call_tool", enabled=None, policy=policy, actor=governance.trusted("test"))
     dry = asyncio.run(
         engine.call("call_tool", {"name": "find_page"}, local(), door="mcp", options=engine.Options(dry_run=True))
     )
@@ -326,7 +331,7 @@ def test_a_name_that_is_none_is_answered_with_names_that_are(finding: Hub) -> No
 
 
 def test_what_an_operator_has_to_approve_asks_for_the_tool_that_is_named(finding: Hub) -> None:
-    governance.set_ask("write_page", True, actor="test")
+    governance.set_ask("write_page", True, actor=governance.trusted("test"))
     through, direct = refused("call_writing_tool", name="write_page"), refused("write_page")
     assert through.as_dict() == direct.as_dict()
     assert list(Approval.objects.values_list("tool_name", flat=True)) == ["write_page"]
@@ -343,7 +348,7 @@ def test_one_idempotency_key_holds_however_it_is_called(finding: Hub) -> None:
     assert (again.answered_by, again.call_id) == ("replay", first.call_id)
 
 
-def test_who_may_list_nothing_is_told_no_names(finding: Hub) -> None:
+def test_a_caller_without_list_scope_learns_no_names(finding: Hub) -> None:
     caller = Caller("key", "key:9", "calls", frozenset({"tools:execute"}))
     error = refused("call_tool", caller, name="find_pages")
     assert error.context["similar"] == []
@@ -351,7 +356,7 @@ def test_who_may_list_nothing_is_told_no_names(finding: Hub) -> None:
 
 
 def test_a_refusal_is_on_record_as_one_of_a_call_of_ones_own(finding: Hub) -> None:
-    governance.set_enabled(["find_page"], False, actor="test")
+    governance.set_enabled(["find_page"], False, actor=governance.trusted("test"))
     refused("call_tool", name="find_page", arguments={"value": 1})
     refused("find_page", value=1)
     kept = Call.objects.values_list("tool_name", "tool_version", "definition_hash", "arguments", "argument_bytes")
@@ -369,7 +374,7 @@ def test_does_not_call_itself(finding: Hub, inner: str) -> None:
 
 def test_a_tool_goes_by_another_name_and_is_journaled_under_its_own(finding: Hub) -> None:
     other = {"find_page": {"name": "look_up", "description": "Look a page up."}, "echo": {"description": "Say it."}}
-    governance.create_toolset("mine", actor="test", names=["find_page", "echo"], overrides=other)
+    governance.create_toolset("mine", actor=governance.trusted("test"), names=["find_page", "echo"], overrides=other)
     caller = local("mine")
     page = Listings().of(catalog.current().seen_by(caller), MODERN).page(None)["tools"]
     assert [(tool["name"], tool["description"][:15]) for tool in page] == [
@@ -385,7 +390,9 @@ def test_a_tool_goes_by_another_name_and_is_journaled_under_its_own(finding: Hub
 
 def test_a_tool_is_found_by_the_name_that_it_goes_by(finding: Hub) -> None:
     other = {"write_page": {"name": "jot"}}
-    governance.create_toolset("mine", actor="test", names=["find_page", "write_page"], mode="search", overrides=other)
+    governance.create_toolset(
+        "mine", actor=governance.trusted("test"), names=["find_page", "write_page"], mode="search", overrides=other
+    )
     for query in ("jot", "write_page"):
         found = call("search_tools", local("mine"), query=query).answer.value["tools"]
         assert found[0]["name"] == "jot", query
@@ -396,7 +403,7 @@ def test_a_tool_is_found_by_the_name_that_it_goes_by(finding: Hub) -> None:
         assert [hit.entry.shown_name for hit in search.ranked(view.all, query, match_type="exact")] == ["jot"]
         assert [entry.shown_name for entry in view.matching(query)] == ["jot"]
     assert search.ranked(catalog.current().all, "jot") == [], "elsewhere it has no such name"
-    governance.set_enabled(["write_page"], False, actor="test")
+    governance.set_enabled(["write_page"], False, actor=governance.trusted("test"))
     assert refused("jot", local("mine")).message.startswith("Tool is disabled: jot")
 
 
@@ -418,17 +425,21 @@ def test_a_tool_is_found_by_the_name_that_it_goes_by(finding: Hub) -> None:
 )
 def test_refuses_other_names_that_would_mislead(finding: Hub, overrides: Any, said: str) -> None:
     with pytest.raises(ValidationError, match=said):
-        governance.create_toolset("mine", actor="test", names=["echo", "find_page"], overrides=overrides)
+        governance.create_toolset(
+            "mine", actor=governance.trusted("test"), names=["echo", "find_page"], overrides=overrides
+        )
     assert not AuditEntry.objects.filter(action="toolset.create").exists()
 
 
 def test_refuses_a_mode_that_is_none(finding: Hub) -> None:
     with pytest.raises(ValidationError, match="mode"):
-        governance.create_toolset("mine", actor="test", mode="lazy")
+        governance.create_toolset("mine", actor=governance.trusted("test"), mode="lazy")
 
 
 def test_a_tool_that_comes_later_keeps_its_name(finding: Hub) -> None:
-    governance.create_toolset("mine", actor="test", tags=["wiki"], overrides={"find_page": {"name": "page"}})
+    governance.create_toolset(
+        "mine", actor=governance.trusted("test"), tags=["wiki"], overrides={"find_page": {"name": "page"}}
+    )
     finding.add(Programmable("page", tags=("wiki",)).tool)
     view = catalog.current().seen_by(local("mine"))
     assert [entry.shown_name for entry in view.all if entry.tags == ("wiki",)] == ["find_page", "page", "write_page"]
@@ -467,14 +478,16 @@ async def test_a_prompt_says_how_to_call_what_it_names_by_other_names_or_unliste
         """Tidy up."""
         return "Look with `find_page`, again with `find_page`, change with `write_page`, and say `hello_world`."
 
-    sources.loaded().offer(tidy)
+    await database.run(finding.offer, tidy)
     other = {"find_page": {"name": "look_up"}}
 
     def chosen() -> None:
         tools = ["find_page", "write_page"]
-        governance.create_toolset("plain", actor="test", names=tools, mode="direct")
-        governance.create_toolset("mine", actor="test", names=tools, mode="direct", overrides=other)
-        governance.create_toolset("found", actor="test", names=tools, mode="search", overrides=other)
+        governance.create_toolset("plain", actor=governance.trusted("test"), names=tools, mode="direct")
+        governance.create_toolset("mine", actor=governance.trusted("test"), names=tools, mode="direct", overrides=other)
+        governance.create_toolset(
+            "found", actor=governance.trusted("test"), names=tools, mode="search", overrides=other
+        )
 
     await database.run(chosen)
     told = {}

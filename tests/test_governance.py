@@ -7,18 +7,22 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.db import OperationalError
+from django.test import override_settings
 from django.utils import timezone
 
 from tests.support.tools import Hub, Programmable
 from tools_app import governance
 from tools_app.base import secrets
-from tools_app.models import ApiKey, AuditEntry, Definition, ErrorGroup, ToolRecord
+from tools_app.models import ApiKey, AuditEntry, Definition, ErrorGroup, Source, ToolRecord
 from tools_app.models.audit import note
 from tools_app.sdk.errors import ToolNotFoundError, ValidationError
+from tools_app.sdk.hints import Hints
 
 
 def test_switching_off_leaves_an_audit_entry(hub: Hub) -> None:
-    assert governance.set_enabled(["echo"], False, actor="user:alice", reason="too loud") == ["echo"]
+    assert governance.set_enabled(["echo"], False, actor=governance.trusted("user:alice"), reason="too loud") == [
+        "echo"
+    ]
     assert not ToolRecord.objects.get(name="echo").enabled
     entry = AuditEntry.objects.get(action="tool.disable")
     assert (entry.actor, entry.subject, entry.reason) == ("user:alice", "echo", "too loud")
@@ -26,14 +30,14 @@ def test_switching_off_leaves_an_audit_entry(hub: Hub) -> None:
 
 
 def test_switching_twice_is_one_change(hub: Hub) -> None:
-    governance.set_enabled(["echo"], False, actor="test")
-    assert governance.set_enabled(["echo", "calculate"], False, actor="test") == ["calculate"]
+    governance.set_enabled(["echo"], False, actor=governance.trusted("test"))
+    assert governance.set_enabled(["echo", "calculate"], False, actor=governance.trusted("test")) == ["calculate"]
     assert AuditEntry.objects.filter(action="tool.disable").count() == 2
 
 
 def test_one_unknown_name_changes_nothing(hub: Hub) -> None:
     with pytest.raises(ToolNotFoundError, match="Tool not found: nope"):
-        governance.set_enabled(["echo", "nope"], False, actor="test")
+        governance.set_enabled(["echo", "nope"], False, actor=governance.trusted("test"))
     assert ToolRecord.objects.get(name="echo").enabled
     assert not AuditEntry.objects.filter(action="tool.disable").exists()
 
@@ -43,7 +47,7 @@ def test_switching_many_takes_few_statements(hub: Hub, django_assert_max_num_que
     hub.add(*(Programmable(f"many_{number}").tool for number in range(40)))
     names = [f"many_{number}" for number in range(40)]
     with django_assert_max_num_queries(5):
-        assert governance.set_enabled(names, False, actor="test") == sorted(names)
+        assert governance.set_enabled(names, False, actor=governance.trusted("test")) == sorted(names)
     assert AuditEntry.objects.filter(action="tool.disable").count() == 40
 
 
@@ -53,9 +57,9 @@ def test_deciding_about_many_versions_takes_few_statements(hub: Hub, django_asse
     versions.update(approved_at=None, approved_by="")
     keys = list(versions.values_list("pk", flat=True))
     with django_assert_max_num_queries(5):
-        assert len(governance.refuse_definitions(keys, actor="test", reason="no")) == 40
-    with django_assert_max_num_queries(5):
-        assert len(governance.approve_definitions(keys, actor="test")) == 40
+        assert len(governance.refuse_definitions(keys, actor=governance.trusted("test"), reason="no")) == 40
+    with django_assert_max_num_queries(6):
+        assert len(governance.approve_definitions(keys, actor=governance.trusted("test"))) == 40
     entry = AuditEntry.objects.filter(action="definition.approve", subject="many_7").get()
     assert entry.changes["state"] == ["refused", "approved"]
     assert {version.state for version in versions.all()} == {"approved"}
@@ -64,31 +68,36 @@ def test_deciding_about_many_versions_takes_few_statements(hub: Hub, django_asse
 def test_a_policy_is_bounded_and_can_be_taken_back(hub: Hub) -> None:
     for part, wrong in (("timeout_ms", 0), ("timeout_ms", 120_001), ("retries", 4), ("rate_calls", 0)):
         with pytest.raises(ValidationError, match=f"{part} must be between"):
-            governance.set_policy("echo", {part: wrong}, actor="test")
+            governance.set_policy("echo", {part: wrong}, actor=governance.trusted("test"))
     with pytest.raises(ValidationError, match="'colour' is no policy"):
-        governance.set_policy("echo", {"colour": 1}, actor="test")
-    assert governance.set_policy("echo", {"timeout_ms": 100, "retries": 2}, actor="test") == ["retries", "timeout_ms"]
-    assert governance.set_policy("echo", {"timeout_ms": 100}, actor="test") == []
-    assert governance.set_policy("echo", {"timeout_ms": None, "retries": 2}, actor="test") == ["timeout_ms"]
+        governance.set_policy("echo", {"colour": 1}, actor=governance.trusted("test"))
+    assert governance.set_policy("echo", {"timeout_ms": 100, "retries": 2}, actor=governance.trusted("test")) == [
+        "retries",
+        "timeout_ms",
+    ]
+    assert governance.set_policy("echo", {"timeout_ms": 100}, actor=governance.trusted("test")) == []
+    assert governance.set_policy("echo", {"timeout_ms": None, "retries": 2}, actor=governance.trusted("test")) == [
+        "timeout_ms"
+    ]
     assert [entry.changes for entry in AuditEntry.objects.filter(action="tool.policy")] == [
         {"timeout_ms": [100, None]},
         {"timeout_ms": [None, 100], "retries": [None, 2]},
     ]
     with pytest.raises(ToolNotFoundError):
-        governance.set_policy("nope", {"timeout_ms": 500}, actor="test")
+        governance.set_policy("nope", {"timeout_ms": 500}, actor=governance.trusted("test"))
 
 
 def test_a_rate_limit_is_whole_or_not_there(hub: Hub) -> None:
     for half in ({"rate_calls": 5}, {"rate_seconds": 5}):
         with pytest.raises(ValidationError, match="needs both"):
-            governance.set_policy("echo", half, actor="test")
-    governance.set_policy("echo", {"rate_calls": 5, "rate_seconds": 60}, actor="test")
+            governance.set_policy("echo", half, actor=governance.trusted("test"))
+    governance.set_policy("echo", {"rate_calls": 5, "rate_seconds": 60}, actor=governance.trusted("test"))
     with pytest.raises(ValidationError, match="needs both"):
-        governance.set_policy("echo", {"rate_seconds": None}, actor="test")
+        governance.set_policy("echo", {"rate_seconds": None}, actor=governance.trusted("test"))
 
 
 def test_a_key_is_shown_once_and_stored_as_a_hash(hub: Hub) -> None:
-    key, secret = governance.create_key("agent", actor="test", scopes=["tools:read"])
+    key, secret = governance.create_key("agent", actor=governance.trusted("test"), scopes=["tools:read"])
     stored = ApiKey.objects.values().get()
     assert stored["hash"] == secrets.key_hash(secret)
     assert secret not in str(stored)
@@ -99,29 +108,29 @@ def test_a_key_is_shown_once_and_stored_as_a_hash(hub: Hub) -> None:
 @pytest.mark.parametrize(("name", "scopes"), [("", None), ("  ", None), ("x" * 101, None), ("a", ["tools:everything"])])
 def test_refuses_a_key_that_makes_no_sense(hub: Hub, name: str, scopes: list[str] | None) -> None:
     with pytest.raises(ValidationError):
-        governance.create_key(name, actor="test", scopes=scopes)
+        governance.create_key(name, actor=governance.trusted("test"), scopes=scopes)
     assert not ApiKey.objects.exists()
 
 
 def test_names_of_keys_are_unique(hub: Hub) -> None:
-    governance.create_key("agent", actor="test")
+    governance.create_key("agent", actor=governance.trusted("test"))
     with pytest.raises(ValidationError, match="exists already"):
-        governance.create_key("agent", actor="test")
+        governance.create_key("agent", actor=governance.trusted("test"))
 
 
 def test_revoking_is_done_once(hub: Hub) -> None:
-    key, _ = governance.create_key("agent", actor="test")
-    assert governance.revoke_key(key, actor="test")
+    key, _ = governance.create_key("agent", actor=governance.trusted("test"))
+    assert governance.revoke_key(key, actor=governance.trusted("test"))
     assert key.revoked_at is not None
     assert not key.usable(timezone.now())
-    assert not governance.revoke_key(key, actor="test")
+    assert not governance.revoke_key(key, actor=governance.trusted("test"))
     assert AuditEntry.objects.filter(action="key.revoke").count() == 1
 
 
 def test_an_easy_password_is_refused(hub: Hub) -> None:
     for easy in ("admin", "password", "1234567890"):
         with pytest.raises(ValidationError, match="The password for 'admin' is refused"):
-            governance.create_admin("admin", easy, actor="test")
+            governance.create_admin("admin", easy, actor=governance.trusted("test"))
     assert not get_user_model().objects.exists()
 
 
@@ -138,10 +147,10 @@ def group(fingerprint: str, **given: Any) -> ErrorGroup:
     )  # fmt: skip
 
 
-def test_errors_are_called_resolved_by_somebody_with_an_audit_entry(db: None) -> None:
+def test_resolving_errors_is_audited(db: None) -> None:
     one = group("1")
     group("2")
-    assert governance.resolve_errors(["1"], actor="user:alice", reason="the disk is back") == ["1"]
+    assert governance.resolve_errors(["1"], actor=governance.trusted("user:alice"), reason="the disk is back") == ["1"]
     one.refresh_from_db()
     assert one.resolved_at is not None
     assert one.resolved_by == "user:alice"
@@ -154,7 +163,7 @@ def test_errors_are_called_resolved_by_somebody_with_an_audit_entry(db: None) ->
 def test_resolved_errors_are_opened_again_with_an_audit_entry(db: None) -> None:
     one = group("1", resolved_at=timezone.now(), resolved_by="user:alice", reopened_at=timezone.now())
     assert one.resolved_at is not None
-    assert governance.reopen_errors(["1"], actor="user:bob", reason="not yet") == ["1"]
+    assert governance.reopen_errors(["1"], actor=governance.trusted("user:bob"), reason="not yet") == ["1"]
     entry = AuditEntry.objects.get(action="error.reopen")
     assert (entry.actor, entry.subject, entry.reason) == ("user:bob", "error:1", "not yet")
     assert entry.changes == {"error": [None, "TIMEOUT echo"], "resolved_at": [one.resolved_at.isoformat(), None]}
@@ -165,12 +174,12 @@ def test_only_errors_that_change_are_noted(db: None) -> None:
     group("1", resolved_at=timezone.now())
     group("2")
     group("3")
-    assert governance.resolve_errors(iter(["3", "1", "2", "nothing"]), actor="test") == ["2", "3"]
-    assert governance.resolve_errors(["1", "2", "3"], actor="test") == []
-    assert governance.resolve_errors([], actor="test") == []
+    assert governance.resolve_errors(iter(["3", "1", "2", "nothing"]), actor=governance.trusted("test")) == ["2", "3"]
+    assert governance.resolve_errors(["1", "2", "3"], actor=governance.trusted("test")) == []
+    assert governance.resolve_errors([], actor=governance.trusted("test")) == []
     assert AuditEntry.objects.count() == 2
-    assert governance.reopen_errors(["2", "nothing"], actor="test") == ["2"]
-    assert governance.reopen_errors(["2"], actor="test") == []
+    assert governance.reopen_errors(["2", "nothing"], actor=governance.trusted("test")) == ["2"]
+    assert governance.reopen_errors(["2"], actor=governance.trusted("test")) == []
     assert AuditEntry.objects.count() == 3
 
 
@@ -179,24 +188,108 @@ def test_errors_are_not_resolved_without_their_audit_entry(db: None, monkeypatch
         raise OperationalError("disk full")
 
     group("1")
-    monkeypatch.setattr("tools_app.governance.errors.note_all", fail)
+    monkeypatch.setattr("tools_app.governance.actors.note_all", fail)
     with pytest.raises(OperationalError):
-        governance.resolve_errors(["1"], actor="test")
+        governance.resolve_errors(["1"], actor=governance.trusted("test"))
     assert ErrorGroup.objects.get().resolved_at is None
 
 
 @pytest.mark.django_db
-def test_a_stopped_key_is_called_stopped_until_it_goes_on():
-    key, _ = governance.create_key("reporting", actor="test")
+def test_a_stopped_key_is_shown_as_stopped_until_it_is_resumed():
+    key, _ = governance.create_key("reporting", actor=governance.trusted("test"))
 
     def state():
         return ApiKey.objects.with_stops().get(pk=key.pk).state(timezone.now())
 
     assert state() == "works"
-    governance.stop("key", "reporting", actor="test")
+    governance.stop("key", "reporting", actor=governance.trusted("test"))
     assert state() == "stopped"
-    governance.resume("key", "reporting", actor="test")
+    governance.resume("key", "reporting", actor=governance.trusted("test"))
     assert state() == "works"
-    governance.stop("key", "reporting", actor="test")
-    governance.revoke_key(key, actor="test")
+    governance.stop("key", "reporting", actor=governance.trusted("test"))
+    governance.revoke_key(key, actor=governance.trusted("test"))
     assert state() == "revoked"
+
+
+# ---- versions that wait behind an approved one
+
+
+@pytest.fixture
+def folder(settings: Any) -> Source.Kind:
+    """A source whose changes need approval."""
+    settings.TOOLHUB_SOURCES_TO_APPROVE = ("file",)
+    return Source.Kind.FOLDER
+
+
+def offer_version(hub: Hub, kind: Source.Kind, version: str, **declared: Any) -> Definition:
+    """Let the source describe this version of `filed`; the version as it is recorded."""
+    hub.loaded_by(kind).remove("filed")
+    hub.add(Programmable("filed", version=version, **declared).tool, kind=kind)
+    return Definition.objects.get(tool__name="filed", version=version)
+
+
+def approved_and_waiting(hub: Hub, kind: Source.Kind, **declared: Any) -> Definition:
+    with override_settings(TOOLHUB_SOURCES_TO_APPROVE=()):
+        offer_version(hub, kind, "1.0.0", tags=["old"])
+    return offer_version(hub, kind, "2.0.0", **declared)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_approved_version_replaces_the_listed_one_as_a_whole(hub: Hub, folder: Source.Kind) -> None:
+    definition = approved_and_waiting(hub, folder, tags=["new"], category="files", timeout=7, hints=Hints())
+    assert list(Definition.objects.open()) == [definition]
+    entry = hub.entry("filed")
+    assert (entry.version, entry.tags, entry.policy.timeout_ms, entry.hints.read_only) == (
+        "1.0.0", ("old",), 30_000, True
+    )  # fmt: skip
+    assert governance.approve_definitions([definition.pk], actor=governance.trusted("test"), reason="read it") == [
+        "filed"
+    ]
+    entry = hub.entry("filed")
+    assert (entry.version, entry.tags, entry.policy.timeout_ms, entry.hints.read_only, entry.is_held) == (
+        "2.0.0", ("new",), 7_000, False, False
+    )  # fmt: skip
+    record = ToolRecord.objects.get(name="filed")
+    assert (record.definition, record.offered, record.offered_runtime) == (definition, None, None)
+    assert (record.version, record.category, record.read_only) == ("2.0.0", "files", False)
+    assert not Definition.objects.open().exists()
+    assert AuditEntry.objects.get(action="definition.approve").reason == "read it"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_version_that_is_no_longer_offered_is_approved_but_not_listed(hub: Hub, folder: Source.Kind) -> None:
+    second = approved_and_waiting(hub, folder)
+    third = offer_version(hub, folder, "3.0.0")
+    assert list(Definition.objects.open()) == [third]
+    governance.approve_definitions([second.pk], actor=governance.trusted("test"))
+    assert (hub.entry("filed").version, hub.entry("filed").is_held) == ("1.0.0", True)
+    assert offer_version(hub, folder, "2.0.0") == second
+    assert (hub.entry("filed").version, hub.entry("filed").is_held) == ("2.0.0", False)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_waits_once_the_source_has_gone_back(hub: Hub, folder: Source.Kind) -> None:
+    definition = approved_and_waiting(hub, folder)
+    governance.refuse_definitions([definition.pk], actor=governance.trusted("test"))
+    assert [one.state for one in Definition.objects.open()] == ["refused"]
+    assert hub.entry("filed").is_held
+    offer_version(hub, folder, "1.0.0", tags=["old"])
+    assert not Definition.objects.open().exists()
+    assert not hub.entry("filed").is_held
+
+
+@pytest.mark.django_db(transaction=True)
+def test_limits_that_change_while_a_version_waits_apply_when_it_is_approved(hub: Hub, folder: Source.Kind) -> None:
+    definition = approved_and_waiting(hub, folder)
+    assert offer_version(hub, folder, "2.0.0", timeout=7) == definition
+    assert hub.entry("filed").policy.timeout_ms == 30_000
+    governance.approve_definitions([definition.pk], actor=governance.trusted("test"))
+    assert hub.entry("filed").policy.timeout_ms == 7_000
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_of_a_removed_tool_waits(hub: Hub, folder: Source.Kind) -> None:
+    approved_and_waiting(hub, folder)
+    hub.loaded_by(folder).remove("filed")
+    hub.add(Programmable("other").tool, kind=folder)
+    assert [one.tool.name for one in Definition.objects.open()] == ["other"]

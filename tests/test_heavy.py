@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from tools_app.sdk import heavy
 
 
-def test_the_event_loop_goes_on_meanwhile() -> None:
+def test_the_event_loop_runs_meanwhile() -> None:
     async def story() -> str:
         going_on = threading.Event()
         asyncio.get_running_loop().call_soon(going_on.set)
@@ -19,7 +20,7 @@ def test_the_event_loop_goes_on_meanwhile() -> None:
     assert asyncio.run(story()) == "went on"
 
 
-def test_what_the_work_raises_reaches_whoever_asked() -> None:
+def test_exceptions_of_the_work_reach_the_caller() -> None:
     async def story() -> None:
         await heavy.in_turn("a", partial(int, "x"))
 
@@ -47,3 +48,14 @@ def test_a_caller_with_much_work_keeps_others_waiting_for_one_piece_of_it() -> N
 
     asyncio.run(story())
     assert done.count("greedy") == 20
+
+
+def test_the_work_of_one_caller_on_two_event_loops_does_not_meet() -> None:
+    """Two hubs of one process may have the same caller."""
+
+    async def story() -> list[None]:
+        return await asyncio.gather(*(heavy.in_turn("both", partial(time.sleep, 0.01)) for _ in range(10)))
+
+    with ThreadPoolExecutor(2) as loops:
+        outcomes = [loops.submit(asyncio.run, story()) for _ in range(2)]
+    assert [len(outcome.result()) for outcome in outcomes] == [10, 10]

@@ -7,9 +7,7 @@ from __future__ import annotations
 import html
 import re
 import sys
-import time
 import unicodedata
-from collections.abc import Callable
 from html.entities import html5
 from typing import Any, cast
 
@@ -17,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.timing import takes_less_than
 from tests.support.tools import Hub, Programmable
 from tools_app import engine
 from tools_app.engine import answers
@@ -156,7 +155,7 @@ UNHARMED: dict[str, str] = {
 
 
 @pytest.mark.parametrize(("text", "shown"), HIDDEN.values(), ids=HIDDEN.keys())
-def test_what_nobody_sees_is_taken_out(text: str, shown: str) -> None:
+def test_invisible_characters_are_removed(text: str, shown: str) -> None:
     assert cleaned(text) == shown
     assert cleaned(shown) == shown
 
@@ -175,7 +174,7 @@ def test_text_with_the_line_ends_of_windows_keeps_its_lines() -> None:
 SEEN = re.compile("[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd\U00013430-\U0001345f]")
 
 
-def test_no_control_or_format_character_stands_alone() -> None:
+def test_no_control_or_format_character_is_left_alone() -> None:
     left = [
         f"{code:04X}"
         for code in range(sys.maxunicode + 1)
@@ -198,7 +197,7 @@ def test_every_letter_mark_number_and_sign_stays() -> None:
     assert set(lost) <= {*fillers, *selectors}
 
 
-def test_whatever_stands_beside_a_joiner_cleaning_twice_is_cleaning_once() -> None:
+def test_cleaning_is_idempotent_for_any_neighbours_of_a_joiner() -> None:
     for code in range(0x10000):
         for text in (f"ب\u200c{chr(code)}", f"{chr(code)}\u200cب", f"{chr(code)}\ufe0f\u200d{chr(code)}"):
             once = cleaned(text)
@@ -260,7 +259,7 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
 # ---- JSON
 
 
-def test_texts_and_keys_of_json_are_cleaned_wherever_they_stand() -> None:
+def test_texts_and_keys_of_json_are_cleaned_at_any_depth() -> None:
     value = {"a\u200b": [1, None, True, "x\u202ey", {"deep": ("\x1b[1mz", 2.5)}], "b": "plain", "": "&#8203;"}
     before = repr(value)
 
@@ -340,16 +339,6 @@ def test_json_of_any_depth_and_even_in_circles_has_an_end() -> None:
 # ---- time
 
 
-def best_of(times: int, work: Callable[[], object]) -> float:
-    """The least processor time of several: whatever else runs here disturbs, and never speeds up."""
-    found = []
-    for _ in range(times):
-        begun = time.thread_time()
-        work()
-        found.append(time.thread_time() - begun)
-    return min(found)
-
-
 HOSTILE: dict[str, str] = {
     "escapes": ESC, "commands": f"{ESC}[", "titles": f"{ESC}]", "long titles": f"{ESC}]{'a' * 50}", "controls": "\x00",
     "eight bits": "\x9b\x9d\x90", "every other": "a\x00", "zero width": "\u200b", "a joiner each": "a\u200d",
@@ -370,7 +359,7 @@ LARGE = {name: unit * (MEGABYTE // len(unit.encode(errors="surrogatepass"))) for
 
 @pytest.mark.parametrize("text", LARGE.values(), ids=LARGE.keys())
 def test_no_text_of_a_megabyte_holds_up_the_loop(text: str) -> None:
-    assert best_of(3, lambda: cleaned(text)) < 2  # measured: at most 0.16; what is quadratic takes minutes
+    assert takes_less_than(2, lambda: cleaned(text))  # measured: at most 0.16; what is quadratic takes minutes
 
 
 def test_keys_made_to_collide_do_not_hold_up_the_loop() -> None:
@@ -378,7 +367,7 @@ def test_keys_made_to_collide_do_not_hold_up_the_loop() -> None:
         "k" + format(number, "b").replace("0", "\u200b").replace("1", "\u2060"): number for number in range(20_000)
     }
 
-    assert best_of(2, lambda: cleaned_json(alike)) < 2
+    assert takes_less_than(2, lambda: cleaned_json(alike), attempts=2)
     assert sorted(cleaned_json(alike).values()) == list(range(20_000))
 
 
@@ -396,7 +385,7 @@ def test_ordinary_text_costs_next_to_nothing(line: str) -> None:
     text = line * (MEGABYTE // len(line.encode()))
 
     assert cleaned(text) is text
-    assert best_of(5, lambda: cleaned(text)) < 0.5  # measured: 0.002 to 0.008
+    assert takes_less_than(0.5, lambda: cleaned(text), attempts=5)  # measured: 0.002 to 0.008
 
 
 # ---- through the engine
@@ -437,7 +426,7 @@ def test_it_is_the_clean_answer_that_must_fit_the_schema(hub: Hub, alice: Caller
 
 
 @pytest.mark.parametrize("answer", ["\u200b\ud800", {"a": "\u200b", "b": "\ud83d\ude00"}])
-def test_cleaning_mends_no_answer_that_is_no_text(
+def test_cleaning_repairs_no_answer_that_is_no_text(
     hub: Hub, programmable: Programmable, alice: Caller, answer: Any
 ) -> None:
     programmable.outcomes = [answer]

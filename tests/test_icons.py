@@ -96,6 +96,6 @@ def test_an_icon_that_cannot_be_shown_is_a_mistake_of_the_author() -> None:
 
 def test_another_picture_makes_another_definition() -> None:
     definitions = [made(), made(icon=data(SVG)), made(icon=data(PNG, "image/png")), made(icon="https://a.test/b.svg")]
-    assert len({one.fingerprint for one in definitions}) == 4
+    assert len({one.spec.hash for one in definitions}) == 4
     assert "icon" not in definitions[0].definition()
     assert data(SVG) not in str(definitions[1].definition())

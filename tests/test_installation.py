@@ -11,6 +11,7 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from tests.support.tools import Hub
+from tools_app import governance
 from tools_app.access import access
 from tools_app.models import ApiKey, AuditEntry, ToolRecord
 from tools_app.setup import checks, installation
@@ -70,20 +71,20 @@ def test_setting_up_syncs_the_tools_and_does_so_once() -> None:
     assert first.added == ["calculate", "echo", "read_result"]
     second = installation.set_up(say)
     assert second is not None
-    assert str(second) == "3 unchanged"
+    assert str(second) == "nothing has changed"
     assert lines == []
 
 
-def test_setting_up_mends_missing_triggers(hub: Hub) -> None:
-    from tools_app.models import revision
+def test_setup_restores_missing_triggers(hub: Hub) -> None:
+    from tools_app.models import triggers
 
-    revision.drop_triggers(connection)
+    triggers.drop_triggers(connection)
     installation.set_up(print)
-    assert revision.missing_triggers(connection) == set()
+    assert triggers.missing_triggers(connection) == set()
 
 
 def test_the_first_start_makes_a_way_in_and_the_second_does_not(hub: Hub) -> None:
-    first = installation.welcome("", actor="test")
+    first = installation.welcome("", actor=governance.trusted("test"))
     assert first.password is not None
     assert len(first.password) >= 16
     assert first.key is not None
@@ -94,12 +95,12 @@ def test_the_first_start_makes_a_way_in_and_the_second_does_not(hub: Hub) -> Non
         "user.create",
         "key.create",
     }
-    again = installation.welcome("", actor="test")
+    again = installation.welcome("", actor=governance.trusted("test"))
     assert (again.password, again.key) == (None, None)
 
 
 def test_a_chosen_password_is_used_and_not_repeated(hub: Hub) -> None:
-    assert installation.welcome("correct horse battery", actor="test").password is None
+    assert installation.welcome("correct horse battery", actor=governance.trusted("test")).password is None
     assert get_user_model().objects.get().check_password("correct horse battery")
 
 

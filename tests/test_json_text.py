@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.timing import takes_less_than
 from tools_app.text import json_text
 from tools_app.text.json_text import MAX_DEPTH, MAX_VALUES, Bounds, JsonError, parsed
 
@@ -116,7 +115,7 @@ def test_reads_everything_else_as_python_does(text: str) -> None:
     ),
     st.booleans(),
 )  # fmt: skip
-def test_whatever_python_writes_comes_back(value: Any, ascii_only: bool) -> None:
+def test_json_written_by_python_is_read_back(value: Any, ascii_only: bool) -> None:
     assert parsed(json.dumps(value, ensure_ascii=ascii_only).encode()) == value
 
 
@@ -162,7 +161,7 @@ UPSTREAMS = Bounds(depth=100, values=1_000, digits=400, any_text=True)
         (b"[" * 100 + b"]" * 100, None),
     ],
 )
-def test_upstreams_may_send_more(body: bytes, value: Any) -> None:
+def test_upstreams_can_send_more(body: bytes, value: Any) -> None:
     found = parsed(body, UPSTREAMS)
     assert value is None or found == value
     with pytest.raises(JsonError):
@@ -183,14 +182,4 @@ def test_no_body_of_the_largest_size_holds_up_the_loop(body: bytes) -> None:
         with contextlib.suppress(JsonError):
             parsed(body)
 
-    assert best_of(5, read) < 0.5  # measured: at most 0.04; what is quadratic takes minutes
-
-
-def best_of(times: int, work: Callable[[], None]) -> float:
-    """The least processor time of several: whatever else runs here disturbs, and never speeds up."""
-    found = []
-    for _ in range(times):
-        begun = time.thread_time()
-        work()
-        found.append(time.thread_time() - begun)
-    return min(found)
+    assert takes_less_than(0.5, read, attempts=5)  # measured: at most 0.04; what is quadratic takes minutes

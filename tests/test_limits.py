@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tools_app.access import limits
+from tools_app.base import hub
 from tools_app.sdk.context import Caller
 from tools_app.sdk.policies import Rate
 
@@ -15,7 +16,7 @@ def test_a_hundred_thousand_addresses_do_not_fill_the_memory() -> None:
     for number in range(100_000):
         limits.count_stranger(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
 
-    assert len(limits._strangers) == limits.MOST_REMEMBERED
+    assert len(hub.part(limits.Limits).strangers) == limits.MOST_REMEMBERED
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_a_small_body_counts_nothing() -> None:
     assert remaining() == 99
 
 
-def test_what_is_larger_than_the_limit_is_let_in_and_makes_the_next_wait() -> None:
+def test_a_request_above_the_limit_is_accepted_and_delays_the_next() -> None:
     assert remaining() == 99
     limits.count_body(CALLER, 10_000 * limits.BYTES_OF_A_REQUEST)
 

@@ -14,26 +14,24 @@ from tools_app.mcp_server.listing import Listings
 
 
 @pytest.mark.parametrize("version", [LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION])
-def test_a_tool_is_listed_as_it_is_said_to_be(hub: Hub, version: str) -> None:
+def test_a_tool_is_listed_as_it_is_declared(hub: Hub, version: str) -> None:
     hub.add(Programmable("clock", title="Clock", tags=["time"], icon="data:image/svg+xml;base64,PHN2Zy8+").tool)
     snapshot = catalog.current()
     sent = Listings().of(snapshot, version).page(None)["tools"]
-    assert sent == [listed.as_listed(entry, entry.tool) for entry in snapshot.callable if entry.tool is not None]
+    assert sent == [listed.as_listed(entry) for entry in snapshot.callable]
 
 
-def test_what_a_tool_costs_is_told_from_its_bytes(hub: Hub) -> None:
+def test_the_cost_of_a_tool_is_estimated_from_its_bytes(hub: Hub) -> None:
     snapshot = catalog.current()
     costs = listed.costs(snapshot)
-    sent = Listings().of(snapshot, LATEST_MODERN_VERSION).first_items
+    sent = Listings().of(snapshot, LATEST_MODERN_VERSION)._first_items.json
     size = len(sent) / 3
     assert size * 0.98 <= sum(costs.values()) <= size * 1.02
-    longer = hub.entry("echo").tool
-    assert longer is not None
-    wire = json.dumps(listed.as_listed(hub.entry("echo"), longer), ensure_ascii=False, separators=(",", ":"))
+    wire = json.dumps(listed.as_listed(hub.entry("echo")), ensure_ascii=False, separators=(",", ":"))
     assert costs["echo"] == -(-len(wire.encode()) // 3)
 
 
 def test_a_tool_costs_something_else_when_it_is_listed_differently(hub: Hub) -> None:
     before = listed.costs(catalog.current())["echo"]
-    governance.add_tag("a-tag-that-agents-are-shown", ["echo"], actor="test")
+    governance.add_tag("a-tag-that-agents-are-shown", ["echo"], actor=governance.trusted("test"))
     assert listed.costs(catalog.current())["echo"] > before

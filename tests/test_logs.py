@@ -20,7 +20,7 @@ from django.core.exceptions import ImproperlyConfigured
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools_app.base import logs
+from tools_app.base import log_fields, logs
 from tools_app.base.logs import MOST_BYTES, MOST_MESSAGE, ConsoleFormatter, JsonFormatter
 from tools_app.sdk import levels
 
@@ -32,7 +32,7 @@ Lines = Callable[[], list[str]]
 
 @pytest.fixture
 def log() -> Iterator[logging.Logger]:
-    """A logger of ours; whatever a test configures is undone."""
+    """A logger of ours; changes of its configuration are undone."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     others = {name: logging.getLogger(name) for name in ("django", *logs._OTHERS)}
@@ -98,11 +98,11 @@ class TestJson:
         assert event["exception"].endswith("ValueError: several\nlines and password=***")
         assert SECRET not in json.dumps(event)
 
-    def test_a_stack_is_told_too(self, log: logging.Logger, lines: Lines) -> None:
+    def test_a_stack_is_logged_too(self, log: logging.Logger, lines: Lines) -> None:
         configure()
         log.info("here", stack_info=True)
         (event,) = events(lines)
-        assert "test_a_stack_is_told_too" in event["exception"]
+        assert "test_a_stack_is_logged_too" in event["exception"]
 
     def test_an_extra_cannot_take_the_place_of_a_field(self, log: logging.Logger, lines: Lines) -> None:
         configure()
@@ -121,7 +121,7 @@ class TestJson:
         assert event["rows"][:3] == [0, 1, 2]
         assert event["short"] == "z"
 
-    def test_extras_are_as_many_as_anybody_reads(self, log: logging.Logger, lines: Lines) -> None:
+    def test_extras_are_limited_in_number(self, log: logging.Logger, lines: Lines) -> None:
         configure()
         log.info("x", extra={f"k{n}": n for n in range(100)})
         (event,) = events(lines)
@@ -173,7 +173,7 @@ FORGERIES = {
 
 @pytest.mark.parametrize("format", ["json", "console"])
 @pytest.mark.parametrize("text", FORGERIES.values(), ids=FORGERIES)
-def test_whatever_is_quoted_one_event_is_one_line(
+def test_one_event_is_one_line_for_any_quoted_text(
     text: str, format: str, log: logging.Logger, lines: Lines, tmp_path: Path
 ) -> None:
     file = tmp_path / "hub.log"
@@ -254,7 +254,7 @@ def test_of_a_long_exception_beginning_and_end_are_kept(log: logging.Logger, lin
 
 
 @pytest.mark.parametrize("format", ["json", "console"])
-def test_secrets_are_masked_wherever_they_stand(format: str, log: logging.Logger, lines: Lines) -> None:
+def test_secrets_are_masked_in_every_position(format: str, log: logging.Logger, lines: Lines) -> None:
     configure(format=format)
     log.info("sent %s", {"X-N8N-API-KEY": SECRET, "Authorization": f"Bearer {SECRET}"})
     log.info("GET https://ann:%s@host/x?access_token=%s&n=1", SECRET, SECRET)
@@ -399,7 +399,7 @@ class TestLoggersOfOthers:
             logging.getLogger(name).error("x")
         assert len(lines()) == 6
 
-    def test_djangos_request_is_told_by_method_and_path(self, lines: Lines, rf: Any) -> None:
+    def test_a_request_of_django_is_logged_by_method_and_path(self, lines: Lines, rf: Any) -> None:
         configure()
         request = rf.get("/v1/tools", {"token": SECRET})
         logging.getLogger("django.request").warning("Not Found", extra={"status_code": 404, "request": request})
@@ -421,27 +421,27 @@ class TestLoggersOfOthers:
 
 
 class TestTheCallId:
-    def test_stands_on_every_record_made_during_a_call(self, log: logging.Logger, lines: Lines) -> None:
+    def test_is_on_every_record_made_during_a_call(self, log: logging.Logger, lines: Lines) -> None:
         configure()
-        token = logs.call_id.set("c0ffee")
+        token = log_fields.call_id.set("c0ffee")
         log.info("inside")
         logging.getLogger("a.library").info("inside")
-        logs.call_id.reset(token)
+        log_fields.call_id.reset(token)
         log.info("outside")
         assert [event.get("call_id") for event in events(lines)] == ["c0ffee", "c0ffee", None]
 
     def test_is_short_on_the_console(self, log: logging.Logger, lines: Lines) -> None:
         configure(format="console")
-        token = logs.call_id.set("0123456789abcdef")
+        token = log_fields.call_id.set("0123456789abcdef")
         log.info("inside")
-        logs.call_id.reset(token)
+        log_fields.call_id.reset(token)
         assert lines()[0].endswith(" inside call=01234567")
 
     def test_is_each_threads_own(self, log: logging.Logger, lines: Lines) -> None:
         configure()
 
         def work(number: int) -> None:
-            logs.call_id.set(f"call{number}")
+            log_fields.call_id.set(f"call{number}")
             log.info("%d", number)
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]

@@ -1,7 +1,7 @@
-"""Who gets in where: every role and every scope, against every endpoint, page and method.
+"""Access control: every role and every scope, against every endpoint, page and method.
 
-The tables below are the decision. What is there comes from the URLs, the routes and the server itself: an endpoint
-that nobody has decided about fails. So does one that lets in somebody else than it says here.
+The tables below are the decision. Endpoints, pages and methods come from the URLs, the routes and the server itself:
+one without a decision fails. So does one that admits other callers than its table says.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from tests.admin.conftest import agent, approval, error_group, failed_call, proc
 from tests.api.rest import Rest
 from tests.support.packs.desk import pack
 from tests.support.tools import Hub
-from tools_app import engine, governance, sources
+from tests.support.upstreams import ProgrammableUpstreams
+from tools_app import engine, governance
+from tools_app.access.actions import ADMIN, OPERATOR, VIEWER
 from tools_app.api import api
 from tools_app.base import database
 from tools_app.governance import SCOPES
-from tools_app.governance.roles import ADMIN, OPERATOR, VIEWER
 from tools_app.mcp_server import server
 from tools_app.mcp_server.changes import Changes, always
 from tools_app.models import AuditEntry, Call, Connection, Definition, Stop, ToolRecord
@@ -42,7 +43,7 @@ from tools_app.sources import sync
 # ---- REST: which scopes a key needs, all of them; or a person in a browser, whose role is worth some
 
 OPEN, ANY_KEY = "open", "any key"
-LIST, READ, EXECUTE, MANAGE, ALL = SCOPES
+LIST, READ, EXECUTE, MANAGE, SOURCES, ALL = SCOPES
 PEOPLE: Final = {VIEWER: {LIST, READ}, OPERATOR: {LIST, READ, EXECUTE, MANAGE}, ADMIN: {ALL}}
 
 ENDPOINTS: Final[dict[str, str]] = {
@@ -66,6 +67,9 @@ ENDPOINTS: Final[dict[str, str]] = {
     "PATCH /v1/tools/{name}": MANAGE,
     "PATCH /v1/tools/call": MANAGE,
     "PATCH /v1/tools/search": MANAGE,
+    "DELETE /v1/tools/{name}": MANAGE,
+    "DELETE /v1/tools/call": MANAGE,
+    "DELETE /v1/tools/search": MANAGE,
     "POST /v1/tools/call": EXECUTE,
     "POST /v1/tools/{name}/call": EXECUTE,
     "GET /v1/calls": ANY_KEY,
@@ -84,6 +88,15 @@ ENDPOINTS: Final[dict[str, str]] = {
     "GET /v1/definitions/{definition_id}": MANAGE,
     "POST /v1/definitions/{definition_id}/approve": MANAGE,
     "POST /v1/definitions/{definition_id}/refuse": MANAGE,
+    "GET /v1/sources": MANAGE,
+    "GET /v1/sources/{source_name}": MANAGE,
+    "PATCH /v1/sources/{source_name}": MANAGE,
+    "POST /v1/sources": SOURCES,
+    "DELETE /v1/sources/{source_name}": SOURCES,
+    "POST /v1/sources/{source_name}/test": SOURCES,
+    "POST /v1/sources/{source_name}/approve": MANAGE,
+    "POST /v1/sources/{source_name}/describe": MANAGE,
+    "POST /v1/sources/{source_name}/reconnect": MANAGE,
     "GET /v1/stops": MANAGE,
     "POST /v1/stops": MANAGE,
     "POST /v1/stops/resume": MANAGE,
@@ -101,16 +114,26 @@ ENDPOINTS: Final[dict[str, str]] = {
     "GET /v1/connections": ALL,
     "POST /v1/connections": ALL,
     "GET /v1/connections/{connection_id}": ALL,
+    "PATCH /v1/keys/{key_id}": ALL,
     "PATCH /v1/connections/{connection_id}": ALL,
     "DELETE /v1/connections/{connection_id}": ALL,
     "POST /v1/connections/{connection_id}/test": ALL,
+}
+# Programs need admin:*, as this removes what operators have decided.
+PEOPLE_ONLY: Final = {"DELETE /v1/tools/{name}", "DELETE /v1/tools/call", "DELETE /v1/tools/search"}
+# Not for sources that are Python code.
+OF_OUTSIDE: Final = {
+    "DELETE /v1/sources/{source_name}",
+    *(f"POST /v1/sources/{{source_name}}/{verb}" for verb in ("test", "approve", "reconnect")),
 }
 BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST /v1/tools/call": {"name": "echo", "parameters": {"message": "hi"}},
     "POST /v1/tools/{name}/call": {"message": "hi"},
     "POST /v1/tools/search": {"query": "echo"},
     "POST /v1/keys": {"name": "made"},
+    "PATCH /v1/keys/{key_id}": {"connections": []},
     "POST /v1/errors/{group_id}/notes": {"text": "Seen"},
+    "POST /v1/sources": {"name": "made", "location": "https://wiki.example.org/mcp"},
     "POST /v1/stops": {"kind": "pack", "name": "builtin"},
     "POST /v1/stops/resume": {"kind": "pack", "name": "builtin"},
     "POST /v1/toolsets": {"name": "made"},
@@ -118,8 +141,8 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
 }
 # Pages beside the admin, for whoever may enter it; a browser cannot send a key.
 PAGES_FOR_STAFF: Final = {"/v1/docs"}
-# What is no endpoint: the end of the list, where nothing is; and ninja's own root, which `GET /` hides.
-NOTHING: Final = {"^v1(?:/.*)?\\Z", ""}
+# What is no endpoint: the end of the list, where nothing is; ninja's own root, which `GET /` hides; files of pages.
+NOTHING: Final = {"^v1(?:/.*)?\\Z", "", "static/<path:path>"}
 
 
 def endpoints() -> Iterator[str]:
@@ -141,8 +164,8 @@ def test_every_address_is_an_endpoint_or_a_page() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES_FOR_STAFF)
-def test_a_page_for_staff_lets_in_nobody_else(hub: Hub, page: str) -> None:
-    rest = Rest(governance.create_key("all", actor="test", scopes=[ALL])[1])
+def test_a_page_for_staff_admits_only_staff(hub: Hub, page: str) -> None:
+    rest = Rest(governance.create_key("all", actor=governance.trusted("test"), scopes=[ALL])[1])
     try:
         refused = [rest.get(page), rest.get(page, key=None)]
         rest.client.force_login(User.objects.create_user("guest"))
@@ -155,20 +178,27 @@ def test_a_page_for_staff_lets_in_nobody_else(hub: Hub, page: str) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-def test_an_endpoint_lets_in_whom_it_should(hub: Hub, endpoint: str) -> None:
+def test_an_endpoint_admits_the_right_callers(hub: Hub, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     group = error_group()
     hub.add(*pack.tools)
     method, _, path = endpoint.partition(" ")
     ids = {"toolset": "x", "connection_id": "none", "call_id": "0" * 32, "key_id": "0", "group_id": group.pk}
-    ids |= {"approval_id": "0" * 32, "definition_id": "0"}
-    path = path.format(name="echo", **ids)
+    ids |= {"approval_id": "0" * 32, "definition_id": "0", "source_name": "tests.support.packs.small"}
+    if endpoint in OF_OUTSIDE:
+        ProgrammableUpstreams().connect(monkeypatch)
+        url = "https://tracker.example.org/mcp"
+        ids["source_name"] = governance.add_source(
+            "tracker", kind="mcp_http", location=url, actor=governance.trusted("test")
+        ).name
+    path = path.format(name="none" if endpoint in PEOPLE_ONLY else "echo", **ids)
     body = BODIES.get(endpoint, {})
     needed = ENDPOINTS[endpoint]
     rest, numbers = Rest(""), itertools.count()
 
-    def let_in(key: str | None) -> bool:
-        # Whoever makes something makes one of a name that nobody has taken.
-        sent = b"" if method == "GET" else json.dumps(body).replace("made", f"made-{next(numbers)}")
+    def has_access(key: str | None) -> bool:
+        # A request that creates something uses a new name.
+        made = f"made{next(numbers)}" if "sources" in path else f"made-{next(numbers)}"
+        sent = b"" if method == "GET" else json.dumps(body).replace("made", made)
         response = rest.send(method, path, sent, key=key)
         if response.status_code in (401, 403):
             assert response.json()["code"] in ("AUTHENTICATION_ERROR", "AUTHORIZATION_ERROR")
@@ -177,13 +207,13 @@ def test_an_endpoint_lets_in_whom_it_should(hub: Hub, endpoint: str) -> None:
         return True
 
     try:
-        found = {"nobody": let_in(None)}
+        admitted = {"anonymous": has_access(None)}
         for role in PEOPLE:
             rest.client.force_login(person(role))
-            found[f"{role} in a browser"] = let_in(None)
+            admitted[f"{role} in a browser"] = has_access(None)
             rest.client.logout()
         for name, scopes in {"no scope": [], **{scope: [scope] for scope in SCOPES}}.items():
-            found[name] = let_in(governance.create_key(name, actor="test", scopes=scopes)[1])
+            admitted[name] = has_access(governance.create_key(name, actor=governance.trusted("test"), scopes=scopes)[1])
     finally:
         rest.close()
     has: dict[str, set[str]] = {"no scope": set(), **{scope: {scope} for scope in SCOPES}}
@@ -191,8 +221,10 @@ def test_an_endpoint_lets_in_whom_it_should(hub: Hub, endpoint: str) -> None:
     wanted = set() if needed in (OPEN, ANY_KEY) else set(needed.split())
     expected = {name for name, scopes in has.items() if ALL in scopes or wanted <= scopes}
     if needed == OPEN:
-        expected.add("nobody")
-    assert {name for name, got_in in found.items() if got_in} == expected
+        expected.add("anonymous")
+    if endpoint in PEOPLE_ONLY:
+        expected.discard(needed)
+    assert {name for name, is_admitted in admitted.items() if is_admitted} == expected
 
 
 # ---- MCP: what a caller needs. The rest is the protocol's own, and says nothing of the tools.
@@ -231,7 +263,7 @@ ASKING: Final[dict[str, Callable[[Agent], Awaitable[object]]]] = {
 
 @pytest.mark.anyio
 @pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
-async def test_every_method_is_decided_and_lets_in_whom_it_should(hub: Hub) -> None:
+async def test_every_method_is_decided_and_admits_the_right_callers(hub: Hub) -> None:
     assert ASKING.keys() == {method for method, needed in METHODS.items() if needed != OPEN}
     engine.adopt_running_loop()
     found: dict[str, set[str]] = {method: set() for method in ASKING}
@@ -281,6 +313,7 @@ MODELS: Final = {
     "tools_app_definition": Pages(see=VIEWER),
     "tools_app_process": Pages(see=VIEWER),
     "tools_app_stop": Pages(see=VIEWER),
+    "tools_app_source": Pages(see=VIEWER, change=OPERATOR, add=ADMIN),
     "tools_app_toolrecord": Pages(see=VIEWER, change=OPERATOR),
     "tools_app_apikey": Pages(see=ADMIN, add=ADMIN),
     "tools_app_toolset": Pages(see=ADMIN, change=ADMIN, add=ADMIN),
@@ -299,6 +332,7 @@ PAGES: Final[dict[str, tuple[str, str]]] = {
     "jsi18n": (STAFF, NOBODY),
     "autocomplete": (NOBODY, NOBODY),
     "view_on_site": (NOBODY, NOBODY),
+    "tools_app_apikey_connections": (NOBODY, ADMIN),
     "tools_app_apikey_revoke": (NOBODY, ADMIN),
     "tools_app_apikey_rotate": (NOBODY, ADMIN),
     "tools_app_approval_decide": (NOBODY, OPERATOR),
@@ -311,9 +345,21 @@ PAGES: Final[dict[str, tuple[str, str]]] = {
     "tools_app_errorgroup_export": (VIEWER, NOBODY),
     "tools_app_errorgroup_note": (NOBODY, OPERATOR),
     "tools_app_errorlog_export": (VIEWER, NOBODY),
+    "tools_app_source_decide": (NOBODY, OPERATOR),
+    "tools_app_source_describe": (NOBODY, OPERATOR),
+    "tools_app_source_instructions": (NOBODY, OPERATOR),
+    "tools_app_source_named": (VIEWER, VIEWER),
+    "tools_app_source_origin": (ADMIN, ADMIN),
+    "tools_app_source_reconnect": (NOBODY, OPERATOR),
+    "tools_app_source_remove": (ADMIN, ADMIN),
+    "tools_app_source_switch": (NOBODY, OPERATOR),
+    "tools_app_source_test": (NOBODY, NOBODY),  # of a source that does not exist, since it works in a thread
+    "tools_app_process_settings": (NOBODY, NOBODY),  # superusers only
     "tools_app_stop_switch": (NOBODY, OPERATOR),
+    "tools_app_toolrecord_hints": (NOBODY, OPERATOR),
     "tools_app_toolrecord_many": (OPERATOR, OPERATOR),
     "tools_app_toolrecord_named": (VIEWER, VIEWER),
+    "tools_app_toolrecord_remove": (NOBODY, OPERATOR),
     "tools_app_toolrecord_switch": (NOBODY, OPERATOR),
     "tools_app_toolrecord_try": (OPERATOR, OPERATOR),
     "tools_app_toolset_preview": (NOBODY, ADMIN),
@@ -339,9 +385,14 @@ def test_every_page_of_the_admin_is_decided() -> None:
 @pytest.fixture
 def subjects(db: None) -> dict[str, Any]:
     """One of each kind that has a page."""
-    sync.sync(sources.loaded())
+    sync.sync()
     call, error = failed_call()
+    by = governance.trusted("test")
+    # Nothing listens there.
+    source = governance.add_source("wiki", kind="mcp_http", location="http://127.0.0.1:9/mcp", internal=True, actor=by)
     return {
+        "tools_app_source_test": 0,
+        "tools_app_toolrecord_hints": ToolRecord.objects.create(name="wiki_read", source=source).pk,
         "tools_app_agent": agent().pk,
         "tools_app_approval": approval().pk,
         "tools_app_auditentry": AuditEntry.objects.all()[0].pk,
@@ -350,30 +401,30 @@ def subjects(db: None) -> dict[str, Any]:
         "tools_app_errorlog": error.pk,
         "tools_app_definition": Definition.objects.all()[0].pk,
         "tools_app_process": process().pk,
+        "tools_app_source": source.pk,
         "tools_app_stop": Stop.objects.create(kind="hub", by="user:test").pk,
         "tools_app_toolrecord": ToolRecord.objects.get(name="echo").pk,
-        "tools_app_toolset": governance.create_toolset("mine", actor="test").pk,
+        "tools_app_toolset": governance.create_toolset("mine", actor=governance.trusted("test")).pk,
         "tools_app_connection": Connection.objects.create(name="mine", pack="desk", sealed=b"").pk,
-        "tools_app_apikey": governance.create_key("agent", actor="test")[0].pk,
+        "tools_app_apikey": governance.create_key("agent", actor=governance.trusted("test"))[0].pk,
         "auth_user": User.objects.create_user("somebody").pk,
         "auth_group": Group.objects.create(name="night shift").pk,
     }
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_of_the_admin_lets_in_whom_it_should(subjects: dict[str, Any], page: str) -> None:
+def test_a_page_of_the_admin_admits_the_right_roles(subjects: dict[str, Any], page: str) -> None:
     address = address_of(page, subjects)
-    people = {ANYBODY: None, STAFF: person(STAFF), **{role: person(role) for role in (VIEWER, OPERATOR, ADMIN)}}
+    browsers = {role: Browser() for role in ROLES[:-1]}
+    for role in ROLES[1:-1]:
+        browsers[role].force_login(person(role))
     for method, least in zip(("get", "post"), PAGES[page], strict=True):
-        found = {name for name, who in people.items() if let_in(method, address, who)}
-        assert found == set(ROLES[ROLES.index(least) : -1]), method
+        admitted = {role for role, browser in browsers.items() if is_admitted(browser, method, address)}
+        assert admitted == set(ROLES[ROLES.index(least) : -1]), method
 
 
-def let_in(method: str, address: str, who: User | None) -> bool:
-    browser = Browser()
-    if who is not None:
-        browser.force_login(who)
-    # What one of them did, the next finds undone.
+def is_admitted(browser: Browser, method: str, address: str) -> bool:
+    # Undone before the next request, which comes from somebody else.
     undo = transaction.savepoint()
     response = getattr(browser, method)(address)
     transaction.savepoint_rollback(undo)
@@ -387,7 +438,7 @@ def address_of(page: str, subjects: dict[str, Any]) -> str:
         "app_list": {"app_label": "tools_app"},
         "view_on_site": {"content_type_id": 1, "object_id": 1},
     }
-    subject = next((pk for model, pk in subjects.items() if page.startswith(f"{model}_")), None)
+    subject = next((pk for model, pk in subjects.items() if f"{page}_".startswith(f"{model}_")), None)
     for parameters in (of_none.get(page), {"object_id": subject}, {"pk": subject}, {"id": subject}):
         with contextlib.suppress(NoReverseMatch):
             return reverse(f"admin:{page}", kwargs=parameters)

@@ -19,12 +19,12 @@ def test_everything_is_translated_and_nothing_else(language: str) -> None:
 def test_what_is_compiled_is_what_was_translated(language: str) -> None:
     folder = messages.LOCALES / language / "LC_MESSAGES"
     with (folder / "django.po").open("rb") as written, (folder / "django.mo").open("rb") as compiled:
-        assert _said(mofile.read_mo(compiled)) == _said(pofile.read_po(written))
+        assert _translations(mofile.read_mo(compiled)) == _translations(pofile.read_po(written))
 
 
-def _said(found: Catalog) -> set[tuple[object, ...]]:
+def _translations(catalog: Catalog) -> set[tuple[object, ...]]:
     """Texts with their translations. One file has tuples of plurals where the other has lists."""
-    return {(one.context, *_all(one.id), None, *_all(one.string)) for one in found if one.id}
+    return {(one.context, *_all(one.id), None, *_all(one.string)) for one in catalog if one.id}
 
 
 def _all(text: str | Iterable[str] | None) -> Iterable[str]:

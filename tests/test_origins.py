@@ -1,4 +1,4 @@
-"""Where a change came from stands beside it in the audit trail."""
+"""The audit trail shows the origin of each change."""
 
 from __future__ import annotations
 
@@ -69,6 +69,6 @@ def test_of_many_at_once_each_has_its_own(server: httpx.Client, make_key: MakeKe
 
 
 def test_of_a_command_there_is_nothing_to_say(hub: Hub) -> None:
-    governance.set_enabled(["echo"], enabled=False, actor="command:alice")
+    governance.set_enabled(["echo"], enabled=False, actor=governance.trusted("command:alice"))
     entry = AuditEntry.objects.get(action="tool.disable")
     assert (entry.address, entry.client) == ("", "")

@@ -1,4 +1,4 @@
-"""What stands around Django's pages: they are done before they are read, and visitors have a limit."""
+"""What surrounds Django's pages: they are complete before they are read, and visitors have a limit."""
 
 from __future__ import annotations
 

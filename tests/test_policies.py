@@ -172,7 +172,7 @@ def test_after_its_rest_exactly_one_probe_gets_through() -> None:
     assert breaker.admit(61) is None
 
 
-def test_whoever_comes_during_a_probe_is_told_when_the_next_may_go() -> None:
+def test_a_call_during_a_probe_gets_the_time_of_the_next_probe() -> None:
     breaker = opened()
     assert [breaker.admit(now) for now in (70, 71, 129.5, 130)] == [None, 59, 0.5, None]
 

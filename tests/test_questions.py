@@ -35,14 +35,14 @@ def test_a_form_is_sent_as_its_fields_and_read_as_its_model() -> None:
     assert said.accepted
 
 
-def test_a_form_may_be_a_schema_and_is_read_as_a_dict() -> None:
+def test_a_form_can_be_a_schema_and_is_read_as_a_dict() -> None:
     question = Elicit("Sure?", {"type": "object", "properties": {"ok": {"type": "boolean"}}})
     assert question.read({"action": "accept", "content": {"ok": True}}) == Reply("accept", {"ok": True})
     assert question.read({"action": "accept"}).data == {}
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_a_person_may_say_no(action: str) -> None:
+def test_a_person_can_decline(action: str) -> None:
     said = Elicit("Sure?", Order).read({"action": action, "content": {"name": "Ann"}})
     assert (said.accepted, said.data) == (False, None)
 
@@ -112,16 +112,16 @@ def test_roots_are_read() -> None:
             Roots().read(wrong)
 
 
-async def nobody_answers() -> None:
+async def no_answer() -> None:
     with pytest.raises(InputRequiredError, match="ask its user") as caught:
         await NO_CLIENT.ask({"a": Elicit("?", Order)})
     assert caught.value.context == {"capability": "elicitation"}
 
 
-def test_nobody_hears_and_nobody_answers() -> None:
+def test_a_question_without_a_client_that_can_answer() -> None:
     import asyncio
 
     NO_CLIENT.progress(1, None, "")
     NO_CLIENT.tell("info", "hello", {})
     assert not NO_CLIENT.can("elicitation")
-    asyncio.run(nobody_answers())
+    asyncio.run(no_answer())

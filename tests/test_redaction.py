@@ -1,4 +1,4 @@
-"""Secrets are masked wherever they stand, quickly, and what is no secret stays readable."""
+"""Secrets are masked in every position, quickly, and other text stays readable."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools_app.text import redaction
+from tools_app.text.budget import written
 from tools_app.text.redaction import (
     CUT,
     MASK,
@@ -73,7 +74,7 @@ def test_a_value_without_a_name_stays() -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, False, "", [], {}])
-def test_whether_a_secret_is_set_may_be_seen(value: Any) -> None:
+def test_whether_a_secret_is_set_stays_visible(value: Any) -> None:
     assert redacted({"password": value}) == {"password": value}
 
 
@@ -192,7 +193,7 @@ def test_secrets_in_free_text_are_masked(text: str, expected: str) -> None:
     assert redacted_text(expected) == expected
 
 
-def test_what_stands_around_secrets_stays() -> None:
+def test_text_around_secrets_stays() -> None:
     text = f"first token={SECRET} then https://ann:{SECRET}@h.test/x and Bearer {SECRET}, last"
     assert redacted_text(text) == f"first token={MASK} then https://{MASK}@h.test/x and Bearer {MASK}, last"
 
@@ -284,7 +285,7 @@ def test_no_text_takes_long(text: str) -> None:
         redacted_text(text)
         return time.perf_counter() - begun
 
-    assert min(seconds() for _ in range(3)) < 1
+    assert any(seconds() < 1 for _ in range(3))
 
 
 class TestCutText:
@@ -475,6 +476,35 @@ json_values = st.recursive(
 )
 
 
+suspicious = st.lists(
+    st.sampled_from(["pwd", "pass", "jwt", "auth", "otp", "Token", "x", " ", "-", ".", '"', "\\", "\n", "\u202e", "?"]),
+    max_size=4,
+).map("".join)
+names = suspicious | st.sampled_from(["name", "key", "value", "Signature_1", "X-API-Key", "İpwd", "tokenize"])
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | names,
+        lambda inner: st.lists(inner) | st.dictionaries(names, inner),
+        max_leaves=15,
+    )
+)
+@settings(max_examples=500, deadline=None)
+def test_a_summary_made_from_the_text_is_the_same(value: Any) -> None:
+    assert summary(value, text=written(value)) == summary(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [list(range(150)), [[] for _ in range(101)], {"a": "x" * 5_000}, [[[[[[[[[[[]]]]]]]]]]], {"a": {"b": [1] * 99}}],
+    ids=str,
+)
+def test_a_summary_made_from_the_text_is_cut_the_same(value: Any) -> None:
+    for limit in (100, 64 * 1024):
+        assert summary(value, limit, written(value)) == summary(value, limit)
+
+
 @given(json_values, st.integers(3, 3_000))
 @settings(max_examples=300, deadline=None)
 def test_any_summary_is_one_safe_line_within_its_limit(value: Any, limit: int) -> None:
@@ -487,14 +517,14 @@ def test_any_summary_is_one_safe_line_within_its_limit(value: Any, limit: int) -
 
 @given(st.text(st.characters(exclude_categories=())), st.text(LETTERS_AND_DIGITS, min_size=12))
 @settings(max_examples=300, deadline=None)
-def test_a_secret_is_masked_whatever_stands_before_it(before: str, secret: str) -> None:
+def test_a_secret_is_masked_after_any_text(before: str, secret: str) -> None:
     for text in (f"{before} password={secret}", f'{before}\n{{"api_key": "{secret}"}}', f"{before} Bearer {secret}"):
         shown = redacted_text(text)
         assert secret not in shown or secret in before
 
 
 @given(st.text(LETTERS_AND_DIGITS, min_size=12))
-def test_the_mask_stands_in_the_place_of_the_secret(secret: str) -> None:
+def test_the_mask_replaces_exactly_the_secret(secret: str) -> None:
     assert redacted_text(f"a password={secret} b") == f"a password={MASK} b"
 
 

@@ -1,4 +1,4 @@
-"""Tools by name: one name, one tool, whatever the spelling; and both places when two want the same."""
+"""Tools by name: one name is one tool in any spelling; a conflict names both places."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from tools_app.models.sources import LoadProblem
 from tools_app.sdk.decorator import SchemaTool
 from tools_app.sdk.pack import Pack
+from tools_app.sdk.prompt import prompt
+from tools_app.sdk.spec import Kind
 from tools_app.sources import registry as registry_module
-from tools_app.sources.registry import LoadProblem, Origin, RegistrationError, Registry
+from tools_app.sources.registry import RegistrationError, Registry
 
 
 def a_tool(name: str = "echo", place: str = "here.py:1", **declared: Any) -> SchemaTool:
@@ -26,10 +29,10 @@ def registry() -> Registry:
 
 def test_gets_what_was_added(registry: Registry) -> None:
     echo = a_tool(pack=Pack("builtin"))
-    registry.add(echo, Origin.SHIPPED)
+    registry.add(echo)
     loaded = registry.get("echo")
     assert loaded is not None
-    assert (loaded.tool, loaded.origin, loaded.pack) == (echo, Origin.SHIPPED, "builtin")
+    assert (loaded.declared, loaded.pack) == (echo, "builtin")
     assert "echo" in registry
     assert len(registry) == 1
 
@@ -41,15 +44,15 @@ def test_getting_what_is_not_there_is_no_error(registry: Registry) -> None:
 
 
 def test_a_tool_without_a_pack_belongs_where_it_was_found(registry: Registry) -> None:
-    registry.add(a_tool("one"), Origin.FILE, pack="weather")
-    registry.add(a_tool("two", pack=Pack("own")), Origin.FILE, pack="weather")
-    assert {loaded.tool.name: loaded.pack for loaded in registry} == {"one": "weather", "two": "own"}
+    registry.add(a_tool("one"), pack="weather")
+    registry.add(a_tool("two", pack=Pack("own")), pack="weather")
+    assert {loaded.spec.name: loaded.pack for loaded in registry} == {"one": "weather", "two": "own"}
 
 
 def test_lists_in_the_order_of_names(registry: Registry) -> None:
     for name in ("b", "a-b", "a", "a_c", "z1"):
         registry.add(a_tool(name))
-    assert [loaded.tool.name for loaded in registry] == ["a", "a-b", "a_c", "b", "z1"]
+    assert [loaded.spec.name for loaded in registry] == ["a", "a-b", "a_c", "b", "z1"]
 
 
 def test_a_second_tool_of_a_name_is_refused_with_both_places(registry: Registry) -> None:
@@ -59,7 +62,7 @@ def test_a_second_tool_of_a_name_is_refused_with_both_places(registry: Registry)
     assert str(caught.value) == 'Tool "echo" is already registered'
     assert caught.value.place == "second.py:20"
     assert caught.value.__notes__ == ["The other one is at first.py:10"]
-    assert registry.get("echo").tool.place == "first.py:10"  # type: ignore[union-attr]
+    assert registry.get("echo").declared.place == "first.py:10"  # type: ignore[union-attr]
 
 
 def test_without_a_place_the_words_are_exactly_the_documents(registry: Registry) -> None:
@@ -80,7 +83,7 @@ class TestAliases:
     def test_find_the_tool_and_are_not_listed(self, registry: Registry) -> None:
         registry.add(a_tool("get_issue", aliases=["show_issue"]))
         assert registry.get("show-issue") is registry.get("get_issue")
-        assert [loaded.tool.name for loaded in registry] == ["get_issue"]
+        assert [loaded.spec.name for loaded in registry] == ["get_issue"]
         assert len(registry) == 1
 
     @pytest.mark.parametrize(
@@ -116,7 +119,7 @@ class TestOverwriting:
         registry.add(a_tool("get_issue", aliases=["show_issue"]))
         new = a_tool("get-issue", aliases=["find_issue"])
         registry.add(new, overwrite=True)
-        assert [loaded.tool for loaded in registry] == [new]
+        assert [loaded.declared for loaded in registry] == [new]
         assert registry.get("show_issue") is None
         assert registry.get("find_issue") is registry.get("get_issue")
 
@@ -128,16 +131,15 @@ class TestOverwriting:
         registry.add(a_tool("get_issue", aliases=["show_issue"]))
         with pytest.raises(RegistrationError, match=r'^Tool "show_issue" is already registered'):
             registry.add(a_tool("show_issue"), overwrite=True)
-        assert registry.get("show_issue").tool.name == "get_issue"  # type: ignore[union-attr]
+        assert registry.get("show_issue").spec.name == "get_issue"  # type: ignore[union-attr]
 
     def test_that_fails_leaves_everything_as_it_was(self, registry: Registry) -> None:
         registry.add(a_tool("one", aliases=["uno"]))
         registry.add(a_tool("two"))
-        before = registry.generation
         with pytest.raises(RegistrationError):
             registry.add(a_tool("one", aliases=["two"]), overwrite=True)
-        assert registry.get("uno").tool.name == "one"  # type: ignore[union-attr]
-        assert registry.generation == before
+        assert registry.get("uno").spec.name == "one"  # type: ignore[union-attr]
+        assert len(registry) == 2
 
 
 def test_removing_says_whether_there_was_something(registry: Registry) -> None:
@@ -145,20 +147,6 @@ def test_removing_says_whether_there_was_something(registry: Registry) -> None:
     assert registry.remove("echo")
     assert not registry.remove("echo")
     assert registry.get("echo") is None
-
-
-def test_every_change_makes_a_new_generation_and_nothing_else_does(registry: Registry) -> None:
-    generations = [registry.generation]
-    registry.add(a_tool())
-    generations.append(registry.generation)
-    registry.add(a_tool(), overwrite=True)
-    generations.append(registry.generation)
-    registry.remove("echo")
-    generations.append(registry.generation)
-    assert len(set(generations)) == 4
-    registry.get("echo")
-    registry.remove("echo")
-    assert registry.generation == generations[-1]
 
 
 def test_has_room_for_a_known_number_of_tools(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,10 +163,10 @@ def test_can_be_read_while_it_is_changed(registry: Registry) -> None:
 
     def read() -> None:
         while not done.is_set():
-            names = [loaded.tool.name for loaded in registry]
+            names = [loaded.spec.name for loaded in registry]
             if names != sorted(names):
                 broken.append("order")
-            if (loaded := registry.get("alias_1")) is not None and loaded.tool.name != "tool_1":
+            if (loaded := registry.get("alias_1")) is not None and loaded.spec.name != "tool_1":
                 broken.append("alias")
 
     readers = [threading.Thread(target=read) for _ in range(3)]
@@ -193,6 +181,18 @@ def test_can_be_read_while_it_is_changed(registry: Registry) -> None:
     for reader in readers:
         reader.join()
     assert broken == []
+
+
+def test_prompts_have_one_name_whatever_the_spelling(registry: Registry) -> None:
+    def ask() -> str:
+        """Ask something."""
+        return "?"
+
+    registry.offer(prompt(name="a_b")(ask))
+    with pytest.raises(RegistrationError, match='^Prompt "a-b" is already registered'):
+        registry.offer(prompt(name="a-b")(ask))
+    assert registry.find(Kind.PROMPT, "a-b") is None
+    assert registry.find(Kind.PROMPT, "a_b") is not None
 
 
 def test_remembers_what_could_not_be_loaded(registry: Registry) -> None:
@@ -212,6 +212,8 @@ def test_remembers_what_could_not_be_loaded(registry: Registry) -> None:
         (LoadProblem("pack/tools.py", "gone"), True),
         (LoadProblem("pack/__init__.py:9", "ImportError"), True),
         (LoadProblem("pack", "ModuleNotFoundError"), True),
+        (LoadProblem("pack.tools", "ModuleNotFoundError"), True),
+        (LoadProblem("pack.tool", "ModuleNotFoundError"), False),
         (LoadProblem("pack/other.py:3", "SyntaxError"), False),
         (LoadProblem("pac", "ModuleNotFoundError"), False),
     ],

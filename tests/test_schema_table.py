@@ -1,4 +1,4 @@
-"""A schema as a table: every value with its type and limits, whatever the schema looks like."""
+"""A schema as a table: every value of any schema with its type and limits."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def only(part: dict[str, Any], **schema: Any) -> SchemaRow:
 
 
 def test_a_shipped_tool_reads_as_its_author_meant_it() -> None:
-    loaded = sources.loaded().get("calculate")
+    loaded = sources.current().loaded("calculate")
     assert loaded is not None
-    operation, a, _ = rows(loaded.tool.input_schema)
+    operation, a, _ = rows(loaded.spec.input_schema)
     assert (operation.path, operation.type, operation.required) == ("operation", "string", True)
     assert operation.constraints == "one of add, subtract, multiply, divide"
     assert (a.type, a.description) == ("number", "The first number")
@@ -43,7 +43,7 @@ def test_a_shipped_tool_reads_as_its_author_meant_it() -> None:
         ({}, "any", ""),
     ],
 )  # fmt: skip
-def test_types_and_limits_are_said_in_words(part: dict[str, Any], type_: str, constraints: str) -> None:
+def test_types_and_limits_are_described_in_words(part: dict[str, Any], type_: str, constraints: str) -> None:
     row = only(part)
     assert (row.type, row.constraints) == (type_, constraints)
 
@@ -54,7 +54,7 @@ def test_a_default_is_shown_as_it_is_sent(default: object, shown: str) -> None:
     assert only({}).default == ""
 
 
-def test_what_is_nested_stands_below_what_it_belongs_to() -> None:
+def test_nested_values_follow_their_parent() -> None:
     point = {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}
     schema = {
         "type": "object",
@@ -96,6 +96,6 @@ def test_a_very_wide_schema_is_cut() -> None:
         max_leaves=20,
     )
 )
-def test_nothing_that_may_be_on_record_breaks_the_page(schema: object) -> None:
+def test_no_recorded_schema_breaks_the_page(schema: object) -> None:
     for row in rows(schema):
         assert isinstance(row.type, str)

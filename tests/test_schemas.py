@@ -13,20 +13,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from tools_app.sdk.schemas import (
-    DIALECT,
-    MAX_DEPTH,
-    MAX_SUBSCHEMAS,
-    MESSAGE,
-    Schema,
-    SchemaError,
-    compiled,
-    dotted,
-    faults,
-    parts_of,
-    pointer,
-    take_messages,
-)
+from tools_app.sdk.published import MAX_DEPTH, MAX_SUBSCHEMAS, faults, take_messages
+from tools_app.sdk.schemas import DIALECT, MESSAGE, Schema, SchemaError, compiled, dotted, parts_of, pointer
 
 
 def an_object(**properties: Any) -> Schema:
@@ -41,7 +29,7 @@ def nested(levels: int) -> Schema:
 
 
 class Canary:
-    """A server that nobody should visit."""
+    """A server that must not receive requests."""
 
     def __init__(self) -> None:
         self.visits = 0
@@ -106,7 +94,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("schema", GOOD.values(), ids=GOOD)
-def test_a_schema_that_may_be_published_has_no_faults(schema: Schema) -> None:
+def test_a_publishable_schema_has_no_faults(schema: Schema) -> None:
     before = copy.deepcopy(schema)
     assert faults(schema) == []
     assert schema == before
@@ -164,11 +152,11 @@ BAD: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("schema", "fault"), BAD.values(), ids=BAD)
-def test_a_schema_that_must_not_be_published_is_told_why(schema: Any, fault: str) -> None:
+def test_an_unpublishable_schema_is_refused_with_a_reason(schema: Any, fault: str) -> None:
     assert faults(schema)[0].startswith(fault)
 
 
-def test_every_fault_is_told_not_only_the_first() -> None:
+def test_every_fault_is_reported_not_only_the_first() -> None:
     schema = an_object(a={"type": "text"}, b={"minimum": 2, "maximum": 1}, c={"$ref": "other.json"})
     assert faults(schema) == [
         "a: unknown type 'text'",
@@ -249,7 +237,7 @@ def test_a_broken_or_backtracking_pattern_is_refused(pattern: str) -> None:
         assert "or backreferences, which are refused because matching them can take exponential time" in fault
 
 
-def test_a_pattern_nobody_can_read_is_refused() -> None:
+def test_an_invalid_pattern_is_refused() -> None:
     assert faults(an_object(a={"pattern": "a" * 1001})) == ["a: a pattern of more than 1,000 characters"]
 
 

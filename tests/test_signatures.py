@@ -15,12 +15,13 @@ from typing_extensions import TypedDict
 
 from tools_app.sdk.checker import Checker
 from tools_app.sdk.errors import InvalidArgumentsError
-from tools_app.sdk.schemas import MESSAGE, SchemaError, faults
+from tools_app.sdk.published import faults
+from tools_app.sdk.schemas import MESSAGE, SchemaError
 from tools_app.sdk.signatures import Number, Says, Signature, from_model, from_result, from_signature
 
 
 class Ctx:
-    """Stands for the context that tools are given."""
+    """Replaces the context that tools receive."""
 
 
 def signature(function: Any) -> Signature:
@@ -143,7 +144,7 @@ def test_a_model_that_says_it_is_open_stays_open() -> None:
     assert properties(tool)["options"]["additionalProperties"] is True
 
 
-def test_none_means_that_a_parameter_may_be_left_out_not_that_null_may_be_sent() -> None:
+def test_none_makes_a_parameter_optional_but_not_nullable() -> None:
     def tool(a: str | None = None, b: Annotated[int | None, "How many"] = None) -> None: ...
 
     assert properties(tool) == {"a": {"type": "string"}, "b": {"type": "integer", "description": "How many"}}
@@ -223,7 +224,7 @@ def test_text_in_an_annotation_is_the_description() -> None:
     }
 
 
-def test_words_of_a_parameters_own_stand_in_its_schema() -> None:
+def test_a_description_of_a_parameter_is_in_its_schema() -> None:
     def tool(id: Annotated[str, Field(min_length=1), Says("Workflow ID is required")]) -> None: ...
 
     assert from_signature(tool, Ctx).schema["properties"]["id"] == {
@@ -375,11 +376,11 @@ class TestModels:
         assert "description" not in schema
         assert convert({"name": "Ann"}) == Person(name="Ann")
 
-    def test_may_be_dataclasses_and_typed_dicts(self) -> None:
+    def test_can_be_dataclasses_and_typed_dicts(self) -> None:
         assert from_model(Point)[1]({"x": 1}) == Point(1)
         assert from_model(Options)[0]["properties"] == {"deep": {"type": "boolean"}}
 
-    def test_may_be_recursive(self) -> None:
+    def test_can_be_recursive(self) -> None:
         schema, _ = from_model(Node)
         assert faults(schema) == []
         assert schema["properties"]["children"] == {"type": "array", "items": {"$ref": "#/$defs/Node"}, "default": []}
@@ -389,7 +390,7 @@ class TestModels:
             with pytest.raises(SchemaError, match=r"^does not describe an object$"):
                 from_model(model)
 
-    def test_may_relate_their_fields(self) -> None:
+    def test_can_relate_their_fields(self) -> None:
         class Range(BaseModel):
             low: int
             high: int
@@ -406,7 +407,7 @@ class TestModels:
 
 
 class TestResults:
-    def test_of_an_object_have_a_schema_in_which_null_may_come(self) -> None:
+    def test_of_an_object_have_a_schema_that_accepts_null(self) -> None:
         def tool() -> Person: ...  # type: ignore[empty-body]
 
         schema = from_result(tool)

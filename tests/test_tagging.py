@@ -6,11 +6,10 @@ import pytest
 from django.db import OperationalError
 
 from tests.support.tools import Hub, Programmable
-from tools_app import governance
+from tools_app import governance, sources
 from tools_app.governance.tags import MOST_TAGS
 from tools_app.models import AuditEntry, Tag, ToolRecord, ToolTag
 from tools_app.sdk.errors import ConflictError, ToolNotFoundError, ValidationError
-from tools_app.sources import sync
 
 
 def tags_of(name: str) -> list[str]:
@@ -18,62 +17,61 @@ def tags_of(name: str) -> list[str]:
 
 
 def test_a_tag_is_given_and_taken_away_with_an_entry_each(hub: Hub) -> None:
-    given = governance.add_tag(" night ", ["echo", "calculate"], actor="user:alice", reason="shift")
+    given = governance.add_tag(" night ", ["echo", "calculate"], actor=governance.trusted("user:alice"), reason="shift")
     assert (given.changed, given.already, given.declared) == (["calculate", "echo"], [], [])
     assert "night" in tags_of("echo")
     entry = AuditEntry.objects.get(action="tool.tag", subject="echo")
     assert (entry.actor, entry.reason, entry.changes) == ("user:alice", "shift", {"tag": [None, "night"]})
-    assert governance.add_tag("night", ["echo"], actor="test").already == ["echo"]
+    assert governance.add_tag("night", ["echo"], actor=governance.trusted("test")).already == ["echo"]
 
-    assert governance.remove_tag("night", ["echo"], actor="test").changed == ["echo"]
-    assert governance.remove_tag("night", ["echo"], actor="test").already == ["echo"]
+    assert governance.remove_tag("night", ["echo"], actor=governance.trusted("test")).changed == ["echo"]
+    assert governance.remove_tag("night", ["echo"], actor=governance.trusted("test")).already == ["echo"]
     assert "night" not in tags_of("echo")
     assert "night" in tags_of("calculate")
     assert AuditEntry.objects.get(action="tool.untag").changes == {"tag": ["night", None]}
 
 
 def test_agents_and_toolsets_see_a_tag_at_once(hub: Hub) -> None:
-    governance.create_toolset("nights", actor="test", tags=["night"])
+    governance.create_toolset("nights", actor=governance.trusted("test"), tags=["night"])
     assert "night" not in hub.entry("echo").tags
-    governance.add_tag("night", ["echo"], actor="test")
+    governance.add_tag("night", ["echo"], actor=governance.trusted("test"))
     assert "night" in hub.entry("echo").tags
 
 
 def test_a_declared_tag_stays(hub: Hub) -> None:
     hub.add(Programmable("clock", tags=["time"]).tool)
-    assert governance.remove_tag("time", ["clock"], actor="test").declared == ["clock"]
+    assert governance.remove_tag("time", ["clock"], actor=governance.trusted("test")).declared == ["clock"]
     assert tags_of("clock") == ["time"]
     assert not AuditEntry.objects.filter(action="tool.untag").exists()
 
 
 def test_an_operators_tag_outlives_a_new_definition(hub: Hub) -> None:
     hub.add(Programmable("clock", tags=["time"]).tool)
-    governance.add_tag("night", ["clock"], actor="test")
-    changed = Programmable("clock", tags=["hours"]).tool
-    loaded = hub.loaded("clock")
-    sync.register(type(loaded)(changed, loaded.origin, loaded.pack), actor="test")
+    governance.add_tag("night", ["clock"], actor=governance.trusted("test"))
+    sources.current().code.loaded().remove("clock")
+    hub.add(Programmable("clock", tags=["hours"]).tool)
     assert tags_of("clock") == ["hours", "night"]
 
 
 def test_one_unknown_name_changes_nothing(hub: Hub) -> None:
     for change in (governance.add_tag, governance.remove_tag):
         with pytest.raises(ToolNotFoundError, match="Tool not found: nope"):
-            change("night", ["echo", "nope"], actor="test")
+            change("night", ["echo", "nope"], actor=governance.trusted("test"))
     assert not Tag.objects.filter(name="night").exists()
 
 
 @pytest.mark.parametrize("wrong", ["", "  ", "x" * 65, "a,b", "a\nb", "a\u200bb", "a\x00b", "\U000e0041"])
 def test_what_is_no_tag_is_refused(hub: Hub, wrong: str) -> None:
     with pytest.raises(ValidationError, match="A tag"):
-        governance.add_tag(wrong, ["echo"], actor="test")
+        governance.add_tag(wrong, ["echo"], actor=governance.trusted("test"))
 
 
-def test_a_tool_has_only_so_many_tags(hub: Hub) -> None:
+def test_a_tool_has_a_limited_number_of_tags(hub: Hub) -> None:
     record = ToolRecord.objects.get(name="echo")
     for number in range(MOST_TAGS - len(tags_of("echo"))):
         ToolTag.objects.create(tool=record, tag=Tag.objects.create(name=f"t{number}"))
     with pytest.raises(ConflictError, match="which is the maximum"):
-        governance.add_tag("night", ["calculate", "echo"], actor="test")
+        governance.add_tag("night", ["calculate", "echo"], actor=governance.trusted("test"))
     assert "night" not in tags_of("calculate")
 
 
@@ -81,7 +79,7 @@ def test_no_tag_is_given_without_its_audit_entry(hub: Hub, monkeypatch: pytest.M
     def fail(*_: object, **__: object) -> None:
         raise OperationalError("disk full")
 
-    monkeypatch.setattr("tools_app.governance.tags.note_all", fail)
+    monkeypatch.setattr("tools_app.governance.actors.note_all", fail)
     with pytest.raises(OperationalError):
-        governance.add_tag("night", ["echo"], actor="test")
+        governance.add_tag("night", ["echo"], actor=governance.trusted("test"))
     assert "night" not in tags_of("echo")

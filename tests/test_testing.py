@@ -247,7 +247,7 @@ class TestFindings:
     def test_other_names_do_not(self, name: str) -> None:
         assert testing.findings(tool(name=name, description="x", category="x", tags=["x"])(lambda: None)) == []
 
-    def test_hints_may_not_contradict_each_other(self) -> None:
+    def test_hints_must_not_contradict_each_other(self) -> None:
         both = Hints(read_only=True, destructive=True)
         assert testing.findings(
             tool(name="x", description="x", category="x", tags=["x"], hints=both)(lambda: None)
@@ -353,27 +353,27 @@ async def stars(ctx: Context, place: str) -> Any:
 
 
 class TestFakeUpstream:
-    def test_stands_for_the_upstream_of_a_pack(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_replaces_the_upstream_of_a_pack(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SKY_URL", "https://sky.test")
         monkeypatch.delenv("SKY_KEY", raising=False)
         with testing.fake_upstream({"GET /stars/kyoto": {"stars": 7}}, pack=SKY) as upstream:
             assert testing.call(stars, place="kyoto") == {"stars": 7}
-        (seen,) = upstream.seen
+        (seen,) = upstream.requests
         assert (str(seen), seen.query) == ("GET /stars/kyoto", {"bright": "1"})
         assert seen.headers["x-key"] == testing.upstream.SECRET
         assert (os.environ["SKY_URL"], os.environ.get("SKY_KEY")) == ("https://sky.test", None)
 
-    def test_answers_one_after_the_other_and_fails_as_it_is_told(self) -> None:
+    def test_answers_in_order_and_fails_on_request(self) -> None:
         busy = testing.Reply(503, {"message": "busy"}, {"Retry-After": "3"})
         with testing.fake_upstream({"GET /stars/rome": [busy, {"stars": 1}, {"stars": 2}]}, pack=SKY):
             with pytest.raises(ToolError):
                 testing.call(stars, place="rome")
             assert [testing.call(stars, place="rome")["stars"] for _ in range(3)] == [1, 2, 2]
 
-    def test_remembers_what_it_was_told(self) -> None:
+    def test_records_its_requests(self) -> None:
         kept: dict[str, Any] = {}
 
-        def put(seen: testing.Seen) -> testing.Reply:
+        def put(seen: testing.ReceivedRequest) -> testing.Reply:
             kept.update(seen.data)
             return testing.Reply(201, kept)
 
@@ -386,7 +386,19 @@ class TestFakeUpstream:
         with testing.fake_upstream({}, pack=SKY) as upstream:
             with pytest.raises(ToolError):
                 testing.call(stars, place="oslo")
-            assert [str(seen) for seen in upstream.unanswered] == ["GET /stars/oslo"]
+            assert [str(seen) for seen in upstream.unanswered_requests] == ["GET /stars/oslo"]
+
+    def test_old_names_work_and_are_deprecated(self) -> None:
+        with testing.fake_upstream({}) as upstream:
+            httpx.get(f"{upstream.url}/a")
+            with pytest.deprecated_call(match="use requests"):
+                assert upstream.seen is upstream.requests
+            with pytest.deprecated_call(match="use unanswered_requests"):
+                assert upstream.unanswered == upstream.requests
+        with pytest.deprecated_call(match="use ReceivedRequest"):
+            assert testing.Seen is testing.ReceivedRequest
+        with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+            _ = testing.nothing
 
     def test_a_tool_without_one_says_how_to_have_one(self) -> None:
         with pytest.raises(ConfigurationError) as raised:

@@ -13,19 +13,21 @@ import pytest
 from django.db import transaction
 from pydantic import BaseModel, Field
 
-from tools_app.engine.answers import shaped
+from tests.support.tools import Hub
+from tools_app import engine
 from tools_app.sdk.context import Caller, Context
 from tools_app.sdk.deadline import Deadline
 from tools_app.sdk.decorator import FunctionTool, SchemaTool, tool
 from tools_app.sdk.errors import InvalidArgumentsError
 from tools_app.sdk.examples import Example
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.names import DefinitionError, check_name, folded
 from tools_app.sdk.pack import Pack, TextForm
 from tools_app.sdk.parameters import ToolParameter
 from tools_app.sdk.places import shown_path
 from tools_app.sdk.schemas import Schema
 from tools_app.sdk.signatures import OrDigits, OrNumber, Says
-from tools_app.sdk.tool import Hints, Tool
+from tools_app.sdk.tool import Tool
 
 HERE = "tests/test_tool.py"
 
@@ -91,7 +93,7 @@ def test_a_blank_description_is_refused_in_the_documents_words(description: str)
 
 def test_hyphens_and_underscores_make_no_difference() -> None:
     assert folded("a-b_c") == folded("a_b-c") == "a_b_c"
-    assert made(name="get-it").folded_name == "get_it"
+    assert made(name="get-it").spec.folded_name == "get_it"
 
 
 class TestFunctions:
@@ -128,14 +130,14 @@ class TestFunctions:
         assert list(who.input_schema["properties"]) == ["greeting"]
         assert who.run(a_context(), {"greeting": "Hello"}) == "Hello Ann"
 
-    def test_are_told_from_coroutines(self) -> None:
+    def test_are_distinguished_from_coroutines(self) -> None:
         async def sleeps() -> None:
             """Sleep."""
 
         assert made().blocking
         assert not tool(sleeps).blocking
 
-    def test_know_where_they_stand(self) -> None:
+    def test_know_their_source_location(self) -> None:
         line = inspect.getsourcelines(made)[1] + 1
         assert made().place == f"{HERE}:{line}"
         assert repr(made()) == f"<Tool echo at {HERE}:{line}>"
@@ -192,7 +194,7 @@ class TestFunctions:
         with pytest.raises(TypeError, match=r"tool\(\) has no option nmae"):
             tool(nmae="x")  # type: ignore[call-overload]
 
-    def test_may_declare_tags_as_anything_that_can_be_read_once(self) -> None:
+    def test_can_declare_tags_as_any_iterable(self) -> None:
         one = made(tags=(name for name in ("b", "a")))
         assert one.tags == ("b", "a")
         assert one.definition()["tags"] == one.definition()["tags"] == ["a", "b"]
@@ -202,8 +204,8 @@ class TestShortAnswers:
     def test_add_a_parameter_raw(self) -> None:
         one = made(minimal=len)
         assert one.input_schema["properties"]["raw"]["type"] == "boolean"
-        assert one.checker.with_defaults({"message": "x"})["raw"] is False
-        assert one.checker.problems({"message": "x", "raw": True}) == []
+        assert one.spec.checker.with_defaults({"message": "x"})["raw"] is False
+        assert one.spec.checker.problems({"message": "x", "raw": True}) == []
         assert "raw" not in made().input_schema["properties"]
 
     def test_take_raw_out_of_the_arguments(self) -> None:
@@ -260,8 +262,8 @@ class TestOutputSchemas:
     def test_that_are_declared_win(self) -> None:
         own: Schema = {"type": "object", "properties": {"x": {"type": "string"}}}
         one = made(output_schema=own, done="Done")
-        assert one.output_checker is not None
-        assert not one.output_checker.accepts({"x": 1})
+        assert one.spec.output_checker is not None
+        assert not one.spec.output_checker.accepts({"x": 1})
 
 
 class Empty(BaseModel):
@@ -289,7 +291,7 @@ class TestClasses:
         assert (greet.name, greet.description, greet.tags) == ("greet", "Greet somebody.", ("polite",))
         assert not greet.blocking
         assert greet.checked({"name": "Ann"}) == Greeting(name="Ann")
-        assert [problem.message for problem in greet.checker.problems({})] == ["Whom?"]
+        assert [problem.message for problem in greet.spec.checker.problems({})] == ["Whom?"]
         assert greet.place == f"{HERE}:{inspect.getsourcelines(Greet)[1]}"
 
     def test_that_lack_something_say_what(self) -> None:
@@ -334,7 +336,7 @@ class TestClasses:
             Odd()
         assert caught.value.place.startswith(f"{HERE}:")
 
-    def test_may_have_a_return_annotation_that_cannot_be_read(self) -> None:
+    def test_can_have_an_unreadable_return_annotation(self) -> None:
         class Strange(Tool):
             """Strange."""
 
@@ -360,7 +362,7 @@ class TestBareSchemas:
         assert one.input_schema["properties"] == {}
 
     @pytest.mark.parametrize("schema", [None, [], "x", {"type": "array"}, {"type": "object", "$ref": "http://x.test"}])
-    def test_that_may_not_be_published_are_refused(self, schema: Any) -> None:
+    def test_that_must_not_be_published_are_refused(self, schema: Any) -> None:
         with pytest.raises(DefinitionError, match=r"^x: input schema: "):
             SchemaTool(lambda arguments: None, schema, name="x", description="x")
 
@@ -489,11 +491,11 @@ class TestDefinitions:
             {"minimal": len},
             {"output_schema": {"type": "object"}},
         ]
-        fingerprints = [made(**change).fingerprint for change in changes]
+        fingerprints = [made(**change).spec.hash for change in changes]
         assert len(set(fingerprints)) == len(changes)
-        assert fingerprints[0] == made().fingerprint == made(version="1.0.0").fingerprint
+        assert fingerprints[0] == made().spec.hash == made(version="1.0.0").spec.hash
 
-    def test_do_not_tell_where_a_tool_stands(self) -> None:
+    def test_do_not_reveal_the_location_of_a_tool(self) -> None:
         assert HERE not in json.dumps(made().definition())
 
 
@@ -508,7 +510,7 @@ class TestDefinitions:
         (Hints(read_only=True, idempotent=False), (True, False, False, True)),
     ],
 )
-def test_hints_say_the_worst_until_told_otherwise(hints: Hints, expected: tuple[bool, ...]) -> None:
+def test_hints_assume_the_worst_by_default(hints: Hints, expected: tuple[bool, ...]) -> None:
     assert tuple(hints.as_dict().values()) == expected
     assert list(hints.as_dict()) == ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"]
 
@@ -517,11 +519,11 @@ def test_hints_say_the_worst_until_told_otherwise(hints: Hints, expected: tuple[
     ("hints", "writes", "repeatable"),
     [(Hints(), True, False), (Hints(idempotent=True), True, True), (Hints(read_only=True), False, True)],
 )
-def test_hints_say_what_may_be_repeated(hints: Hints, writes: bool, repeatable: bool) -> None:
+def test_hints_say_which_calls_are_repeatable(hints: Hints, writes: bool, repeatable: bool) -> None:
     assert (hints.writes, hints.repeatable) == (writes, repeatable)
 
 
-def test_a_caller_may_what_its_scopes_say_and_an_administrator_everything() -> None:
+def test_scopes_decide_what_a_caller_can_do_and_an_administrator_can_do_all() -> None:
     ann = Caller("key", "key:1", "Ann", frozenset({"tools:list"}))
     assert (ann.may("tools:list"), ann.may("tools:execute")) == (True, False)
     assert Caller("user", "user:1", "root", frozenset({"admin:*"})).may("tools:execute")
@@ -543,7 +545,7 @@ class TestParameters:
         ) -> None:
             """Search."""
 
-        assert [parameter.as_dict() for parameter in tool(search).parameters] == [
+        assert [parameter.as_dict() for parameter in ToolParameter.all_of(tool(search).input_schema)] == [
             {"name": "query", "type": "string", "description": "What for", "required": True, "pattern": "^a"},
             {
                 "name": "limit",
@@ -627,15 +629,18 @@ class TestTheFormOfTheText:
     def test_is_a_parameter_that_the_function_does_not_see(self) -> None:
         (say,) = self.made().tools
         assert say.input_schema["properties"]["format"]["enum"] == ["shout", "json"]
-        assert say.checker.with_defaults({"words": "a"})["format"] == "shout"
+        assert say.spec.checker.with_defaults({"words": "a"})["format"] == "shout"
         assert say.checked({"words": "a", "format": "shout"}) == {"words": "a"}
-        assert say.checker.problems({"words": "a", "format": "xml"})
+        assert say.spec.checker.problems({"words": "a", "format": "xml"})
 
     @pytest.mark.parametrize(("given", "text"), [({}, "AB"), ({"format": "json"}, '{"said":"ab"}')])
-    def test_is_made_of_what_is_left_after_cleaning(self, given: dict[str, str], text: str) -> None:
+    def test_is_made_of_what_is_left_after_cleaning(
+        self, hub: Hub, alice: Caller, given: dict[str, str], text: str
+    ) -> None:
         (say,) = self.made().tools
-        answer = shaped(say, {"said": "a\u200bb"}, given)
-        assert (answer.text, answer.value) == (text, {"said": "ab"})
+        hub.add(say)
+        result = engine.call_sync("say", {"words": "a\u200bb", **given}, alice, door="code", options=engine.Options())
+        assert (result.answer.text, result.answer.value) == (text, {"said": "ab"})
 
     def test_takes_the_name_of_its_parameter(self) -> None:
         pack = Pack("forms", text_form=TextForm("shout", str))
@@ -657,7 +662,7 @@ class TestTheFormOfTheText:
             """Greet."""
             return "Hello"
 
-        assert "format" not in pack.offers[0].runner.input_schema["properties"]
+        assert "format" not in pack.offers[0].tool.input_schema["properties"]
 
 
 class Link(BaseModel):
@@ -680,9 +685,9 @@ class TestIds:
     """Agents send a number for a text and a text for a number."""
 
     def checked(self, **arguments: Any) -> Any:
-        return linked.checked(linked.checker.with_defaults(arguments))
+        return linked.checked(linked.spec.checker.with_defaults(arguments))
 
-    def test_are_taken_either_way_wherever_they_stand(self) -> None:
+    def test_are_accepted_in_both_forms_at_any_depth(self) -> None:
         given = {"number": "645", "names": [7, "x"], "links": [{"number": "0", "name": 3}]}
         taken = self.checked(**given)
         assert (taken["number"], taken["names"]) == (645, ["7", "x"])
@@ -694,7 +699,7 @@ class TestIds:
         with pytest.raises(InvalidArgumentsError, match="expected number"):
             self.checked(number=wrong, names=[], links=[])
 
-    def test_are_of_one_type_for_whoever_reads_the_schema(self) -> None:
+    def test_have_one_type_in_the_schema(self) -> None:
         assert linked.input_schema["properties"]["number"] == {"minimum": 1, "type": "integer"}
         assert "x-or" not in json.dumps(linked.input_schema)
 

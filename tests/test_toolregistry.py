@@ -12,8 +12,8 @@ from tests.support.tools import Hub
 from tools_app import sources
 from tools_app.models import AuditEntry, Call, ToolRecord
 from tools_app.sdk.errors import ToolDisabledError, ToolExecutionError, ToolNotFoundError, ValidationError
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.names import DefinitionError
-from tools_app.sdk.tool import Hints
 from tools_app.setup.toolregistry import ToolRegistry
 
 METADATA = {"name": "test", "description": "Test tool", "parameters": []}
@@ -48,6 +48,16 @@ def test_should_throw_error_for_duplicate_tool_names(registry: ToolRegistry) -> 
     assert str(caught.value) == 'Tool "test" is already registered'
 
 
+def test_a_name_of_another_source_is_refused_in_the_same_words(registry: ToolRegistry) -> None:
+    for overwrite in (False, True):
+        with pytest.raises(DefinitionError) as caught:
+            registry.register({**METADATA, "name": "echo"}, implementation, overwrite=overwrite)
+        assert str(caught.value) == 'Tool "echo" is already registered'
+        assert caught.value.__notes__[0].startswith("The other one is at tests/support/packs/small")
+    assert execute(registry, "echo", {"message": "hi"}) == {"message": "hi"}
+    assert "echo" not in sources.current().code.loaded()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -74,7 +84,7 @@ def test_refuses_what_cannot_be_registered(registry: ToolRegistry, change: dict[
     with pytest.raises(DefinitionError) as caught:
         registry.register({**METADATA, **change}, implementation)
     assert message in str(caught.value)
-    assert not ToolRecord.objects.filter(source="code").exists()
+    assert not ToolRecord.objects.filter(source_kind="code").exists()
     assert registry.get("test") is None
 
 
@@ -187,7 +197,7 @@ def test_unregistering_forgets_the_tool_but_not_its_history(registry: ToolRegist
     with pytest.raises(ToolNotFoundError):
         registry.unregister("test")
     assert Call.objects.filter(tool_name="test", status="succeeded").exists()
-    assert "test" not in sources.loaded()
+    assert "test" not in sources.current().code.loaded()
 
 
 def test_knows_versions_and_unknown_names(registry: ToolRegistry) -> None:
@@ -212,7 +222,7 @@ def test_a_tool_that_cannot_be_written_down_is_not_registered(
     monkeypatch.setattr(sync, "register", refuse)
     with pytest.raises(DatabaseError):
         registry.register(METADATA, implementation)
-    assert "test" not in sources.loaded()
+    assert "test" not in sources.current().code.loaded()
 
 
 def test_metadata_comes_back_whole_also_where_another_process_has_the_tool(registry: ToolRegistry) -> None:
@@ -230,7 +240,7 @@ def test_metadata_comes_back_whole_also_where_another_process_has_the_tool(regis
     entry = registry.get("test")
     assert entry is not None
     assert entry.metadata == metadata
-    sources.loaded().remove("test")
+    sources.current().code.loaded().remove("test")
     entry = registry.get("test")
     assert entry is not None
     assert entry.metadata == metadata

@@ -28,8 +28,8 @@ from tools_app.sdk.errors import (
     ToolNotFoundError,
     ValidationError,
 )
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.reach import Reach
-from tools_app.sdk.tool import Hints
 
 WRITES = Hints(read_only=False, destructive=False)
 DESTROYS = Hints(read_only=False, destructive=True)
@@ -78,13 +78,13 @@ def tools(hub: Hub) -> Hub:
     ],
 )
 def test_holds_what_any_selector_fits(tools: Hub, chosen: dict[str, Any], held: list[str]) -> None:
-    governance.create_toolset("mine", actor="test", **chosen)
+    governance.create_toolset("mine", actor=governance.trusted("test"), **chosen)
     assert seen(within("mine")) == held
 
 
 def test_several_toolsets_add_up_and_none_is_everything(tools: Hub) -> None:
-    governance.create_toolset("wiki", actor="test", tags=["wiki"])
-    governance.create_toolset("sums", actor="test", names=["calculate"])
+    governance.create_toolset("wiki", actor=governance.trusted("test"), tags=["wiki"])
+    governance.create_toolset("sums", actor=governance.trusted("test"), names=["calculate"])
     assert seen(within("wiki", "sums")) == ["calculate", "find_page", "write_page"]
     assert catalog.current().seen_by(within()) is catalog.current()
 
@@ -94,7 +94,7 @@ def test_a_toolset_that_is_gone_holds_nothing(tools: Hub) -> None:
 
 
 def test_what_lies_outside_does_not_exist(tools: Hub) -> None:
-    governance.create_toolset("wiki", actor="test", tags=["wiki"])
+    governance.create_toolset("wiki", actor=governance.trusted("test"), tags=["wiki"])
     caller = within("wiki")
     view = catalog.current().seen_by(caller)
     assert view.find("echo") is None
@@ -111,11 +111,11 @@ def test_what_lies_outside_does_not_exist(tools: Hub) -> None:
 
 
 def test_an_alias_does_not_open_what_is_hidden(tools: Hub) -> None:
-    governance.create_toolset("sums", actor="test", names=["calculate"])
+    governance.create_toolset("sums", actor=governance.trusted("test"), names=["calculate"])
     assert catalog.current().seen_by(within("sums")).find("edit_page") is None
 
 
-def test_a_kind_of_tool_that_a_caller_may_not_use_is_seen_and_refused(tools: Hub) -> None:
+def test_a_tool_above_the_access_level_of_a_caller_is_found_and_refused(tools: Hub) -> None:
     reader = within(writes=False, destroys=False)
     view = catalog.current().seen_by(reader)
     assert names(view.callable) == ["calculate", "echo", "find_page"]
@@ -139,7 +139,7 @@ def test_a_tool_that_says_nothing_counts_as_one_that_destroys(tools: Hub) -> Non
 
 
 def test_what_is_missing_comes_before_the_switch(tools: Hub) -> None:
-    governance.set_enabled(["write_page"], False, actor="test")
+    governance.set_enabled(["write_page"], False, actor=governance.trusted("test"))
     with pytest.raises(AuthorizationError):
         call("write_page", within(writes=False, destroys=False))
     with pytest.raises(ToolDisabledError):
@@ -147,24 +147,24 @@ def test_what_is_missing_comes_before_the_switch(tools: Hub) -> None:
 
 
 def test_a_change_is_true_for_the_next_call(tools: Hub) -> None:
-    governance.create_toolset("mine", actor="test", names=["echo"])
+    governance.create_toolset("mine", actor=governance.trusted("test"), names=["echo"])
     caller = within("mine")
     assert call("echo", caller)
-    governance.change_toolset("mine", actor="test", names=["calculate"])
+    governance.change_toolset("mine", actor=governance.trusted("test"), names=["calculate"])
     with pytest.raises(ToolNotFoundError):
         call("echo", caller)
     assert seen(caller) == ["calculate"]
 
 
 def test_a_tool_comes_into_a_toolset_with_its_tag(tools: Hub) -> None:
-    governance.create_toolset("mine", actor="test", tags=["trusted"])
+    governance.create_toolset("mine", actor=governance.trusted("test"), tags=["trusted"])
     assert seen(within("mine")) == []
     ToolTag.objects.create(tool=ToolRecord.objects.get(name="echo"), tag=Tag.objects.create(name="trusted"))
     assert seen(within("mine")) == ["echo"]
 
 
 def test_callers_who_see_the_same_share_one_view(tools: Hub) -> None:
-    governance.create_toolset("mine", actor="test", names=["echo"])
+    governance.create_toolset("mine", actor=governance.trusted("test"), names=["echo"])
     one, other = within("mine"), replace(within("mine"), id="key:7")
     assert catalog.current().seen_by(one) is catalog.current().seen_by(other)
     assert catalog.current().seen_by(one) is not catalog.current().seen_by(within("mine", writes=False))
@@ -178,8 +178,8 @@ def test_no_number_of_views_fills_the_memory(tools: Hub) -> None:
 
 
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
-def test_agents_are_listed_only_what_they_may_use(tools: Hub, version: str) -> None:
-    governance.create_toolset("wiki", actor="test", tags=["wiki"])
+def test_agents_are_listed_only_tools_within_their_reach(tools: Hub, version: str) -> None:
+    governance.create_toolset("wiki", actor=governance.trusted("test"), tags=["wiki"])
     listings = Listings()
 
     def listed(caller: Caller) -> list[str]:
@@ -198,11 +198,15 @@ def test_agents_are_listed_only_what_they_may_use(tools: Hub, version: str) -> N
 
 
 def test_every_decision_leaves_an_audit_entry(hub: Hub) -> None:
-    governance.create_toolset("mine", actor="user:ann", tags=["b", "a", "a "], description="For tests")
-    changed = governance.change_toolset("mine", actor="user:ann", reason="too much", tags=["a"], names=[])
+    governance.create_toolset(
+        "mine", actor=governance.trusted("user:ann"), tags=["b", "a", "a "], description="For tests"
+    )
+    changed = governance.change_toolset(
+        "mine", actor=governance.trusted("user:ann"), reason="too much", tags=["a"], names=[]
+    )
     assert changed == ["tags"]
-    assert governance.change_toolset("mine", actor="user:ann", tags=["a"]) == []
-    governance.delete_toolset("mine", actor="user:ann")
+    assert governance.change_toolset("mine", actor=governance.trusted("user:ann"), tags=["a"]) == []
+    governance.delete_toolset("mine", actor=governance.trusted("user:ann"))
     entries = AuditEntry.objects.filter(subject="toolset:mine").order_by("pk")
     assert [(entry.action, entry.actor, entry.changes) for entry in entries] == [
         ("toolset.create", "user:ann", {"description": [None, "For tests"], "tags": [None, ["a", "b"]]}),
@@ -215,7 +219,7 @@ def test_every_decision_leaves_an_audit_entry(hub: Hub) -> None:
 @pytest.mark.parametrize("name", ["", "Mine", "1st", "mine!", "mine\n", "x" * 65])
 def test_refuses_a_name_that_is_none(hub: Hub, name: str) -> None:
     with pytest.raises(ValidationError, match="name"):
-        governance.create_toolset(name, actor="test")
+        governance.create_toolset(name, actor=governance.trusted("test"))
     assert not AuditEntry.objects.filter(action="toolset.create").exists()
 
 
@@ -233,30 +237,30 @@ def test_refuses_a_name_that_is_none(hub: Hub, name: str) -> None:
 )
 def test_refuses_what_is_no_choice(hub: Hub, given: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
-        governance.create_toolset("mine", actor="test", **given)
+        governance.create_toolset("mine", actor=governance.trusted("test"), **given)
     assert not Toolset.objects.exists()
 
 
 def test_names_are_taken_once_and_what_is_not_there_cannot_change(hub: Hub) -> None:
-    governance.create_toolset("mine", actor="test")
+    governance.create_toolset("mine", actor=governance.trusted("test"))
     with pytest.raises(ValidationError, match="exists already"):
-        governance.create_toolset("mine", actor="test")
+        governance.create_toolset("mine", actor=governance.trusted("test"))
     with pytest.raises(NotFoundError, match="no toolset 'other'"):
-        governance.change_toolset("other", actor="test", tags=["a"])
+        governance.change_toolset("other", actor=governance.trusted("test"), tags=["a"])
     with pytest.raises(NotFoundError):
-        governance.delete_toolset("other", actor="test")
+        governance.delete_toolset("other", actor=governance.trusted("test"))
 
 
 def test_a_toolset_that_a_key_has_cannot_be_deleted(hub: Hub) -> None:
-    governance.create_toolset("mine", actor="test", names=["echo"])
-    key, _ = governance.create_key("agent", actor="test", toolsets=["mine"])
+    governance.create_toolset("mine", actor=governance.trusted("test"), names=["echo"])
+    key, _ = governance.create_key("agent", actor=governance.trusted("test"), toolsets=["mine"])
     with pytest.raises(ValidationError, match="in use by agent"):
-        governance.delete_toolset("mine", actor="test")
-    governance.revoke_key(key, actor="test")
+        governance.delete_toolset("mine", actor=governance.trusted("test"))
+    governance.revoke_key(key, actor=governance.trusted("test"))
     with pytest.raises(ProtectedError), transaction.atomic():
         Toolset.objects.all().delete()
     ApiKey.objects.all().delete()
-    governance.delete_toolset("mine", actor="test")
+    governance.delete_toolset("mine", actor=governance.trusted("test"))
     assert not Toolset.objects.exists()
 
 
@@ -264,8 +268,10 @@ def test_a_toolset_that_a_key_has_cannot_be_deleted(hub: Hub) -> None:
 
 
 def test_a_key_reaches_its_toolsets_and_kinds(tools: Hub) -> None:
-    governance.create_toolset("wiki", actor="test", tags=["wiki"])
-    _, secret = governance.create_key("agent", actor="test", toolsets=["wiki"], may_write=False, rate=(5, 60))
+    governance.create_toolset("wiki", actor=governance.trusted("test"), tags=["wiki"])
+    _, secret = governance.create_key(
+        "agent", actor=governance.trusted("test"), toolsets=["wiki"], may_write=False, rate=(5, 60)
+    )
     caller = asyncio.run(access.caller_of_key(secret))
     assert caller.reach == Reach(frozenset({"wiki"}), writes=False, destroys=False)
     assert caller.rate is not None
@@ -277,15 +283,15 @@ def test_a_key_reaches_its_toolsets_and_kinds(tools: Hub) -> None:
 
 
 def test_a_key_without_any_of_this_reaches_everything(hub: Hub) -> None:
-    _, secret = governance.create_key("agent", actor="test")
+    _, secret = governance.create_key("agent", actor=governance.trusted("test"))
     caller = asyncio.run(access.caller_of_key(secret))
     assert caller.reach.everything
     assert caller.rate is None
 
 
 def test_a_toolset_given_to_a_key_elsewhere_is_true_for_its_next_request(tools: Hub) -> None:
-    governance.create_toolset("wiki", actor="test", tags=["wiki"])
-    key, secret = governance.create_key("agent", actor="test")
+    governance.create_toolset("wiki", actor=governance.trusted("test"), tags=["wiki"])
+    key, secret = governance.create_key("agent", actor=governance.trusted("test"))
     assert asyncio.run(access.caller_of_key(secret)).reach.everything
     key.toolsets.add(Toolset.objects.get(name="wiki"))
     assert asyncio.run(access.caller_of_key(secret)).reach.toolsets == frozenset({"wiki"})
@@ -295,7 +301,7 @@ def test_a_toolset_given_to_a_key_elsewhere_is_true_for_its_next_request(tools: 
     "columns", [{"rate_calls": 5}, {"rate_seconds": 60}, {"rate_calls": 0, "rate_seconds": 60}, {"may_write": False}]
 )
 def test_the_database_takes_no_key_that_contradicts_itself(hub: Hub, columns: dict[str, int | bool]) -> None:
-    governance.create_key("agent", actor="test")
+    governance.create_key("agent", actor=governance.trusted("test"))
     with pytest.raises(IntegrityError), transaction.atomic():
         ApiKey.objects.update(**columns)
 
@@ -303,5 +309,5 @@ def test_the_database_takes_no_key_that_contradicts_itself(hub: Hub, columns: di
 @pytest.mark.parametrize("given", [{"toolsets": ["none"]}, {"rate": (0, 60)}, {"rate": (5, 0)}, {"rate": (5, 10**6)}])
 def test_refuses_a_key_with_what_does_not_exist(hub: Hub, given: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        governance.create_key("agent", actor="test", **given)
+        governance.create_key("agent", actor=governance.trusted("test"), **given)
     assert not ApiKey.objects.exists()

@@ -30,7 +30,7 @@ async def count_stars(ctx: Context) -> dict[str, object]:
 with testing.fake_upstream({"GET /stars": {"stars": 7}}, pack=pack) as upstream:
     assert testing.call(count_stars) == {"stars": 7}
     testing.assert_contract(count_stars)
-assert len(upstream.seen) == 2
+assert len(upstream.requests) == 2
 """
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from tools_app.http import ApiClient, Page, Refused, Response, WebClient
+    from tools_app.http import ApiClient, Page, Response, UpstreamRefusal, WebClient
     from tools_app.sdk.accounts import ConnectionKind, ConnectionOption
     from tools_app.sdk.content import Audio, EmbeddedResource, Image, ResourceLink
     from tools_app.sdk.context import Caller, Context
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from tools_app.sdk.errors import ToolError as MCPError
     from tools_app.sdk.errors import ToolTimeoutError as TimeoutError
     from tools_app.sdk.examples import Example
+    from tools_app.sdk.hints import Hints
     from tools_app.sdk.offer import Completes
     from tools_app.sdk.pack import Pack, TextForm
     from tools_app.sdk.parameters import ToolParameter
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from tools_app.sdk.questions import Elicit, Reply, Roots, Sample
     from tools_app.sdk.resource import resource
     from tools_app.sdk.signatures import Number, OrDigits, OrNumber, Says
-    from tools_app.sdk.tool import Hints, Tool
+    from tools_app.sdk.tool import Tool
 
 _HOMES = {
     "tools_app.sdk.context": ("Caller", "Context"),
@@ -54,11 +56,12 @@ _HOMES = {
     "tools_app.sdk.pack": ("Pack", "TextForm"),
     "tools_app.sdk.parameters": ("ToolParameter",),
     "tools_app.sdk.decorator": ("tool",),
-    "tools_app.sdk.tool": ("Hints", "Tool"),
+    "tools_app.sdk.hints": ("Hints",),
+    "tools_app.sdk.tool": ("Tool",),
     "tools_app.sdk.accounts": ("ConnectionKind", "ConnectionOption"),
     "tools_app.sdk.content": ("Audio", "EmbeddedResource", "Image", "ResourceLink"),
     "tools_app.sdk.offer": ("Completes",),
-    "tools_app.http": ("ApiClient", "Page", "Refused", "Response", "WebClient"),
+    "tools_app.http": ("ApiClient", "Page", "Response", "UpstreamRefusal", "WebClient"),
     "tools_app.sdk.policies": ("Rate",),
     "tools_app.sdk.prompt": ("Included", "Message", "prompt"),
     "tools_app.sdk.questions": ("Elicit", "Reply", "Roots", "Sample"),
@@ -92,6 +95,8 @@ _HOME_OF = {name: (module, name) for module, names in _HOMES.items() for name in
     "MCPError": ("tools_app.sdk.errors", "ToolError"),
     "TimeoutError": ("tools_app.sdk.errors", "ToolTimeoutError"),
 }
+# Old names, which work for one more release.
+_RENAMED = {"Refused": "UpstreamRefusal"}
 
 __all__ = [
     "ApiClient",
@@ -125,7 +130,6 @@ __all__ = [
     "Problem",
     "Rate",
     "RateLimitError",
-    "Refused",
     "Reply",
     "ResourceLink",
     "Response",
@@ -142,6 +146,7 @@ __all__ = [
     "ToolParameter",
     "ToolTimeoutError",
     "UpstreamInvalidResponseError",
+    "UpstreamRefusal",
     "UpstreamTlsError",
     "UpstreamUnavailableError",
     "UpstreamValidationError",
@@ -155,6 +160,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Lazy imports: settings and commands import this package too, and should not load what they do not use.
+    if name in _RENAMED:
+        warnings.warn(f"toolhub.{name} is deprecated: use {_RENAMED[name]}", DeprecationWarning, stacklevel=2)
+        name = _RENAMED[name]
     if name not in _HOME_OF:
         raise AttributeError(f"module 'toolhub' has no attribute {name!r}")
     module, attribute = _HOME_OF[name]

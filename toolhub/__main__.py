@@ -40,7 +40,7 @@ def _run_for_agent(argv: list[str]) -> None:
         trouble = ["it failed to start; see stderr, which the client logs"]
     if trouble:
         _say(trouble)
-        closed.refuse(*wire.claimed(), "; ".join(trouble))
+        closed.refuse(*wire.descriptors(), "; ".join(trouble))
         raise SystemExit(REFUSED)
 
 

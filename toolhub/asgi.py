@@ -31,7 +31,7 @@ from tools_app.api.cors import Cors  # noqa: E402
 from tools_app.api.handler import RestHandler  # noqa: E402
 from tools_app.api.headers import SafeHeaders  # noqa: E402
 from tools_app.api.intake import Intake  # noqa: E402
-from tools_app.base import database  # noqa: E402
+from tools_app.base import database, hub  # noqa: E402
 from tools_app.catalog import catalog  # noqa: E402
 from tools_app.journal import retention  # noqa: E402
 from tools_app.mcp_server import http  # noqa: E402
@@ -119,7 +119,6 @@ async def _lifespan(receive: Any, send: Any) -> None:
             await asyncio.to_thread(keeper.stop)
             await asyncio.to_thread(watcher.stop)
             await _mcp.stop()
-            await engine.close()
-            await asyncio.to_thread(database.close)
+            await hub.current().aclose()
             await send({"type": "lifespan.shutdown.complete"})
             return

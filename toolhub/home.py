@@ -43,10 +43,10 @@ def secret(directory: Path, name: str) -> str:
     path = directory / name
     if not path.exists():
         _generate(path)
-    found = path.read_text(encoding="ascii", errors="replace").strip()
-    if not found:
+    secret = path.read_text(encoding="ascii", errors="replace").strip()
+    if not secret:
         raise OSError(errno.EINVAL, "the file is empty; delete it to generate a new one", str(path))
-    return found
+    return secret
 
 
 def _generate(path: Path) -> None:

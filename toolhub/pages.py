@@ -59,8 +59,8 @@ def _count(scope: Scope) -> None:
     cookie = f"{settings.SESSION_COOKIE_NAME}=".encode()
     if not any(name == b"cookie" and cookie in value for name, value in scope["headers"]):
         client = scope.get("client")
-        if (standing := limits.count_visit(client[0] if client else "")) is not None:
-            standing.check()
+        if (status := limits.count_visit(client[0] if client else "")) is not None:
+            status.check()
 
 
 class _Unsent:

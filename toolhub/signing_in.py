@@ -23,14 +23,14 @@ from tools_app.access import limits
 def address(request: HttpRequest) -> str | None:
     """The client's address; for IPv6 its /64 network, in which a client can choose any address."""
     try:
-        found = ipaddress.ip_address(request.META.get("REMOTE_ADDR", ""))
+        ip_address = ipaddress.ip_address(request.META.get("REMOTE_ADDR", ""))
     except ValueError:
         return None  # A Unix socket has no address.
-    if isinstance(found, ipaddress.IPv4Address):
-        return str(found)
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return str(ipaddress.IPv6Address(int(found) >> 64 << 64))
+    if isinstance(ip_address, ipaddress.IPv4Address):
+        return str(ip_address)
+    if ip_address.ipv4_mapped is not None:
+        return str(ip_address.ipv4_mapped)
+    return str(ipaddress.IPv6Address(int(ip_address) >> 64 << 64))
 
 
 def locked(request: HttpRequest, response: HttpResponse | None, credentials: dict[str, Any] | None) -> HttpResponse:
@@ -46,10 +46,10 @@ class SlowedDown(MiddlewareMixin):
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         if request.method != "POST" or request.path_info != reverse("admin:login"):
             return None
-        standing = limits.count_sign_in(request.META.get("REMOTE_ADDR", ""))
-        if standing is None or not standing.wait:
+        status = limits.count_sign_in(request.META.get("REMOTE_ADDR", ""))
+        if status is None or not status.wait:
             return None
-        return _refused(request, math.ceil(standing.wait), slowed=True)
+        return _refused(request, math.ceil(status.wait), slowed=True)
 
 
 def _refused(request: HttpRequest, seconds: int, *, slowed: bool = False) -> HttpResponse:

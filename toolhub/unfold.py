@@ -6,38 +6,42 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.utils.translation import gettext_lazy as _
 
+from tools_app.access import actions
+
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-# Title, icon, view, and the permission without which the page would only refuse.
+# Title, icon, view, and the reading without whose permission the page would only refuse.
 SECTIONS: Final = (
     (
         "",
         (
-            (_("Overview"), "dashboard", "index", ""),
-            (_("Tools"), "construction", "tools_app_toolrecord_changelist", "tools_app.view_toolrecord"),
-            (_("Agents"), "smart_toy", "tools_app_agent_changelist", "tools_app.view_agent"),
-            (_("Connections"), "power", "tools_app_connection_changelist", "tools_app.view_connection"),
-            (_("Kill switches"), "block", "tools_app_stop_changelist", "tools_app.view_stop"),
+            (_("Overview"), "dashboard", "index", None),
+            (_("Tools"), "construction", "tools_app_toolrecord_changelist", actions.TOOLS_LIST),
+            (_("Sources"), "inventory_2", "tools_app_source_changelist", actions.SOURCES_READ),
+            (_("Agents"), "smart_toy", "tools_app_agent_changelist", actions.AGENTS_READ),
+            (_("Connections"), "power", "tools_app_connection_changelist", actions.CONNECTIONS_READ),
+            (_("Kill switches"), "block", "tools_app_stop_changelist", actions.STOPS_READ),
         ),
     ),
     (
         _("Activity"),
         (
-            (_("Approvals"), "approval", "tools_app_approval_changelist", "tools_app.view_approval"),
-            (_("Calls"), "swap_horiz", "tools_app_call_changelist", "tools_app.view_call"),
-            (_("Issues"), "error", "tools_app_errorgroup_changelist", "tools_app.view_errorgroup"),
-            (_("Error events"), "list_alt", "tools_app_errorlog_changelist", "tools_app.view_errorlog"),
-            (_("Audit"), "history", "tools_app_auditentry_changelist", "tools_app.view_auditentry"),
+            (_("Approvals"), "approval", "tools_app_approval_changelist", actions.APPROVALS_READ),
+            (_("Calls"), "swap_horiz", "tools_app_call_changelist", actions.CALLS_READ),
+            (_("Issues"), "error", "tools_app_errorgroup_changelist", actions.ERRORS_READ),
+            (_("Error events"), "list_alt", "tools_app_errorlog_changelist", actions.ERROR_EVENTS_READ),
+            (_("Audit entries"), "history", "tools_app_auditentry_changelist", actions.AUDIT_READ),
         ),
     ),
     (
         _("Settings"),
         (
-            (_("Toolsets"), "checklist", "tools_app_toolset_changelist", "tools_app.view_toolset"),
-            (_("API keys"), "key", "tools_app_apikey_changelist", "tools_app.view_apikey"),
-            (_("Users"), "person", "auth_user_changelist", "auth.view_user"),
-            (_("Groups"), "groups", "auth_group_changelist", "auth.view_group"),
+            (_("Toolsets"), "checklist", "tools_app_toolset_changelist", actions.TOOLSETS_READ),
+            (_("API keys"), "key", "tools_app_apikey_changelist", actions.KEYS_READ),
+            (_("Users"), "person", "auth_user_changelist", actions.USERS_READ),
+            (_("Groups"), "groups", "auth_group_changelist", actions.GROUPS_READ),
+            (_("Settings in force"), "tune", "tools_app_process_settings", actions.SETTINGS_READ),
         ),
     ),
 )
@@ -47,17 +51,17 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """The sidebar of this user. Built per request: settings are loaded before the URLs exist."""
     from django.urls import reverse
 
-    from tools_app.admin.approvals import waiting
+    from tools_app.admin.approvals import pending_count
 
-    badges = {"tools_app_approval_changelist": waiting(request) or None}
+    badges = {"tools_app_approval_changelist": pending_count(request) or None}
     return [
         {
             "title": section,
             "separator": bool(section),
             "items": [
                 {"title": title, "icon": icon, "link": reverse(f"admin:{view}"), "badge": badges.get(view)}
-                for title, icon, view, permission in pages
-                if not permission or request.user.has_perm(permission)
+                for title, icon, view, reading in pages
+                if reading is None or reading.permits(request.user)
             ],
         }
         for section, pages in SECTIONS
@@ -68,6 +72,13 @@ def favicon(request: HttpRequest) -> str:
     from django.templatetags.static import static
 
     return static("tools_app/favicon.svg")
+
+
+def icons(request: HttpRequest) -> str:
+    """The icons of the hub's own pages: 8 KB instead of 290."""
+    from django.templatetags.static import static
+
+    return static("tools_app/icons.css")
 
 
 UNFOLD: Final[dict[str, Any]] = {

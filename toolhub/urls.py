@@ -5,7 +5,10 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import include, path
 
+from toolhub import static
+
 urlpatterns = [
+    path("static/<path:path>", static.serve),
     path("admin/language/", include("django.conf.urls.i18n")),
     path("admin/", admin.site.urls),
     path("", include("tools_app.api.urls")),

@@ -13,7 +13,6 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.utils import timezone
 
-from tools_app import sources
 from tools_app.base.secrets import encrypted
 from tools_app.journal import rows
 from tools_app.models import Agent, Approval, Call, ErrorGroup, ErrorLog, Process
@@ -31,13 +30,14 @@ VIEWS = (
     "view_auditentry",
     "view_process",
     "view_agent",
+    "view_source",
 )
 
 
 @pytest.fixture
 def tools(db: None) -> None:
     """The shipped tools, on record."""
-    sync.sync(sources.loaded())
+    sync.sync()
 
 
 @pytest.fixture
@@ -49,7 +49,14 @@ def chief(db: None) -> Client:
 @pytest.fixture
 def operator(db: None) -> Client:
     """The browser of somebody who sees everything, may switch tools and call errors resolved."""
-    changes = ("change_toolrecord", "change_errorgroup", "change_approval", "change_definition", "change_stop")
+    changes = (
+        "change_toolrecord",
+        "change_errorgroup",
+        "change_approval",
+        "change_definition",
+        "change_stop",
+        "change_source",
+    )
     return browser("operator", *VIEWS, *changes)
 
 
@@ -90,7 +97,8 @@ def call(tool: str = "echo", started_at: datetime | None = None, **given: Any) -
 
 def count(made: Call) -> None:
     """Add a call to the figures, as the journal would."""
-    rows.add_to_figures([(made, made.count)])
+    rows.insert_counts([(made, made.count)])
+    rows.fold()
 
 
 def failed_call(tool: str = "echo", started_at: datetime | None = None, **given: Any) -> tuple[Call, ErrorLog]:

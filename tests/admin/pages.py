@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from html.parser import HTMLParser
 from typing import Any
 
@@ -33,18 +34,21 @@ class Element:
 class Page(HTMLParser):
     html: str = field(repr=False)
     status: int = 200
-    elements: list[Element] = field(default_factory=list, repr=False)
 
-    def __post_init__(self) -> None:
-        super().__init__(convert_charrefs=True)
+    @cached_property
+    def elements(self) -> list[Element]:
+        """Parsed on first use: many tests read only the status, and parsing takes a third of a request."""
+        HTMLParser.__init__(self, convert_charrefs=True)
         self._open: list[Element] = []
         self._texts: list[str] = []
+        self._elements: list[Element] = []
         self.feed(self.html)
+        return self._elements
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         here = len(self._texts)
         element = Element(tag, {name: value or "" for name, value in attrs}, list(self._open), self._texts, here)
-        self.elements.append(element)
+        self._elements.append(element)
         if tag in VOID:
             element.end = here
         else:

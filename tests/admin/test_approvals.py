@@ -11,11 +11,13 @@ from django.utils import timezone
 
 from tests.admin.conftest import agent, approval, days_ago
 from tests.admin.pages import Page, page, sent
+from tests.support.tools import Hub
 from tools_app import governance
 from tools_app.catalog import catalog
 from tools_app.engine import shelf
 from tools_app.models import ApiKey, Approval, AuditEntry, Definition, Stop, ToolRecord
 from tools_app.sdk.context import Caller
+from tools_app.sdk.prompt import prompt
 
 pytestmark = pytest.mark.django_db
 
@@ -209,6 +211,61 @@ def test_many_tools_are_approved_at_once(waiting: Definition, operator: Client) 
 
 
 @pytest.fixture
+def offered(waiting: Definition) -> Definition:
+    """The same, while agents still see the approved version."""
+    record = ToolRecord.objects.get(pk=waiting.tool_id)
+    before = Definition.objects.filter(tool=record).exclude(pk=waiting.pk).get()
+    record.definition, record.offered, record.offered_runtime = before, waiting, {"policy": {"timeout_ms": 7_000}}
+    record.save()
+    return waiting
+
+
+def as_listed(tool_page: Page) -> dict[str, Any]:
+    """The entry of the tool in the list that agents get."""
+    [text] = [element.text for element in tool_page.all("pre") if '"toolhub/version"' in element.text]
+    return dict(json.loads(text))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_tool_whose_new_version_waits_is_compared_with_what_agents_see(offered: Definition, operator: Client) -> None:
+    tool = f"/admin/tools_app/toolrecord/{offered.tool_id}/change/"
+    assert "2.0.0" in page(operator, DEFINITIONS).text
+    shown = page(operator, f"{DEFINITIONS}{offered.pk}/change/")
+    assert "Agents see version 1.0.0. Calls are refused until this version is approved." in shown.text
+    assert "removed Parameter message string, " in " ".join(shown.text.split())
+    listed = page(operator, tool)
+    assert "a new version is not approved" in listed.text
+    assert listed.one("a", href=f"{DEFINITIONS}{offered.pk}/change/").text.strip() == "awaiting approval"
+    assert as_listed(listed)["inputSchema"]["properties"].keys() == {"message"}
+    decide(operator, f"{DEFINITIONS}{offered.pk}/", "approve")
+    listed = page(operator, tool)
+    assert "a new version is not approved" not in listed.text
+    assert "awaiting approval" not in listed.text
+    assert as_listed(listed)["inputSchema"]["properties"].keys() == {"url"}
+    record = ToolRecord.objects.get(pk=offered.tool_id)
+    assert (record.definition, record.offered, record.runtime) == (offered, None, {"policy": {"timeout_ms": 7_000}})
+
+
+def test_a_prompt_waits_under_its_kind(hub: Hub, operator: Client, settings: Any) -> None:
+    settings.TOOLHUB_SOURCES_TO_APPROVE = ("code",)
+
+    @prompt()
+    def echo() -> str:
+        """Repeat something."""
+        return "Repeat it."
+
+    hub.offer(echo)
+    [link] = [link for link in page(operator, DEFINITIONS).all("a", class_="hub-name") if "prompt:echo" in link.text]
+    shown = page(operator, link["href"])
+    assert "prompt:echo 1.0.0" in shown.text
+    assert not shown.all("a", href="/admin/tools_app/toolrecord/named/?name=echo")
+    decided = decide(operator, link["href"].removesuffix("change/"), "approve", "fine")
+    assert "1 tool approved." in decided.messages[0]
+    assert AuditEntry.objects.get(action="definition.approve").subject == "prompt:echo"
+    assert "definition.approve" in page(operator, link["href"]).text
+
+
+@pytest.fixture
 def suspicious(waiting: Definition) -> Definition:
     """The same with words that an operator should look at."""
     waiting.findings = ["the description names tools of others (<b>restart_service</b>)"]
@@ -256,7 +313,7 @@ def stop(client: Client, kind: str, name: str, reason: str) -> Page:
     form = {
         field["name"]: field.attributes.get("value", "") for field in asked.all("input") if "name" in field.attributes
     }
-    return sent(client, f"{STOPS}switch/", **form, wanted="stop")
+    return sent(client, f"{STOPS}switch/", **form)
 
 
 @pytest.mark.parametrize(
@@ -276,8 +333,8 @@ def stop(client: Client, kind: str, name: str, reason: str) -> Page:
 def test_a_stop_asks_first_and_says_what_it_concerns(
     tools: None, operator: Client, kind: str, name: str, concerns: list[str]
 ) -> None:
-    key, _ = governance.create_key("agent", actor="test")
-    governance.create_key("idle", actor="test")
+    key, _ = governance.create_key("agent", actor=governance.trusted("test"))
+    governance.create_key("idle", actor=governance.trusted("test"))
     agent(caller_id=f"key:{key.pk}")
     asked = sent(operator, f"{STOPS}switch/", kind=kind, name=name, wanted="stop", reason="<i>why</i>")
     assert [words for words in concerns if words not in asked.text] == []
@@ -312,7 +369,7 @@ def test_an_operator_stops_the_hub_and_every_page_says_so(tools: None, operator:
 
 
 def test_packs_connections_and_keys_have_switches(tools: None, operator: Client) -> None:
-    governance.create_key("agent", actor="test")
+    governance.create_key("agent", actor=governance.trusted("test"))
     shown = page(operator, STOPS)
     assert "builtin" in shown.text
     assert "agent" in shown.text
@@ -330,7 +387,7 @@ def test_a_switch_takes_nothing_else(tools: None, operator: Client, given: dict[
 
 
 def test_a_viewer_sees_what_is_stopped_and_switches_nothing(tools: None, viewer: Client) -> None:
-    governance.stop("pack", "builtin", actor="user:olivia", reason="moving")
+    governance.stop("pack", "builtin", actor=governance.trusted("user:olivia"), reason="moving")
     shown = page(viewer, STOPS)
     assert "moving" in shown.text
     assert not shown.all("button", name="wanted")
@@ -342,6 +399,7 @@ def test_lists_take_the_same_number_of_queries_however_long(
 ) -> None:
     for _ in range(30):
         approval()
+    page(operator, APPROVALS)  # builds the catalog
     with django_assert_max_num_queries(17):
         page(operator, APPROVALS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from django.template.loader import render_to_string
@@ -37,7 +38,7 @@ def drawn(chart: charts.Chart) -> Page:
 
 def test_parts_stand_upon_each_other_and_reach_what_the_axis_says() -> None:
     chart = charts.calls(buckets((50, 30, 20), (0, 0, 0), (1, 0, 199)))
-    assert chart.scale == ("200", "100", "0")
+    assert chart.scale == ["200", "100", "0"]
     first, empty, last = ([(bar.tone, bar.y, bar.height) for bar in column.bars] for column in chart.columns)
     assert first == [("plain", 75, 25), ("warn", 60, 15), ("bad", 50, 10)]
     assert empty == []
@@ -73,13 +74,13 @@ def test_readers_of_screens_get_the_table_instead_of_the_drawing() -> None:
 def test_cancelled_calls_have_a_colour_of_their_own_where_there_are_some() -> None:
     with_others = [Bucket(NOON, calls=5, succeeded=2)]
     assert [series.tone for series in charts.calls(with_others).series] == ["plain", "warn", "bad", "quiet"]
-    assert [row.numbers for row in charts.calls(with_others).rows] == [("2", "0", "0", "3")]
+    assert [row.numbers for row in charts.calls(with_others).columns] == [("2", "0", "0", "3")]
 
 
 def test_whoever_may_not_see_errors_sees_calls() -> None:
     chart = charts.calls(buckets((5, 1, 4)), errors=False)
     assert [series.title for series in chart.series] == ["Calls"]
-    assert [row.numbers for row in chart.rows] == [("10",)]
+    assert [row.numbers for row in chart.columns] == [("10",)]
     assert "error" not in chart.words
 
 
@@ -87,8 +88,8 @@ def test_a_line_is_interrupted_where_nothing_was_timed() -> None:
     chart = charts.durations(timed(0, 2, None, 8))
     half, most = (line.path for line in chart.lines)
     assert half == most == "M0 100H10V66.7H20M30 0H40"
-    assert chart.scale == ("10 s", "1 s", "100 ms", "10 ms")
-    assert [row.numbers[0] for row in chart.rows] == ["≤ 10 ms", "≤ 100 ms", "–", "≤ 10 s"]
+    assert chart.scale == ["10 s", "1 s", "100 ms", "10 ms"]
+    assert [row.numbers[0] for row in chart.columns] == ["≤ 10 ms", "≤ 100 ms", "–", "≤ 10 s"]
 
 
 def test_what_takes_too_long_to_tell_stays_within_the_drawing() -> None:
@@ -105,7 +106,7 @@ def test_a_chart_of_nothing_says_so() -> None:
 
 
 def test_the_axis_ends_at_a_number_that_reads_well() -> None:
-    def scale(number: float) -> tuple[str, ...]:
+    def scale(number: float) -> Sequence[str]:
         return charts.bars("x", [Series("x")], [Place("", "", (number,))]).scale
 
     found = {number: scale(number) for number in (1, 2, 3, 7, 11, 41, 99, 100, 101, 8_001, 1_234_567)}
@@ -121,7 +122,7 @@ def test_labels_stand_at_even_distances() -> None:
     for number, expected in {12: 6, 24: 6, 28: 7, 30: 6, 31: 1, 0: 0}.items():
         chart = charts.calls(buckets(*[(1, 0, 0)] * number))
         assert len(chart.labels) == expected, number
-    assert charts.calls(buckets(*[(1, 0, 0)] * 24)).labels[:2] == ("12:00", "16:00")
+    assert charts.calls(buckets(*[(1, 0, 0)] * 24)).labels[:2] == ["12:00", "16:00"]
 
 
 def test_a_sparkline_says_what_it_draws() -> None:

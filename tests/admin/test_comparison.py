@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools_app.admin.comparison import MOST_DIFFERENCES, compared
+from tools_app.admin.comparison import MOST_DIFFERENCES, compare
 
 
 def body(**given: Any) -> dict[str, Any]:
@@ -25,12 +25,12 @@ def schema(*required: str, **properties: Any) -> dict[str, Any]:
 
 
 def told(**given: Any) -> list[tuple[str, str, str, str]]:
-    return [(one.kind, one.what, one.before, one.after) for one in compared(body(), body(**given))]
+    return [(one.kind, one.label, one.before, one.after) for one in compare(body(), body(**given))]
 
 
 def test_the_same_is_no_difference() -> None:
-    assert compared(body(), body()) == []
-    assert compared({}, {}) == compared(None, "nonsense") == []
+    assert compare(body(), body()) == []
+    assert compare({}, {}) == compare(None, "nonsense") == []
 
 
 def test_words_and_hints_are_told_from_what_to_what() -> None:
@@ -46,7 +46,7 @@ def test_words_and_hints_are_told_from_what_to_what() -> None:
 
 
 def test_a_description_is_compared_sentence_by_sentence() -> None:
-    [only] = compared(body(), body(description="Tell the weather. Needs a city and a day."))
+    [only] = compare(body(), body(description="Tell the weather. Needs a city and a day."))
     assert [(line.kind, line.text) for line in only.lines] == [
         ("kept", " Tell the weather."),
         ("removed", "-Needs a city."),
@@ -82,7 +82,7 @@ def test_there_is_an_end_to_it() -> None:
     long = {
         f"p{number}": {"type": "string", "description": "x" * 9_000, "default": "y" * 9_000} for number in range(500)
     }
-    found = compared(
+    found = compare(
         body(inputSchema=schema(**{name: {"type": "integer"} for name in long})), body(inputSchema=schema(**long))
     )
     assert len(found) == MOST_DIFFERENCES

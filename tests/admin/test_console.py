@@ -25,7 +25,7 @@ from tools_app.sdk.content import Image, ResourceLink
 from tools_app.sdk.decorator import tool
 from tools_app.sdk.errors import NotFoundError
 from tools_app.sdk.examples import Example
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.hints import Hints
 from tools_app.text import redaction
 
 ADDING = Hints(read_only=False, destructive=False)
@@ -176,7 +176,7 @@ def test_a_tool_that_deletes_asks_more_loudly(operator: Client, hub: Hub) -> Non
 def test_a_tool_that_is_off_is_not_asked_about(operator: Client, hub: Hub) -> None:
     adding = Programmable("adding", hints=ADDING)
     hub.add(adding.tool)
-    governance.set_enabled(["adding"], False, actor="test")
+    governance.set_enabled(["adding"], False, actor=governance.trusted("test"))
 
     assert page(operator, at("adding")).all("button", value="run") == []
     shown = sent(operator, at("adding"), **fields())
@@ -320,14 +320,14 @@ def test_the_page_of_a_call_leads_here_and_that_it_was_read_is_on_record(
 def test_a_call_that_waits_for_approval_is_sent_again_and_runs_once(operator: Client, hub: Hub) -> None:
     adding = Programmable("adding", hints=ADDING)
     hub.add(adding.tool)
-    governance.set_ask("adding", True, actor="test")
+    governance.set_ask("adding", True, actor=governance.trusted("test"))
     shown = sent(operator, at("adding"), **confirmation(sent(operator, at("adding"), **fields(value="3"))))
     assert "APPROVAL_REQUIRED" in shown.text
     asked = Approval.objects.get()
     assert asked.pk in shown.text
     assert adding.calls == []
 
-    governance.approve_call(asked.pk, actor="user:chief")
+    governance.approve_call(asked.pk, actor=governance.trusted("user:chief"))
     again = confirmation(shown)
     assert "Succeeded" in sent(operator, at("adding"), **again).text
     assert "an earlier call" in sent(operator, at("adding"), **again).text
@@ -338,7 +338,11 @@ def test_several_connections_are_a_choice(hub: Hub) -> None:
     hub.add(*desk.tools)
     for name in ("north", "south"):
         governance.create_connection(
-            name, pack="desk", url=f"https://{name}.example.org", secret="s3cret-s3cret", actor="test"
+            name,
+            pack="desk",
+            url=f"https://{name}.example.org",
+            secret="s3cret-s3cret",
+            actor=governance.trusted("test"),
         )
     admin = browser("anna", is_superuser=True)
     entry = next(one for one in catalog.current().all if one.pack == "desk")

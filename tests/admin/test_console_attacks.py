@@ -27,7 +27,7 @@ from tools_app.sdk.content import EmbeddedResource, ResourceLink
 from tools_app.sdk.decorator import tool
 from tools_app.sdk.errors import NotFoundError, Problem, ValidationError
 from tools_app.sdk.examples import Example
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.hints import Hints
 from tools_app.text import hygiene
 
 STAFF = ("view_toolrecord", "change_toolrecord", "view_call", "view_payload", "view_errorlog")

@@ -12,7 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools_app.admin.console import form
-from tools_app.admin.console.fields import ABSENT, Argument, Choice, LineField, Lines, Mixed, Number, Text, field_of
+from tools_app.admin.console.fields import (
+    ABSENT,
+    Argument,
+    ChoiceArgument,
+    LineArgument,
+    LinesArgument,
+    MixedArgument,
+    NumberArgument,
+    TextArgument,
+    field_of,
+)
 
 DEFINED = {"Level": {"enum": ["low", "high"]}, "Count": {"type": "integer", "minimum": 1}}
 
@@ -24,19 +34,19 @@ def made(part: dict[str, Any], *, required: bool = False) -> Argument:
 @pytest.mark.parametrize(
     ("part", "kind"),
     [
-        ({"type": "string"}, Text),
-        ({"type": "string", "format": "date"}, LineField),
-        ({"type": "integer", "minimum": 1, "maximum": 5}, Number),
-        ({"$ref": "#/$defs/Count"}, Number),
-        ({"$ref": "#/$defs/Level"}, Choice),
-        ({"const": 3}, Choice),
-        ({"type": "boolean"}, Choice),
-        ({"anyOf": [{"type": "boolean"}, {"type": "null"}]}, Choice),
-        ({"type": ["integer", "null"]}, Number),
-        ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, Mixed),
-        ({"type": ["integer", "string"]}, Mixed),
-        ({"type": "array", "items": {"type": "string"}}, Lines),
-        ({"type": "array", "items": {"$ref": "#/$defs/Count"}}, Lines),
+        ({"type": "string"}, TextArgument),
+        ({"type": "string", "format": "date"}, LineArgument),
+        ({"type": "integer", "minimum": 1, "maximum": 5}, NumberArgument),
+        ({"$ref": "#/$defs/Count"}, NumberArgument),
+        ({"$ref": "#/$defs/Level"}, ChoiceArgument),
+        ({"const": 3}, ChoiceArgument),
+        ({"type": "boolean"}, ChoiceArgument),
+        ({"anyOf": [{"type": "boolean"}, {"type": "null"}]}, ChoiceArgument),
+        ({"type": ["integer", "null"]}, NumberArgument),
+        ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, MixedArgument),
+        ({"type": ["integer", "string"]}, MixedArgument),
+        ({"type": "array", "items": {"type": "string"}}, LinesArgument),
+        ({"type": "array", "items": {"$ref": "#/$defs/Count"}}, LinesArgument),
         ({"type": "array", "items": {"type": "object"}}, Argument),
         ({"type": "object", "properties": {"a": {"type": "string"}}}, Argument),
         ({"anyOf": [{"type": "object"}, {"type": "string"}]}, Argument),
@@ -129,7 +139,7 @@ SCHEMA: dict[str, Any] = {
 @settings(max_examples=300, deadline=None)
 def test_what_a_form_shows_it_sends_again(arguments: dict[str, Any]) -> None:
     """As fields where they can hold it, as JSON where they cannot: in no case another value."""
-    shown = form.showing(SCHEMA, arguments)
+    shown = form.form_for(SCHEMA, arguments)
     data = QueryDict(mutable=True)
     for name in shown.fields:
         # As a browser has it: its lines end with CR LF.
@@ -149,9 +159,9 @@ def test_what_a_form_shows_it_sends_again(arguments: dict[str, Any]) -> None:
 
 def test_takes_json_where_there_are_too_many_fields_or_none() -> None:
     many = {"type": "object", "properties": {f"p{number}": {} for number in range(81)}}
-    assert isinstance(form.showing(many, {}), form.JsonForm)
-    assert isinstance(form.showing({"type": "object"}, {}), form.JsonForm)
-    assert isinstance(form.showing({"type": "object", "additionalProperties": False}, {}), form.ArgumentsForm)
+    assert isinstance(form.form_for(many, {}), form.JsonForm)
+    assert isinstance(form.form_for({"type": "object"}, {}), form.JsonForm)
+    assert isinstance(form.form_for({"type": "object", "additionalProperties": False}, {}), form.ArgumentsForm)
 
 
 @pytest.mark.parametrize("name", ["a.b", "a b", "fields", "data", "errors", "csrfmiddlewaretoken", "mode", "<b>", "é"])
@@ -165,11 +175,11 @@ def test_an_argument_may_be_called_anything(name: str) -> None:
 def test_the_fields_without_which_there_is_no_call_come_first() -> None:
     properties = {"limit": {"type": "integer"}, "project": {"type": "string"}, "note": {"type": "string"}}
     schema: dict[str, Any] = {"type": "object", "properties": properties, "required": ["project"]}
-    shown = form.showing(schema, {})
+    shown = form.form_for(schema, {})
     assert isinstance(shown, form.ArgumentsForm)
     assert [line.row.path for line in shown.lines()] == ["project", "limit", "note"]
     # Each still stands beside what is said of it.
     assert all(line.field.field.widget.attrs["aria-describedby"] == line.help_id for line in shown.lines())
-    again = form.showing(schema, {"project": "shop"}, again=frozenset({"note"}))
+    again = form.form_for(schema, {"project": "shop"}, again=frozenset({"note"}))
     assert isinstance(again, form.ArgumentsForm)
     assert [line.row.path for line in again.lines()] == ["project", "note", "limit"]

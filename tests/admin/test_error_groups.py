@@ -13,6 +13,7 @@ from tests.admin.conftest import browser, days_ago, error_group, failed_call
 from tests.admin.pages import Page, page, sent
 from tests.support.tools import Programmable
 from tools_app import engine, governance
+from tools_app.journal import rows as journal_rows
 from tools_app.models import AuditEntry, ErrorGroup, ErrorHour
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import ApiError
@@ -29,7 +30,7 @@ def rows(shown: Page) -> list[str]:
 
 def resolved(tool: str, **given: Any) -> ErrorGroup:
     group = error_group(tool, **given)
-    governance.resolve_errors([group.pk], actor="user:alice")
+    governance.resolve_errors([group.pk], actor=governance.trusted("user:alice"))
     return group
 
 
@@ -244,6 +245,7 @@ def test_what_happens_again_is_open_again(programmable: Programmable, operator: 
     [row] = rows(page(operator, GROUPS))
     assert "The tracker said no 3" in row
     assert "regressed since" in row
+    journal_rows.fold()
     shown = page(operator, "/admin/")
     assert "3 Calls 3 Errors" in shown.text
     assert "1 Open issues" in shown.text
@@ -327,7 +329,7 @@ def test_a_busy_database_is_said_instead_of_breaking_the_page(
         raise OperationalError("database is locked")
 
     group = error_group("echo")
-    monkeypatch.setattr("tools_app.governance.errors.note_all", fail)
+    monkeypatch.setattr("tools_app.governance.actors.note_all", fail)
     shown = sent(operator, f"{GROUPS}{group.pk}/decide/", decision="resolve")
     assert shown.messages[0].startswith("The database is not writable right now")
     assert ErrorGroup.objects.filter(resolved_at=None).exists()

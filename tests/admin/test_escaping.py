@@ -50,7 +50,7 @@ def poisoned(db: None) -> None:
         cut = payload[:60]
         tool = ToolRecord.objects.create(
             name=cut, title=payload, description=payload, version=payload[:64], category=payload[:64], author=payload,
-            source=payload[:16], pack=payload[:64], place=payload,
+            source_kind=payload[:16], pack=payload[:64], place=payload,
         )  # fmt: skip
         property_schema = {
             "type": payload,
@@ -83,7 +83,7 @@ def poisoned(db: None) -> None:
         group = error_group(cut, code=payload[:40], message=payload, place=payload, last_call_id=payload[:32])
         failed_call(cut, message=payload, detail=payload, code=payload[:40], caller_name=payload, group=group)
         if number % 2:
-            governance.resolve_errors([group.pk], actor=payload, reason=payload)
+            governance.resolve_errors([group.pk], actor=governance.trusted(payload), reason=payload)
         AuditEntry.objects.create(
             actor=payload, action=payload[:40], subject=cut, reason=payload, changes={payload: [payload, payload]}
         )

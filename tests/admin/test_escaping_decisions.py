@@ -33,7 +33,7 @@ def poisoned(db: None) -> None:
         cut, state = f"{number} {payload}", "approved" if number % 2 else "pending"
         shown = texts(Approval, payload, "caller_name", "reason", "decided_by", "connection", "door")
         approval(cut[:64], gives={payload: [payload]}, state=state, **shown)
-        record = ToolRecord.objects.create(name=cut[:64], **texts(ToolRecord, payload, "source", "place"))
+        record = ToolRecord.objects.create(name=cut[:64], **texts(ToolRecord, payload, "source_kind", "place"))
         body = {
             "name": payload,
             "description": payload,
@@ -72,7 +72,7 @@ def test_no_message_of_a_decision_turns_text_into_markup(poisoned: None, chief: 
         given = {"kind": stop.kind, "name": stop.name, "wanted": "resume", "reason": stop.reason}
         assert not handlers(harmless(sent(chief, "/admin/tools_app/stop/switch/", **given)))
         assert not handlers(harmless(sent(chief, "/admin/tools_app/stop/switch/", **given | {"wanted": "stop"})))
-    governance.stop("hub", actor="user:x", reason=HOSTILE[0])
+    governance.stop("hub", actor=governance.trusted("user:x"), reason=HOSTILE[0])
     assert not handlers(harmless(page(chief, "/admin/")))
 
 

@@ -250,11 +250,11 @@ def test_an_empty_journal_says_what_will_stand_there(viewer: Client, address: st
 
 
 def test_the_audit_trail_tells_changes_in_words(tools: None, viewer: Client) -> None:
-    governance.set_enabled(["echo"], False, actor="user:bob", reason="too loud")
-    governance.set_policy("echo", {"timeout_ms": 500}, actor="user:bob")
-    governance.set_policy("echo", {"timeout_ms": None}, actor="user:bob")
-    key, _ = governance.create_key("laptop", actor="user:bob", scopes=["tools:list", "tools:read"])
-    governance.revoke_key(key, actor="user:bob")
+    governance.set_enabled(["echo"], False, actor=governance.trusted("user:bob"), reason="too loud")
+    governance.set_policy("echo", {"timeout_ms": 500}, actor=governance.trusted("user:bob"))
+    governance.set_policy("echo", {"timeout_ms": None}, actor=governance.trusted("user:bob"))
+    key, _ = governance.create_key("laptop", actor=governance.trusted("user:bob"), scopes=["tools:list", "tools:read"])
+    governance.revoke_key(key, actor=governance.trusted("user:bob"))
     shown = page(viewer, f"{AUDIT}?q=bob")
     found = " | ".join(rows(shown))
     for words in (
@@ -289,7 +289,7 @@ def test_what_was_sent_and_answered_needs_a_permission_of_its_own(viewer: Client
 
 
 def test_calls_are_narrowed_by_time_by_how_slow_and_by_whose_they_are(viewer: Client) -> None:
-    key, _ = governance.create_key("night-shift", actor="test")
+    key, _ = governance.create_key("night-shift", actor=governance.trusted("test"))
     noon = timezone.now().replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=1)
     call("first", noon, duration_ms=900, caller_id="key:0")
     call("second", noon + timedelta(hours=1), duration_ms=1_000, caller_id=f"key:{key.pk}", caller_name="night-shift")
@@ -397,7 +397,7 @@ def test_a_payload_is_not_shown_where_that_cannot_be_recorded(db: None, monkeypa
         raise OperationalError("database is locked")
 
     made = call("echo", arguments='{"salary": 4321}')
-    monkeypatch.setattr("tools_app.governance.payloads.note", fail)
+    monkeypatch.setattr("tools_app.governance.actors.note_all", fail)
     shown = page(browser("reader", *VIEWS, "view_payload"), f"{CALLS}{made.pk}/change/")
     assert "4321" not in shown.html
     assert "your access cannot be logged right now" in shown.text
@@ -427,7 +427,7 @@ def test_a_refused_authentication_says_where_it_came_from(viewer: Client) -> Non
 
 
 def test_a_refused_key_leads_to_its_page_for_those_who_see_keys(viewer: Client) -> None:
-    key, _ = governance.create_key("old one", actor="test")
+    key, _ = governance.create_key("old one", actor=governance.trusted("test"))
     made = knock(caller_kind="key", caller_id=f"key:{key.pk}", caller_name="old one", key_prefix=key.prefix)
     address = f"/admin/tools_app/apikey/{key.pk}/change/"
     shown = page(viewer, f"{CALLS}{made.pk}/change/")
@@ -448,8 +448,10 @@ def test_a_refusal_of_which_nothing_is_known_makes_a_whole_sentence(viewer: Clie
 
 
 def test_an_entry_shows_what_a_list_lost_and_got(viewer: Client) -> None:
-    governance.create_toolset("mine", names=["a", "b"], actor="user:ben")
-    governance.change_toolset("mine", names=["b", "c"], description="Mine", actor="user:ben", reason="spring")
+    governance.create_toolset("mine", names=["a", "b"], actor=governance.trusted("user:ben"))
+    governance.change_toolset(
+        "mine", names=["b", "c"], description="Mine", actor=governance.trusted("user:ben"), reason="spring"
+    )
     entry = AuditEntry.objects.get(action="toolset.change")
     shown = page(viewer, f"{AUDIT}{entry.pk}/change/")
     table = " ".join(shown.one("table", class_="hub-table").text.split())
@@ -461,7 +463,7 @@ def test_an_entry_shows_what_a_list_lost_and_got(viewer: Client) -> None:
 
 def test_entries_are_narrowed_by_actor_and_time(viewer: Client) -> None:
     for actor in ("user:ben", "user:ana"):
-        governance.create_toolset(actor.removeprefix("user:"), actor=actor)
+        governance.create_toolset(actor.removeprefix("user:"), actor=governance.trusted(actor))
     AuditEntry.objects.filter(actor="user:ana").update(at=days_ago(3))
     yesterday = f"{days_ago(1):%Y-%m-%dT%H:%M}"
     for query, subject in (({"actor": "user:ana"}, "ana"), ({"from": yesterday}, "ben"), ({"until": yesterday}, "ana")):

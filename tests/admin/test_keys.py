@@ -78,8 +78,8 @@ def test_a_key_works_until_the_end_of_its_last_day(keeper: Client) -> None:
 
 def test_a_key_gets_toolsets_kinds_and_a_limit(keeper: Client) -> None:
     for name in ("sums", "pages"):
-        governance.create_toolset(name, actor="test")
-    chosen = governance.create_toolset("mine", actor="test")
+        governance.create_toolset(name, actor=governance.trusted("test"))
+    chosen = governance.create_toolset("mine", actor=governance.trusted("test"))
     data = {"toolsets": [chosen.pk], "kinds": "read", "rate_calls": "5", "rate_seconds": "60"}
     made = keeper.post(f"{KEYS}add/", {**FORM, **data})
     assert "Access level: read-only" in made.content.decode()
@@ -137,11 +137,11 @@ def test_what_governance_refuses_is_a_message(keeper: Client, monkeypatch: pytes
 
 
 def test_every_key_says_in_words_whether_it_works(keeper: Client) -> None:
-    governance.create_key("fresh", actor="test")
-    old, _ = governance.create_key("old", actor="test")
-    lost, _ = governance.create_key("lost", actor="test")
+    governance.create_key("fresh", actor=governance.trusted("test"))
+    old, _ = governance.create_key("old", actor=governance.trusted("test"))
+    lost, _ = governance.create_key("lost", actor=governance.trusted("test"))
     ApiKey.objects.filter(pk=old.pk).update(expires_at=timezone.now() - timedelta(days=1))
-    governance.revoke_key(lost, actor="test")
+    governance.revoke_key(lost, actor=governance.trusted("test"))
     shown = page(keeper, KEYS)
     found = {row.text.split()[0]: " ".join(row.text.split()) for row in shown.all("tr", class_="data-row")}
     assert " active never never" in found["fresh"]
@@ -154,7 +154,7 @@ def test_every_key_says_in_words_whether_it_works(keeper: Client) -> None:
 
 
 def test_a_key_is_revoked_on_its_page(keeper: Client) -> None:
-    key, _ = governance.create_key("agent", actor="test")
+    key, _ = governance.create_key("agent", actor=governance.trusted("test"))
     shown = page(keeper, f"{KEYS}{key.pk}/change/")
     form = next(form for form in shown.all("form") if form.attributes.get("action", "").endswith("/revoke/"))
     shown = sent(keeper, form["action"])
@@ -168,7 +168,7 @@ def test_a_key_is_revoked_on_its_page(keeper: Client) -> None:
 
 
 def test_many_keys_are_revoked_after_a_question(keeper: Client) -> None:
-    keys = [governance.create_key(name, actor="test")[0] for name in ("one", "two", "three")]
+    keys = [governance.create_key(name, actor=governance.trusted("test"))[0] for name in ("one", "two", "three")]
     chosen = [key.pk for key in keys[:2]]
     asked = sent(keeper, KEYS, action="revoke", _selected_action=chosen)
     assert "Revoke 2 keys?" in asked.text
@@ -186,7 +186,7 @@ def test_many_keys_are_revoked_after_a_question(keeper: Client) -> None:
 
 
 def test_revoking_is_by_post_and_needs_its_permission(keeper: Client, viewer: Client) -> None:
-    key, _ = governance.create_key("agent", actor="test")
+    key, _ = governance.create_key("agent", actor=governance.trusted("test"))
     assert keeper.get(f"{KEYS}{key.pk}/revoke/").status_code == 405
     assert keeper.post(f"{KEYS}4711/revoke/").status_code == 404
     assert viewer.post(f"{KEYS}{key.pk}/revoke/").status_code == 403
@@ -205,7 +205,7 @@ def test_making_a_key_needs_its_permission(viewer: Client, operator: Client) -> 
 
 
 def test_a_key_is_neither_changed_nor_deleted(chief: Client) -> None:
-    key, _ = governance.create_key("agent", actor="test")
+    key, _ = governance.create_key("agent", actor=governance.trusted("test"))
     kept = ApiKey.objects.values().get()
     address = f"{KEYS}{key.pk}/change/"
     changed = {"name": "renamed", "scopes": ["admin:*"], "hash": "0" * 64, "prefix": "x", "revoked_at": ""}
@@ -218,7 +218,7 @@ def test_a_key_is_neither_changed_nor_deleted(chief: Client) -> None:
 
 
 def test_a_key_shows_the_calls_that_were_made_with_it(chief: Client) -> None:
-    key, _ = governance.create_key("agent", actor="test")
+    key, _ = governance.create_key("agent", actor=governance.trusted("test"))
     made, other = call("echo", caller_id=f"key:{key.pk}"), call("echo", caller_id=f"key:{key.pk + 1}")
     links = page(chief, f"{KEYS}{key.pk}/change/").addresses
     assert f"/admin/tools_app/call/{made.pk}/change/" in links
@@ -237,7 +237,7 @@ def rotation(keeper: Client, key: ApiKey) -> tuple[str, dict[str, str]]:
 
 
 def test_a_key_is_rotated_on_its_page_and_shown_once(keeper: Client) -> None:
-    key, before = governance.create_key("agent", actor="test")
+    key, before = governance.create_key("agent", actor=governance.trusted("test"))
     address, form = rotation(keeper, key)
     response = keeper.post(address, form)
     html = response.content.decode()
@@ -256,7 +256,7 @@ def test_a_key_is_rotated_on_its_page_and_shown_once(keeper: Client) -> None:
 
 
 def test_sending_the_rotation_again_changes_nothing(keeper: Client) -> None:
-    key, _ = governance.create_key("agent", actor="test")
+    key, _ = governance.create_key("agent", actor=governance.trusted("test"))
     address, form = rotation(keeper, key)
     keeper.post(address, form)
     kept = ApiKey.objects.values().get()
@@ -265,13 +265,13 @@ def test_sending_the_rotation_again_changes_nothing(keeper: Client) -> None:
 
 
 def test_rotating_needs_its_permission_a_post_and_a_key_that_works(keeper: Client, viewer: Client) -> None:
-    key, _ = governance.create_key("agent", actor="test")
+    key, _ = governance.create_key("agent", actor=governance.trusted("test"))
     address, form = rotation(keeper, key)
     assert keeper.get(address).status_code == 405
     assert viewer.post(address, form).status_code == 403
     assert keeper.post(address, {**form, "grace": "9999"}).status_code == 400
     assert "/rotate/" not in page(viewer, f"{KEYS}{key.pk}/change/").html
-    governance.revoke_key(key, actor="test")
+    governance.revoke_key(key, actor=governance.trusted("test"))
     assert "/rotate/" not in page(keeper, f"{KEYS}{key.pk}/change/").html
     assert "it cannot be rotated" in sent(keeper, address, **form).messages[0]
     assert ApiKey.objects.get().rotated_at is None
@@ -296,20 +296,20 @@ def test_rotating_needs_its_permission_a_post_and_a_key_that_works(keeper: Clien
 )
 def test_a_key_says_what_it_may(keeper: Client, given: dict[str, Any], words: str) -> None:
     for name in ("sums", "pages"):
-        governance.create_toolset(name, actor="test")
-    key, _ = governance.create_key("agent", actor="test", **given)
+        governance.create_toolset(name, actor=governance.trusted("test"))
+    key, _ = governance.create_key("agent", actor=governance.trusted("test"), **given)
     assert words in page(keeper, f"{KEYS}{key.pk}/change/").text
 
 
 def test_keys_that_somebody_should_look_at_say_so(keeper: Client) -> None:
     now = timezone.now()
-    governance.create_key("fine", actor="test")
-    governance.create_key("ending", actor="test", expires_at=now + timedelta(days=5))
-    idle, _ = governance.create_key("idle", actor="test")
+    governance.create_key("fine", actor=governance.trusted("test"))
+    governance.create_key("ending", actor=governance.trusted("test"), expires_at=now + timedelta(days=5))
+    idle, _ = governance.create_key("idle", actor=governance.trusted("test"))
     ApiKey.objects.filter(pk=idle.pk).update(created_at=now - timedelta(days=8))
-    turned, _ = governance.create_key("turned", actor="test")
-    governance.rotate_key(turned, grace=timedelta(days=2), actor="test")
-    governance.create_key("gone", actor="test", expires_at=now - timedelta(days=1))
+    turned, _ = governance.create_key("turned", actor=governance.trusted("test"))
+    governance.rotate_key(turned, grace=timedelta(days=2), actor=governance.trusted("test"))
+    governance.create_key("gone", actor=governance.trusted("test"), expires_at=now - timedelta(days=1))
     shown = page(keeper, f"{KEYS}?state=attention")
     found = {row.text.split()[0]: " ".join(row.text.split()) for row in shown.all("tr", class_="data-row")}
     assert found.keys() == {"ending", "idle", "turned"}
@@ -319,7 +319,7 @@ def test_keys_that_somebody_should_look_at_say_so(keeper: Client) -> None:
 
 
 def test_a_key_shows_what_was_done_with_it_by_month(chief: Client) -> None:
-    key, _ = governance.create_key("agent", actor="test")
+    key, _ = governance.create_key("agent", actor=governance.trusted("test"))
     now = timezone.now()
     call("echo", caller_id=f"key:{key.pk}")
     call("echo", caller_id=f"key:{key.pk}", status="failed", code="API_ERROR")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
 import pytest
@@ -56,8 +57,8 @@ def records(tools: None) -> None:
     call("echo", arguments='{"salary": 4321}')
     approval()
     agent()
-    governance.create_key("laptop", actor="user:ben")
-    governance.create_toolset("mine", names=["echo"], actor="user:ben")
+    governance.create_key("laptop", actor=governance.trusted("user:ben"))
+    governance.create_toolset("mine", names=["echo"], actor=governance.trusted("user:ben"))
     Connection.objects.create(name="tracker", pack="redmine", url="http://127.0.0.1:1")
 
 
@@ -66,6 +67,7 @@ def lists() -> list[type[Model]]:
     return [model for model in admin.site._registry if model is not Stop]
 
 
+@cache
 def address(model: type[Model]) -> str:
     return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
 

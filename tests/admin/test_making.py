@@ -12,9 +12,10 @@ from tests.admin.pages import page
 from tests.support.tools import Hub
 from tools_app import governance, sources
 from tools_app.models import ToolCheck, ToolRecord
+from tools_app.models.sources import LoadProblem
 from tools_app.sdk.decorator import tool
 from tools_app.sdk.tool import Tool
-from tools_app.sources.registry import LoadProblem
+from tools_app.sources import sync
 
 LIST = "/admin/tools_app/toolrecord/"
 
@@ -26,7 +27,8 @@ def address_of(name: str) -> str:
 @pytest.mark.django_db
 def test_the_list_says_what_could_not_be_loaded(tools: None, viewer: Client) -> None:
     assert "Failed to load" not in page(viewer, LIST).text
-    sources.loaded().report(LoadProblem("/tools/a.py:3", "SyntaxError: <b>invalid</b>"))
+    sources.current().code.loaded().report(LoadProblem("/tools/a.py:3", "SyntaxError: <b>invalid</b>"))
+    sync.sync_source(sources.current().code, actor="test")
     shown = page(viewer, LIST).text
     assert "/tools/a.py:3" in shown
     assert "SyntaxError: <b>invalid</b>" in shown, "as text, whatever it says"
@@ -51,15 +53,15 @@ def test_what_is_deprecated_says_so_and_what_to_use_instead(hub: Hub, viewer: Cl
 def test_a_tools_page_says_what_it_needs_and_what_of_that_is_not_met(hub: Hub, viewer: Client) -> None:
     needs = ["base ^2", "off", "fine", "missing", "nice? ^1"]
     hub.add(made("base"), made("off"), made("fine"), made("top", dependencies=needs))
-    governance.set_enabled(["off"], enabled=False, actor="test")
+    governance.set_enabled(["off"], enabled=False, actor=governance.trusted("test"))
     told = [
         " ".join(element.text.split())
         for element in page(viewer, address_of("top")).all("div")
         if element.text.split()[:2] == ["Requires", "base"]
     ][-1]
     assert told == (
-        "Requires base ^2 version 1.0.0 is installed off switched off by an operator fine missing missing "
-        "nice ^1 optional missing"
+        "Requires base ^2 version 1.0.0 is installed fine missing missing nice ^1 optional missing "
+        "off switched off by an operator"
     )
 
 
@@ -86,7 +88,7 @@ def test_a_tools_page_says_whether_its_examples_hold_and_what_its_words_might_do
     assert "examples fail" in shown
     assert "one: result: expected 2, got 1" in shown
     assert "The tool has changed since then." in shown
-    ToolCheck.objects.filter(pk=check.pk).update(passed=True, faults=[], definition_hash=add.fingerprint)
+    ToolCheck.objects.filter(pk=check.pk).update(passed=True, faults=[], definition_hash=add.spec.hash)
     shown = page(viewer, address_of("add")).text
     assert "examples pass" in shown
     assert "changed since" not in shown

@@ -22,7 +22,7 @@ def pks(*names: str) -> list[int]:
 
 
 def many(count: int) -> list[int]:
-    return [ToolRecord.objects.create(name=f"tool_{number:02}", source="file").pk for number in range(count)]
+    return [ToolRecord.objects.create(name=f"tool_{number:02}", source_kind="file").pk for number in range(count)]
 
 
 def answered(browser: Client, shown: Page, **data: str) -> Page:
@@ -47,14 +47,14 @@ def test_more_than_a_few_are_switched_off_only_after_a_question(operator: Client
 
 def test_a_question_is_answered_for_the_tools_that_it_named(operator: Client) -> None:
     shown = sent(operator, LIST, action="switch_off", select_across="1", _selected_action=many(11))
-    late = ToolRecord.objects.create(name="late", source="file")
+    late = ToolRecord.objects.create(name="late", source_kind="file")
     answered(operator, shown)
     late.refresh_from_db()
     assert late.enabled
 
 
 def test_an_undo_leads_back_to_what_was_and_to_the_list_as_it_was(operator: Client) -> None:
-    governance.set_enabled(["echo"], False, actor="before")
+    governance.set_enabled(["echo"], False, actor=governance.trusted("before"))
     shown = sent(operator, f"{LIST}?q=e", action="switch_off", _selected_action=pks("echo", "calculate"))
     [undo] = [link for link in shown.addresses if link.startswith(MANY)]
     asked = page(operator, undo)
@@ -102,7 +102,7 @@ def test_what_others_need_is_not_switched_off_unasked(hub: Hub, operator: Client
     assert ToolRecord.objects.get(name="clock").enabled
     assert answered(operator, shown).messages == ["1 tool switched off. Undo"]
     assert not ToolRecord.objects.get(name="clock").enabled
-    governance.set_enabled(["clock"], True, actor="test")
+    governance.set_enabled(["clock"], True, actor=governance.trusted("test"))
     both = sent(operator, LIST, action="switch_off", _selected_action=pks("clock", "alarm"))
     assert both.messages == ["2 tools switched off. Undo"]
 
@@ -155,5 +155,5 @@ def test_what_somebody_is_asked_is_escaped(operator: Client) -> None:
     [echo] = pks("echo")
     shown = page(operator, MANY, change="tag", tools=str(echo), tag='"><script>alert(1)</script>')
     assert "<script>alert(1)" not in shown.html
-    gone = ToolRecord.objects.create(name="left", source="file", retired_at=days_ago(1))
+    gone = ToolRecord.objects.create(name="left", source_kind="file", retired_at=days_ago(1))
     assert "Switch off 1 tool?" in page(operator, MANY, change="off", tools=str(gone.pk)).text

@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from tests.admin.conftest import browser, call, days_ago, error_group, failed_call
 from tests.admin.pages import Page, page
+from tests.support.state import rebuild_catalog
 from tools_app import governance
-from tools_app.catalog import catalog
 from tools_app.journal import insights
 from tools_app.models import ApiKey, Call, Connection, ToolRecord
 
@@ -47,9 +47,9 @@ def half_past(db: None) -> Iterator[None]:
 
 
 def test_every_figure_is_what_the_list_behind_it_shows(tools: None, half_past: None, viewer: Client) -> None:
-    governance.set_enabled(["echo"], False, actor="test")
-    ToolRecord.objects.create(name="elsewhere", source="file")
-    ToolRecord.objects.create(name="left", source="file", retired_at=days_ago(1))
+    governance.set_enabled(["echo"], False, actor=governance.trusted("test"))
+    ToolRecord.objects.create(name="elsewhere", source_kind="file")
+    ToolRecord.objects.create(name="left", source_kind="file", retired_at=days_ago(1))
     for hours in (0, 1, 12, 23, 24, 72):
         call("calculate", days_ago(hours / 24))
     failed_call("calculate", days_ago(0.2))
@@ -58,7 +58,7 @@ def test_every_figure_is_what_the_list_behind_it_shows(tools: None, half_past: N
     call("calculate", days_ago(0.4), status="interrupted", code="INTERRUPTED")
     call("calculate", days_ago(0.4), status="refused", code="RATE_LIMIT_EXCEEDED")
     error_group("calculate")
-    governance.resolve_errors([error_group("echo").pk], actor="test")
+    governance.resolve_errors([error_group("echo").pk], actor=governance.trusted("test"))
     found = figures(page(viewer, OVERVIEW))
     numbers = {title: number for title, (number, _) in found.items()}
     assert numbers == {
@@ -132,7 +132,7 @@ def test_only_whoever_may_make_keys_is_led_to_making_one(tools: None, chief: Cli
 def test_after_the_first_call_it_is_shown_instead(tools: None, viewer: Client) -> None:
     group = error_group("echo", message="It broke", count=12)
     made, _ = failed_call("echo", message="It broke", group=group)
-    governance.set_policy("echo", {"timeout_ms": 500}, actor="user:bob")
+    governance.set_policy("echo", {"timeout_ms": 500}, actor=governance.trusted("user:bob"))
     shown = page(viewer, OVERVIEW)
     assert "Get started" not in shown.text
     assert f"/admin/tools_app/call/{made.pk}/change/" in shown.addresses
@@ -182,8 +182,8 @@ def test_packs_that_nobody_has_set_up_are_no_trouble(tools: None, chief: Client)
     call("echo")
     shown = page(chief, OVERVIEW)
     assert answer(shown) == ["All systems operational."]
-    ToolRecord.objects.create(name="elsewhere", source="file")
-    catalog.forget()  # On PostgreSQL changes count when they are committed, which a test never is.
+    ToolRecord.objects.create(name="elsewhere", source_kind="file")
+    rebuild_catalog()  # On PostgreSQL changes count when they are committed, which a test never is.
     assert answer(page(chief, OVERVIEW)) == [
         "Operational – 1 item needs attention.",
         "1 enabled tool is not callable.",
@@ -228,7 +228,7 @@ def test_whoever_may_not_see_calls_is_led_to_the_error_log(tools: None) -> None:
 
 def test_what_somebody_may_not_see_is_not_on_the_page(tools: None) -> None:
     failed_call("echo", message="It broke")
-    governance.set_policy("echo", {"timeout_ms": 500}, actor="user:bob")
+    governance.set_policy("echo", {"timeout_ms": 500}, actor=governance.trusted("user:bob"))
     shown = page(browser("porter", "view_toolrecord"), OVERVIEW)
     assert set(figures(shown)) == {"Tools on", "Tools off", "Tools not callable"}
     hidden_from_porters = ("It broke", "Newest", "Open issues", "Connections", "Connected agents", "user:bob")
@@ -266,16 +266,16 @@ def test_the_sidebar_offers_what_the_user_may_open(tools: None, chief: Client) -
         return [link.text.split(maxsplit=1)[1].strip() for link in sidebar]
 
     everything = [
-        *("Overview", "Tools", "Agents", "Connections", "Kill switches"),
-        *("Approvals", "Calls", "Issues", "Error events", "Audit"),
-        *("Toolsets", "API keys", "Users", "Groups"),
+        *("Overview", "Tools", "Sources", "Agents", "Connections", "Kill switches"),
+        *("Approvals", "Calls", "Issues", "Error events", "Audit entries"),
+        *("Toolsets", "API keys", "Users", "Groups", "Settings in force"),
     ]
     assert offered(chief) == everything
     assert offered(browser("porter", "view_toolrecord", "view_call")) == ["Overview", "Tools", "Calls"]
 
 
 def test_nothing_on_the_pages_comes_from_elsewhere(tools: None, chief: Client) -> None:
-    governance.create_key("agent", actor="test")
+    governance.create_key("agent", actor=governance.trusted("test"))
     key = ApiKey.objects.get()
     for address in (
         OVERVIEW,
@@ -290,11 +290,11 @@ def test_nothing_on_the_pages_comes_from_elsewhere(tools: None, chief: Client) -
 
 
 def test_the_newest_changes_are_changes(tools: None, viewer: Client) -> None:
-    governance.set_enabled(["echo"], False, actor="user:ann", reason="for a test")
+    governance.set_enabled(["echo"], False, actor=governance.trusted("user:ann"), reason="for a test")
     looked_at = call("calculate")
     for name in ("ben", "cleo", "dan", "eve", "fay", "gus", "hal"):
-        governance.note_payload_read(looked_at.pk, actor=f"user:{name}")
-    governance.note_export("calls", payloads=False, filters="", actor="user:ann")
+        governance.note_payload_read(looked_at.pk, actor=governance.trusted(f"user:{name}"))
+    governance.note_export("calls", payloads=False, filters="", actor=governance.trusted("user:ann"))
     shown = page(viewer, OVERVIEW).text
     assert "tool.disable" in shown
     assert "payload.read" not in shown

@@ -12,13 +12,14 @@ from tools_app.models import AuditEntry
 pytestmark = pytest.mark.django_db
 
 LISTS = {
-    "toolrecord": ("state", "effect", "pack", "tags__id__exact"),
+    "toolrecord": ("state", "effect", "pack", "tags__id__exact", "source"),
     "agent": ("caller", "door__exact", "era__exact"),
     "call": ("since", "from", "until", "slower", "tool", "caller", "connection", "code", "status"),
     "errorgroup": ("state", "since", "from", "until", "tool", "code"),
     "errorlog": ("since", "from", "until", "tool", "code", "group", "door__exact"),
     "auditentry": ("since", "from", "until", "action", "actor", "subject"),
     "apikey": ("state",),
+    "source": ("state", "kind__exact"),
     "toolset": (),
     "connection": (),
     "process": (),

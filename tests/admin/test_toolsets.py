@@ -9,7 +9,8 @@ from django.test import Client
 
 from tests.admin.conftest import browser
 from tests.admin.pages import Page, page, sent
-from tools_app import governance, sources
+from tests.support.state import find_sources_again, rebuild_catalog
+from tools_app import governance
 from tools_app.catalog import catalog, listed
 from tools_app.catalog.entry import FINDERS
 from tools_app.models import AuditEntry, Toolset
@@ -43,7 +44,7 @@ def test_a_toolset_is_made_and_shows_what_is_in_it(chief: Client) -> None:
 
 
 def test_a_toolset_is_changed_and_keeps_its_name(chief: Client) -> None:
-    governance.create_toolset("sums", actor="test", names=["calculate"], packs=["builtin"])
+    governance.create_toolset("sums", actor=governance.trusted("test"), names=["calculate"], packs=["builtin"])
     shown = page(chief, address("sums"))
     assert ticked(shown, "names") == ["calculate"]
     assert ticked(shown, "packs") == ["builtin"]
@@ -61,7 +62,7 @@ def test_a_toolset_is_changed_and_keeps_its_name(chief: Client) -> None:
 
 def test_what_fits_no_tool_is_said(chief: Client) -> None:
     governance.create_toolset(
-        "odd", actor="test", packs=["builtin", "x1"], categories=["x2"], tags=["x3"], names=["x4"]
+        "odd", actor=governance.trusted("test"), packs=["builtin", "x1"], categories=["x2"], tags=["x3"], names=["x4"]
     )
     assert "Selections without a match: x1, x2, x3, x4" in page(chief, address("odd")).text
 
@@ -71,26 +72,26 @@ def test_what_fits_no_tool_is_said(chief: Client) -> None:
     [({"name": "Sums!"}, "Lowercase letters"), ({"name": "taken"}, "already exists"), ({"names": "x" * 65}, "1 to 64")],
 )
 def test_a_toolset_that_makes_no_sense_is_refused(chief: Client, data: dict[str, str], said: str) -> None:
-    governance.create_toolset("taken", actor="test")
+    governance.create_toolset("taken", actor=governance.trusted("test"))
     shown = sent(chief, f"{TOOLSETS}add/", **{"name": "sums", **data})
     assert said in shown.text
     assert Toolset.objects.count() == 1
 
 
 def test_a_refused_change_shows_what_is(chief: Client) -> None:
-    governance.create_toolset("sums", actor="test", names=["calculate"])
+    governance.create_toolset("sums", actor=governance.trusted("test"), names=["calculate"])
     shown = sent(chief, address("sums"), names="echo", description="x" * 501)
     assert "Matching tools: 1" in shown.text
     assert "/admin/tools_app/toolrecord/named/?name=calculate" in shown.addresses
 
 
 def test_a_toolset_is_deleted_unless_a_key_has_it(chief: Client) -> None:
-    governance.create_toolset("sums", actor="test")
-    governance.create_key("agent", actor="test", toolsets=["sums"])
+    governance.create_toolset("sums", actor=governance.trusted("test"))
+    governance.create_key("agent", actor=governance.trusted("test"), toolsets=["sums"])
     assert [link for link in page(chief, address("sums")).addresses if "/apikey/" in link and "change" in link]
     refused = sent(chief, address("sums", "remove"))
     assert refused.messages[0].startswith("Toolset sums cannot be deleted: it is in use by agent.")
-    governance.create_toolset("free", actor="test")
+    governance.create_toolset("free", actor=governance.trusted("test"))
     assert sent(chief, address("free", "remove")).messages == ["free is deleted."]
     assert list(Toolset.objects.values_list("name", flat=True)) == ["sums"]
     assert AuditEntry.objects.get(action="toolset.delete").actor == "user:chief"
@@ -98,9 +99,11 @@ def test_a_toolset_is_deleted_unless_a_key_has_it(chief: Client) -> None:
 
 def test_the_list_says_what_is_in_them_and_who_has_them(chief: Client) -> None:
     assert "No toolsets yet" in page(chief, TOOLSETS).text
-    governance.create_toolset("sums", actor="test", description="For sums", tags=["a", "b"], names=["echo"])
-    governance.create_toolset("all", actor="test", read_only=True)
-    governance.create_key("agent", actor="test", toolsets=["sums"])
+    governance.create_toolset(
+        "sums", actor=governance.trusted("test"), description="For sums", tags=["a", "b"], names=["echo"]
+    )
+    governance.create_toolset("all", actor=governance.trusted("test"), read_only=True)
+    governance.create_key("agent", actor=governance.trusted("test"), toolsets=["sums"])
     shown = page(chief, TOOLSETS)
     assert "tags: a, b; tools: echo" in shown.text
     assert "all tools read-only" in shown.text
@@ -111,7 +114,7 @@ def test_the_list_says_what_is_in_them_and_who_has_them(chief: Client) -> None:
 
 
 def test_seeing_is_not_changing(chief: Client) -> None:
-    governance.create_toolset("sums", actor="test", names=["echo"])
+    governance.create_toolset("sums", actor=governance.trusted("test"), names=["echo"])
     looker = browser("looker", "view_toolset")
     shown = page(looker, address("sums"))
     assert shown.status == 200
@@ -131,7 +134,7 @@ def test_the_form_offers_what_there_is_with_how_many_tools_it_brings(chief: Clie
 
 
 def test_what_was_chosen_and_is_gone_stays_until_it_is_taken_out(chief: Client) -> None:
-    governance.create_toolset("odd", actor="test", packs=["gone"], names=["left", "echo"])
+    governance.create_toolset("odd", actor=governance.trusted("test"), packs=["gone"], names=["left", "echo"])
     shown = page(chief, address("odd"))
     assert ticked(shown, "packs") == ["gone"]
     assert ticked(shown, "names") == ["echo", "left"]
@@ -142,17 +145,17 @@ def test_what_was_chosen_and_is_gone_stays_until_it_is_taken_out(chief: Client) 
 
 def test_the_tokens_are_those_that_agents_are_sent(chief: Client, settings: Any) -> None:
     settings.TOOLHUB_PACKS = ("tests.support.packs.small", "tools_app.packs.finding")
-    sources.forget()
-    sync.sync(sources.loaded())
-    catalog.forget()
+    find_sources_again()
+    sync.sync()
+    rebuild_catalog()
     costs = listed.costs(catalog.current())
     finders = sum(costs[name] for name in FINDERS if name != "call_writing_tool") + costs["read_result"]
     direct = costs["calculate"] + costs["echo"] + costs["read_result"]
-    governance.create_toolset("mine", actor="test", names=["calculate", "echo"])
-    catalog.forget()
+    governance.create_toolset("mine", actor=governance.trusted("test"), names=["calculate", "echo"])
+    rebuild_catalog()
     assert f"about {direct} tokens to list" in page(chief, address("mine")).text
-    governance.change_toolset("mine", actor="test", mode="search")
-    catalog.forget()
+    governance.change_toolset("mine", actor=governance.trusted("test"), mode="search")
+    rebuild_catalog()
     shown = page(chief, address("mine")).text
     assert f"about {direct} tokens to list, {finders:,} in this listing mode" in shown
     assert f">{finders:,}<" in chief.get(TOOLSETS).content.decode()
@@ -174,8 +177,8 @@ def test_a_preview_says_what_a_choice_would_hold_and_cost(chief: Client) -> None
     assert f"costs an agent about {costs['calculate'] + costs['read_result']} tokens" in shown
     assert "read_result is included automatically" in shown
     assert "Selections without a match: nothing" in shown
-    governance.set_enabled(["calculate"], False, actor="test")
-    catalog.forget()  # On PostgreSQL changes count when they are committed, which a test never is.
+    governance.set_enabled(["calculate"], False, actor=governance.trusted("test"))
+    rebuild_catalog()  # On PostgreSQL changes count when they are committed, which a test never is.
     shown = page_of(chief, f"{TOOLSETS}preview/", names=["calculate"])
     assert "calculate not callable" in shown
     assert f"costs an agent about {costs['read_result']} tokens" in shown
@@ -187,7 +190,7 @@ def test_a_preview_says_what_a_choice_would_hold_and_cost(chief: Client) -> None
 
 
 def test_without_a_script_the_form_shows_the_same_and_saves_nothing(chief: Client) -> None:
-    governance.create_toolset("sums", actor="test", names=["calculate"])
+    governance.create_toolset("sums", actor=governance.trusted("test"), names=["calculate"])
     for where in (f"{TOOLSETS}add/", address("sums")):
         shown = sent(chief, where, name="other", names=["echo"], description="x", _preview="1")
         assert "1 matching tool" in shown.text

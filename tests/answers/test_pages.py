@@ -1,4 +1,4 @@
-"""Whatever an answer is, its pages fit, and hold each of its items once."""
+"""The pages of any answer fit, and contain each of its items once."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _large() -> object:
     }
 
 
-def test_what_stands_too_deep_for_a_pointer_is_read_as_the_text_of_its_json():
+def test_values_too_deep_for_a_pointer_are_read_as_json_text():
     value: object = "x" * 5_000
     for _ in range(60):
         value = {"a key that takes some room in a pointer": value}

@@ -13,7 +13,7 @@ HANDLE = "0" * 32
 
 
 def read(document: Document, most_bytes: int, pointer: str = "", **asked: Any) -> Any:
-    """The value at the pointer, put together from pages of at most so many bytes, each followed as it says."""
+    """The value at the pointer, assembled by following pages of limited size."""
     pages = list(_pages(document, most_bytes, pointer, **asked))
     first = pages[0]
     if "value" in first:

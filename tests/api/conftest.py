@@ -25,7 +25,7 @@ def make_key(hub: Hub) -> MakeKey:
     """Makes a key with the given name and, by default, the scopes that keys usually have."""
 
     def make(name: str = "alice", **options: Any) -> str:
-        return governance.create_key(name, actor="test", **options)[1]
+        return governance.create_key(name, actor=governance.trusted("test"), **options)[1]
 
     return make
 

@@ -13,6 +13,7 @@ NAMES = {
     "{key_id}": "1",
     "{toolset}": "x",
     "{connection_id}": "main",
+    "{source_name}": "tests.support.packs.small",
     "{approval_id}": "0" * 32,
     "{definition_id}": "1",
 }

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import functools
 import json
 import re
 from typing import Any
 
+import jsonschema_rs
 from django.test import AsyncClient
+
+from tools_app.api import openapi
 
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 LEAKS = re.compile(rb'Traceback|File "|at .*\(.*:\d+|<html|<!doctype', re.IGNORECASE)
@@ -57,7 +62,7 @@ class Rest:
 
 
 def failure(response: Any, status: int, code: str) -> dict[str, Any]:
-    """The envelope of a failure; whatever failed, it is JSON and tells nothing of the inside."""
+    """The envelope of any failure, which is JSON and reveals nothing internal."""
     content = response.content
     assert not LEAKS.search(content), content
     assert (response.status_code, response.headers["Content-Type"]) == (status, JSON), content
@@ -69,3 +74,18 @@ def failure(response: Any, status: int, code: str) -> dict[str, Any]:
     assert TIMESTAMP.fullmatch(told["timestamp"])
     assert response.headers["Cache-Control"] == "no-store"
     return told
+
+
+def check_form(name: str, told: Any) -> None:
+    """An answer has the form that the description of the door gives under this name, and no further members."""
+    assert [str(error) for error in _validator(name).iter_errors(told)] == []
+
+
+@functools.cache
+def _validator(name: str) -> Any:
+    schemas = copy.deepcopy(openapi.document()["components"]["schemas"])
+    for schema in schemas.values():
+        if "properties" in schema:
+            schema["additionalProperties"] = False
+    document = {"$ref": f"#/components/schemas/{name}", "components": {"schemas": schemas}}
+    return jsonschema_rs.validator_for(document, offline=True)

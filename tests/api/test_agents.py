@@ -9,9 +9,8 @@ from django.utils import timezone
 
 from tests.admin.conftest import agent, process
 from tests.api.conftest import MakeKey
-from tests.api.rest import Rest
+from tests.api.rest import Rest, check_form
 from tools_app import governance
-from tools_app.api.agents import AgentPage
 
 
 @pytest.fixture
@@ -25,7 +24,7 @@ def test_agents_of_living_processes_are_listed(root: Rest) -> None:
     agent(alive, called_at=timezone.now(), calls=3, toolset="pages, sums")
     agent(process(pid=8, lease_until=timezone.now() - timedelta(seconds=1)), client="gone")
     page = root.get("/v1/agents").json()
-    AgentPage.model_validate(page, extra="forbid")
+    check_form("AgentPage", page)
     [one] = page["agents"]
     assert (one["client"], one["version"], one["calls"]) == ("claude-code", "2.0", 3)
     assert one["toolsets"] == ["pages", "sums"]
@@ -45,7 +44,7 @@ def test_agents_are_narrowed_down_and_come_page_by_page(root: Rest) -> None:
 
 
 def test_a_key_of_a_toolset_sees_the_agents_of_that(rest: Rest, make_key: MakeKey) -> None:
-    governance.create_toolset("sums", actor="test")
+    governance.create_toolset("sums", actor=governance.trusted("test"))
     at = process()
     agent(at, client="mine", toolset="sums")
     agent(at, client="also mine", toolset="pages, sums, words")

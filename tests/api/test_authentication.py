@@ -1,4 +1,4 @@
-"""Who is let in: a key in one of two headers, checked anew at every request."""
+"""Authentication: a key in one of two headers, checked at every request."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_takes_a_key_from_either_header(rest: Rest, headers: dict[str, str]) -> 
 
 
 @pytest.mark.parametrize(("method", "path"), CLOSED)
-def test_refuses_whoever_sends_no_key_and_says_how(rest: Rest, method: str, path: str) -> None:
+def test_refuses_requests_without_a_key_and_says_how_to_send_one(rest: Rest, method: str, path: str) -> None:
     response = rest.send(method, path, '{"name": "echo"}', key=None)
 
     told = failure(response, 401, "AUTHENTICATION_ERROR")
@@ -91,7 +91,7 @@ def test_refuses_two_keys_that_differ(rest: Rest, make_key: MakeKey) -> None:
 
 def test_does_not_tell_why_a_key_is_refused(rest: Rest, make_key: MakeKey) -> None:
     revoked, expired = make_key("revoked"), make_key("expired", expires_at=timezone.now() - timedelta(seconds=1))
-    governance.revoke_key(ApiKey.objects.get(name="revoked"), actor="test")
+    governance.revoke_key(ApiKey.objects.get(name="revoked"), actor=governance.trusted("test"))
     mistyped = rest.key[:-1] + ("a" if rest.key[-1] != "a" else "b")
 
     answers = [rest.get("/v1/tools", key=key) for key in (secrets.new_key()[0], mistyped, revoked, expired)]
@@ -103,7 +103,7 @@ def test_does_not_tell_why_a_key_is_refused(rest: Rest, make_key: MakeKey) -> No
 def test_operators_see_who_was_refused(rest: Rest, make_key: MakeKey) -> None:
     old, unknown = make_key("old one"), secrets.new_key()[0]
     key = ApiKey.objects.get(name="old one")
-    governance.revoke_key(key, actor="test")
+    governance.revoke_key(key, actor=governance.trusted("test"))
     for presented in (old, old, unknown, "thub_AbCd1234_mistyped", "hunter2", None):
         failure(rest.get("/v1/tools", key=presented, User_Agent="agent/1.0"), 401, "AUTHENTICATION_ERROR")
     refused = Call.objects.filter(code="AUTHENTICATION_ERROR")
@@ -126,8 +126,8 @@ def test_operators_see_who_was_refused(rest: Rest, make_key: MakeKey) -> None:
 def test_operators_see_which_stopped_or_rotated_key_still_comes(rest: Rest, make_key: MakeKey) -> None:
     before, stopped = make_key("rotated"), make_key("stopped")
     rotated = ApiKey.objects.get(name="rotated")
-    governance.rotate_key(rotated, grace=timedelta(0), actor="test")
-    governance.stop("key", "stopped", actor="test", reason="odd calls")
+    governance.rotate_key(rotated, grace=timedelta(0), actor=governance.trusted("test"))
+    governance.stop("key", "stopped", actor=governance.trusted("test"), reason="odd calls")
     failure(rest.get("/v1/tools", key=before), 401, "AUTHENTICATION_ERROR")
     failure(rest.get("/v1/tools", key=stopped), 403, "STOPPED")
     assert eventually(lambda: Call.objects.count() == 2)
@@ -146,7 +146,7 @@ def test_a_key_over_its_limit_is_on_record_by_its_name(rest: Rest, make_key: Mak
 def test_refuses_a_revoked_key_from_the_next_request(rest: Rest) -> None:
     assert rest.get("/v1/tools").status_code == 200
 
-    governance.revoke_key(ApiKey.objects.get(), actor="test")
+    governance.revoke_key(ApiKey.objects.get(), actor=governance.trusted("test"))
 
     failure(rest.get("/v1/tools"), 401, "AUTHENTICATION_ERROR")
 
@@ -176,11 +176,11 @@ def browser(rest: Rest) -> Rest:
     return rest
 
 
-def test_a_session_of_the_admin_may_read(browser: Rest) -> None:
+def test_a_session_of_the_admin_can_read(browser: Rest) -> None:
     assert browser.get("/v1/tools", key=None).status_code == 200
 
 
-def test_a_session_may_call_with_its_token_and_is_on_record_as_the_user(browser: Rest) -> None:
+def test_a_session_can_call_with_its_token_and_is_recorded_as_the_user(browser: Rest) -> None:
     called = browser.call("echo", {"message": "hi"}, key=None, X_CSRFToken=TOKEN)
 
     assert called.status_code == 200
@@ -214,16 +214,14 @@ def test_a_session_that_has_ended_does_not_count(browser: Rest) -> None:
 
 
 @pytest.mark.parametrize("changed", [{"is_active": False}, {"is_staff": False}, {"password": "another"}])
-def test_a_session_of_somebody_who_may_not_enter_the_admin_does_not_count(
-    browser: Rest, changed: dict[str, object]
-) -> None:
+def test_a_session_of_a_user_without_admin_access_is_ignored(browser: Rest, changed: dict[str, object]) -> None:
     for name, value in changed.items():
         get_user_model().objects.update(**{name: value})
 
     failure(browser.get("/v1/tools", key=None), 401, "AUTHENTICATION_ERROR")
 
 
-def test_a_user_may_do_over_rest_what_the_user_may_do(browser: Rest) -> None:
+def test_a_user_has_the_same_permissions_over_rest(browser: Rest) -> None:
     get_user_model().objects.update(is_superuser=False)
     failure(browser.get("/v1/tools", key=None), 403, "AUTHORIZATION_ERROR")
 
@@ -256,7 +254,7 @@ def test_a_key_in_the_address_is_refused_everywhere_and_logged_nowhere(
 
 
 @pytest.mark.parametrize("scopes", [[], ["tools:list"], ["tools:read"], ["tools:list", "tools:read", "tools:manage"]])
-def test_only_a_key_with_the_scope_may_call(rest: Rest, make_key: MakeKey, scopes: list[str]) -> None:
+def test_only_a_key_with_the_scope_can_call(rest: Rest, make_key: MakeKey, scopes: list[str]) -> None:
     key = make_key("limited", scopes=scopes)
 
     told = failure(rest.call("echo", {"message": "hi"}, key=key), 403, "AUTHORIZATION_ERROR")
@@ -264,7 +262,7 @@ def test_only_a_key_with_the_scope_may_call(rest: Rest, make_key: MakeKey, scope
     assert told["error"] == "Permission denied: requires scope tools:execute"
 
 
-def test_a_key_for_everything_may_do_everything(rest: Rest, make_key: MakeKey) -> None:
+def test_a_key_with_all_scopes_can_do_everything(rest: Rest, make_key: MakeKey) -> None:
     key = make_key("root", scopes=["admin:*"])
 
     assert rest.get("/v1/tools", key=key).status_code == 200

@@ -11,12 +11,11 @@ import pytest
 import time_machine
 
 from tests.api.conftest import MakeKey
-from tests.api.rest import TIMESTAMP, Rest, failure
+from tests.api.rest import TIMESTAMP, Rest, check_form, failure
 from tests.retention import rows
 from tests.retention.rows import NOW
 from tests.support.tools import Programmable
 from tools_app import governance
-from tools_app.api.calls import CallDetail, CallPage
 from tools_app.models import ApiKey, Call
 from tools_app.sdk.errors import ApiError
 
@@ -54,7 +53,7 @@ def root(make_key: MakeKey) -> str:
 def ids(response: Any) -> list[str]:
     assert response.status_code == 200, response.content
     told = response.json()
-    CallPage.model_validate(told, extra="forbid")
+    check_form("CallPage", told)
     return [one["id"] for one in told["calls"]]
 
 
@@ -76,7 +75,7 @@ def test_a_call_is_shown_to_who_made_it(rest: Rest, me: str, programmable: Progr
     (listed,) = rest.get("/v1/calls").json()["calls"]
     shown = rest.get(f"/v1/calls/{call_id}").json()
 
-    CallDetail.model_validate(shown, extra="forbid")
+    check_form("CallDetail", shown)
     assert {name: shown[name] for name in listed} == listed
     assert listed["caller"] == {"kind": "key", "id": me, "name": "alice"}
     assert (listed["id"], listed["tool"], listed["status"]) == (call_id, "programmable", "failed")
@@ -102,7 +101,7 @@ def test_any_key_sees_its_own_calls_and_no_others(rest: Rest, me: str, make_key:
     assert told["context"] == {"requiredScope": "admin:*"}
 
 
-def test_a_call_of_another_and_none_at_all_are_told_alike(rest: Rest, me: str) -> None:
+def test_calls_of_others_and_unknown_calls_get_the_same_error(rest: Rest, me: str) -> None:
     other = rows.call(caller_id="key:999")
 
     answers = [
@@ -116,7 +115,7 @@ def test_a_call_of_another_and_none_at_all_are_told_alike(rest: Rest, me: str) -
     assert answers[0]["error"] == "There is no such call"
 
 
-def test_those_who_may_see_all_calls_but_not_what_was_in_them(rest: Rest, me: str, root: str) -> None:
+def test_a_key_without_content_access_sees_all_calls_without_their_content(rest: Rest, me: str, root: str) -> None:
     older, newer = rows.call(caller_id=me), rows.call(NOW + timedelta(seconds=1), caller_id="key:999")
 
     assert ids(rest.get("/v1/calls", key=root)) == [newer.id, older.id]
@@ -162,7 +161,7 @@ def test_refuses_any_other_query(rest: Rest, subtests: pytest.Subtests) -> None:
             assert [problem["path"] for problem in told["details"]] == [path]
 
 
-def test_pages_show_every_call_once_whatever_is_called_in_between(rest: Rest, me: str) -> None:
+def test_pages_show_every_call_once_despite_new_calls(rest: Rest, me: str) -> None:
     # Three at each moment, so that a page ends within one.
     made = [rows.call(NOW + timedelta(seconds=number // 3), caller_id=me).id for number in range(11)]
     expected = sorted(made, reverse=True)
@@ -204,7 +203,7 @@ class TestACursorIsGoodForOneListOnly:
         del told["timestamp"]
         return told
 
-    def test_with_another_limit_it_goes_on(self, rest: Rest, cursor: str) -> None:
+    def test_pagination_continues_with_another_limit(self, rest: Rest, cursor: str) -> None:
         assert len(ids(rest.get(f"/v1/calls?limit=50&cursor={cursor}"))) == 2
 
     def test_all_others_are_refused_alike(self, rest: Rest, cursor: str, make_key: MakeKey, root: str) -> None:
@@ -245,7 +244,7 @@ def test_a_list_takes_one_query_however_long_it_is(rest: Rest, root: str, statem
 
 def test_a_revoked_key_sees_nothing_any_more(rest: Rest, me: str) -> None:
     rows.call(caller_id=me)
-    governance.revoke_key(ApiKey.objects.get(name="alice"), actor="test")
+    governance.revoke_key(ApiKey.objects.get(name="alice"), actor=governance.trusted("test"))
 
     failure(rest.get("/v1/calls"), 401, "AUTHENTICATION_ERROR")
     assert Call.objects.filter(caller_id=me).count() == 1

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from tests.api.rest import Rest, failure
-from tests.support.tools import Programmable
+from tests.support.tools import Hub, Programmable
 from tools_app import governance
 from tools_app.models import Call
+from tools_app.sdk.hints import Hints
+from tools_app.sdk.pack import Pack, TextForm
 
 PATH = "/v1/tools/programmable/call"
 
@@ -36,13 +38,13 @@ def test_anything_but_an_object_is_refused(rest: Rest, programmable: Programmabl
     assert programmable.calls == []
 
 
-def test_nothing_around_the_arguments_is_understood(rest: Rest, programmable: Programmable) -> None:
+def test_an_envelope_around_the_arguments_is_refused(rest: Rest, programmable: Programmable) -> None:
     told = failure(rest.post(PATH, {"name": "programmable", "parameters": {}}), 400, "VALIDATION_ERROR")
 
     assert [problem["path"] for problem in told["details"]] == ["/name", "/parameters"]
 
 
-def test_options_stand_in_the_address(rest: Rest, programmable: Programmable) -> None:
+def test_options_are_query_parameters(rest: Rest, programmable: Programmable) -> None:
     told = rest.post(f"{PATH}?timeout=500&retry=1&retryDelay=100&dryRun=true", {"value": 3}).json()
 
     assert told["dryRun"] is True
@@ -72,7 +74,7 @@ def test_refuses_any_other_option(rest: Rest, programmable: Programmable, query:
     assert programmable.calls == []
 
 
-def test_a_key_for_a_repeat_is_understood(rest: Rest, programmable: Programmable) -> None:
+def test_an_idempotency_key_is_accepted(rest: Rest, programmable: Programmable) -> None:
     first = rest.post(PATH, {"value": 3}, Idempotency_Key="k-1")
     again = rest.post(PATH, {"value": 3}, Idempotency_Key="k-1")
     other = rest.call("programmable", {"value": 3}, Idempotency_Key="k-1")
@@ -84,7 +86,7 @@ def test_a_key_for_a_repeat_is_understood(rest: Rest, programmable: Programmable
 
 def test_unknown_and_switched_off_are_what_they_are_everywhere(rest: Rest, programmable: Programmable) -> None:
     assert failure(rest.post("/v1/tools/nope/call", {}), 404, "TOOL_NOT_FOUND")["error"] == "Tool not found: nope"
-    governance.set_enabled(["programmable"], False, actor="test")
+    governance.set_enabled(["programmable"], False, actor=governance.trusted("test"))
     failure(rest.post(PATH, {}), 403, "TOOL_DISABLED")
 
 
@@ -93,3 +95,16 @@ def test_only_a_post_calls(rest: Rest, programmable: Programmable) -> None:
         response = rest.send(method, PATH)
         assert (response.status_code, response.headers["Allow"]) == (405, "POST")
     assert programmable.calls == []
+
+
+def test_the_text_form_of_an_answer_is_not_written(rest: Rest, hub: Hub) -> None:
+    pack = Pack("forms", text_form=TextForm("shout", lambda data: pytest.fail("REST sends the value")))
+
+    @pack.tool(hints=Hints(read_only=True))
+    def say() -> dict[str, str]:
+        """Say something."""
+        return {"said": "a"}
+
+    hub.add(say)
+    assert rest.call("say", {}).json()["result"] == {"said": "a"}
+    assert Call.objects.get().result_bytes == len('{"said":"a"}')

@@ -1,4 +1,4 @@
-"""What schemathesis thinks of: thousands of requests that nobody would write down, against a real hub."""
+"""Thousands of requests that schemathesis generates, against a real hub."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONG = ("--max-time", f"{SECONDS}")
 SHORT = ("--phases", "fuzzing", "--max-examples", "1", "--seed", "1")
 
 
-def test_whatever_is_asked_is_answered_as_described(tmp_path: Path) -> None:
+def test_every_response_matches_the_description(tmp_path: Path) -> None:
     outcomes = api_cases.run(tmp_path, *(LONG if SECONDS else SHORT))
 
     sys.stdout.write(f"{sum(outcome.cases for outcome in outcomes):,} cases\n")

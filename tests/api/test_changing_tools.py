@@ -12,7 +12,7 @@ from tests.api.rest import Rest, failure
 from tests.support.tools import Hub, Programmable
 from tools_app import governance
 from tools_app.models import AuditEntry, ToolRecord
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.hints import Hints
 
 PATH = "/v1/tools/programmable"
 DECIDED = {
@@ -83,7 +83,7 @@ def test_what_is_left_out_stays_and_null_lets_others_decide(rest: Rest, ops: str
     }  # fmt: skip
 
 
-def test_a_whole_number_may_be_written_with_a_point(rest: Rest, ops: str, programmable: Programmable) -> None:
+def test_a_whole_number_can_be_written_with_a_point(rest: Rest, ops: str, programmable: Programmable) -> None:
     sent = '{"policy": {"timeoutMs": 5e2, "retries": 1.0}}'
 
     policy = rest.send("PATCH", PATH, sent, key=ops).json()["policy"]
@@ -124,7 +124,7 @@ def test_refuses_everything_else(rest: Rest, ops: str, programmable: Programmabl
     assert not AuditEntry.objects.filter(actor="key:ops").exists()
 
 
-def test_needs_the_scope_before_anything_is_told(rest: Rest, programmable: Programmable) -> None:
+def test_needs_the_scope_before_anything_is_revealed(rest: Rest, programmable: Programmable) -> None:
     for path in (PATH, "/v1/tools/unknown", "/v1/tools/call"):
         told = failure(change(rest, rest.key, {"enabled": False}, path), 403, "AUTHORIZATION_ERROR")
         assert told["context"] == {"requiredScope": "tools:manage"}
@@ -136,7 +136,7 @@ def test_an_unknown_tool_is_not_found(rest: Rest, ops: str) -> None:
 
 
 def test_a_tool_outside_the_toolset_does_not_exist(rest: Rest, programmable: Programmable, make_key: MakeKey) -> None:
-    governance.create_toolset("maths", names=["calculate"], actor="test")
+    governance.create_toolset("maths", names=["calculate"], actor=governance.trusted("test"))
     bound = make_key("bound", scopes=["tools:manage"], toolsets=["maths"])
 
     failure(change(rest, bound, {"enabled": False}), 404, "TOOL_NOT_FOUND")
@@ -153,14 +153,14 @@ def test_an_alias_changes_the_tool_that_has_it(rest: Rest, ops: str, hub: Hub) -
 
 
 @pytest.mark.parametrize("name", ["call", "search"])
-def test_a_tool_may_be_called_like_an_address_of_the_hub(rest: Rest, ops: str, hub: Hub, name: str) -> None:
+def test_a_tool_can_have_the_name_of_an_endpoint(rest: Rest, ops: str, hub: Hub, name: str) -> None:
     hub.add(Programmable(name).tool)
 
     assert rest.get(f"/v1/tools/{name}").json()["name"] == name
     assert rest.post(f"/v1/tools/{name}/call", {"value": 3}).json()["result"] == {"value": 3}
     assert change(rest, ops, {"enabled": False}, f"/v1/tools/{name}").json()["enabled"] is False
     assert not ToolRecord.objects.get(name=name).enabled
-    governance.set_enabled([name], True, actor="test")
+    governance.set_enabled([name], True, actor=governance.trusted("test"))
     assert rest.call("echo", {"message": "hi"}).json()["result"] == {"message": "hi"}
     assert rest.post("/v1/tools/search", {"query": "echo"}).json()["results"][0]["name"] == "echo"
 
@@ -168,5 +168,5 @@ def test_a_tool_may_be_called_like_an_address_of_the_hub(rest: Rest, ops: str, h
 @pytest.mark.parametrize("name", ["call", "search"])
 def test_without_such_a_tool_there_is_none(rest: Rest, name: str) -> None:
     assert failure(rest.get(f"/v1/tools/{name}"), 404, "TOOL_NOT_FOUND")["error"] == f"Tool not found: {name}"
-    refused = rest.send("DELETE", f"/v1/tools/{name}")
-    assert refused.headers["Allow"] == "GET, PATCH, POST"
+    refused = rest.send("PUT", f"/v1/tools/{name}")
+    assert refused.headers["Allow"] == "DELETE, GET, PATCH, POST"

@@ -12,7 +12,7 @@ from tests.api.rest import Rest
 from tests.support.tools import Hub
 from tools_app import governance
 from tools_app.sdk.decorator import tool
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.hints import Hints
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -66,9 +66,11 @@ def test_a_deprecated_tool_says_so_wherever_it_is_met(hub: Hub, root: Rest) -> N
     assert "X-Tool-Deprecated" not in root.post("/v1/tools/call", {"name": "other", "parameters": {}}).headers
 
 
-def test_a_deprecated_tool_says_so_by_whatever_name_it_is_called(hub: Hub, rest: Rest, make_key: MakeKey) -> None:
+def test_a_deprecated_tool_says_so_under_each_of_its_names(hub: Hub, rest: Rest, make_key: MakeKey) -> None:
     hub.add(made("old", deprecated="use new_one"))
-    governance.create_toolset("desk", actor="test", names=["old"], overrides={"old": {"name": "ours"}})
+    governance.create_toolset(
+        "desk", actor=governance.trusted("test"), names=["old"], overrides={"old": {"name": "ours"}}
+    )
     rest.key = make_key("desk", toolsets=["desk"])
     called = rest.post("/v1/tools/call", {"name": "ours", "parameters": {}})
     assert called.headers["X-Tool-Deprecated"] == "true"

@@ -1,4 +1,4 @@
-"""Whatever goes wrong, wherever: one envelope, and never a page or a stack."""
+"""Every failure has the same envelope, and is never a page or a stack trace."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ ROUTES = (
     ("/tools", "GET"),
     ("/tools/call", "POST"),
     ("/v1/tools", "GET"),
-    ("/v1/tools/call", "GET, PATCH, POST"),
-    ("/v1/tools/search", "GET, PATCH, POST"),
-    ("/v1/tools/echo", "GET, PATCH"),
+    ("/v1/tools/call", "DELETE, GET, PATCH, POST"),
+    ("/v1/tools/search", "DELETE, GET, PATCH, POST"),
+    ("/v1/tools/echo", "DELETE, GET, PATCH"),
     ("/v1/tools/echo/call", "POST"),
     ("/v1/tags", "GET"),
     ("/v1/calls", "GET"),

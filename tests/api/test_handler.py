@@ -18,7 +18,7 @@ from tests.api.rest import failure
 from tests.support.tools import Hub
 from tools_app.api.handler import RestHandler
 from tools_app.sdk.decorator import tool
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.hints import Hints
 
 Ask = Callable[..., httpx.Response]
 CALL = {"name": "echo", "parameters": {"message": "hi"}}
@@ -107,7 +107,7 @@ def test_says_over_https_that_it_stays_so(ask: Ask, settings: Any) -> None:
     assert "Strict-Transport-Security" not in ask("GET", "/health").headers
 
 
-def test_what_goes_on_for_a_client_that_hangs_up_is_cancelled(hub: Hub, make_key: Callable[[], str]) -> None:
+def test_work_for_a_disconnected_client_is_cancelled(hub: Hub, make_key: Callable[[], str]) -> None:
     begun, ended = threading.Event(), threading.Event()
 
     async def slow() -> None:

@@ -80,7 +80,7 @@ def cors(response: httpx.Response) -> set[str]:
 
 
 @pytest.mark.usefixtures("hub")
-def test_other_sites_are_told_nothing_by_default() -> None:
+def test_other_sites_get_no_headers_by_default() -> None:
     answered = exchange([], "GET", Origin=APP)
 
     assert answered.status_code == 200
@@ -90,7 +90,7 @@ def test_other_sites_are_told_nothing_by_default() -> None:
 
 
 @pytest.mark.usefixtures("hub")
-def test_a_site_that_is_named_may_read_and_sees_limits() -> None:
+def test_an_allowed_site_can_read_responses_and_limits() -> None:
     answered = exchange([APP, "https://two.example"], "GET", Origin=APP)
 
     assert answered.headers["Access-Control-Allow-Origin"] == APP
@@ -110,7 +110,7 @@ def test_failures_can_be_read_too(path: str) -> None:
     "origin", ["https://evil.example", APP + ".evil.example", "http://app.example.org", "null", ""]
 )
 @pytest.mark.usefixtures("hub")
-def test_another_site_is_told_nothing(origin: str) -> None:
+def test_another_site_gets_no_headers(origin: str) -> None:
     answered = exchange([APP], "GET", Origin=origin)
 
     assert not cors(answered)
@@ -133,5 +133,5 @@ def test_a_browser_that_asks_first_is_answered_without_a_key(origins: list[str],
 
 
 @pytest.mark.usefixtures("hub")
-def test_whoever_does_not_ask_for_another_site_is_refused_like_before() -> None:
+def test_an_options_request_that_is_no_preflight_is_refused_as_before() -> None:
     assert exchange([APP], "OPTIONS", "/v1/tools", Origin=APP).status_code == 405

@@ -16,7 +16,7 @@ from tests.api.test_server import CALL, head_of, raw
 from tests.support.tools import Hub, eventually
 from tools_app.management import http_protocol
 from tools_app.sdk.decorator import tool
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.hints import Hints
 
 
 def answered(head: bytes, body: bytes) -> httpx.Response:
@@ -169,3 +169,59 @@ def test_two_hundred_slow_calls_do_not_hold_up_the_list(server: httpx.Client, hu
 
     assert sorted(times)[10] < 1
     assert statuses == [b"200"] * 200
+
+
+def test_the_head_of_a_response_comes_with_its_body(server: httpx.Client) -> None:
+    body = b'{"name": "echo", "arguments": {"message": "hi"}}'
+    request = head_of(server, f"Content-Length: {len(body)}") + body
+    with opened(server, b"") as connection:
+        for _ in range(20):
+            connection.sendall(request)
+            head, _, rest = connection.recv(65536).partition(b"\r\n\r\n")
+            assert f"content-length: {len(rest)}\r\n".encode() in head.lower() + b"\r\n"
+
+
+async def _joined(ours: socket.socket) -> http_protocol.JoinedWrites:
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_connection(asyncio.Protocol, sock=ours)
+    return http_protocol.JoinedWrites(transport, loop)
+
+
+def test_what_is_written_waits_for_the_next_round_at_most() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+
+    async def story() -> list[bytes]:
+        joined = await _joined(ours)
+        joined.write(b"head ")
+        joined.write(b"body")
+        with pytest.raises(BlockingIOError):
+            theirs.recv(100)
+        await asyncio.sleep(0)
+        received = [theirs.recv(100)]
+        joined.write(b"the end")
+        assert joined.get_write_buffer_size() == 0  # which asks the transport
+        received.append(theirs.recv(100))
+        joined.write(b"last")
+        joined.close()
+        received.append(theirs.recv(100))
+        return received
+
+    with theirs:
+        assert asyncio.run(story()) == [b"head body", b"the end", b"last"]
+
+
+def test_what_is_long_is_sent_at_once() -> None:
+    ours, theirs = socket.socketpair()
+
+    async def story() -> None:
+        joined = await _joined(ours)
+        for _ in range(10):
+            joined.write(b"x" * http_protocol.MOST_UNSENT)
+        # Without a round of the event loop: at most one part is still unsent, the rest is the transport's to limit.
+        assert len(joined._unsent) <= http_protocol.MOST_UNSENT
+        assert joined._transport.get_write_buffer_size() > 0
+        joined.abort()
+
+    with theirs:
+        asyncio.run(story())

@@ -131,7 +131,7 @@ def test_a_query_that_is_not_utf_8_is_refused(query: bytes) -> None:
     assert (status, json.loads(body)["error"]) == (400, "The query string is not UTF-8")
 
 
-def test_a_body_that_drips_is_waited_for_no_longer_than_said() -> None:
+def test_a_slow_body_is_refused_at_the_time_limit() -> None:
     class Dripping(Conversation):
         async def receive(self) -> Message:
             await asyncio.sleep(0.05)

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import MakeKey
-from tests.api.rest import Rest, failure
+from tests.api.rest import Rest, check_form, failure
 from tests.support.tools import Hub
 from tools_app import governance
-from tools_app.api.keys import KeyItem, KeyPage, NewKey
 from tools_app.models import ApiKey, AuditEntry, Toolset
 
 WRONG = [
@@ -42,7 +41,7 @@ def root(rest: Rest, make_key: MakeKey) -> Rest:
 
 
 def test_a_new_key_is_shown_once_and_works(root: Rest) -> None:
-    governance.create_toolset("maths", names=["calculate"], actor="test")
+    governance.create_toolset("maths", names=["calculate"], actor=governance.trusted("test"))
     later = datetime.now(UTC) + timedelta(days=1)
 
     response = root.post(
@@ -58,7 +57,7 @@ def test_a_new_key_is_shown_once_and_works(root: Rest) -> None:
     )
     made = response.json()
 
-    NewKey.model_validate(made, extra="forbid")
+    check_form("NewKey", made)
     assert (response.status_code, response.headers["Cache-Control"]) == (201, "no-store")
     assert (made["name"], made["state"], made["scopes"], made["toolsets"]) == (
         "service", "works", ["tools:list"], ["maths"],
@@ -71,12 +70,12 @@ def test_a_new_key_is_shown_once_and_works(root: Rest) -> None:
     ]
     assert AuditEntry.objects.get(subject="key:service").actor == "key:root"
     shown = root.get(f"/v1/keys/{made['id']}")
-    KeyItem.model_validate(shown.json(), extra="forbid")
+    check_form("KeyItem", shown.json())
     assert made["key"].encode() not in shown.content + root.get("/v1/keys").content
     assert made["key"].startswith(f"thub_{made['prefix']}_")
 
 
-def test_a_key_has_the_usual_scopes_unless_told_otherwise(root: Rest) -> None:
+def test_a_key_has_the_usual_scopes_by_default(root: Rest) -> None:
     made = root.post("/v1/keys", {"name": "plain"}).json()
 
     assert made["scopes"] == ["tools:execute", "tools:list", "tools:read"]
@@ -99,12 +98,12 @@ def test_a_revoked_key_is_refused_from_the_next_request(root: Rest) -> None:
 
 def test_lists_the_newest_first_page_by_page(root: Rest) -> None:
     for name in ("one", "two", "three"):
-        governance.create_key(name, actor="test")
+        governance.create_key(name, actor=governance.trusted("test"))
 
     first = root.get("/v1/keys?limit=3").json()
     second = root.get(f"/v1/keys?limit=3&cursor={first['nextCursor']}").json()
 
-    KeyPage.model_validate(first, extra="forbid")
+    check_form("KeyPage", first)
     assert [one["name"] for one in first["keys"] + second["keys"]] == ["three", "two", "one", "root", "alice"]
     assert second["nextCursor"] is None
 
@@ -148,9 +147,9 @@ def test_keys_are_for_administrators(rest: Rest, make_key: MakeKey) -> None:
 
 @pytest.mark.parametrize("number", [3, 30])
 def test_queries_do_not_grow_with_the_list(root: Rest, statements: list[str], number: int) -> None:
-    governance.create_toolset("maths", names=["calculate"], actor="test")
+    governance.create_toolset("maths", names=["calculate"], actor=governance.trusted("test"))
     for index in range(number):
-        governance.create_key(f"key {index}", toolsets=["maths"], actor="test")
+        governance.create_key(f"key {index}", toolsets=["maths"], actor=governance.trusted("test"))
     root.get("/v1/keys")
     statements.clear()
 
@@ -163,7 +162,7 @@ def test_a_key_is_rotated_and_both_work_for_a_while(root: Rest) -> None:
     before = root.post("/v1/keys", {"name": "service"}).json()
     rotated = root.post(f"/v1/keys/{before['id']}/rotate", {"graceHours": 24, "reason": "spring"})
     after = rotated.json()
-    NewKey.model_validate(after, extra="forbid")
+    check_form("NewKey", after)
     assert rotated.status_code == 200
     assert rotated.headers["Cache-Control"] == "no-store"
     assert (after["id"], after["caller"], after["previousPrefix"]) == (before["id"], before["caller"], before["prefix"])
@@ -230,9 +229,11 @@ WITHIN: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("limit", LIMITS)
 def test_a_limited_key_makes_and_rotates_no_key_that_could_do_more(rest: Rest, limit: str) -> None:
     for name in ("wiki", "mail"):
-        governance.create_toolset(name, actor="test", names=["echo"])
-    limited, secret = governance.create_key("limited", actor="test", scopes=["admin:*"], **LIMITS[limit])
-    whole, _ = governance.create_key("whole", actor="test")
+        governance.create_toolset(name, actor=governance.trusted("test"), names=["echo"])
+    limited, secret = governance.create_key(
+        "limited", actor=governance.trusted("test"), scopes=["admin:*"], **LIMITS[limit]
+    )
+    whole, _ = governance.create_key("whole", actor=governance.trusted("test"))
     for number, given in enumerate(BEYOND[limit]):
         refused = rest.post("/v1/keys", {"name": f"wider-{number}", **given}, key=secret)
         assert "exceed the limits of yours" in failure(refused, 403, "AUTHORIZATION_ERROR")["error"]
@@ -244,7 +245,7 @@ def test_a_limited_key_makes_and_rotates_no_key_that_could_do_more(rest: Rest, l
 
 
 def test_a_key_that_nothing_limits_hands_on_any_connection(rest: Rest, hub: Hub) -> None:
-    secret = governance.create_key("administrator", actor="test", scopes=["admin:*"])[1]
+    secret = governance.create_key("administrator", actor=governance.trusted("test"), scopes=["admin:*"])[1]
     made = rest.post("/v1/keys", {"name": "none", "connections": []}, key=secret)
     assert made.status_code == 201
     refused = rest.post("/v1/keys", {"name": "some", "connections": ["missing"]}, key=secret)
@@ -252,7 +253,9 @@ def test_a_key_that_nothing_limits_hands_on_any_connection(rest: Rest, hub: Hub)
 
 
 def test_a_key_does_not_change_the_toolset_that_limits_it(rest: Rest, hub: Hub) -> None:
-    governance.create_toolset("wiki", actor="test", names=["echo"])
-    secret = governance.create_key("limited", actor="test", scopes=["admin:*"], toolsets=["wiki"])[1]
+    governance.create_toolset("wiki", actor=governance.trusted("test"), names=["echo"])
+    secret = governance.create_key("limited", actor=governance.trusted("test"), scopes=["admin:*"], toolsets=["wiki"])[
+        1
+    ]
     failure(rest.send("PATCH", "/v1/toolsets/wiki", json.dumps({"names": []}), key=secret), 403, "AUTHORIZATION_ERROR")
     assert Toolset.objects.get().names == ["echo"]

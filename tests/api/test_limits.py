@@ -24,12 +24,12 @@ def few(settings: Any) -> None:
     settings.TOOLHUB_ANONYMOUS_RATE_CALLS = 3
 
 
-def standing(response: Any) -> tuple[int, ...]:
+def rate_headers(response: Any) -> tuple[int, ...]:
     return tuple(int(response.headers[name]) for name in limits.HEADERS)
 
 
-def test_a_key_has_so_many_requests_and_is_told_how_many_are_left(rest: Rest, few: None) -> None:
-    told = [standing(rest.call("echo", {"message": "hi"})) for _ in range(3)]
+def test_a_key_has_a_limit_and_sees_the_remaining_requests(rest: Rest, few: None) -> None:
+    told = [rate_headers(rest.call("echo", {"message": "hi"})) for _ in range(3)]
     refused = rest.call("echo", {"message": "hi"})
 
     assert [(limit, remaining) for limit, remaining, _ in told] == [(3, 2), (3, 1), (3, 0)]
@@ -39,7 +39,7 @@ def test_a_key_has_so_many_requests_and_is_told_how_many_are_left(rest: Rest, fe
     assert body["context"] == {"limit": 3, "windowSeconds": HOUR}
     assert 1100 < body["retryAfter"] <= 1201
     assert int(refused.headers["Retry-After"]) >= body["retryAfter"]
-    assert standing(refused)[:2] == (3, 0)
+    assert rate_headers(refused)[:2] == (3, 0)
 
 
 def test_lists_count_like_calls(rest: Rest, few: None) -> None:
@@ -55,13 +55,13 @@ def test_each_key_has_its_own_limit(rest: Rest, make_key: Callable[[str], str], 
     assert [rest.get("/v1/tools", key=other).status_code for _ in range(3)] == [200] * 3
 
 
-def test_strangers_of_an_address_are_counted_and_lock_nobody_out(rest: Rest, few: None) -> None:
+def test_unauthenticated_requests_are_counted_by_address_and_block_no_valid_key(rest: Rest, few: None) -> None:
     statuses = [rest.get("/v1/tools", key=key).status_code for key in (None, "wrong", None, "wrong", None)]
 
     assert statuses == [401, 401, 401, 429, 429]
     refused = rest.get("/v1/tools", key=None)
     failure(refused, 429, "RATE_LIMIT_EXCEEDED")
-    assert standing(refused)[:2] == (3, 0)
+    assert rate_headers(refused)[:2] == (3, 0)
     assert int(refused.headers["Retry-After"]) <= 21
     assert rest.get("/v1/tools").status_code == 200
     assert rest.get("/health", key=None).status_code == 200
@@ -82,7 +82,7 @@ def test_nought_is_no_limit(rest: Rest, settings: Any) -> None:
     assert not any(name in answer.headers for answer in answers for name in limits.HEADERS)
 
 
-def test_of_a_hundred_calls_at_once_exactly_the_limit_is_let_in(server: httpx.Client, settings: Any) -> None:
+def test_of_a_hundred_calls_at_once_exactly_the_limit_is_accepted(server: httpx.Client, settings: Any) -> None:
     settings.TOOLHUB_KEY_RATE_CALLS, settings.TOOLHUB_KEY_RATE_SECONDS = 30, HOUR
     call = {"name": "echo", "parameters": {"message": "hi"}}
 

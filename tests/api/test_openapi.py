@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tests.api.rest import Rest, failure
 from tools_app.api import openapi
+from tools_app.api.answers import ResponseSchema
+from tools_app.api.bodies import Body
 from tools_app.sdk.errors import ToolError
 from tools_app.sdk.hub_errors import all_errors
 
@@ -116,14 +119,29 @@ def test_examples_are_what_their_schemas_ask_for() -> None:
     assert seen > 15
 
 
-def test_nothing_is_described_that_nobody_can_meet() -> None:
+def test_every_described_schema_is_used() -> None:
     text = json.dumps(openapi.document())
 
     for name in openapi.document()["components"]["schemas"]:
         assert f'"#/components/schemas/{name}"' in text
 
 
-def test_whoever_has_a_key_gets_it_and_nobody_else(rest: Rest) -> None:
+def test_every_schema_has_a_name_of_its_own() -> None:
+    """Of two classes with one name, the document would describe both operations with the schema of one."""
+    schemas = [*subclasses(ResponseSchema), *subclasses(Body)]
+    names = Counter(schema.__name__ for schema in schemas)
+
+    assert len(schemas) > 50
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def subclasses(parent: type[Any]) -> Iterator[type[Any]]:
+    for child in parent.__subclasses__():
+        yield child
+        yield from subclasses(child)
+
+
+def test_only_callers_with_a_key_get_it(rest: Rest) -> None:
     failure(rest.get("/v1/openapi.json", key=None), 401, "AUTHENTICATION_ERROR")
 
     response = rest.get("/v1/openapi.json")
@@ -163,7 +181,7 @@ class TestThePageForPeople:
         assert not re.search(r"<script|<style|<iframe|javascript:| on\w+=| style=", text)
 
     @pytest.mark.parametrize("attributes", [{}, {"is_staff": False}, {"is_staff": True, "is_active": False}])
-    def test_is_for_those_who_may_log_in_to_the_admin(self, attributes: dict[str, Any]) -> None:
+    def test_is_for_users_with_access_to_the_admin(self, attributes: dict[str, Any]) -> None:
         shown = self.page(**attributes)
 
         assert (shown.status_code, shown["Location"]) == (302, f"{reverse('admin:login')}?next=/v1/docs")

@@ -14,7 +14,7 @@ from tests.support.tools import Hub, Programmable
 from tools_app import governance
 from tools_app.base import secrets
 from tools_app.models import ApiKey
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.hints import Hints
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def wiki(hub: Hub) -> None:
         Programmable("find_page", tags=("wiki",)).tool,
         Programmable("write_page", tags=("wiki",), hints=Hints(read_only=False)).tool,
     )
-    governance.create_toolset("wiki", actor="test", tags=["wiki"])
+    governance.create_toolset("wiki", actor=governance.trusted("test"), tags=["wiki"])
 
 
 def test_what_lies_outside_the_toolsets_of_a_key_is_not_there(rest: Rest, make_key: MakeKey, wiki: None) -> None:
@@ -40,7 +40,7 @@ def test_what_lies_outside_the_toolsets_of_a_key_is_not_there(rest: Rest, make_k
     assert rest.call("echo", {"message": "hi"}).status_code == 200, "others see it"
 
 
-def test_what_a_key_may_not_use_is_listed_with_the_reason(rest: Rest, make_key: MakeKey, wiki: None) -> None:
+def test_tools_above_the_access_level_are_listed_with_the_reason(rest: Rest, make_key: MakeKey, wiki: None) -> None:
     key = make_key("reader", toolsets=["wiki"], may_write=False)
     shown = {tool["name"]: tool for tool in rest.get("/v1/tools", key=key).json()["tools"]}
     assert shown["find_page"]["available"] is True
@@ -54,7 +54,7 @@ def test_what_a_key_may_not_use_is_listed_with_the_reason(rest: Rest, make_key: 
 def test_a_changed_toolset_is_true_for_the_next_request(rest: Rest, make_key: MakeKey, wiki: None) -> None:
     key = make_key("agent", toolsets=["wiki"])
     assert rest.get("/v1/tools/find_page", key=key).status_code == 200
-    governance.change_toolset("wiki", actor="test", tags=[], names=["echo"])
+    governance.change_toolset("wiki", actor=governance.trusted("test"), tags=[], names=["echo"])
     failure(rest.get("/v1/tools/find_page", key=key), 404, "TOOL_NOT_FOUND")
     assert rest.get("/v1/tools/echo", key=key).status_code == 200
 
@@ -62,7 +62,7 @@ def test_a_changed_toolset_is_true_for_the_next_request(rest: Rest, make_key: Ma
 def test_every_key_that_does_not_open_is_refused_alike(rest: Rest, make_key: MakeKey, settings: Any) -> None:
     settings.TOOLHUB_ANONYMOUS_RATE_CALLS = 0
     ended, late = make_key("ended"), make_key("late")
-    governance.revoke_key(ApiKey.objects.get(name="ended"), actor="test")
+    governance.revoke_key(ApiKey.objects.get(name="ended"), actor=governance.trusted("test"))
     ApiKey.objects.filter(name="late").update(expires_at=timezone.now())
     mistyped = rest.key[:-1] + ("a" if rest.key[-1] != "a" else "b")
     refused = [rest.get("/v1/tools", key=key) for key in (secrets.new_key()[0], mistyped, ended, late, "thub_x")]

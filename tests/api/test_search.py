@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import MakeKey
-from tests.api.rest import Rest, failure
+from tests.api.rest import Rest, check_form, failure
 from tests.support.tools import Hub
 from tools_app import governance
-from tools_app.api.search import SearchAnswer
 from tools_app.sdk.decorator import tool
 
 WRONG = [
@@ -60,7 +59,7 @@ def search(rest: Rest, query: str, **options: Any) -> list[tuple[str, float]]:
     response = rest.post("/v1/tools/search", {"query": query, **options})
     assert response.status_code == 200, response.content
     told = response.json()
-    SearchAnswer.model_validate(told, extra="forbid")
+    check_form("SearchAnswer", told)
     assert told["total"] == len(told["results"])
     return [(one["name"], one["score"]) for one in told["results"]]
 
@@ -93,7 +92,7 @@ def test_the_best_come_first_and_a_score_says_how_good(rest: Rest, shelf: None) 
         ({"filters": {"tags": []}, "matchType": "exact"}, [("issue", 1.0)]),
     ],
 )
-def test_a_search_looks_where_and_how_it_is_told(
+def test_a_search_respects_its_parameters(
     rest: Rest, shelf: None, options: dict[str, Any], expected: list[tuple[str, float]]
 ) -> None:
     assert search(rest, "issue", **options) == expected
@@ -134,7 +133,7 @@ def test_no_sign_means_more_than_itself(rest: Rest, shelf: None, query: str) -> 
 
 
 def test_what_is_switched_off_is_found_by_operators_only(rest: Rest, shelf: None, make_key: MakeKey) -> None:
-    governance.set_enabled(["issue"], False, actor="test")
+    governance.set_enabled(["issue"], False, actor=governance.trusted("test"))
     ops = make_key("ops", scopes=["tools:list", "tools:manage"])
 
     assert "issue" not in dict(search(rest, "issue"))
@@ -145,7 +144,7 @@ def test_what_is_switched_off_is_found_by_operators_only(rest: Rest, shelf: None
 
 
 def test_what_is_outside_the_toolset_is_not_found(rest: Rest, shelf: None, make_key: MakeKey) -> None:
-    governance.create_toolset("writers", tags=["write"], actor="test")
+    governance.create_toolset("writers", tags=["write"], actor=governance.trusted("test"))
     rest.key = make_key("writer", toolsets=["writers"])
 
     assert [name for name, _ in search(rest, "issue")] == ["create_issue"]
@@ -177,7 +176,7 @@ def test_lists_the_tags_that_come_with_one(rest: Rest, shelf: None) -> None:
 def test_finds_by_what_a_question_is_about(rest: Rest, shelf: None) -> None:
     for query in ("register a new ticket", "新しい課題を作成"):
         told = rest.post("/v1/tools/search", {"query": query, "matchType": "relevance"}).json()
-        SearchAnswer.model_validate(told, extra="forbid")
+        check_form("SearchAnswer", told)
         assert told["results"][0]["name"] == "create_issue"
 
 

@@ -1,4 +1,4 @@
-"""The door as it stands in the world: a real server, real connections."""
+"""REST over a real server and real connections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.tools import Hub, Programmable, blocking_tool
 from tools_app import governance
 from tools_app.models import Call
 from tools_app.sdk.decorator import tool
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.hints import Hints
 
 MEGABYTE = 1024 * 1024
 CALL = {"name": "echo", "parameters": {"message": "hi"}}
@@ -210,6 +210,6 @@ def test_twenty_slow_calls_do_not_hold_up_the_list(server: httpx.Client, hub: Hu
 def test_a_switch_is_obeyed_by_the_next_call(server: httpx.Client, programmable: Programmable) -> None:
     assert server.post("/v1/tools/call", json={"name": "programmable"}).status_code == 200
 
-    governance.set_enabled(["programmable"], False, actor="test")
+    governance.set_enabled(["programmable"], False, actor=governance.trusted("test"))
 
     failure(server.post("/v1/tools/call", json={"name": "programmable"}), 403, "TOOL_DISABLED")

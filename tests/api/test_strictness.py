@@ -1,4 +1,4 @@
-"""Every address that takes a body takes exactly what it names: nobody slips in what was not asked for."""
+"""Every endpoint with a body accepts exactly the declared members, and refuses others."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_a_token_opens_both_doors_and_its_owner_is_in_the_journal(server: httpx.
 
 
 def test_a_subject_cannot_approve_its_own_call_under_another_name(server: httpx.Client, idp: Issuer, hub: Hub) -> None:
-    governance.set_ask("echo", True, actor="test")
+    governance.set_ask("echo", True, actor=governance.trusted("test"))
     here = str(server.base_url)
     scope = "tools:execute tools:manage"
     first, renamed = (idp.token(aud=here, scope=scope, preferred_username=name) for name in ("ann", "bob\u202e"))
@@ -81,7 +81,7 @@ def test_a_subject_cannot_approve_its_own_call_under_another_name(server: httpx.
 
 
 def test_a_token_reaches_no_tool_beyond_its_toolsets(server: httpx.Client, idp: Issuer, settings: Any) -> None:
-    governance.create_toolset("wiki", names=["read_result"], actor="test")
+    governance.create_toolset("wiki", names=["read_result"], actor=governance.trusted("test"))
     settings.TOOLHUB_OAUTH_BY_SCOPE = True
     settings.TOOLHUB_OAUTH_TOOLSETS = ["wiki", "mail"]
     granted = server.get(METADATA).json()["scopes_supported"][3:]
@@ -94,7 +94,7 @@ def test_a_token_reaches_no_tool_beyond_its_toolsets(server: httpx.Client, idp: 
     assert 'scope="toolset:wiki toolset:mail"' in response.headers["WWW-Authenticate"]
 
 
-def test_whoever_is_refused_learns_where_tokens_are_made(server: httpx.Client, idp: Issuer, settings: Any) -> None:
+def test_a_refusal_says_where_tokens_are_issued(server: httpx.Client, idp: Issuer, settings: Any) -> None:
     here = str(server.base_url).rstrip("/")
     response = at_mcp(server, None)
     assert response.status_code == 401
@@ -115,7 +115,7 @@ def test_whoever_is_refused_learns_where_tokens_are_made(server: httpx.Client, i
     assert toolset == f'Bearer resource_metadata="{here}{METADATA}/mcp/wiki"'
 
 
-def test_a_token_that_does_not_hold_or_reach_is_told_so(server: httpx.Client, idp: Issuer) -> None:
+def test_an_invalid_or_insufficient_token_gets_the_reason(server: httpx.Client, idp: Issuer) -> None:
     here = str(server.base_url).rstrip("/")
     for response, place in (
         (at_mcp(server, idp.token(aud="elsewhere")), f"{METADATA}/mcp"),

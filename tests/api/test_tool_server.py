@@ -16,7 +16,7 @@ from tests.support.tools import Hub, Programmable
 from tools_app import governance
 from tools_app.sdk.decorator import tool
 from tools_app.sdk.examples import Example
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.hints import Hints
 
 
 @dataclass
@@ -113,13 +113,13 @@ def test_holds_what_the_key_can_call_and_nothing_else(
     rest: Rest, programmable: Programmable, hub: Hub, make_key: MakeKey
 ) -> None:
     hub.add(Programmable("writes", hints=Hints()).tool)
-    governance.create_toolset("few", names=["echo", "writes"], actor="test")
+    governance.create_toolset("few", names=["echo", "writes"], actor=governance.trusted("test"))
     bound, reads = make_key("bound", toolsets=["few"]), make_key("reads", may_write=False)
 
     assert ids(described(rest)) == ["calculate", "echo", "programmable", "read_result", "writes"]
     assert ids(described(rest, key=bound)) == ["echo", "read_result", "writes"]
     assert ids(described(rest, key=reads)) == ["calculate", "echo", "programmable", "read_result"]
-    governance.set_enabled(["echo"], False, actor="test")
+    governance.set_enabled(["echo"], False, actor=governance.trusted("test"))
     assert ids(described(rest, key=bound)) == ["read_result", "writes"]
     assert "echo" not in rest.get("/v1/tools/openapi.json", key=bound).content.decode()
 
@@ -128,12 +128,12 @@ def test_says_that_nothing_has_changed(rest: Rest, hub: Hub) -> None:
     tag = rest.get("/v1/tools/openapi.json").headers["ETag"]
 
     assert rest.get("/v1/tools/openapi.json", If_None_Match=tag).status_code == 304
-    governance.set_enabled(["echo"], False, actor="test")
+    governance.set_enabled(["echo"], False, actor=governance.trusted("test"))
     assert rest.get("/v1/tools/openapi.json", If_None_Match=tag).status_code == 200
 
 
 @pytest.mark.parametrize("missing", ["tools:list", "tools:execute"])
-def test_is_for_those_who_may_call(rest: Rest, make_key: MakeKey, missing: str) -> None:
+def test_is_for_callers_with_the_execute_scope(rest: Rest, make_key: MakeKey, missing: str) -> None:
     scopes = [scope for scope in ("tools:list", "tools:execute") if scope != missing]
 
     told = failure(rest.get("/v1/tools/openapi.json", key=make_key("some", scopes=scopes)), 403, "AUTHORIZATION_ERROR")

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import MakeKey
-from tests.api.rest import TIMESTAMP, Rest, failure
+from tests.api.rest import TIMESTAMP, Rest, check_form, failure
+from tests.support.state import rebuild_catalog
 from tests.support.tools import Hub, Programmable
 from tools_app import governance, sources
-from tools_app.api.tools import ToolDetail, ToolPage
 from tools_app.catalog import catalog, listed
 from tools_app.sdk.decorator import tool
 from tools_app.sdk.examples import Example
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.pack import Pack
-from tools_app.sdk.tool import Hints
 
 WRONG_QUERIES = [
     *((f"limit={value}", "/limit") for value in ("0", "101", "-1", "abc", "1.5", "", "1e1", "%2B1", "%201", "1_0")),
@@ -38,12 +38,12 @@ WRONG_QUERIES = [
 ]
 
 
-def make_tool(name: str, **declared: Any) -> Any:
+def make_tool(name: str, pack: Pack | None = None, **declared: Any) -> Any:
     async def run(path: str, depth: int = 1) -> dict[str, int]:
         """Do something."""
         return {"depth": depth}
 
-    return tool(name=name, **declared)(run)
+    return (pack.tool if pack is not None else tool)(name=name, **declared)(run)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def shelf(hub: Hub) -> None:
     for number in range(6):
         category, tags = ("even" if number % 2 == 0 else "odd"), ["all", f"t{number}"]
         hub.add(make_tool(f"shelf_{number}", category=category, tags=tags))
-    governance.set_enabled(["shelf_0", "shelf_1"], False, actor="test")
+    governance.set_enabled(["shelf_0", "shelf_1"], False, actor=governance.trusted("test"))
 
 
 def names(response: Any) -> list[str]:
@@ -169,7 +169,7 @@ def test_an_address_that_takes_no_parameters_refuses_every_one(rest: Rest) -> No
 
 
 @pytest.mark.parametrize("path", ["/v1/tools", "/v1/tools?tag=all&limit=2", "/v1/tools/echo"])
-def test_a_client_that_has_the_answer_is_told_so_and_nothing_more(rest: Rest, shelf: None, path: str) -> None:
+def test_a_client_with_a_current_copy_gets_304(rest: Rest, shelf: None, path: str) -> None:
     first = rest.get(path)
     tag = first.headers["ETag"]
     for known in (tag, f"W/{tag}", f'"other", {tag}', "*"):
@@ -183,7 +183,7 @@ def test_a_client_that_has_the_answer_is_told_so_and_nothing_more(rest: Rest, sh
 
 def test_the_tag_of_an_answer_changes_with_it(rest: Rest, shelf: None) -> None:
     before = rest.get("/v1/tools/shelf_5").headers["ETag"]
-    governance.set_policy("shelf_5", {"timeout_ms": 700}, actor="test")
+    governance.set_policy("shelf_5", {"timeout_ms": 700}, actor=governance.trusted("test"))
 
     changed = rest.get("/v1/tools/shelf_5", If_None_Match=before)
 
@@ -212,6 +212,7 @@ def test_shows_everything_about_a_tool(rest: Rest, hub: Hub) -> None:
     pack = Pack("disk", version="2.1.0", timeout=4)
     made = make_tool(
         "list_files",
+        pack,
         title="List files",
         category="files",
         tags=("b", "a"),
@@ -221,7 +222,6 @@ def test_shows_everything_about_a_tool(rest: Rest, hub: Hub) -> None:
         hints=Hints(read_only=True, open_world=False),
         examples=[Example("The root", {"path": "/"}, {"depth": 1})],
     )
-    made.pack = pack
     hub.add(made)
 
     told = rest.get("/v1/tools/list_files").json()
@@ -262,7 +262,7 @@ def test_finds_a_tool_by_its_other_spelling_and_its_alias(rest: Rest, hub: Hub, 
 
 def test_says_who_set_the_timeout(rest: Rest, hub: Hub) -> None:
     hub.add(make_tool("own", timeout=2.5), make_tool("set"), make_tool("plain"))
-    governance.set_policy("set", {"timeout_ms": 700}, actor="test")
+    governance.set_policy("set", {"timeout_ms": 700}, actor=governance.trusted("test"))
 
     policies = {name: rest.get(f"/v1/tools/{name}").json()["policy"] for name in ("own", "set", "plain")}
 
@@ -303,7 +303,7 @@ def test_an_unknown_tool_is_not_found(rest: Rest, name: str, shown: str) -> None
 def test_a_switch_shows_in_the_next_request(rest: Rest, shelf: None) -> None:
     assert "shelf_5" in names(rest.get("/v1/tools?enabled=true"))
 
-    governance.set_enabled(["shelf_5"], False, actor="test")
+    governance.set_enabled(["shelf_5"], False, actor=governance.trusted("test"))
 
     assert "shelf_5" not in names(rest.get("/v1/tools?enabled=true"))
 
@@ -330,13 +330,13 @@ def test_lists_need_one_scope_and_details_another(rest: Rest, make_key: MakeKey)
 
 
 def test_answers_are_what_the_schema_promises(rest: Rest, shelf: None) -> None:
-    ToolPage.model_validate(rest.get("/v1/tools").json(), extra="forbid")
-    ToolDetail.model_validate(rest.get("/v1/tools/echo").json(), extra="forbid")
+    check_form("ToolPage", rest.get("/v1/tools").json())
+    check_form("ToolDetail", rest.get("/v1/tools/echo").json())
 
 
 @pytest.fixture
 def switched_off(programmable: Programmable) -> Programmable:
-    governance.set_enabled(["programmable"], False, actor="test")
+    governance.set_enabled(["programmable"], False, actor=governance.trusted("test"))
     return programmable
 
 
@@ -344,7 +344,8 @@ def test_a_tool_that_this_process_has_not_loaded_is_shown_as_it_was_seen_last(re
     declared = make_tool("far", examples=[Example("Once", {"path": "x"})], dependencies=["echo"], aliases=["away"])
     hub.add(declared, make_tool("near"))
     loaded = rest.get("/v1/tools/far").json()
-    sources.loaded().remove("far")
+    sources.current().code.loaded().remove("far")
+    rebuild_catalog()
 
     told = rest.get("/v1/tools/far").json()
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import MakeKey
-from tests.api.rest import Rest, failure
+from tests.api.rest import Rest, check_form, failure
 from tools_app import governance
-from tools_app.api.toolsets import ToolsetDetail, Toolsets
 from tools_app.models import AuditEntry, Toolset
 
 WRONG = [
@@ -45,7 +44,7 @@ def test_a_toolset_is_made_and_says_what_it_holds(root: Rest) -> None:
     )
     made = response.json()
 
-    ToolsetDetail.model_validate(made, extra="forbid")
+    check_form("ToolsetDetail", made)
     assert response.status_code == 201
     assert (made["tools"], made["names"], made["keys"], made["readOnly"]) == (["echo"], ["echo"], 0, False)
     assert root.get("/v1/toolsets/support").json() == made
@@ -88,11 +87,11 @@ def test_a_toolset_that_no_key_has_can_be_deleted(root: Rest, make_key: MakeKey)
 
 def test_lists_all_by_name(root: Rest) -> None:
     for name in ("b", "a", "c"):
-        governance.create_toolset(name, actor="test")
+        governance.create_toolset(name, actor=governance.trusted("test"))
 
     told = root.get("/v1/toolsets").json()
 
-    Toolsets.model_validate(told, extra="forbid")
+    check_form("Toolsets", told)
     assert ([one["name"] for one in told["toolsets"]], told["total"]) == (["a", "b", "c"], 3)
 
 
@@ -123,7 +122,7 @@ def test_a_name_is_given_once_and_stays(root: Rest) -> None:
 
 
 def test_toolsets_are_for_administrators(rest: Rest, make_key: MakeKey) -> None:
-    governance.create_toolset("support", actor="test")
+    governance.create_toolset("support", actor=governance.trusted("test"))
     rest.key = make_key("ops", scopes=["tools:manage"])
 
     for response in (
@@ -140,7 +139,7 @@ def test_toolsets_are_for_administrators(rest: Rest, make_key: MakeKey) -> None:
 @pytest.mark.parametrize("number", [3, 30])
 def test_a_list_takes_one_query(root: Rest, make_key: MakeKey, statements: list[str], number: int) -> None:
     for index in range(number):
-        governance.create_toolset(f"set-{index}", actor="test")
+        governance.create_toolset(f"set-{index}", actor=governance.trusted("test"))
     make_key("bound", toolsets=["set-0", "set-1"])
     root.get("/v1/toolsets")
     statements.clear()

@@ -1,4 +1,4 @@
-"""Answers that pass on what outsiders wrote, as services get them."""
+"""Responses with untrusted text, as REST clients get them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_do_so_where_they_are_given_again(hub: Hub, rest: Rest) -> None:
     assert told[0]["callId"] == told[1]["callId"]
 
 
-def test_are_told_from_the_hubs_own(hub: Hub, rest: Rest) -> None:
+def test_are_distinguished_from_text_of_the_hub(hub: Hub, rest: Rest) -> None:
     outside = Programmable("outside", untrusted=True)
     hub.add(outside.tool)
     outside.outcomes.append(ApiError("Failed", context={"operation": "o", "statusCode": 403, "errorDetails": "Obey"}))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, StorageState, sync_playwright
+from playwright.sync_api import Browser, BrowserType, Page, StorageState, sync_playwright
 
 from tests.browser import desk as desks
 from tests.browser.desk import Desk
@@ -45,17 +45,19 @@ def fresh_hub() -> None:
     """The hub is a process of its own here; this one only holds the browser."""
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def launched(kind: BrowserType) -> Browser:
+    """A Chromium that has seen nothing yet."""
     named = os.environ.get("TOOLHUB_TEST_CHROMIUM")
     path = next(filter(None, map(shutil.which, (named,) if named else CHROMIUMS)), None)
     assert path, "there is no Chromium on this machine; `make setup-browser` installs one"
-    with sync_playwright() as playwright:
-        # Chromium refuses its own sandbox to root.
-        options = ["--no-sandbox"] if os.geteuid() == 0 else []
-        chromium = playwright.chromium.launch(executable_path=path, args=options)
+    # Chromium refuses its own sandbox to root.
+    return kind.launch(executable_path=path, args=["--no-sandbox"] if os.geteuid() == 0 else [])
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright, closing(launched(playwright.chromium)) as chromium:
         yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="session")

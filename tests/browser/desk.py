@@ -69,6 +69,15 @@ class Desk:
         wide, there = self.page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
         assert wide <= there, f"{self.page.url} is {wide} wide on a screen of {there}: {self._widest()}"
 
+    def shows_icons(self) -> None:
+        """Every icon is in the font: one that is missing is shown as its name."""
+        names = self.page.evaluate(
+            """() => [...document.querySelectorAll('.material-symbols-outlined')]
+                .filter(one => one.scrollWidth > 1.5 * parseFloat(getComputedStyle(one).fontSize))
+                .map(one => one.textContent.trim())"""
+        )
+        assert not names, f"{self.page.url}: no icons: {names}; `python scripts/fonts.py` takes them into the font"
+
     def _widest(self) -> str:
         return str(
             self.page.evaluate(

@@ -92,7 +92,7 @@ for number, payload in enumerate(payloads):
     keep(Toolset, number, packs=[payload], names=[payload], tags=[payload], overrides={})
     keep(ApiKey, number, scopes=["tools:list"], previous_prefix="", previous_hash="")
     keep(Connection, number, pack="n8n", healthy=False, checked_at=now, sealed=b"x")
-    record = keep(ToolRecord, number, source="file")
+    record = keep(ToolRecord, number, source_kind="file")
     keep(Definition, number, tool=record, body={"name": payload, "description": payload, "inputSchema": data})
 keep(Stop, 0, kind="pack")
 for one in kept:

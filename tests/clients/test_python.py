@@ -33,7 +33,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=["stdio", "http"])
 def connect(request: pytest.FixtureRequest, mode: str, site: Site) -> Connect:
-    """A client of that mode. Whatever it does has half a minute."""
+    """A client of that mode. It has half a minute."""
 
     @asynccontextmanager
     async def connected(**options: Any) -> AsyncIterator[Client]:
@@ -106,7 +106,7 @@ async def test_runs_many_calls_at_once(connect: Connect) -> None:
         ]
 
 
-async def test_is_told_within_a_second_of_what_another_process_switches(
+async def test_is_notified_within_a_second_of_changes_by_another_process(
     connect: Connect, mode: str, site: Site
 ) -> None:
     told = asyncio.Event()
@@ -138,7 +138,7 @@ async def _listen(subscription: Any, told: asyncio.Event) -> None:
             told.set()
 
 
-async def test_is_told_what_is_wrong_with_a_hub_that_is_not_ready(mode: str, site: Site) -> None:
+async def test_gets_the_reason_why_a_hub_is_not_ready(mode: str, site: Site) -> None:
     refused = pytest.RaisesGroup(
         pytest.RaisesExc(MCPError, match="created by a later version of ToolHub"),
         allow_unwrapped=True,

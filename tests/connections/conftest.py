@@ -41,11 +41,13 @@ def from_environment(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
 def ann_and_bob(notes: Hub, desk: Desk) -> None:
     """Two accounts that operators have set up."""
     for name in ("ann", "bob"):
-        governance.create_connection(name, "desk", url=desk.url, secret=f"key-of-{name}-1", actor="test")
+        governance.create_connection(
+            name, "desk", url=desk.url, secret=f"key-of-{name}-1", actor=governance.trusted("test")
+        )
 
 
 def caller(*connections: str, everything: bool = False) -> Caller:
-    """Somebody who may use these connections."""
+    """A caller whose key is limited to these connections."""
     reach = Reach(connections=None if everything else frozenset(connections or {ENVIRONMENT}))
     return Caller("key", "key:7", "caller", frozenset({"tools:list", "tools:read", "tools:execute"}), reach)
 

@@ -13,10 +13,12 @@ from tests.connections.conftest import called, caller
 from tests.support.desk import Desk
 from tests.support.packs.desk import DESK, add_note, list_notes
 from tests.support.packs.desk import pack as desk_pack
+from tests.support.state import rebuild_catalog
 from tests.support.tools import Hub
 from toolhub import testing
 from tools_app import engine, governance
-from tools_app.catalog import catalog, connections, listed, offers
+from tools_app.catalog import catalog, listed
+from tools_app.catalog.clients import client_of
 from tools_app.mcp_server.listing import Listings
 from tools_app.models import Call, Connection
 from tools_app.sdk.context import Context
@@ -26,11 +28,13 @@ from tools_app.sdk.errors import (
     InvalidArgumentsError,
     ToolDisabledError,
     ToolError,
+    ToolNotFoundError,
 )
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.parameters import ToolParameter
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.spec import Kind
 from tools_app.setup import toolregistry
 
 LATEST = "2026-07-28"
@@ -87,7 +91,7 @@ class TestTheOneOfTheEnvironment:
             ("https://desk.example.org/?a=1", "The base URL must end before"),
         ],
     )
-    def test_a_wrong_address_is_told_and_never_quoted(
+    def test_a_wrong_address_is_reported_and_never_quoted(
         self, notes: Hub, monkeypatch: pytest.MonkeyPatch, url: str, shown: str
     ) -> None:
         monkeypatch.setenv("DESK_URL", url)
@@ -117,18 +121,16 @@ class TestTheOneOfTheEnvironment:
             assert refusal(tool) == f"the connection environment cannot be used: {variable}: expected true or false"
         assert desk.requests == []
 
-    def test_may_have_a_time_limit_for_each_request(
-        self, notes: Hub, desk: Desk, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_accepts_a_time_limit_per_request(self, notes: Hub, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("DESK_URL", desk.url)
         monkeypatch.setenv("DESK_KEY", "key-of-env-1")
         assert notes.entry("list_notes").accounts[0].timeout_ms is None
         monkeypatch.setenv("DESK_TIMEOUT_MS", "250")
-        catalog.forget()
+        rebuild_catalog()
         (account,) = notes.entry("list_notes").accounts
-        assert connections.client(account).timeout == 0.25
+        assert client_of(account).timeout == 0.25
         monkeypatch.setenv("DESK_TIMEOUT_MS", "30s")
-        catalog.forget()
+        rebuild_catalog()
         told = refusal("list_notes")
         assert told.endswith("DESK_TIMEOUT_MS: expected a whole number from 100 to 120000")
 
@@ -140,7 +142,7 @@ class TestTheOneOfTheEnvironment:
         monkeypatch.setenv("DESK_KEY", "key-of-env-1")
         assert notes.entry("list_notes").accounts[0].base == "https://desk.example.org/sub/api/v1"
 
-    def test_its_secret_can_stand_in_a_file(self, notes: Hub, desk: Desk, monkeypatch, tmp_path) -> None:
+    def test_its_secret_can_come_from_a_file(self, notes: Hub, desk: Desk, monkeypatch, tmp_path) -> None:
         (tmp_path / "key").write_text("key-of-env-1\n")
         monkeypatch.setenv("DESK_URL", desk.url)
         monkeypatch.setenv("DESK_KEY_FILE", str(tmp_path / "key"))
@@ -151,7 +153,9 @@ class TestTheOneOfTheEnvironment:
 class TestSeveral:
     def test_a_new_connection_grants_nothing_and_changes_no_definition(self, notes: Hub, desk: Desk) -> None:
         before = {one.name: one.definition_hash for one in catalog.current().all}
-        governance.create_connection("carol", "desk", url=desk.url, secret="key-of-carol-1", actor="test")
+        governance.create_connection(
+            "carol", "desk", url=desk.url, secret="key-of-carol-1", actor=governance.trusted("test")
+        )
         assert {one.name: one.definition_hash for one in catalog.current().all} == before
         assert refusal("list_notes") == "you may not use any connection to Desk"
         assert called("list_notes", by=caller("ann")) == {"notes": []}
@@ -171,7 +175,7 @@ class TestSeveral:
         assert desk.notes == {"ann": ["for ann", "for ann"], "bob": ["for bob"], "env": []}
         assert sorted(Call.objects.values_list("connection", flat=True)) == ["ann", "ann", "bob"]
 
-    def test_what_is_missing_and_what_is_wrong_is_told_at_once(self, notes: Hub, desk: Desk) -> None:
+    def test_missing_and_wrong_settings_are_reported_together(self, notes: Hub, desk: Desk) -> None:
         with pytest.raises(InvalidArgumentsError) as refused:
             called("add_note", {"texts": "x"}, by=caller("ann", "bob"))
         assert [problem.path for problem in refused.value.problems] == ["/connection", "/text", "/texts"]
@@ -195,7 +199,7 @@ class TestSeveral:
         assert (row.status, row.connection, row.tool_name) == ("refused", "", "list_notes")
 
     def test_one_that_is_switched_off_is_replaced_by_no_other(self, notes: Hub, desk: Desk) -> None:
-        governance.change_connection("ann", enabled=False, actor="test")
+        governance.change_connection("ann", enabled=False, actor=governance.trusted("test"))
         assert refusal("list_notes", "ann") == "the connection ann is disabled"
         # The choice stays: what was meant for one never goes to the other.
         schema = entry("list_notes", "ann", "bob").input_schema
@@ -210,9 +214,11 @@ class TestSeveral:
 
     @pytest.mark.usefixtures("from_environment")
     def test_one_that_is_gone_is_replaced_by_no_other_not_even_of_its_name(self, notes: Hub, desk: Desk) -> None:
-        key, _ = governance.create_key("agent", connections=["ann"], actor="test")
-        assert governance.delete_connection("ann", actor="test") == ["agent"]
-        governance.create_connection("ann", "desk", url=desk.url, secret="key-of-ann-1", actor="test")
+        key, _ = governance.create_key("agent", connections=["ann"], actor=governance.trusted("test"))
+        assert governance.delete_connection("ann", actor=governance.trusted("test")) == ["agent"]
+        governance.create_connection(
+            "ann", "desk", url=desk.url, secret="key-of-ann-1", actor=governance.trusted("test")
+        )
         key.refresh_from_db()
         assert (key.connection_names, key.uses_environment) == ([], False)
 
@@ -224,15 +230,15 @@ class TestSeveral:
             assert refused.value.message == "The secret of the connection ann cannot be read"
         assert desk.requests == []
 
-    def test_the_reasons_of_others_are_not_told(self, notes: Hub) -> None:
+    def test_reasons_of_other_callers_are_not_revealed(self, notes: Hub) -> None:
         for name in ("ann", "bob"):
-            governance.change_connection(name, enabled=False, actor="test")
+            governance.change_connection(name, enabled=False, actor=governance.trusted("test"))
         assert entry("list_notes", "ann").refusal.reason == "the connection ann is disabled"
         assert entry("list_notes").refusal.reason == "you may not use any connection to Desk"
 
     def test_a_change_counts_for_the_very_next_call(self, notes: Hub, desk: Desk) -> None:
         called("add_note", {"text": "1"}, by=caller("ann"))
-        governance.change_connection("ann", secret="key-of-bob-1", actor="test")
+        governance.change_connection("ann", secret="key-of-bob-1", actor=governance.trusted("test"))
         called("add_note", {"text": "2"}, by=caller("ann"))
         assert (desk.notes["ann"], desk.notes["bob"]) == (["1"], ["2"])
 
@@ -251,7 +257,7 @@ class TestSeveral:
 @pytest.mark.usefixtures("ann_and_bob")
 class TestReadOnly:
     def test_refuses_what_writes_before_anything_is_sent(self, notes: Hub, desk: Desk) -> None:
-        governance.change_connection("ann", read_only=True, actor="test")
+        governance.change_connection("ann", read_only=True, actor=governance.trusted("test"))
         assert refusal("add_note", "ann") == "the connection ann is read-only"
         with pytest.raises(ToolDisabledError):
             called("add_note", {"text": "x", "connection": "ann"}, by=caller("ann", "bob"))
@@ -280,13 +286,13 @@ class TestDoors:
         choice = {"add_note": ["text", "connection"], "count_notes": ["connection"], "list_notes": ["connection"]}
         assert listed("ann", "bob") == choice
 
-    def test_only_those_whose_choice_changes_are_told(self, notes: Hub) -> None:
+    def test_only_callers_whose_choice_changes_are_notified(self, notes: Hub) -> None:
         def digests() -> list[str]:
             snapshot = catalog.current()
             return [listed.digest(snapshot.seen_by(caller(*mine))) for mine in (("ann",), ("ann", "bob"), ("carol",))]
 
         before = digests()
-        governance.change_connection("bob", enabled=False, actor="test")
+        governance.change_connection("bob", enabled=False, actor=governance.trusted("test"))
         after = digests()
         assert [was == now for was, now in zip(before, after, strict=True)] == [True, False, True]
 
@@ -303,7 +309,7 @@ class TestDoors:
 
 @pytest.mark.usefixtures("ann_and_bob")
 def test_accounts_of_one_pack_fail_apart(notes: Hub, desk: Desk) -> None:
-    governance.change_connection("ann", url=f"{desk.faults}/status:500", actor="test")
+    governance.change_connection("ann", url=f"{desk.faults}/status:500", actor=governance.trusted("test"))
     mine = caller("ann", "bob")
     codes = []
     for _ in range(6):
@@ -331,7 +337,7 @@ def test_the_name_of_the_choice_is_taken() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"title": ""}, {"header": "a b"}, {"path": "api"}, {"path": "/api/"}, {"probe": "me"}]
 )
-def test_a_kind_that_cannot_work_is_refused_where_it_stands(wrong: dict[str, Any]) -> None:
+def test_an_invalid_kind_is_refused_at_its_declaration(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="connection"):
         dataclasses.replace(DESK, **wrong)
 
@@ -356,9 +362,9 @@ class TestTheAuthorsTests:
 
 @pytest.mark.usefixtures("ann_and_bob")
 class TestWhatIsNoTool:
-    """Nobody can name an account for a prompt or a resource: it has the caller's only one."""
+    """A prompt or a resource takes no account argument: it uses the caller's only connection."""
 
-    def read(self, *connections: str) -> Any:
+    def read(self, notes: Hub, *connections: str) -> Any:
         pack = Pack("desk", connection=DESK)
 
         @pack.resource("desk://notes")
@@ -366,21 +372,25 @@ class TestWhatIsNoTool:
             """All notes."""
             return json.dumps(await ctx.http.get("notes", operation="read notes"))
 
-        mine = caller(*connections)
-        entry = offers.entry(all_notes, catalog.current().seen_by(mine))
+        notes.offer(all_notes)
 
         async def ran() -> Any:
-            return await engine.call(entry.name, {}, mine, door="code", offered=entry)
+            return await engine.call(all_notes.spec.address, {}, caller(*connections), door="code", kind=Kind.RESOURCE)
 
         return asyncio.run(ran())
 
     def test_uses_the_only_one(self, notes: Hub, desk: Desk) -> None:
         desk.notes["bob"].append("1")
-        assert '["1"]' in self.read("bob").answer.text
+        assert '["1"]' in self.read(notes, "bob").answer.text
         assert Call.objects.get().connection == "bob"
 
-    @pytest.mark.parametrize("mine", [(), ("ann", "bob")])
-    def test_has_none_where_there_is_a_choice_or_nothing(self, notes: Hub, desk: Desk, mine: tuple[str, ...]) -> None:
-        with pytest.raises(ConfigurationError, match="has no connection that it could use"):
-            self.read(*mine)
+    @pytest.mark.parametrize(
+        ("mine", "error"),
+        [((), "resource:desk://notes"), (("ann", "bob"), "has no connection that it could use")],
+    )
+    def test_has_none_where_there_is_a_choice_or_nothing(
+        self, notes: Hub, desk: Desk, mine: tuple[str, ...], error: str
+    ) -> None:
+        with pytest.raises((ToolNotFoundError, ConfigurationError), match=error):
+            self.read(notes, *mine)
         assert desk.requests == []

@@ -14,8 +14,9 @@ from django.utils import timezone
 
 from tests.connections.conftest import called, caller
 from tests.support.desk import Desk
+from tests.support.state import rebuild_catalog
 from tests.support.tools import Hub
-from tools_app import governance, sources
+from tools_app import governance
 from tools_app.base import secrets
 from tools_app.catalog import catalog, connections
 from tools_app.models import AuditEntry, Connection, StoredAnswer, revision
@@ -27,7 +28,7 @@ URL = "https://desk.example.org"
 
 def make(name: str = "main", **given: Any) -> Connection:
     return governance.create_connection(
-        name, **{"pack": "desk", "url": URL, "secret": CANARY, "actor": "user:ann", **given}
+        name, **{"pack": "desk", "url": URL, "secret": CANARY, "actor": governance.trusted("user:ann"), **given}
     )
 
 
@@ -70,10 +71,10 @@ def test_what_cannot_work_is_refused_and_its_secret_not_repeated(
 
 def test_everything_is_on_record_but_the_secret(notes: Hub) -> None:
     make(read_only=True, reason="they asked")
-    governance.change_connection("main", read_only=False, secret=f"{CANARY}2", actor="user:bob")
-    governance.change_connection("main", read_only=False, actor="user:bob")
-    governance.create_key("agent", connections=["main"], actor="test")
-    governance.delete_connection("main", actor="user:bob", reason="done")
+    governance.change_connection("main", read_only=False, secret=f"{CANARY}2", actor=governance.trusted("user:bob"))
+    governance.change_connection("main", read_only=False, actor=governance.trusted("user:bob"))
+    governance.create_key("agent", connections=["main"], actor=governance.trusted("test"))
+    governance.delete_connection("main", actor=governance.trusted("user:bob"), reason="done")
 
     entries = AuditEntry.objects.filter(subject="connection:main").order_by("pk")
     told = [(entry.action, entry.actor, entry.reason, entry.changes) for entry in entries]
@@ -93,14 +94,16 @@ def test_everything_is_on_record_but_the_secret(notes: Hub) -> None:
 
 
 def test_a_secret_goes_only_where_it_was_set_for(notes: Hub) -> None:
-    """Whoever can change the address would otherwise be sent the secret that they may not see."""
+    """A change of the address alone would otherwise send the secret to a server of the editor."""
     make()
     for elsewhere in ("https://evil.example.org", "https://desk.example.org:444", "http://localhost"):
         with pytest.raises(ValidationError) as refused:
-            governance.change_connection("main", url=elsewhere, actor="test")
+            governance.change_connection("main", url=elsewhere, actor=governance.trusted("test"))
         assert refused.value.problems[0].path == "/secret"
-    assert governance.change_connection("main", url=f"{URL}/sub", actor="test") == ["url"]
-    assert governance.change_connection("main", url="https://new.example.org", secret="n3w", actor="test") == [
+    assert governance.change_connection("main", url=f"{URL}/sub", actor=governance.trusted("test")) == ["url"]
+    assert governance.change_connection(
+        "main", url="https://new.example.org", secret="n3w", actor=governance.trusted("test")
+    ) == [
         "secret",
         "url",
     ]
@@ -108,51 +111,51 @@ def test_a_secret_goes_only_where_it_was_set_for(notes: Hub) -> None:
 
 def test_what_was_found_out_does_not_outlive_a_change(notes: Hub) -> None:
     make()
-    governance.note_check("main", "desk", healthy=True, words="Well.", actor="test")
-    governance.change_connection("main", read_only=True, actor="test")
+    governance.note_check("main", "desk", healthy=True, words="Well.", actor=governance.trusted("test"))
+    governance.change_connection("main", read_only=True, actor=governance.trusted("test"))
     assert Connection.objects.get().healthy is True
-    governance.change_connection("main", secret="another-one", actor="test")
+    governance.change_connection("main", secret="another-one", actor=governance.trusted("test"))
     assert Connection.objects.get().healthy is None
 
 
-def test_names_are_unique_and_unknown_ones_are_said_to_be(notes: Hub) -> None:
+def test_names_are_unique_and_unknown_names_are_reported(notes: Hub) -> None:
     make()
     with pytest.raises(ConflictError):
         make()
     for change in (governance.change_connection, governance.delete_connection):
         with pytest.raises(NotFoundError):
-            change("nobody", actor="test")
+            change("nobody", actor=governance.trusted("test"))
     with pytest.raises(ValidationError, match="There is no connection 'nobody'; there are: environment, main"):
-        governance.create_key("agent", connections=["nobody"], actor="test")
+        governance.create_key("agent", connections=["nobody"], actor=governance.trusted("test"))
     with pytest.raises(ValidationError, match="'color' is no part"):
-        governance.change_connection("main", color="red", actor="test")
+        governance.change_connection("main", color="red", actor=governance.trusted("test"))
 
 
 def test_one_that_is_broken_can_still_be_switched_off(notes: Hub) -> None:
     make()
     Connection.objects.update(url="nonsense [")
-    assert governance.change_connection("main", enabled=False, actor="test") == ["enabled"]
+    assert governance.change_connection("main", enabled=False, actor=governance.trusted("test")) == ["enabled"]
 
 
 def test_counts_as_a_change_unless_only_its_health_did(notes: Hub) -> None:
-    numbers = [revision.read(database)]
+    numbers = [revision.numbers(database).value]
     for change in (
         make,
         lambda: Connection.objects.update(read_only=True),
         lambda: Connection.objects.update(sealed=secrets.encrypted(b"other")),
-        lambda: governance.create_key("agent", connections=["main"], actor="test"),
-        lambda: governance.delete_connection("main", actor="test"),
+        lambda: governance.create_key("agent", connections=["main"], actor=governance.trusted("test")),
+        lambda: governance.delete_connection("main", actor=governance.trusted("test")),
     ):
         change()
-        numbers.append(revision.read(database))
+        numbers.append(revision.numbers(database).value)
         assert numbers[-1] > numbers[-2]
     make()
-    before = revision.read(database)
-    governance.note_check("main", "desk", healthy=False, words="Down.", actor="test")
-    assert revision.read(database) == before
+    before = revision.numbers(database).value
+    governance.note_check("main", "desk", healthy=False, words="Down.", actor=governance.trusted("test"))
+    assert revision.numbers(database).value == before
 
 
-def test_no_secret_stands_in_the_database_or_in_what_is_in_memory(notes: Hub) -> None:
+def test_no_secret_is_in_the_database_or_in_snapshots(notes: Hub) -> None:
     make()
     key = bytes(Connection.objects.get().sealed)
     assert CANARY.encode() not in key
@@ -182,13 +185,15 @@ class TestRotation:
     ) -> None:
         with override_settings(TOOLHUB_ENCRYPTION_KEY=OLD):
             for name in ("ann", "bob"):
-                governance.create_connection(name, "desk", url=desk.url, secret=f"key-of-{name}-1", actor="test")
+                governance.create_connection(
+                    name, "desk", url=desk.url, secret=f"key-of-{name}-1", actor=governance.trusted("test")
+                )
             called("add_note", {"text": "x"}, by=caller("ann"), idempotency_key="once")
             now = timezone.now()
             kept = secrets.encrypted(b"a large answer")
             StoredAnswer.objects.create(id="1", content=kept, is_text=True, size=1, created_at=now, expires_at=now)
         with override_settings(TOOLHUB_ENCRYPTION_KEY=f"{NEW},{OLD}"):
-            catalog.forget()
+            rebuild_catalog()
             called("list_notes", by=caller("bob"))
             assert self.rotated(capsys).out == "4 re-encrypted, 0 already current.\n"
             assert self.rotated(capsys).out == "0 re-encrypted, 4 already current.\n"
@@ -204,18 +209,20 @@ class TestRotation:
         self, notes: Hub, desk: Desk, settings: Any, capsys: pytest.CaptureFixture[str]
     ) -> None:
         settings.TOOLHUB_REPLIES_BYTES = 0
-        governance.create_connection("ann", "desk", url=desk.url, secret="key-of-ann-1", actor="test")
+        governance.create_connection(
+            "ann", "desk", url=desk.url, secret="key-of-ann-1", actor=governance.trusted("test")
+        )
         called("add_note", {"text": "x"}, by=caller("ann"), idempotency_key="once")
         assert self.rotated(capsys).out == "0 re-encrypted, 1 already current.\n"
 
-    def test_says_what_nobody_can_read(self, notes: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_names_secrets_that_cannot_be_decrypted(self, notes: Hub, capsys: pytest.CaptureFixture[str]) -> None:
         with override_settings(TOOLHUB_ENCRYPTION_KEY=OLD):
             make()
         kept = bytes(Connection.objects.get().sealed)
         with override_settings(TOOLHUB_ENCRYPTION_KEY=NEW):
             told = self.rotated(capsys, code=1)
             assert told.err == "toolhub: cannot be decrypted with any key: connection main\n"
-            kind = connections.kinds(sources.loaded())["desk"]
+            kind = catalog.current().connection_kinds["desk"]
             assert "its secret cannot be decrypted" in connections.fault(Connection.objects.get(), kind)
         assert bytes(Connection.objects.get().sealed) == kept
 
@@ -233,10 +240,10 @@ def test_the_doctor_says_once_what_a_pack_lacks_and_what_is_broken(
         call_command("doctor")
     assert "ok  3 tools of desk: not configured: DESK_URL, DESK_KEY\n" in capsys.readouterr().out
     monkeypatch.setenv("DESK_URL", "https://desk.example")
-    catalog.forget()
+    rebuild_catalog()
     assert "!!  3 tools of desk: not configured: DESK_KEY\n" in said()
     monkeypatch.delenv("DESK_URL")
-    catalog.forget()
+    rebuild_catalog()
     make()
     Connection.objects.update(sealed=b"nonsense")
     told = said()
@@ -244,7 +251,7 @@ def test_the_doctor_says_once_what_a_pack_lacks_and_what_is_broken(
     assert "not configured" not in told
 
 
-def test_a_host_that_an_operator_names_may_be_link_local(notes: Hub, settings: Any) -> None:
+def test_a_host_of_an_operator_can_be_link_local(notes: Hub, settings: Any) -> None:
     settings.TOOLHUB_LINK_LOCAL_HOSTS = ["169.254.10.1"]
     assert make(url="https://169.254.10.1").url == "https://169.254.10.1"
     with pytest.raises(ValidationError):
@@ -255,4 +262,4 @@ def test_a_connection_that_was_link_local_already_can_no_longer_be_used(notes: H
     row = make()
     Connection.objects.filter(pk=row.pk).update(url="https://169.254.169.254")
     row.refresh_from_db()
-    assert "the machine's own network" in connections.fault(row, connections.kinds(sources.loaded())["desk"])
+    assert "the machine's own network" in connections.fault(row, catalog.current().connection_kinds["desk"])

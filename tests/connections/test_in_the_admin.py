@@ -11,14 +11,15 @@ from tests.connections.test_governing import CANARY, URL, make
 from tests.support.desk import Desk
 from tests.support.tools import Hub
 from tools_app import governance
-from tools_app.models import ApiKey, AuditEntry, Connection
+from tools_app.catalog import connections
+from tools_app.models import ApiKey, AuditEntry, Connection, Source
 
 LIST = "/admin/tools_app/connection/"
 
 
 @pytest.fixture
 def chief(notes: Hub) -> Client:
-    """The browser of somebody who may do everything."""
+    """A browser with a superuser signed in."""
     return browser("chief", is_superuser=True)
 
 
@@ -43,9 +44,7 @@ def test_one_is_made_tested_and_its_secret_never_shown(chief: Client, desk: Desk
         enabled="on",
         read_only="on",
     )
-    assert made.messages == [
-        "Connection main created. No API key may use it until you create one that includes it. Test it now."
-    ]
+    assert made.messages == ["Connection main created. No API key may use it until you add it to one. Test it now."]
     stored = Connection.objects.get()
     assert (stored.name, stored.pack, stored.url, stored.read_only) == ("main", "desk", desk.url, True)
     assert "not tested" in made.text
@@ -80,9 +79,7 @@ def test_a_test_that_fails_says_why_and_the_list_does_too(chief: Client, desk: D
         ({"pack": "builtin"}, "Select a valid choice"),
     ],
 )
-def test_what_is_wrong_stands_at_its_field_and_what_was_typed_stays(
-    chief: Client, given: dict[str, str], said: str
-) -> None:
+def test_errors_are_shown_at_their_field_and_input_is_kept(chief: Client, given: dict[str, str], said: str) -> None:
     typed = {"name": "main", "pack": "desk", "url": URL, "secret": CANARY, "enabled": "on", **given}
     shown = sent(chief, f"{LIST}add/", **typed)
     assert said in shown.text
@@ -131,7 +128,7 @@ def test_that_of_the_environment_can_be_tested_and_not_changed(chief: Client, de
 
 def test_the_page_of_one_tells_who_uses_it(chief: Client) -> None:
     make()
-    governance.create_key("agent", connections=["main"], actor="test")
+    governance.create_key("agent", connections=["main"], actor=governance.trusted("test"))
     call("list_notes", connection="main")
     call("echo")
     shown = page(chief, address())
@@ -148,7 +145,7 @@ def test_the_page_of_one_tells_who_uses_it(chief: Client) -> None:
 
 def test_deleting_says_who_loses_it(chief: Client) -> None:
     make()
-    governance.create_key("agent", connections=["main"], actor="test")
+    governance.create_key("agent", connections=["main"], actor=governance.trusted("test"))
     gone = sent(chief, address(view="remove"))
     assert gone.messages == ["main and its stored key are deleted. These API keys can no longer use it: agent."]
     assert not Connection.objects.exists()
@@ -187,3 +184,143 @@ def test_a_test_of_nothing_says_so(chief: Client, identifier: str) -> None:
     told = trial(chief, identifier)
     assert told.messages[0].startswith("There is no connection")
     assert told.all("xss-probe") == []
+
+
+# ---- of sources outside
+
+
+@pytest.fixture
+def acme(chief: Client) -> Source:
+    location = "https://acme.example/mcp"
+    return Source.objects.create(name="acme", prefix="acme", kind=Source.Kind.MCP_HTTP, location=location)
+
+
+def rows(**names_and_values: str) -> dict[str, str]:
+    """What a person enters as names and values."""
+    pairs = enumerate(names_and_values.items(), 1)
+    return {
+        key: text
+        for number, (name, value) in pairs
+        for key, text in ((f"secret_name_{number}", name.replace("_", "-")), (f"secret_value_{number}", value))
+    }
+
+
+def test_one_of_a_source_outside_is_made_with_names_and_values(chief: Client, acme: Source) -> None:
+    form = page(chief, f"{LIST}add/")
+    assert "acme – MCP server (HTTP)" in form.text
+    assert form.one("input", name="secret_value_1")["type"] == "password"
+    typed = {"name": "main", "pack": "acme", "form": "header", "enabled": "on"}
+    made = sent(chief, f"{LIST}add/", **typed, **rows(X_Key=CANARY, X_Other=CANARY + "${file:acme}"))
+    assert made.messages[0].startswith("Connection main created.")
+    stored = Connection.objects.get()
+    assert (stored.form, stored.names, stored.references) == ("header", ["X-Key", "X-Other"], ["file:acme"])
+    assert stored.url == acme.location
+    assert "file:acme needs TOOLHUB_SECRETS_DIR, which is not set" in made.text
+    assert "https://acme.example/mcp" in made.text
+    shown = page(chief, address())
+    assert shown.one("input", name="secret_name_1")["value"] == "X-Key"
+    assert shown.one("input", name="secret_value_1").attributes.get("value", "") == ""
+    for one in (made, shown, page(chief, LIST), page(chief, address(view="history"))):
+        assert CANARY not in one.html
+
+
+def test_an_empty_value_keeps_the_stored_one_and_an_empty_name_removes_it(chief: Client, acme: Source) -> None:
+    secret = {"X-A": "one", "X-B": "two", "X-C": "three"}
+    governance.create_connection("main", "acme", form="header", secret=secret, actor=governance.trusted("test"))
+
+    def values() -> dict[str, str]:
+        return connections.values_of(connections.account_of("main"))
+
+    saved = sent(chief, address(), **rows(X_A="", X_B="", X_C=""), enabled="on", read_only="on")
+    assert saved.messages == ["main saved. Applies from the next call."]
+    assert values() == secret
+    assert AuditEntry.objects.get(action="connection.change").changes == {"read_only": [False, True]}
+    sent(chief, address(), **rows(X_A="", X_C="new", X_D="four"), enabled="on")
+    assert values() == {"X-A": "one", "X-C": "new", "X-D": "four"}
+    refused = sent(chief, address(), **rows(X_A="", X_New="", Host=CANARY), enabled="on")
+    assert "Host: the hub sets this header itself" in refused.text
+    assert CANARY not in refused.html
+    assert values() == {"X-A": "one", "X-C": "new", "X-D": "four"}
+
+
+@pytest.mark.parametrize(
+    ("form", "typed", "shown", "hidden"),
+    [
+        ("bearer", {"secret": CANARY}, "secret", "secret_name_1"),
+        ("basic", rows(user="ann", password=CANARY), "secret_value_2", "secret_name_3"),
+    ],
+)
+def test_the_other_forms_have_their_fields(
+    chief: Client, acme: Source, form: str, typed: dict[str, str], shown: str, hidden: str
+) -> None:
+    made = sent(chief, f"{LIST}add/", name="main", pack="acme", form=form, enabled="on", **typed)
+    assert made.messages[0].startswith("Connection main created.")
+    names = {box.attributes.get("name") for box in made.all("input")}
+    assert shown in names
+    assert not {hidden, "url", "allow_http", "timeout_ms"} & names
+    assert sent(chief, address(), enabled="on", secret="", **rows(user="", password="")).messages == [
+        "main saved. Applies from the next call."
+    ]
+    assert connections.credentials_of(connections.account_of("main")).headers
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"form": ""}, "one of these forms: header"),
+        ({"form": "environment"}, "one of these forms: header"),
+        ({"form": "bearer", "secret": ""}, "A connection needs a secret"),
+        ({"form": "header", "url": "https://evil.example"}, "has no url: set it at the source"),
+        ({"form": "header", "secret": CANARY}, "names and their values"),
+        ({"form": "query", **rows(a=CANARY + "${HOME}")}, "expected a variable that begins with TOOLHUB_SECRET_"),
+        ({"form": "header", "pack": "desk", "url": URL, "secret": CANARY}, "The pack decides how the secret is sent"),
+    ],
+)
+def test_what_a_form_cannot_have_is_said_on_the_page(
+    chief: Client, acme: Source, given: dict[str, str], words: str
+) -> None:
+    shown = sent(chief, f"{LIST}add/", **{"name": "main", "pack": "acme", "enabled": "on", **given})
+    assert words in shown.text
+    assert CANARY not in shown.html
+    assert not Connection.objects.exists()
+
+
+def test_a_viewer_sees_names_and_references_only(chief: Client, acme: Source) -> None:
+    secret = {"X-Key": "${file:acme}"}
+    governance.create_connection("main", "acme", form="header", secret=secret, actor=governance.trusted("test"))
+    shown = page(browser("looker", "view_connection"), address())
+    assert "file:acme" in shown.text
+    assert "X-Key" in shown.text
+    assert [box for box in shown.all("input") if box.attributes.get("name", "").startswith("secret")] == []
+
+
+def test_testing_one_of_a_source_outside_names_its_source(chief: Client, acme: Source) -> None:
+    secret = {"X-Key": CANARY}
+    governance.create_connection("main", "acme", form="header", secret=secret, actor=governance.trusted("test"))
+    told = trial(chief, "main")
+    assert told.messages[0].startswith("main: acme cannot be described: ")
+    assert CANARY not in told.html
+
+
+def test_a_key_is_given_connections_on_its_page(chief: Client) -> None:
+    make()
+    key = governance.create_key("agent", actor=governance.trusted("test"))[0]
+    where = f"/admin/tools_app/apikey/{key.pk}/"
+    shown = page(chief, f"{where}change/")
+    boxes = {box["value"]: "checked" in box.attributes for box in shown.all("input", name="connections")}
+    assert boxes == {"environment": True, "main": False}
+    saved = sent(chief, f"{where}connections/", connections="main")
+    assert saved.messages == ["agent saved. Applies from the next call."]
+    assert ApiKey.objects.get().connection_names == ["main"]
+    entry = AuditEntry.objects.get(action="key.change")
+    assert (entry.actor, entry.changes) == ("user:chief", {"connections": [["environment"], ["main"]]})
+    assert sent(chief, f"{where}connections/", connections="main").messages == ["agent is unchanged."]
+    assert sent(chief, f"{where}connections/", connections="no\x00ne").messages[0].startswith("There is no connection")
+    assert sent(chief, f"{where}connections/").messages == ["agent saved. Applies from the next call."]
+    assert ApiKey.objects.get().connection_names == []
+    looker = browser("looker", "view_apikey", "change_apikey")
+    assert page(looker, f"{where}change/").all("input", name="connections") == []
+    assert looker.post(f"{where}connections/", {"connections": "main"}).status_code == 403
+    governance.revoke_key(key, actor=governance.trusted("test"))
+    assert page(chief, f"{where}change/").all("input", name="connections") == []
+    assert "it cannot be changed" in sent(chief, f"{where}connections/", connections="main").messages[0]

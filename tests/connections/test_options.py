@@ -18,31 +18,35 @@ from tests.support.tools import Hub
 from tools_app import governance
 from tools_app.catalog import catalog, connections
 from tools_app.models import AuditEntry, Connection
-from tools_app.sdk.accounts import ConnectionOption
+from tools_app.sdk.accounts import Account, ConnectionOption
 from tools_app.sdk.errors import ValidationError
 
 DEFAULTS = {"archived": False, "greeting": "Hello", "pages": 3, "patience": 0.5}
 
 
 def options(identifier: str = "main") -> dict[str, Any]:
-    return dict(connections.identified(identifier).options)
+    return dict(account(identifier).options)
 
 
-def test_each_has_its_default_until_somebody_decides(notes: Hub) -> None:
+def account(identifier: str) -> Account:
+    return connections.identified(identifier, catalog.current().connection_kinds)
+
+
+def test_each_has_its_default_until_it_is_set(notes: Hub) -> None:
     make()
     assert options() == DEFAULTS
-    governance.change_connection("main", options={"pages": 5, "archived": True}, actor="test")
-    governance.change_connection("main", options={"greeting": "Hi", "patience": 2}, actor="test")
+    governance.change_connection("main", options={"pages": 5, "archived": True}, actor=governance.trusted("test"))
+    governance.change_connection("main", options={"greeting": "Hi", "patience": 2}, actor=governance.trusted("test"))
     assert options() == {"archived": True, "greeting": "Hi", "pages": 5, "patience": 2.0}
-    governance.change_connection("main", options={"pages": None}, actor="test")
+    governance.change_connection("main", options={"pages": None}, actor=governance.trusted("test"))
     assert options() == {"archived": True, "greeting": "Hi", "pages": 3, "patience": 2.0}
 
 
 def test_a_change_is_on_record_and_counts_for_the_next_call(notes: Hub) -> None:
     make(options={"pages": 4})
     (account,) = catalog.current().accounts_of("desk")
-    governance.change_connection("main", options={"archived": True}, actor="user:bob")
-    governance.change_connection("main", options={"archived": True}, actor="user:bob")
+    governance.change_connection("main", options={"archived": True}, actor=governance.trusted("user:bob"))
+    governance.change_connection("main", options={"archived": True}, actor=governance.trusted("user:bob"))
     (changed,) = catalog.current().accounts_of("desk")
     assert dict(changed.options)["archived"] is True
     assert account.mark != changed.mark
@@ -78,7 +82,7 @@ def test_what_was_decided_for_an_option_that_is_no_more_does_no_harm(notes: Hub)
     make()
     Connection.objects.update(options={"pages": "many", "gone": 1})
     assert options() == DEFAULTS
-    governance.change_connection("main", options={"archived": True}, actor="test")
+    governance.change_connection("main", options={"archived": True}, actor=governance.trusted("test"))
     assert options() == DEFAULTS | {"archived": True}
 
 
@@ -104,7 +108,7 @@ def test_the_environment_has_a_variable_for_each(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert options("environment:desk") == DEFAULTS | decided
-    assert connections.identified("environment:desk").fault == fault
+    assert account("environment:desk").fault == fault
 
 
 def test_every_variable_is_one_of_the_pack() -> None:
@@ -118,7 +122,7 @@ def test_a_declaration_needs_a_name_and_words(name: str, text: str) -> None:
 
 
 def test_they_are_shown_and_changed_over_rest(notes: Hub) -> None:
-    root = Rest(governance.create_key("root", scopes=["admin:*"], connections=[], actor="test")[1])
+    root = Rest(governance.create_key("root", scopes=["admin:*"], connections=[], actor=governance.trusted("test"))[1])
     try:
         make()
         assert root.get("/v1/connections/main").json()["options"] == DEFAULTS
@@ -156,7 +160,7 @@ class TestInTheAdmin:
         assert told.messages == ["main saved. Applies from the next call."]
         assert options() == {"archived": True, "greeting": "Hi", "pages": 3, "patience": 2.0}
 
-    def test_what_is_wrong_stands_at_its_field(self, chief: Client, desk: Desk) -> None:
+    def test_errors_are_shown_at_their_field(self, chief: Client, desk: Desk) -> None:
         make(url=desk.url)
         told = sent(chief, self.address(), url=desk.url, option_greeting="a\u2028b", option_pages="x")
         assert "Enter a whole number." in told.text
@@ -164,7 +168,7 @@ class TestInTheAdmin:
         assert "expected one line of text" in told.text
         assert options() == DEFAULTS
 
-    def test_whoever_may_only_look_sees_them(self, chief: Client, desk: Desk) -> None:
+    def test_viewers_see_them(self, chief: Client, desk: Desk) -> None:
         make(url=desk.url, options={"archived": True})
         viewer = browser("vera", "view_connection")
         shown = page(viewer, self.address())

@@ -16,7 +16,7 @@ from tests.support.agents import Agent
 from tests.support.desk import TOOLS, Desk
 from tests.support.processes import Home, Server, key_in
 from tests.support.stores import Store
-from tools_app.models import revision
+from tools_app.models import triggers
 
 CHANGED = "notifications/tools/list_changed"
 
@@ -105,7 +105,7 @@ def test_a_change_counts_in_every_process_and_its_secret_stays_where_it_is(
 def dumped(store: Store, home: Path) -> Iterator[str]:
     """Everything that the database holds, and every file of the home."""
     tables = [
-        *revision.WATCHED,
+        *triggers.WATCHED,
         "tools_app_call",
         "tools_app_auditentry",
         "tools_app_errorlog",

@@ -25,8 +25,8 @@ SECRET = "key-of-ann-1"
 def found(url: str, secret: str = SECRET) -> str:
     """What a test says of a connection that is like this."""
     Connection.objects.all().delete()
-    governance.create_connection("ann", "desk", url=url, secret=secret, actor="test")
-    finding = probes.tested_sync("ann", actor="user:chief")
+    governance.create_connection("ann", "desk", url=url, secret=secret, actor=governance.trusted("test"))
+    finding = probes.test_sync("ann", actor=governance.trusted("user:chief"))
     stored, entry = Connection.objects.get(), AuditEntry.objects.filter(action="connection.test").first()
     assert entry is not None
     assert (stored.healthy, stored.health) == (finding.healthy, "" if finding.healthy else str(finding))
@@ -57,18 +57,18 @@ def test_one_that_works_is_asked_once_and_changes_nothing(notes: Hub, desk: Desk
         ("close", "Not reachable: Desk (ann) closed the connection.", "Check the address"),
     ],
 )
-def test_what_is_wrong_is_said_with_what_helps(notes: Hub, desk: Desk, place: str, said: str, step: str) -> None:
+def test_an_error_names_its_remedy(notes: Hub, desk: Desk, place: str, said: str, step: str) -> None:
     told = found(f"{desk.faults}/{place}")
     assert said in told
     assert step in told
 
 
-def test_a_wrong_key_is_told_from_a_wrong_address(notes: Hub, desk: Desk) -> None:
+def test_a_wrong_key_is_distinguished_from_a_wrong_address(notes: Hub, desk: Desk) -> None:
     assert found(desk.url, secret="another").startswith("Wrong key: Desk does not accept it (401).")
     assert found(desk.faults + "/desk/elsewhere").startswith("Wrong address: ")
 
 
-def test_one_that_nobody_answers(notes: Hub, desk: Desk) -> None:
+def test_a_connection_without_a_server(notes: Hub, desk: Desk) -> None:
     with Faultd() as gone:
         port = gone.port
     assert found(f"http://127.0.0.1:{port}").startswith("Not reachable: Desk (ann) refuses connections.")
@@ -92,24 +92,26 @@ def test_one_that_cannot_be_trusted_is_sent_no_key(notes: Hub, insecure: Faultd)
 
 
 def test_one_whose_secret_cannot_be_read(notes: Hub, desk: Desk) -> None:
-    governance.create_connection("ann", "desk", url=desk.url, secret=SECRET, actor="test")
+    governance.create_connection("ann", "desk", url=desk.url, secret=SECRET, actor=governance.trusted("test"))
     Connection.objects.update(sealed=b"nonsense")
-    assert str(probes.tested_sync("ann", actor="test")).startswith("The secret of the connection ann cannot be read.")
+    assert str(probes.test_sync("ann", actor=governance.trusted("test"))).startswith(
+        "The secret of the connection ann cannot be read."
+    )
 
 
 def test_one_whose_address_cannot_be_used_is_not_asked(notes: Hub) -> None:
-    account = Account("ann", "desk", DESK, "", secret="x", fault="The base URL is not one")
-    finding = asyncio.run(probes.probed(account))
+    account = Account("ann", "desk", DESK, "", secret="x", defect="The base URL is not one")
+    finding = asyncio.run(probes.probe(account))
     assert str(finding) == "It cannot be used: The base URL is not one. Correct it."
 
 
 @pytest.mark.usefixtures("from_environment")
 def test_that_of_the_environment_can_be_tested_too(notes: Hub, desk: Desk) -> None:
-    assert probes.tested_sync("environment:desk", actor="test").healthy
+    assert probes.test_sync("environment:desk", actor=governance.trusted("test")).healthy
     assert AuditEntry.objects.get(action="connection.test").subject == "connection:environment:desk"
     for unknown in ("environment:builtin", "environment:", "environment", "nobody", "x" * 300):
         with pytest.raises(NotFoundError):
-            probes.tested_sync(unknown, actor="test")
+            probes.test_sync(unknown, actor=governance.trusted("test"))
 
 
 def test_the_words_are_those_of_the_hub_not_of_the_pack(notes: Hub, desk: Desk) -> None:
@@ -117,7 +119,7 @@ def test_the_words_are_those_of_the_hub_not_of_the_pack(notes: Hub, desk: Desk) 
         raise AssertionError
 
     account = Account("ann", "desk", dataclasses.replace(DESK, explain=explained), f"{desk.url}/api/v1", secret="wrong")
-    assert asyncio.run(probes.probed(account)).words == "Wrong key: Desk does not accept it (401)."
+    assert asyncio.run(probes.probe(account)).words == "Wrong key: Desk does not accept it (401)."
 
 
 def test_a_hub_that_starts_says_what_is_wrong(
@@ -127,12 +129,12 @@ def test_a_hub_that_starts_says_what_is_wrong(
     monkeypatch.setenv("DESK_KEY", "wrong")
     for name, enabled in (("ann", True), ("bob", True), ("off", False)):
         governance.create_connection(
-            name, "desk", url=desk.url, secret=f"key-of-{name}-1", enabled=enabled, actor="test"
+            name, "desk", url=desk.url, secret=f"key-of-{name}-1", enabled=enabled, actor=governance.trusted("test")
         )
-    governance.change_connection("bob", url=f"{desk.faults}/html", actor="test", secret="x")
+    governance.change_connection("bob", url=f"{desk.faults}/html", actor=governance.trusted("test"), secret="x")
     before = AuditEntry.objects.count()
     with caplog.at_level("WARNING", "tools_app.catalog.connections"):
-        thread = threading.Thread(target=probes.look_at_all)
+        thread = threading.Thread(target=probes.probe_all)
         thread.start()
         thread.join(20)
     told = [record.getMessage() for record in caplog.records if record.name == "tools_app.catalog.connections"]

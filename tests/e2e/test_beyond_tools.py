@@ -128,7 +128,7 @@ def test_answer_alike_through_every_door(door: str, era: str, home: Home, reques
 
 
 @ERAS
-def test_subscribers_over_pipes_are_told(era: str, home: Home) -> None:
+def test_subscribers_over_pipes_are_notified(era: str, home: Home) -> None:
     with Agent(home, era) as asking:
         resources = asking.connect()["capabilities"]["resources"]
         assert resources == {"subscribe": True, "listChanged": True}
@@ -142,7 +142,7 @@ def test_subscribers_over_pipes_are_told(era: str, home: Home) -> None:
             for uri in uris:
                 assert asking.result(asking.ask("resources/subscribe", {"uri": uri})) == {}
         asking.call("rewrite")
-        updated = told_in(asking, "notifications/resources/updated")
+        updated = notified_in(asking, "notifications/resources/updated")
         assert updated["uri"] == "shelf://books/1"
         if era == MODERN:
             assert updated["_meta"]["io.modelcontextprotocol/subscriptionId"] == listening
@@ -157,7 +157,7 @@ def test_subscribers_over_pipes_are_told(era: str, home: Home) -> None:
             switch(home, "count", on=True)
 
 
-def told_in(asking: Agent, method: str) -> dict[str, Any]:
+def notified_in(asking: Agent, method: str) -> dict[str, Any]:
     """What was told of this kind already, or will be next."""
     for message in asking.seen:
         if message.get("method") == method:
@@ -167,7 +167,7 @@ def told_in(asking: Agent, method: str) -> dict[str, Any]:
     return told
 
 
-def test_a_session_over_http_is_told_on_its_stream(home: Home, server: Server, key: str) -> None:
+def test_a_session_over_http_is_notified_on_its_stream(home: Home, server: Server, key: str) -> None:
     with HttpAgent(server.url, key, LEGACY) as asking:
         asking.connect()
         assert asking.ask("resources/subscribe", {"uri": "shelf://books/1"}) == {}

@@ -38,7 +38,7 @@ class Canaries(dict[str, str]):
         return self[name]
 
     def in_text(self, text: str) -> dict[str, str]:
-        """Which of them stand in a text, if only half, and what stands around them."""
+        """Which of them are in a text, at least half of them, and the text around them."""
         halves = [(name, half) for name, secret in self.items() for half in (secret[:14], secret[-14:])]
         return {name: text[max(0, text.find(half) - 200) :][:300] for name, half in halves if half in text}
 
@@ -308,7 +308,7 @@ def arguments(secrets: Canaries) -> list[dict[str, Any]]:
 
 @dataclass
 class Sender:
-    """A client of the REST door that keeps what it is told, save where that is its `own`."""
+    """A REST client that records responses, except `own` ones."""
 
     life: Life
     client: httpx.Client
@@ -551,7 +551,7 @@ def as_developer(life: Life, server: Server) -> None:
 
 @contextlib.contextmanager
 def connected(home: Home) -> Iterator[Callable[[str], list[Any]]]:
-    """The hub's database, seen by another program. Every statement stands by itself."""
+    """The hub's database, seen by another program. Every statement is a transaction."""
     if address := home.extra.get("DATABASE_URL"):
         import psycopg
 
@@ -614,7 +614,7 @@ def test_what_was_searched_tells_of_everything_that_happened(life: Life) -> None
 
 
 @pytest.mark.parametrize("form", ["json", "console"])
-def test_every_failure_that_callers_were_told_of_is_in_the_log_by_its_ids(life: Life, form: str) -> None:
+def test_every_failure_that_callers_got_is_in_the_log_by_its_ids(life: Life, form: str) -> None:
     log = "\n".join(life.lines[form])
     answers = [json.loads(text) for text in life.found["answers"] if text.startswith('{"success":false')]
     told = [(error.get("errorId"), error["callId"]) for error in answers if error.get("callId")]
@@ -630,7 +630,7 @@ EVENT = re.compile(r"\d\d:\d\d:\d\d (?:FATAL|ERROR|WARN |INFO |DEBUG|TRACE) [\w.
 
 
 @pytest.mark.parametrize("format", ["json", "console"])
-def test_one_event_is_one_line_whatever_it_quotes(life: Life, format: str) -> None:
+def test_one_event_is_one_line_for_any_quoted_text(life: Life, format: str) -> None:
     lines = life.lines[format]
     assert len(lines) > 200
     for line in lines:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -166,7 +168,7 @@ def test_doctor_finds_a_healthy_hub_healthy(home: Home) -> None:
     assert "its schema is current" in done.stdout
 
 
-def test_doctor_minds_a_pack_only_when_somebody_has_begun_to_set_it_up(home: Home, tmp_path: Path) -> None:
+def test_doctor_reports_a_pack_only_after_its_setup_has_begun(home: Home, tmp_path: Path) -> None:
     assert "ok  17 tools of n8n: not configured: N8N_URL, N8N_API_KEY" in home.run("doctor").stdout
     begun = Home(tmp_path / "home", {"N8N_URL": "https://n8n.test"})
     begun.run("synctools")
@@ -268,3 +270,12 @@ def test_calltool_takes_an_approval(home: Home) -> None:
     wrong = home.run("calltool", "echo", '{"message": "x"}', "--approval", "nonsense")
     assert wrong.returncode == 1
     assert "The approval is not valid" in wrong.stderr
+
+
+def test_a_reader_that_has_seen_enough_gets_no_traceback(home: Home) -> None:
+    # It prints more than a pipe holds.
+    line = f"'{sys.executable}' -m toolhub showopenapi | head -c 10"
+    done = subprocess.run(
+        ["sh", "-c", line], env=home.environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert (len(done.stdout), done.stderr) == (10, "")

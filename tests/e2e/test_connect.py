@@ -17,6 +17,7 @@ import pytest
 from tests.support import shipped
 from tests.support.http_agents import HttpAgent
 from tests.support.processes import Home, Server, free_port
+from tests.support.stores import SQLiteStore
 
 TOOL = '''
 from toolhub import Hints, tool
@@ -41,7 +42,7 @@ def server(home: Home) -> Iterator[Server]:
 
 @pytest.fixture
 def user(tmp_path: Path) -> Path:
-    """The home of somebody who has clients."""
+    """The home of a user who has clients."""
     (tmp_path / "user").mkdir()
     return tmp_path / "user"
 
@@ -134,7 +135,7 @@ def test_the_entry_leads_to_this_hub_from_anywhere(tmp_path: Path, user: Path) -
     assert not (tmp_path / "home" / "toolhub.sqlite3").exists()
 
 
-def test_what_stands_in_the_settings_file_is_not_copied(tmp_path: Path, user: Path) -> None:
+def test_the_settings_file_is_not_copied(tmp_path: Path, user: Path) -> None:
     dotenv = tmp_path / "hub.env"
     dotenv.write_text("TOOLHUB_RATE_CALLS=5\nTOOLHUB_ENCRYPTION_KEY=from-the-file-0123456789-abcdefghij\n")
     home = Home(tmp_path / "home", {"TOOLHUB_ENV_FILE": str(dotenv), "TOOLHUB_PAYLOADS": "none", "HOST": "::1"})
@@ -212,9 +213,10 @@ def test_what_does_not_work_is_not_written(home: Home, server: Server, user: Pat
     assert list(user.iterdir()) == []
 
 
-def test_a_key_of_another_hub_is_told_from_ones_own(home: Home, server: Server, user: Path, tmp_path: Path) -> None:
+def test_a_key_of_another_hub_is_distinguished(home: Home, server: Server, user: Path, tmp_path: Path) -> None:
     other = Home(tmp_path / "other")
-    other.run("migrate")
+    other.run("synctools")
+    SQLiteStore(other.database).query("UPDATE tools_app_toolrecord SET enabled = 0")
     assert "the agent sees no tools (run `toolhub doctor`)" in connect(other, user, "vscode")
     assert "answers 401: it rejects the new API key" in refused(other, user, "cursor", "--url", server.url)
     connect(home, user, "cursor")
@@ -228,9 +230,7 @@ def test_a_key_of_another_hub_is_told_from_ones_own(home: Home, server: Server, 
     assert entry_in(path)["env"]["TOOLHUB_HOME"] == str(other.path)
 
 
-def test_a_file_that_cannot_be_understood_is_left_alone_and_makes_no_key(
-    home: Home, server: Server, user: Path
-) -> None:
+def test_an_unreadable_file_is_left_alone_and_creates_no_key(home: Home, server: Server, user: Path) -> None:
     known = states(home)
     path = user / ".claude.json"
     path.write_text("{broken")

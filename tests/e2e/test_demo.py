@@ -1,4 +1,4 @@
-"""The demo: what somebody sees who has two minutes."""
+"""The demo, as a visitor sees it in two minutes."""
 
 from __future__ import annotations
 

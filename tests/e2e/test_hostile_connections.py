@@ -1,4 +1,4 @@
-"""A real server, and connections that are opened to keep others out: idle, slow, and made to be misunderstood."""
+"""A real server and hostile connections: idle, slow and ambiguous."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_idle_connections_do_not_close_the_admin(server: Server) -> None:
     assert statuses == [200] * 5
 
 
-def test_a_stranger_is_told_at_once_and_not_waited_for(server: Server) -> None:
+def test_a_request_without_a_key_is_refused_before_its_body(server: Server) -> None:
     received = raw(server, b"POST /v1/tools/call HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
 
     assert received.startswith(b"HTTP/1.1 401 ")
@@ -135,7 +135,7 @@ def test_readers_that_do_not_read_hold_no_threads_and_are_let_go(server: Server,
         "X-Note: one\r\n\tTransfer-Encoding: chunked",
     ],
 )
-def test_a_request_that_a_proxy_may_read_differently_is_refused(server: Server, lines: str) -> None:
+def test_an_ambiguous_request_is_refused(server: Server, lines: str) -> None:
     head = f"POST /v1/tools/call HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n\r\n"
     smuggled = "0\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 

@@ -1,5 +1,5 @@
-"""An answer that is too large for an agent, through every door: the same outline, read to its end in other processes,
-and by nobody else."""
+"""An answer that is too large for an agent, through every channel: the same outline, read in full by other processes,
+but not by other callers."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_every_door_gives_the_same_outline_and_reads_what_another_kept(home: Hom
     assert len({without_id(outline) for outline in outlines}) == 1
 
 
-def test_nobody_else_can_read_it_through_any_door(home: Home, server: Server) -> None:
+def test_other_callers_cannot_read_it_through_any_channel(home: Home, server: Server) -> None:
     with rest(server, new_key(home, "owner")) as owner:
         kept = owner("rows", count=COUNT)["outline"]["id"]
     other = new_key(home, "other")

@@ -19,14 +19,14 @@ SECTION = DOC.partition("## In ten minutes")[2].partition("\n## ")[0]
 
 
 def commands() -> list[str]:
-    """Every command of the first section, as it stands there."""
+    """Every command of the first section, verbatim."""
     blocks = re.findall(r"```console\n(.*?)```", SECTION, re.DOTALL)
     return [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    """Of somebody in a checkout, after the first command."""
+    """The environment of a user in a checkout, after the first command."""
     installed = tmp_path / ".venv/bin"
     installed.mkdir(parents=True)
     for name, module in (("toolhub", "-m toolhub"), ("python", "")):

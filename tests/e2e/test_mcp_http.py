@@ -153,7 +153,7 @@ def test_an_idempotency_key_works_as_everywhere(server: Server, key: str, era: s
         assert second["_meta"]["toolhub/callId"] == first["_meta"]["toolhub/callId"]
 
 
-def test_a_client_of_the_handshake_era_is_told_of_changes(home: Home, server: Server, key: str) -> None:
+def test_a_client_of_the_handshake_era_is_notified_of_changes(home: Home, server: Server, key: str) -> None:
     with HttpAgent(server.url, key, LEGACY) as agent:
         agent.connect()
         with agent.stream(None) as told:
@@ -165,7 +165,7 @@ def test_a_client_of_the_handshake_era_is_told_of_changes(home: Home, server: Se
             assert next(told)["method"] == CHANGED
 
 
-def test_a_client_of_the_modern_era_is_told_of_changes(home: Home, server: Server, key: str) -> None:
+def test_a_client_of_the_modern_era_is_notified_of_changes(home: Home, server: Server, key: str) -> None:
     with HttpAgent(server.url, key) as agent:
         listening = agent.message("subscriptions/listen", LISTEN)
         with agent.stream(listening) as told:
@@ -179,7 +179,7 @@ def test_a_client_of_the_modern_era_is_told_of_changes(home: Home, server: Serve
 
 
 @ERAS
-def test_nobody_is_told_of_what_lies_outside_its_key(home: Home, server: Server, era: str) -> None:
+def test_changes_outside_the_reach_of_a_key_are_not_notified(home: Home, server: Server, era: str) -> None:
     with HttpAgent(server.url, new_key(home, "--toolset", "trials"), era) as agent:
         agent.connect()
         assert agent.names() == ["nap", "read_result", "write"]
@@ -223,7 +223,7 @@ def test_a_toolset_outside_the_key_is_as_unknown_as_one_that_is_not(home: Home, 
     assert all(body == bodies[0] for body in bodies)
 
 
-def test_without_a_key_nothing_is_told(server: Server, key: str) -> None:
+def test_without_a_key_nothing_is_revealed(server: Server, key: str) -> None:
     for agent in (HttpAgent(server.url, None), HttpAgent(server.url, "thub_wrong"), HttpAgent(server.url, key[:-1])):
         with agent:
             for response in (
@@ -239,7 +239,7 @@ def test_without_a_key_nothing_is_told(server: Server, key: str) -> None:
                 assert body["error"]["data"]["code"] == "AUTHENTICATION_ERROR"
 
 
-def test_a_key_may_come_in_either_header_but_not_two_keys(server: Server, key: str) -> None:
+def test_a_key_can_come_in_either_header_but_not_two_keys(server: Server, key: str) -> None:
     with HttpAgent(server.url, None) as agent:
         assert agent.send(agent.message("tools/list"), x_api_key=key).status_code == 200
         assert agent.send(agent.message("tools/list"), x_api_key=key, authorization=f"Bearer {key}").status_code == 200
@@ -286,7 +286,7 @@ def test_strangers_are_not_let_to_guess_without_end(home: Home, key: str) -> Non
             assert "echo" in agent.names(), "who has a key is not kept out by those who have none"
 
 
-def test_a_session_is_of_no_use_to_anybody_else(home: Home, server: Server, key: str) -> None:
+def test_a_session_is_refused_for_other_callers(home: Home, server: Server, key: str) -> None:
     with HttpAgent(server.url, key, LEGACY) as owner, HttpAgent(server.url, new_key(home), LEGACY) as thief:
         owner.connect()
         thief.session = owner.session

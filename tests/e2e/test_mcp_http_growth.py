@@ -1,4 +1,4 @@
-"""Clients that come and never leave: what is kept for them is bounded, and whoever comes later is told so."""
+"""Clients that connect and never leave: their state is bounded, and later clients get the reason."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def key(home: Home) -> str:
     return key_in(home.run("addkey", "crowd").stdout)
 
 
-def test_ten_thousand_handshakes_cost_no_more_than_the_sessions_that_may_be(server: Server, key: str) -> None:
+def test_ten_thousand_handshakes_cost_no_more_than_the_session_limit(server: Server, key: str) -> None:
     with HttpAgent(server.url, key, LEGACY) as agent:
         agent.connect()
         first, agent.session = agent.session, None
@@ -65,9 +65,7 @@ def test_ten_thousand_handshakes_cost_no_more_than_the_sessions_that_may_be(serv
         assert agent.send(agent.message("tools/list")).status_code == 404, "the one unused longest is gone"
 
 
-def test_five_thousand_subscriptions_are_as_many_as_may_be_and_the_rest_is_told(
-    home: Home, server: Server, key: str
-) -> None:
+def test_of_five_thousand_subscriptions_those_above_the_limit_are_refused(home: Home, server: Server, key: str) -> None:
     keys = [key_in(home.run("addkey", f"crowd-{number}").stdout) for number in range(LISTENING // LISTENING_OF_ONE + 1)]
     with contextlib.ExitStack() as entered:
         agent, *agents = [entered.enter_context(HttpAgent(server.url, each, MODERN)) for each in (key, *keys)]
@@ -128,7 +126,7 @@ class Crowd:
 
 
 def all_at_once(visit: Callable[[Crowd], Awaitable[str]], count: int, server: Server) -> tuple[Counter[str], int]:
-    """How so many visits ended, and by how much the server had grown when all who stay were there."""
+    """How this many visits ended, and the growth of the server while all staying clients were connected."""
 
     async def visits() -> tuple[Counter[str], int]:
         gate, crowd, before = asyncio.Semaphore(AT_ONCE), Crowd(), resident(server)

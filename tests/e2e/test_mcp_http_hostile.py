@@ -68,7 +68,7 @@ def test_pages_of_other_origins_stay_out(agent: HttpAgent, server: Server, origi
 
 
 @pytest.mark.parametrize("origin", ["http://127.0.0.1:{port}", "https://hub.example.org"])
-def test_own_origins_may_come_in(agent: HttpAgent, server: Server, origin: str) -> None:
+def test_own_origins_are_accepted(agent: HttpAgent, server: Server, origin: str) -> None:
     assert agent.send(agent.message("tools/list"), origin=origin.format(port=server.port)).status_code == 200
 
 
@@ -80,7 +80,7 @@ def test_own_origins_may_come_in(agent: HttpAgent, server: Server, origin: str) 
         {"CORS_ENABLED": "true", "CORS_ORIGIN": "https://other.example.org, https://app.example.org"},
     ],
 )
-def test_pages_of_a_site_that_an_operator_names_may_come_in(home: Home, key: str, variables: dict[str, str]) -> None:
+def test_pages_of_an_allowed_site_are_accepted(home: Home, key: str, variables: dict[str, str]) -> None:
     site = "https://app.example.org"
     with home.serving(**variables) as server, HttpAgent(server.url, key) as agent:
         asked = {
@@ -107,7 +107,7 @@ def test_other_names_for_this_machine_are_refused(agent: HttpAgent, server: Serv
     assert response.json()["error"]["code"] == INVALID_REQUEST
 
 
-def test_a_body_may_have_four_mebibytes_and_no_more(agent: HttpAgent) -> None:
+def test_a_body_can_have_four_mebibytes_and_no_more(agent: HttpAgent) -> None:
     empty = agent.message("tools/call", {"name": "echo", "arguments": {"message": ""}})
     spare = 4 * MIB - len(json.dumps(empty))
     empty["params"]["arguments"]["message"] = "x" * spare
@@ -149,7 +149,7 @@ def test_a_body_may_have_four_mebibytes_and_no_more(agent: HttpAgent) -> None:
         (b'{"jsonrpc": "2.0", "id": 1, "method": 1}', INVALID_REQUEST),
     ],
 )
-def test_what_is_no_message_is_said_to_be_none(server: Server, key: str, era: str, body: bytes, code: int) -> None:
+def test_an_invalid_message_is_reported_as_such(server: Server, key: str, era: str, body: bytes, code: int) -> None:
     with HttpAgent(server.url, key, era) as agent:
         agent.connect()
         response = agent.send_raw(body)
@@ -183,7 +183,7 @@ def test_headers_must_match(agent: HttpAgent, changed: dict[str, str | None], st
     assert response.json()["error"]["code"] == code
 
 
-def test_headers_may_be_encoded(agent: HttpAgent) -> None:
+def test_headers_can_be_encoded(agent: HttpAgent) -> None:
     message = agent.message("tools/call", {"name": "echo", "arguments": {"message": "hi"}})
     assert agent.send(message, mcp_name="=?base64?ZWNobw==?=").status_code == 200
 
@@ -230,7 +230,7 @@ def test_a_session_begins_with_the_handshake(server: Server, key: str) -> None:
 
 
 @ERAS
-def test_nobody_gets_an_answer_that_is_not_theirs(home: Home, server: Server, key: str, era: str) -> None:
+def test_each_client_gets_only_its_own_answers(home: Home, server: Server, key: str, era: str) -> None:
     """20 clients at once, all counting their messages alike; some hang up before they are answered."""
     other = key_in(home.run("addkey", f"other-{era}").stdout)
     begin = threading.Barrier(20)
@@ -264,7 +264,7 @@ def hang_up(port: int, agent: HttpAgent, message: dict[str, Any]) -> None:
         connection.sendall(f"POST /mcp HTTP/1.1\r\n{head}content-length: {len(body)}\r\n\r\n".encode() + body)
 
 
-def test_handshakes_without_end_leave_no_more_sessions_than_there_may_be(home: Home, key: str) -> None:
+def test_endless_handshakes_leave_no_more_sessions_than_the_limit(home: Home, key: str) -> None:
     with (
         home.serving(TOOLHUB_MCP_SESSIONS="50", LOG_LEVEL="error") as server,
         HttpAgent(server.url, key, LEGACY) as agent,

@@ -97,7 +97,7 @@ def test_large_numbers_arrive_as_they_were_sent(home: Home, server: Server, key:
 
 @ERAS
 def test_requests_under_one_id_are_answered_both(home: Home, era: str) -> None:
-    """Whoever keeps streams by the text of an id lets the first request hang for ever."""
+    """A server that keeps streams by the text of an id never answers the first request."""
     with Agent(home, era) as agent:
         agent.connect()
         for request_id, seconds in ((8, 0.2), (8, 0), ("8", 0.1), (8, 0)):
@@ -111,6 +111,7 @@ def test_requests_under_one_id_are_answered_both(home: Home, era: str) -> None:
 def test_a_child_that_writes_at_import_does_not_reach_the_protocol(home: Home) -> None:
     with Agent(home) as agent:
         agent.connect()
+        agent.call("nap", seconds=0)
         agent.leave()
         agent.rest()
         assert "written by a child at import" in agent.errors()

@@ -94,7 +94,7 @@ def test_every_tool_that_reads_says_the_same_through_every_door(home: tuple[Home
 
 
 @pytest.mark.mcp
-def test_xml_is_the_text_and_data_stands_beside_it(home: tuple[Home, list[Asked]], tmp_path: Path) -> None:
+def test_xml_is_the_text_and_data_is_beside_it(home: tuple[Home, list[Asked]], tmp_path: Path) -> None:
     hub, _ = home
     arguments: dict[str, Any] = {"id": 1}
     with Agent(hub) as agent:

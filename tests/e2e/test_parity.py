@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import pytest
 from tests.packs.websearch.fakes import REPLACEMENT, web_for_processes
 from tests.support.agents import LEGACY, MODERN, Agent
 from tests.support.http_agents import HttpAgent, answer
-from tests.support.processes import Home, key_in
+from tests.support.processes import CHECKOUT, Home, key_in
 
 TOOLS = '''
 from toolhub import Hints, NotFoundError, tool
@@ -75,17 +76,42 @@ def calls(home: Home) -> Iterator[Asked]:
         yield name, arguments
 
 
+# Replaces the web in each process at its start, whether or not it imports a tool.
+REPLACING = """
+from django.apps import AppConfig
+
+CODE = '''{code}'''
+
+
+class Replacing(AppConfig):
+    name = "replacing"
+
+    def ready(self):
+        exec(CODE, {{}})
+"""
+SETTINGS = """
+from toolhub.settings import *
+
+INSTALLED_APPS = [*INSTALLED_APPS, "replacing"]
+"""
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     directory: Path = tmp_path_factory.mktemp("parity")
     (directory / "tools").mkdir()
     (directory / "tools" / "doors.py").write_text(TOOLS)
-    (directory / "tools" / "web.py").write_text(REPLACEMENT)
+    (directory / "replacing").mkdir()
+    (directory / "replacing" / "__init__.py").touch()
+    (directory / "replacing" / "apps.py").write_text(REPLACING.format(code=REPLACEMENT))
+    (directory / "replacing_settings.py").write_text(SETTINGS)
     with web_for_processes() as web:
         web.say("api", "ddg_ia_article.json")
         web.say("page", "ddg_html_no_results.html")
         settings = {
             "TOOLHUB_TOOLS_DIR": str(directory / "tools"),
+            "DJANGO_SETTINGS_MODULE": "replacing_settings",
+            "PYTHONPATH": os.pathsep.join((str(CHECKOUT), str(directory))),
             "WEB_OF_THE_TEST": web.server.url,
             "WEBSEARCH_SEARXNG_URL": web.server.url,
             "WEBSEARCH_RATE_LIMIT_MS": "0",

@@ -46,7 +46,7 @@ def called(agent: Agent) -> str:
     return text
 
 
-def test_an_agent_is_told_of_what_is_saved_and_keeps_what_worked(home: Home) -> None:
+def test_an_agent_is_notified_of_saved_files_and_keeps_working_tools(home: Home) -> None:
     path = Path(home.extra["TOOLHUB_TOOLS_DIR"]) / "greet.py"
     with Agent(home, LEGACY) as agent:
         agent.connect()

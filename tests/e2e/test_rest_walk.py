@@ -1,4 +1,4 @@
-"""docs/rest.md, as somebody who reads it would do it."""
+"""docs/rest.md, as a reader would follow it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE = (CHECKOUT / "docs" / "rest.md").read_text()
 
 
 def blocks(language: str) -> str:
-    """The code of that language, in the order in which it stands there."""
+    """The code of that language, in the order of the document."""
     found = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     assert found
     return "\n".join(found)

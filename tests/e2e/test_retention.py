@@ -52,7 +52,7 @@ def on_a_terminal(home: Home, answer: str, *arguments: str) -> subprocess.Comple
         os.close(theirs)
 
 
-def test_prunelogs_deletes_nothing_where_the_clock_may_have_jumped(home: Home) -> None:
+def test_prunelogs_deletes_nothing_if_the_clock_has_possibly_jumped(home: Home) -> None:
     query(home, "UPDATE tools_app_call SET started_at = '2024-01-01 00:00:00'")
     query(home, "INSERT INTO tools_app_chore (name, done_at) VALUES ('clock', '2024-01-02 00:00:00')")
     query(home, "DELETE FROM tools_app_callhour")
@@ -94,7 +94,7 @@ def test_prunelogs_takes_its_limits_from_the_settings(home: Home) -> None:
     assert query(home, "SELECT id FROM tools_app_call") == []
 
 
-def test_forget_needs_a_yes_where_nobody_can_be_asked(home: Home) -> None:
+def test_forget_needs_the_yes_option_without_a_terminal(home: Home) -> None:
     done = home.run("forget", caller(home))
     assert done.returncode == 2
     assert f"Records of {caller(home)}:" in done.stdout
@@ -126,7 +126,7 @@ def test_forget_asks_on_a_terminal(home: Home, answer: str, code: int, kept: boo
     assert bool(query(home, "SELECT id FROM tools_app_call WHERE caller_id <> 'forgotten'")) == kept
 
 
-def test_forget_says_whom_nobody_knows(home: Home) -> None:
+def test_forget_names_an_unknown_caller(home: Home) -> None:
     done = home.run("forget", "nobody", "--yes")
     assert done.returncode == 1
     assert done.stderr.strip() == (

@@ -111,7 +111,7 @@ def latest(home: Home) -> tuple[str, str, str]:
 
 
 @pytest.mark.parametrize("way", ["stdio legacy", "stdio auto", "http legacy", "http auto"])
-async def test_what_an_agent_is_told_is_enough_to_get_on(home: Home, server: Server, way: str) -> None:
+async def test_answers_are_enough_for_an_agent_to_continue(home: Home, server: Server, way: str) -> None:
     with anyio.fail_after(60):
         async with connected(way, home, server) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == LISTED

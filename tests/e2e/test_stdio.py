@@ -23,7 +23,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, UNSUPPORTED_PROTOCOL_VERSION, TextContent
+from mcp_types import INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_PROTOCOL_VERSION, TextContent
 
 from tests.support import shipped
 from tests.support.agents import LEGACY, MODERN, PREFIX, Agent, copy_of
@@ -221,6 +221,10 @@ def test_a_version_that_is_not_served_is_refused_with_those_that_are(shared: Hom
             line = json.dumps({"jsonrpc": "2.0", "id": "v", "method": "tools/list", "params": params})
             agent.write(line.encode() + b"\n")
             assert agent.answer("v")["error"]["code"] == code
+        # Nor is the handshake of the earlier era.
+        agent.write(json.dumps({"jsonrpc": "2.0", "id": "i", "method": "initialize", "params": HELLO}).encode() + b"\n")
+        refused = agent.answer("i")["error"]
+        assert (refused["code"], refused["data"]["supported"]) == (UNSUPPORTED_PROTOCOL_VERSION, [MODERN])
 
 
 # ---- what is switched
@@ -255,7 +259,7 @@ def test_tells_of_a_switch_at_once_and_refuses_the_next_call(home: Home, era: st
 
 
 @ERAS
-def test_an_agent_of_a_toolset_sees_nothing_else_and_is_told_of_nothing_else(home: Home, era: str) -> None:
+def test_an_agent_of_a_toolset_sees_nothing_else_and_gets_no_other_notifications(home: Home, era: str) -> None:
     change(home, toolset("sums", '["calculate"]'))
     with Agent(home, era, arguments=["--toolset", "sums"], TOOLHUB_WATCH_SECONDS="0.02") as agent:
         agent.connect()
@@ -282,20 +286,32 @@ def test_an_agent_that_only_reads_is_not_shown_what_writes(home: Home) -> None:
         assert texts(refused)[0] == "Permission denied: nap can write, and you may not use tools that do"
 
 
-def test_tells_once_of_many_changes_and_not_at_all_of_what_nobody_sees(home: Home) -> None:
+def test_notifies_once_of_many_changes_and_not_of_invisible_ones(home: Home) -> None:
     with Agent(home, TOOLHUB_WATCH_SECONDS="0.02") as agent:
         agent.connect()
         agent.notify("notifications/initialized")
         before = agent.tools()
         change(home, "UPDATE tools_app_toolrecord SET timeout_ms = 5000", "DELETE FROM tools_app_toolrecord WHERE 0")
         assert agent.silent(0.3)
-        change(home, *["UPDATE tools_app_toolrecord SET enabled = 1 - enabled WHERE pack = 'builtin'"] * 5)
+        flip = "UPDATE tools_app_toolrecord SET enabled = 1 - enabled WHERE pack = 'builtin' AND kind = 'tool'"
+        change(home, *[flip] * 5)
         agent.told(CHANGED)
         assert agent.silent(0.3)
         assert len(agent.tools()) == len(before) - len(shipped.of_pack("builtin"))
 
 
-def test_tells_nobody_who_has_not_asked(home: Home) -> None:
+def test_a_change_before_the_client_says_that_it_is_ready_is_not_lost(home: Home) -> None:
+    """It may have listed the tools before it is counted among those that are notified."""
+    with Agent(home, TOOLHUB_WATCH_SECONDS="0.02") as agent:
+        agent.result(agent.greet())
+        switch(home, "echo", False)
+        agent.notify("notifications/initialized")
+        agent.told(CHANGED)
+        assert "echo" not in [tool["name"] for tool in agent.tools()]
+        assert agent.silent(0.3)
+
+
+def test_notifies_only_subscribers(home: Home) -> None:
     with Agent(home, MODERN, TOOLHUB_WATCH_SECONDS="0.02") as agent:
         agent.connect()
         agent.tools()
@@ -313,6 +329,32 @@ def test_a_fast_call_overtakes_twenty_slow_ones(agent: Agent) -> None:
     assert {agent.next()["id"], agent.next()["id"]} == {fast, listed}
     assert {agent.next()["id"] for _ in slow} == set(slow)
     assert time.monotonic() - begun < 3, "one after the other would take ten seconds"
+
+
+def test_an_id_in_progress_is_refused_and_changes_nothing(home: Home) -> None:
+    with Agent(home, MODERN) as agent:
+        agent.connect()
+        first = agent.ask_tool("nap", seconds=0.5)
+        agent.write(json.dumps({"jsonrpc": "2.0", "id": first, "method": "tools/list"}).encode() + b"\n")
+        refused = agent.next()
+        assert (refused["id"], refused["error"]["code"]) == (first, INVALID_REQUEST)
+        assert "result" in agent.answer(first)
+        agent.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        assert agent.next()["method"] == "notifications/subscriptions/acknowledged"
+
+
+@ERAS
+def test_a_call_that_is_cancelled_at_once_leaves_nothing(home: Home, era: str) -> None:
+    with Agent(home, era) as agent:
+        agent.connect()
+        if era != MODERN:
+            agent.notify("notifications/initialized")
+        for _ in range(3):
+            lines = agent.line("tools/call", {"name": "nap", "arguments": {"seconds": 5}}, 77)
+            agent.write(lines + agent.line("notifications/cancelled", {"requestId": 77}))
+            assert agent.silent(0.2)
+        agent.write(agent.line("tools/call", {"name": "nap", "arguments": {"seconds": 0}}, 77))
+        assert "result" in agent.answer(77)
 
 
 @ERAS
@@ -371,7 +413,7 @@ def test_requests_before_the_handshake_are_refused_and_do_no_harm(shared: Home) 
 
 
 @ERAS
-def test_ends_when_its_stdin_does_whatever_is_running(home: Home, era: str) -> None:
+def test_ends_with_its_stdin_despite_running_calls(home: Home, era: str) -> None:
     with Agent(home, era) as agent:
         agent.connect()
         for tool in ("nap", "block"):
@@ -392,7 +434,7 @@ def test_ends_at_once_when_nothing_is_running(shared: Home) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_ends_when_it_is_told_to_whatever_is_running(home: Home, number: signal.Signals) -> None:
+def test_ends_on_a_signal_despite_running_calls(home: Home, number: signal.Signals) -> None:
     with Agent(home) as agent:
         agent.connect()
         for tool in ("nap", "block", "stubborn"):
@@ -409,7 +451,7 @@ def test_ends_when_it_is_told_to_whatever_is_running(home: Home, number: signal.
 
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="only Linux says who waits for a lock")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_can_be_told_to_end_while_it_still_sets_up(tmp_path: Path, number: signal.Signals) -> None:
+def test_can_be_ended_during_setup(tmp_path: Path, number: signal.Signals) -> None:
     with (tmp_path / ".lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with Agent(Home(tmp_path)) as agent:

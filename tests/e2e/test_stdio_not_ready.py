@@ -109,7 +109,7 @@ def test_says_over_the_protocol_what_is_wrong(home: Home, broken: Broken, why: s
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_can_be_told_to_end(home: Home, number: signal.Signals) -> None:
+def test_can_be_ended(home: Home, number: signal.Signals) -> None:
     with Agent(home, **LATER(home)) as agent:
         assert "error" in agent.answer(agent.greet(), 20)
         code, seconds = agent.signalled(number)
@@ -117,7 +117,7 @@ def test_can_be_told_to_end(home: Home, number: signal.Signals) -> None:
         assert agent.errors().count("\n") == 1
 
 
-def test_somebody_at_a_terminal_is_not_kept_waiting(home: Home) -> None:
+def test_a_user_at_a_terminal_does_not_wait(home: Home) -> None:
     LATER(home)
     ours, theirs = os.openpty()
     with os.fdopen(ours, "rb"), os.fdopen(theirs, "rb") as terminal:

@@ -55,9 +55,9 @@ call_command("synctools", verbosity=0)
 """
 
 
-def test_the_documented_registry_works_as_shown(shop: Any, tmp_path: Path) -> None:
+def test_the_documented_code_works_as_shown(shop: Any, tmp_path: Path) -> None:
     page = (CHECKOUT / "docs" / "embedding.md").read_text()
-    (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    code = "".join(re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE))
     (tmp_path / "documented.py").write_text(SET_UP + code)
     done = shop("documented", PYTHONPATH=f"{tmp_path}{os.pathsep}{CHECKOUT}")
     assert done.returncode == 0, done.stdout + done.stderr

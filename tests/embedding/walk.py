@@ -19,7 +19,7 @@ from tools_app.models import Call, ToolRecord  # noqa: E402
 
 call_command("migrate", run_syncdb=True, verbosity=0)
 call_command("synctools")
-_, key = governance.create_key("shop", actor="test")
+_, key = governance.create_key("shop", actor=governance.trusted("test"))
 user = get_user_model().objects.create_superuser(username="ann", email="ann@shop.test", password="x")
 
 

@@ -31,6 +31,7 @@ from tools_app.sdk.errors import (
     ToolError,
     ValidationError,
 )
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.hub_errors import (
     ApprovalInvalidError,
     ApprovalRefusedError,
@@ -38,7 +39,6 @@ from tools_app.sdk.hub_errors import (
     OverloadedError,
     StorageBusyError,
 )
-from tools_app.sdk.tool import Hints
 
 OPERATOR = "user:olivia"
 
@@ -48,7 +48,7 @@ def asking(hub: Hub) -> Programmable:
     """A tool that writes, and of which every call is asked for."""
     made = Programmable("asking", hints=Hints(read_only=False, idempotent=False))
     hub.add(made.tool)
-    governance.set_ask("asking", True, actor="test")
+    governance.set_ask("asking", True, actor=governance.trusted("test"))
     return made
 
 
@@ -78,7 +78,7 @@ def test_kept_answers_that_a_call_names_are_part_of_what_is_approved(asking: Pro
     approval = Approval.objects.get(pk=asked(alice, text=f" {handle}, {others} and {'0' * 32}"))
     shown = disclosure.of_approval(approval)
     assert shown is not None
-    assert shown.kept == {handle: {"nodes": ["rm -rf /data"]}}
+    assert shown.stored_results == {handle: {"nodes": ["rm -rf /data"]}}
     assert "rm -rf /data" in shown.text
     read_only = waiting.kept_values({"id": handle}, "read_result", alice.id)
     assert read_only == {}, "a call that only reads it needs nobody to read it first"
@@ -155,7 +155,7 @@ def test_what_nobody_answered_is_kept_up_to_a_number(
 ) -> None:
     monkeypatch.setattr(waiting, "MOST_LAPSED", 3)
     refused = asked(alice, value=100)
-    governance.refuse_call(refused, actor=OPERATOR)
+    governance.refuse_call(refused, actor=governance.trusted(OPERATOR))
     others = asked(replace(alice, id="key:2"), value=100)
     ids = []
     for number in range(6):
@@ -182,7 +182,7 @@ def test_a_dry_run_says_that_the_call_would_be_asked_for(asking: Programmable, a
         return done.answer.value["approvalRequired"]
 
     assert outlook("asking") is True
-    governance.set_ask("asking", False, actor="test")
+    governance.set_ask("asking", False, actor=governance.trusted("test"))
     assert outlook("asking") is False
     assert not Approval.objects.exists()
 
@@ -213,7 +213,7 @@ def test_a_key_can_be_made_to_ask(hub: Hub, alice: Caller, asks: str, hints: Hin
 @pytest.mark.parametrize("with_id", [True, False])
 def test_what_was_approved_runs_once(asking: Programmable, alice: Caller, with_id: bool) -> None:
     approval_id = asked(alice, value=4)
-    governance.approve_call(approval_id, actor=OPERATOR, reason="go ahead")
+    governance.approve_call(approval_id, actor=governance.trusted(OPERATOR), reason="go ahead")
     done = call(alice, approval_id if with_id else None, value=4)
     approval = Approval.objects.get(pk=approval_id)
     assert (approval.state, approval.call_id) == ("used", done.call_id)
@@ -226,7 +226,7 @@ def test_what_was_approved_runs_once(asking: Programmable, alice: Caller, with_i
 
 def test_of_many_at_once_one_runs(asking: Programmable, alice: Caller) -> None:
     approval_id = asked(alice, value=4)
-    governance.approve_call(approval_id, actor=OPERATOR)
+    governance.approve_call(approval_id, actor=governance.trusted(OPERATOR))
 
     async def story() -> list[Any]:
         options = Options(approval=approval_id)
@@ -241,9 +241,9 @@ def test_of_many_at_once_one_runs(asking: Programmable, alice: Caller) -> None:
 
 def test_it_is_bound_to_caller_tool_and_arguments(hub: Hub, asking: Programmable, alice: Caller) -> None:
     hub.add(Programmable("other").tool)
-    governance.set_ask("other", True, actor="test")
+    governance.set_ask("other", True, actor=governance.trusted("test"))
     approval_id = asked(alice, value=4)
-    governance.approve_call(approval_id, actor=OPERATOR)
+    governance.approve_call(approval_id, actor=governance.trusted(OPERATOR))
 
     def told(caller: Caller, given: str, name: str = "asking", **arguments: Any) -> str:
         with pytest.raises(ApprovalInvalidError) as error:
@@ -260,9 +260,9 @@ def test_it_is_bound_to_caller_tool_and_arguments(hub: Hub, asking: Programmable
 
 def test_it_is_bound_to_the_tool_as_it_was(hub: Hub, asking: Programmable, alice: Caller) -> None:
     approval_id = asked(alice, value=4)
-    governance.approve_call(approval_id, actor=OPERATOR)
+    governance.approve_call(approval_id, actor=governance.trusted(OPERATOR))
     changed = Programmable("asking", hints=Hints(read_only=False), version="2.0.0")
-    sources.loaded().remove("asking")
+    sources.current().code.loaded().remove("asking")
     hub.add(changed.tool)
     with pytest.raises(ApprovalInvalidError, match="the tool has changed since"):
         call(alice, approval_id, value=4)
@@ -279,8 +279,8 @@ def test_what_can_be_no_id_is_refused(asking: Programmable, alice: Caller, given
 def test_a_call_that_did_nothing_does_not_use_it_up(asking: Programmable, alice: Caller, settings: Any) -> None:
     settings.TOOLHUB_UPSTREAM_RUNNING, settings.TOOLHUB_UPSTREAM_WAITING = 1, 0
     approval_id = asked(alice)
-    governance.approve_call(approval_id, actor=OPERATOR)
-    governance.approve_call(asked(alice, value=1), actor=OPERATOR)
+    governance.approve_call(approval_id, actor=governance.trusted(OPERATOR))
+    governance.approve_call(asked(alice, value=1), actor=governance.trusted(OPERATOR))
 
     async def story() -> None:
         running, release = asyncio.Event(), asyncio.Event()
@@ -317,7 +317,7 @@ def test_nobody_is_left_with_one_that_was_taken_when_the_caller_had_gone(
     asking: Programmable, alice: Caller, monkeypatch: pytest.MonkeyPatch, impatient: bool
 ) -> None:
     """The database is slow: the call is cancelled, or gives up, while a thread goes on to take the approval."""
-    governance.approve_call(asked(alice), actor=OPERATOR)
+    governance.approve_call(asked(alice), actor=governance.trusted(OPERATOR))
     monkeypatch.setattr(waiting, "PATIENCE", 0.2 if impatient else 5)
 
     def locked(release: threading.Event, tell: Callable[[], object]) -> None:
@@ -357,13 +357,13 @@ def test_one_that_came_back_counts_although_another_was_asked_for_meanwhile(
     asking: Programmable, alice: Caller, refused: bool
 ) -> None:
     first = asked(alice)
-    governance.approve_call(first, actor=OPERATOR)
+    governance.approve_call(first, actor=governance.trusted(OPERATOR))
     Approval.objects.filter(pk=first).update(state=Approval.State.USED, call_id="f" * 32)
     second = asked(alice)
     assert second != first
     Approval.objects.filter(pk=first).update(state=Approval.State.APPROVED, call_id="")
     if refused:
-        governance.refuse_call(second, actor=OPERATOR)
+        governance.refuse_call(second, actor=governance.trusted(OPERATOR))
         with pytest.raises(ApprovalRefusedError):
             call(alice)
     else:
@@ -375,7 +375,7 @@ def test_one_that_came_back_counts_although_another_was_asked_for_meanwhile(
 def test_a_call_that_was_told_to_call_again_as_nothing_was_sent_gives_it_back(
     asking: Programmable, alice: Caller
 ) -> None:
-    governance.approve_call(asked(alice), actor=OPERATOR)
+    governance.approve_call(asked(alice), actor=governance.trusted(OPERATOR))
     asking.outcomes = [busy(503), busy(504)]
     with pytest.raises(ApiError) as nothing_sent:
         call(alice)
@@ -392,7 +392,7 @@ def busy(status: int) -> ApiError:
 def test_one_that_failed_has_used_it_up(asking: Programmable, alice: Caller) -> None:
     asking.outcomes = [ValueError("half done")]
     approval_id = asked(alice)
-    governance.approve_call(approval_id, actor=OPERATOR)
+    governance.approve_call(approval_id, actor=governance.trusted(OPERATOR))
     with pytest.raises(ToolError):
         call(alice, approval_id)
     with pytest.raises(ApprovalInvalidError):
@@ -408,7 +408,7 @@ def test_an_idempotency_key_gets_the_answer_of_the_one_run(asking: Programmable,
     with pytest.raises(ApprovalRequiredError) as told:
         keyed(None)
     approval_id = told.value.context["approvalId"]
-    governance.approve_call(approval_id, actor=OPERATOR)
+    governance.approve_call(approval_id, actor=governance.trusted(OPERATOR))
     first, second = keyed(approval_id), keyed(approval_id)
     assert (second.call_id, second.answered_by) == (first.call_id, "replay")
     assert len(asking.calls) == 1
@@ -419,7 +419,7 @@ def test_an_idempotency_key_gets_the_answer_of_the_one_run(asking: Programmable,
 
 def test_what_was_refused_says_why_and_is_not_asked_again(asking: Programmable, alice: Caller) -> None:
     approval_id = asked(alice)
-    governance.refuse_call(approval_id, actor=OPERATOR, reason="not on a Friday")
+    governance.refuse_call(approval_id, actor=governance.trusted(OPERATOR), reason="not on a Friday")
     for given in (approval_id, None):
         with pytest.raises(ApprovalRefusedError) as told:
             call(alice, given)
@@ -442,7 +442,9 @@ def test_a_decision_gives_the_time_anew(asking: Programmable, alice: Caller, set
     approval_id = asked(alice)
     soon = timezone.now() + timedelta(seconds=2)
     Approval.objects.update(expires_at=soon)
-    assert governance.approve_call(approval_id, actor=OPERATOR).expires_at > soon + timedelta(seconds=50)
+    assert governance.approve_call(approval_id, actor=governance.trusted(OPERATOR)).expires_at > soon + timedelta(
+        seconds=50
+    )
 
 
 # ---- deciding
@@ -450,7 +452,7 @@ def test_a_decision_gives_the_time_anew(asking: Programmable, alice: Caller, set
 
 def test_decisions_are_on_record(asking: Programmable, alice: Caller) -> None:
     approval_id = asked(alice)
-    governance.approve_call(approval_id, actor=OPERATOR, reason=" fine ")
+    governance.approve_call(approval_id, actor=governance.trusted(OPERATOR), reason=" fine ")
     entry = AuditEntry.objects.get(subject=f"approval:{approval_id}")
     assert (entry.action, entry.actor, entry.reason) == ("call.approve", OPERATOR, "fine")
     assert entry.changes == {
@@ -462,50 +464,53 @@ def test_decisions_are_on_record(asking: Programmable, alice: Caller) -> None:
 
 def test_a_call_is_decided_once(asking: Programmable, alice: Caller) -> None:
     approval_id = asked(alice)
-    governance.approve_call(approval_id, actor=OPERATOR)
+    governance.approve_call(approval_id, actor=governance.trusted(OPERATOR))
     for decide in (governance.approve_call, governance.refuse_call):
         with pytest.raises(ConflictError, match="approved"):
-            decide(approval_id, actor=OPERATOR)
+            decide(approval_id, actor=governance.trusted(OPERATOR))
     late = asked(alice, value=1)
     Approval.objects.filter(pk=late).update(expires_at=timezone.now())
     with pytest.raises(ConflictError, match="expired"):
-        governance.approve_call(late, actor=OPERATOR)
+        governance.approve_call(late, actor=governance.trusted(OPERATOR))
 
 
 def test_people_may_approve_their_own_and_programs_may_not(
     asking: Programmable, alice: Caller, django_user_model: Any
 ) -> None:
     owner = django_user_model.objects.create_user("olivia")
-    key, _ = governance.create_key("alice", actor="test", owner=owner)
+    key, _ = governance.create_key("alice", actor=governance.trusted("test"), owner=owner)
     mine = replace(alice, id=f"key:{key.pk}")
     approval_id = asked(mine)
     with pytest.raises(AuthorizationError, match="its own calls"):
-        governance.approve_call(approval_id, actor="key:alice")
-    governance.approve_call(approval_id, actor=OPERATOR)
+        governance.approve_call(approval_id, actor=governance.trusted("key:alice"))
+    governance.approve_call(approval_id, actor=governance.trusted(OPERATOR))
     assert AuditEntry.objects.get(action="call.approve").changes["own"] == [None, True]
-    governance.refuse_call(asked(mine, value=1), actor="key:alice")
+    governance.refuse_call(asked(mine, value=1), actor=governance.trusted("key:alice"))
 
 
 def test_a_token_is_known_by_its_subject_whatever_it_is_called(asking: Programmable, alice: Caller) -> None:
-    first, renamed = (replace(alice, kind="token", id="token:s1", name=name) for name in ("agent", "somebody else"))
+    first, renamed = (
+        replace(alice, kind="token", id="token:s1", name=name, scopes=alice.scopes | {"tools:manage"})
+        for name in ("agent", "somebody else")
+    )
     approval_id = asked(first)
     with pytest.raises(AuthorizationError, match="its own calls"):
-        governance.approve_call(approval_id, actor=str(renamed), caller_id=renamed.id)
+        governance.approve_call(approval_id, actor=governance.of_caller(renamed))
     other = replace(renamed, id="token:s2")
-    governance.approve_call(approval_id, actor=str(other), caller_id=other.id)
+    governance.approve_call(approval_id, actor=governance.of_caller(other))
 
 
 def test_a_reason_has_an_end(asking: Programmable, alice: Caller) -> None:
     approval_id = asked(alice)
     with pytest.raises(ValidationError):
-        governance.refuse_call(approval_id, actor=OPERATOR, reason="x" * 501)
+        governance.refuse_call(approval_id, actor=governance.trusted(OPERATOR), reason="x" * 501)
     assert Approval.objects.get().state == "pending"
 
 
 def test_it_asks_from_the_very_next_call(hub: Hub, programmable: Programmable, alice: Caller) -> None:
     call(alice, name="programmable")
-    assert governance.set_ask("programmable", True, actor="test")
-    assert not governance.set_ask("programmable", True, actor="test")
+    assert governance.set_ask("programmable", True, actor=governance.trusted("test"))
+    assert not governance.set_ask("programmable", True, actor=governance.trusted("test"))
     with pytest.raises(ApprovalRequiredError):
         call(alice, name="programmable")
     assert list(AuditEntry.objects.filter(action="tool.ask").values_list("changes", flat=True)) == [

@@ -25,10 +25,10 @@ from tools_app.sdk.errors import (
     UpstreamUnavailableError,
     ValidationError,
 )
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.hub_errors import CircuitOpenError, OverloadedError
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.policies import Rate
-from tools_app.sdk.tool import Hints
 
 QUICK = {"retry_delay_ms": 100}
 
@@ -56,7 +56,7 @@ def test_does_not_try_again_unless_somebody_wants_it(hub: Hub, programmable: Pro
 
 
 def test_an_operator_can_want_it(hub: Hub, programmable: Programmable, alice: Caller) -> None:
-    governance.set_policy("programmable", {"retries": 1, "retry_delay_ms": 100}, actor="test")
+    governance.set_policy("programmable", {"retries": 1, "retry_delay_ms": 100}, actor=governance.trusted("test"))
     programmable.outcomes = [down(), {"value": 2}]
     assert call("programmable", alice).answer.value == {"value": 2}
 
@@ -65,7 +65,7 @@ def test_a_caller_can_only_ask_for_less_than_an_operator_allows(
     hub: Hub, programmable: Programmable, alice: Caller
 ) -> None:
     limits = {"timeout_ms": 1000, "retries": 1, "retry_delay_ms": 500}
-    governance.set_policy("programmable", limits, actor="test")
+    governance.set_policy("programmable", limits, actor=governance.trusted("test"))
 
     def outlook(**options: Any) -> Any:
         return call("programmable", alice, dry_run=True, **options).answer.value
@@ -89,7 +89,7 @@ def test_a_caller_can_have_more_than_the_default_where_no_operator_has_set_a_lim
 
 
 def test_the_error_says_whose_limit_it_was(hub: Hub, programmable: Programmable, alice: Caller) -> None:
-    governance.set_policy("programmable", {"timeout_ms": 200}, actor="test")
+    governance.set_policy("programmable", {"timeout_ms": 200}, actor=governance.trusted("test"))
     programmable.outcomes = [lambda: asyncio.sleep(60), lambda: asyncio.sleep(60)]
     with pytest.raises(ToolTimeoutError, match="^Execution timeout after 200ms$") as limited:
         call("programmable", alice, timeout_ms=60_000)
@@ -263,7 +263,7 @@ def test_refuses_options_out_of_bounds(hub: Hub, programmable: Programmable, ali
 def test_refuses_a_caller_that_calls_too_often_and_nobody_else(
     hub: Hub, programmable: Programmable, alice: Caller
 ) -> None:
-    governance.set_policy("programmable", {"rate_calls": 2, "rate_seconds": 60}, actor="test")
+    governance.set_policy("programmable", {"rate_calls": 2, "rate_seconds": 60}, actor=governance.trusted("test"))
     bob = Caller("key", "key:2", "bob", alice.scopes)
     call("programmable", alice)
     call("programmable", alice)
@@ -279,7 +279,7 @@ def test_the_hubs_own_limit_is_not_for_the_local_process(
     hub: Hub, programmable: Programmable, alice: Caller, settings: Any
 ) -> None:
     settings.TOOLHUB_RATE_CALLS = 1
-    governance.set_policy("programmable", {"timeout_ms": 5000}, actor="test")
+    governance.set_policy("programmable", {"timeout_ms": 5000}, actor=governance.trusted("test"))
     local = Caller("local", "local:me", "me", alice.scopes)
     for _ in range(3):
         call("programmable", local)

@@ -23,9 +23,9 @@ from tools_app.sdk.errors import (
     UpstreamUnavailableError,
     ValidationError,
 )
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.reach import Reach
-from tools_app.sdk.tool import Hints
 
 
 def answer(text: str) -> Answer:
@@ -176,18 +176,18 @@ def test_a_cached_answer_is_given_to_everybody_and_journaled(cached: Programmabl
 def test_what_its_author_did_not_call_the_same_for_all_is_cached_for_each(
     programmable: Programmable, alice: Caller
 ) -> None:
-    governance.set_policy("programmable", {"cache_seconds": 60}, actor="test")
+    governance.set_policy("programmable", {"cache_seconds": 60}, actor=governance.trusted("test"))
     bob = Caller("key", "key:2", "bob", alice.scopes)
     results = [call(alice), call(bob), call(alice), call(bob)]
     assert [result.answered_by for result in results] == ["", "", "cache", "cache"]
-    governance.set_policy("echo", {"timeout_ms": 5_000}, actor="test")
+    governance.set_policy("echo", {"timeout_ms": 5_000}, actor=governance.trusted("test"))
     assert call(alice).answered_by == "", "who may use what has changed"
 
 
 def test_a_search_that_is_cached_tells_nobody_of_the_tools_of_others(hub: Hub, alice: Caller) -> None:
     hub.add(*finding.pack.tools)
-    governance.set_policy("search_tools", {"cache_seconds": 60}, actor="test")
-    governance.create_toolset("words", packs=["finding"], actor="test")
+    governance.set_policy("search_tools", {"cache_seconds": 60}, actor=governance.trusted("test"))
+    governance.create_toolset("words", packs=["finding"], actor=governance.trusted("test"))
     bob = Caller("key", "key:2", "bob", alice.scopes, Reach(frozenset({"words"})))
 
     def names(caller: Caller) -> list[str]:
@@ -200,13 +200,13 @@ def test_a_search_that_is_cached_tells_nobody_of_the_tools_of_others(hub: Hub, a
 
 def test_a_tool_that_was_switched_off_is_not_answered_from_the_cache(cached: Programmable, alice: Caller) -> None:
     call(alice)
-    governance.set_enabled(["programmable"], enabled=False, actor="test")
+    governance.set_enabled(["programmable"], enabled=False, actor=governance.trusted("test"))
     with pytest.raises(ToolError, match="Tool is disabled"):
         call(alice)
 
 
 def test_a_cached_answer_counts_against_the_rate(cached: Programmable, alice: Caller) -> None:
-    governance.set_policy("programmable", {"rate_calls": 2, "rate_seconds": 60}, actor="test")
+    governance.set_policy("programmable", {"rate_calls": 2, "rate_seconds": 60}, actor=governance.trusted("test"))
     call(alice)
     call(alice)
     with pytest.raises(ToolError, match="Rate limit exceeded"):
@@ -240,7 +240,7 @@ def test_what_writes_is_never_cached(hub: Hub, alice: Caller) -> None:
     writing = Programmable("writing", hints=Hints())
     hub.add(writing.tool)
     with pytest.raises(ValidationError, match="says that it writes"):
-        governance.set_policy("writing", {"cache_seconds": 5}, actor="test")
+        governance.set_policy("writing", {"cache_seconds": 5}, actor=governance.trusted("test"))
     with pytest.raises(DefinitionError, match="read_only=True"):
 
         @tool(cache_seconds=5)

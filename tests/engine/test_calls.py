@@ -16,6 +16,8 @@ from pydantic import BaseModel
 
 from tests.support.tools import Hub, Programmable, blocking_tool, eventually
 from tools_app import engine, governance
+from tools_app.base import hub as hubs
+from tools_app.engine.process import Engine
 from tools_app.models import Call, ErrorGroup, ErrorLog
 from tools_app.sdk.context import Caller
 from tools_app.sdk.decorator import tool
@@ -32,9 +34,10 @@ from tools_app.sdk.errors import (
     ToolTimeoutError,
     ValidationError,
 )
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.hub_errors import ShuttingDownError
 from tools_app.sdk.questions import NO_CLIENT
-from tools_app.sdk.tool import Hints, Tool
+from tools_app.sdk.tool import Tool
 
 
 def call(name: str, arguments: Any, caller: Caller, **options: Any) -> engine.Result:
@@ -79,7 +82,7 @@ def test_refuses_a_tool_that_does_not_exist(hub: Hub, alice: Caller, name: str) 
 def test_refuses_a_tool_that_is_switched_off_without_running_it(
     hub: Hub, programmable: Programmable, alice: Caller
 ) -> None:
-    governance.set_enabled(["programmable"], False, actor="test")
+    governance.set_enabled(["programmable"], False, actor=governance.trusted("test"))
     with pytest.raises(ToolDisabledError) as caught:
         call("programmable", {}, alice)
     assert caught.value.message == "Tool is disabled: programmable"
@@ -279,7 +282,7 @@ def test_refuses_a_deadline_out_of_bounds(hub: Hub, alice: Caller, timeout_ms: i
 def test_applies_the_operators_deadline_before_the_settings(
     hub: Hub, programmable: Programmable, alice: Caller
 ) -> None:
-    governance.set_policy("programmable", {"timeout_ms": 150}, actor="test")
+    governance.set_policy("programmable", {"timeout_ms": 150}, actor=governance.trusted("test"))
     programmable.outcomes = [lambda: asyncio.sleep(60)]
     with pytest.raises(ToolTimeoutError, match="after 150ms"):
         call("programmable", {}, alice)
@@ -477,9 +480,7 @@ def test_refuses_new_calls_while_it_drains(hub: Hub, programmable: Programmable,
         engine.adopt_running_loop()
         running = asyncio.create_task(engine.call("programmable", {}, alice, door="code"))
         await asyncio.to_thread(begun.wait, 5)
-        from tools_app.engine import process
-
-        calls = process._calls
+        calls = hubs.part(Engine).calls
         assert calls is not None
         closing = asyncio.create_task(engine.close(5))
         await asyncio.sleep(0)

@@ -10,8 +10,8 @@ import pytest
 from tests.support.desk import Desk
 from tests.support.packs.desk import DESK
 from tests.support.tools import Hub
-from tools_app.engine import clients as module
-from tools_app.engine.clients import Clients
+from tools_app.catalog import clients as module
+from tools_app.catalog.clients import Clients
 from tools_app.sdk.accounts import Account
 
 pytestmark = pytest.mark.anyio
@@ -24,10 +24,10 @@ def account(desk: Desk, secret: str, name: str = "ann") -> Account:
 async def test_calls_of_one_account_share_a_client(hub: Hub) -> None:
     with Desk() as desk:
         clients = Clients()
-        first = await clients.of(account(desk, "key-1"))
-        assert await clients.of(account(desk, "key-1")) is first
-        assert await clients.of(account(desk, "key-2")) is not first
-        assert await clients.of(account(desk, "key-1")) is not first, "it has gone with the change"
+        first = await clients.of(account(desk, "key-1"), None)
+        assert await clients.of(account(desk, "key-1"), None) is first
+        assert await clients.of(account(desk, "key-2"), None) is not first
+        assert await clients.of(account(desk, "key-1"), None) is not first, "it has gone with the change"
         await clients.close()
 
 
@@ -35,12 +35,12 @@ async def test_an_account_may_change_while_the_client_before_is_closed(hub: Hub)
     with Desk() as desk:
         clients = Clients()
         first = account(desk, "key-of-ann-1")
-        await (await clients.of(first)).get(
+        await (await clients.of(first, None)).get(
             "notes", operation="list notes"
         )  # It has a socket that takes time to close.
         second, third = replace(first, secret="key-of-ann-2"), replace(first, secret="key-of-ann-3")
-        made = await asyncio.gather(clients.of(second), clients.of(third))
-        assert await clients.of(third) is made[1]
+        made = await asyncio.gather(clients.of(second, None), clients.of(third, None))
+        assert await clients.of(third, None) is made[1]
         await clients.close()
 
 
@@ -49,9 +49,9 @@ async def test_the_one_that_was_used_longest_ago_makes_room(hub: Hub, monkeypatc
     with Desk() as desk:
         clients = Clients()
         one, two, three = (account(desk, "key", name) for name in ("one", "two", "three"))
-        first, second = await clients.of(one), await clients.of(two)
-        assert await clients.of(one) is first
-        await clients.of(three)
-        assert await clients.of(one) is first
-        assert await clients.of(two) is not second
+        first, second = await clients.of(one, None), await clients.of(two, None)
+        assert await clients.of(one, None) is first
+        await clients.of(three, None)
+        assert await clients.of(one, None) is first
+        assert await clients.of(two, None) is not second
         await clients.close()

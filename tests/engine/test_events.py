@@ -16,8 +16,8 @@ from tools_app.models import Call, ErrorLog
 from tools_app.sdk.context import Caller, Context
 from tools_app.sdk.decorator import tool
 from tools_app.sdk.errors import ApiError, NotFoundError, ToolError, UpstreamUnavailableError
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.names import DefinitionError
-from tools_app.sdk.tool import Hints
 
 Line = dict[str, Any]
 

@@ -200,9 +200,9 @@ def test_whoever_may_not_call_the_tool_any_more_has_nothing_left_of_it(
     kept = handle(large(programmable, alice))
     Toolset.objects.create(name="other", names=["echo"])
     assert refusal(replace(alice, reach=Reach(frozenset({"other"}))), kept) == refusal(alice, "0" * 32)
-    governance.set_enabled(["programmable"], False, actor="test")
+    governance.set_enabled(["programmable"], False, actor=governance.trusted("test"))
     assert refusal(alice, kept) == refusal(alice, "0" * 32)
-    governance.set_enabled(["programmable"], True, actor="test")
+    governance.set_enabled(["programmable"], True, actor=governance.trusted("test"))
     assert next(pages(alice, kept))
 
 
@@ -237,7 +237,7 @@ def test_operators_can_have_nothing_kept(programmable: Programmable, alice: Call
 
 
 def test_nothing_is_kept_that_could_not_be_read(programmable: Programmable, alice: Caller) -> None:
-    governance.set_enabled(["read_result"], False, actor="test")
+    governance.set_enabled(["read_result"], False, actor=governance.trusted("test"))
 
     assert "read_result cannot be called here" in unkept(large(programmable, alice))
 
@@ -325,7 +325,7 @@ def test_tool_operator_and_caller_can_only_lower_what_the_settings_say(hub: Hub,
 
     assert most("modest") == (2_000, "tool")
     assert most("greedy") == (5_000, "settings")
-    governance.set_policy("modest", {"answer_tokens": 3_000}, actor="test")
+    governance.set_policy("modest", {"answer_tokens": 3_000}, actor=governance.trusted("test"))
     assert most("modest") == (3_000, "operator")
     modest.outcomes += ["x" * 9_001, "x" * 9_000, "x" * 9_000]
     assert "outline" in call("modest", alice, Options(answer_tokens=20_000)).answer.value

@@ -28,13 +28,13 @@ from tools_app.sdk.errors import (
     ValidationError,
     restored,
 )
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.hub_errors import (
     IdempotencyInProgressError,
     IdempotencyMismatchError,
     OutcomeUnknownError,
     ReplyGoneError,
 )
-from tools_app.sdk.tool import Hints
 
 KEY = "order-17"
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+import time
 from datetime import UTC, datetime
 
 import pytest
 
 from tools_app.base import database
+from tools_app.journal import journal as journal_module
 from tools_app.journal.failures import failure
 from tools_app.journal.journal import Journal
 from tools_app.journal.writer import MOST_AT_ONCE, JournalEntry
@@ -89,3 +92,32 @@ def test_writes_what_is_waiting_before_it_ends() -> None:
 
     assert all(task.done() for task in asyncio.run(story()))
     assert Call.objects.count() == 20
+
+
+def test_who_waits_too_long_gets_an_error_each_after_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "HUNG", 0.2)
+    journal = Journal()
+    # A thread that never runs: the database neither answers nor refuses.
+    journal._thread = threading.Thread()
+
+    async def story() -> list[float]:
+        async def waits(number: int) -> float:
+            begun = time.monotonic()
+            with pytest.raises(StorageBusyError):
+                await journal.write(JournalEntry(call=row(number)))
+            return time.monotonic() - begun
+
+        tasks = [asyncio.create_task(waits(0))]
+        await asyncio.sleep(0.1)
+        tasks.append(asyncio.create_task(waits(1)))
+        cancelled = asyncio.create_task(journal.write(JournalEntry(call=row(2))))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        seconds = list(await asyncio.gather(*tasks))
+        assert cancelled.cancelled()
+        # Later ones are watched, too.
+        return [*seconds, await waits(3)]
+
+    assert min(asyncio.run(story())) > 0.19
+    assert journal.trouble == "it does not answer"
+    assert not journal._waiting

@@ -12,6 +12,7 @@ from django.db import transaction
 from tests.support.tools import Hub, Programmable, eventually
 from tools_app import engine
 from tools_app.base import database
+from tools_app.journal import rows
 from tools_app.journal.lease import (
     BUSY_LEASE,
     IDLE_LEASE,
@@ -22,7 +23,7 @@ from tools_app.journal.lease import (
 )
 from tools_app.models import Agent, Call, CallHour, Process
 from tools_app.sdk.context import Caller
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.hints import Hints
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -81,6 +82,7 @@ def test_when_it_has_run_out_the_call_is_interrupted_and_counted(lease: Lease) -
     assert (call.status, call.code) == ("interrupted", INTERRUPTED)
     assert "unknown" in call.error
     assert call.finished_at is not None
+    rows.fold()
     assert list(CallHour.objects.values_list("status", "calls")) == [("interrupted", 1)]
     assert interrupt_orphans("mine")[0] == 0
 
@@ -161,14 +163,18 @@ def test_a_read_does_not_announce_the_process(hub: Hub, programmable: Programmab
     assert not Process.objects.exists()
 
 
-def test_a_process_that_only_slept_corrects_what_others_thought(hub: Hub, alice: Caller) -> None:
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_a_process_that_only_slept_corrects_what_others_thought(hub: Hub, alice: Caller, is_counted: bool) -> None:
     writing = Programmable("writing", hints=Hints())
     hub.add(writing.tool)
 
     async def sleep() -> str:
         def interrupt() -> int:
             Process.objects.update(lease_until=datetime.now(UTC) - timedelta(seconds=1))
-            return interrupt_orphans("another")[0]
+            number = interrupt_orphans("another")[0]
+            if is_counted:
+                rows.fold()
+            return number
 
         assert await database.run(interrupt) == 1
         # As long as it takes at least for a lease to run out.
@@ -178,6 +184,7 @@ def test_a_process_that_only_slept_corrects_what_others_thought(hub: Hub, alice:
     writing.outcomes = [sleep]
     engine.call_sync("writing", {}, alice, door="code")
     assert Call.objects.get().status == "succeeded"
+    rows.fold()
     counted = CallHour.objects.filter(calls__gt=0).values_list("status", "calls", "within_10")
     assert [(status, calls) for status, calls, _ in counted] == [("succeeded", 1)]
     assert not CallHour.objects.filter(status="interrupted", within_10__gt=0).exists()

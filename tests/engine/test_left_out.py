@@ -30,7 +30,7 @@ def called(caller: Caller, **options: object) -> Answer:
 
 def test_rest_says_how_many(tool: Programmable) -> None:
     tool.outcomes += [HIDDEN, {"text": "a\r\nb"}]
-    rest = Rest(governance.create_key("agent", scopes=["tools:execute"], actor="t")[1])
+    rest = Rest(governance.create_key("agent", scopes=["tools:execute"], actor=governance.trusted("t"))[1])
     try:
         told, plain = rest.call("programmable").json(), rest.call("programmable").json()
     finally:

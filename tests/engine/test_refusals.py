@@ -89,7 +89,7 @@ def test_memory_is_bounded() -> None:
 def test_a_flood_of_refusals_leaves_a_handful_of_rows_and_every_one_is_counted(
     hub: Hub, programmable: Programmable, alice: Caller
 ) -> None:
-    governance.set_enabled(["programmable"], enabled=False, actor="test")
+    governance.set_enabled(["programmable"], enabled=False, actor=governance.trusted("test"))
 
     async def story() -> set[str]:
         calls = (engine.call("programmable", {}, alice, door="code") for _ in range(300))

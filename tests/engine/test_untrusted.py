@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.outsiders import INJECTIONS, MARKS, inside
 from tests.support.tools import Hub, Programmable
-from tests.test_contract import everything
+from tests.test_contract import shipped
 from tools_app import engine, governance
 from tools_app.base import secrets
 from tools_app.engine import Options, Result, answers
@@ -19,8 +19,9 @@ from tools_app.sdk.content import Image
 from tools_app.sdk.context import Caller
 from tools_app.sdk.decorator import FunctionTool
 from tools_app.sdk.errors import ApiError, InvalidArgumentsError, NotFoundError, ToolError
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.pack import Pack, TextForm
-from tools_app.sdk.tool import Hints, Tool
+from tools_app.sdk.tool import Tool
 from tools_app.text import hygiene
 
 READS = Hints(read_only=True)
@@ -73,7 +74,7 @@ def some() -> str:
     ],
 )
 def test_what_is_declared_decides(made: Tool, passes_on: bool, marks: bool) -> None:
-    assert (made.passes_on, made.marks_text) == (passes_on, marks)
+    assert (made.spec.passes_on, made.spec.marks_text) == (passes_on, marks)
 
 
 def test_a_tool_decides_before_its_pack() -> None:
@@ -81,27 +82,27 @@ def test_a_tool_decides_before_its_pack() -> None:
     pack.tool(name="own", description="Own words.", hints=READS, untrusted=False)(some)
     pack.tool(name="escaping", description="Escapes.", hints=READS, escapes=True)(some)
     own, escaping = pack.tools
-    assert (own.passes_on, own.marks_text) == (False, False)
-    assert (escaping.passes_on, escaping.marks_text) == (True, False)
+    assert (own.spec.passes_on, own.spec.marks_text) == (False, False)
+    assert (escaping.spec.passes_on, escaping.spec.marks_text) == (True, False)
 
 
 def test_every_tool_for_n8n_redmine_and_the_web_passes_it_on() -> None:
     outer = [tool for pack in ("n8n", "redmine", "websearch") for tool in of(pack)]
     assert len(outer) >= 43
-    assert all(tool.passes_on for tool in outer)
-    assert {tool.name for tool in outer if not tool.marks_text} == {"web_search", "instant_answer"}, "these escape"
-    assert not any(tool.passes_on for tool in of("builtin"))
+    assert all(tool.spec.passes_on for tool in outer)
+    assert {tool.name for tool in outer if not tool.spec.marks_text} == {"web_search", "instant_answer"}, "these escape"
+    assert not any(tool.spec.passes_on for tool in of("builtin"))
 
 
 def of(pack: str) -> list[Tool]:
-    return [loaded.tool for loaded in everything() if loaded.pack == pack]
+    return [tool for tool in shipped() if tool.pack is not None and tool.pack.name == pack]
 
 
 def test_a_changed_declaration_is_a_changed_definition() -> None:
     plain, trusted = of_pack(), of_pack(untrusted=False)
-    assert plain.fingerprint == of_pack(untrusted=True).fingerprint, "it goes without saying"
-    assert plain.fingerprint != trusted.fingerprint
-    assert plain.fingerprint != of_pack(escapes=True).fingerprint
+    assert plain.spec.hash == of_pack(untrusted=True).spec.hash, "it goes without saying"
+    assert plain.spec.hash != trusted.spec.hash
+    assert plain.spec.hash != of_pack(escapes=True).spec.hash
     assert trusted.definition()["untrusted"] is False
 
 
@@ -216,7 +217,7 @@ def test_a_refusal_of_the_hub_is_its_own_word(outside: Programmable, alice: Call
     within = Programmable("within", hints=WITHIN)
     hub.add(within.tool)
     within.outcomes.append(NotFoundError("No", context={"operation": "o", "resourceType": "r", "resourceId": "1"}))
-    governance.set_enabled(["calculate"], enabled=False, actor="test")
+    governance.set_enabled(["calculate"], enabled=False, actor=governance.trusted("test"))
     refusals = [failed("outside", alice, value="x"), failed("calculate", alice), failed("within", alice)]
     assert isinstance(refusals[0], InvalidArgumentsError)
     assert not any(error.untrusted or "untrusted" in error.as_dict() for error in refusals)

@@ -21,8 +21,8 @@ from tools_app.journal.writer import JournalEntry
 from tools_app.models import Call, CallHour, ErrorLog, Process
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import ToolError
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.hub_errors import ShuttingDownError, StorageBusyError
-from tools_app.sdk.tool import Hints
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -109,7 +109,7 @@ def test_gives_up_when_a_lock_lasts_and_writes_what_had_happened_later(
     assert [type(one) for one in told] == [StorageBusyError, StorageBusyError]
     assert eventually(lambda: Call.objects.filter(pk=f"{1:032x}").exists(), 5)
     assert list(Call.objects.values_list("status", flat=True)) == ["succeeded"], "what never began has no row"
-    assert list(CallHour.objects.values_list("calls", flat=True)) == [1]
+    assert eventually(lambda: list(CallHour.objects.values_list("calls", flat=True)) == [1], 5)
     assert not journal._writer.lease.open
 
 
@@ -148,6 +148,7 @@ def test_what_reached_the_disk_is_not_written_again(journal: Journal) -> None:
     journal._writer._unwritten.append(JournalEntry(call=row(2)))
     assert asyncio.run(outcome(journal, JournalEntry(call=row(3)))) is True
     assert eventually(lambda: Call.objects.count() == 3, 5)
+    journal.close(5)
     assert CallHour.objects.get().calls == 3
 
 

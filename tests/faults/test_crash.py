@@ -107,6 +107,7 @@ class Tally:
     missing: list[str] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
     untrue: list[str] = field(default_factory=list)
+    miscounted: set[tuple[str, str, int]] = field(default_factory=set)
 
     def __str__(self) -> str:
         slowest = f"{max(self.settled_within):.1f} s" if self.settled_within else "-"
@@ -114,12 +115,12 @@ class Tally:
             f"{self.rounds} crashes: {self.answered} calls answered, {self.unanswered} cut off; "
             f"rows {dict(self.statuses)}; open calls closed within {slowest} of the start; "
             f"writes without a row {len(self.missing)}, repeated {len(self.repeated)}, "
-            f"answers without their row {len(self.untrue)}"
+            f"answers without their row {len(self.untrue)}, figures that differ {len(self.miscounted)}"
         )
 
 
 def crash(trial: TrialHub, one_round: Round, rounds: int, seed: int, settle_every: int) -> Tally:
-    """Crash so many times. What was left open must be closed whenever a process lives long enough to see to it."""
+    """Crash this many times. A process that lives long enough must close the calls left open."""
     chance = random.Random(seed)
     tally = Tally()
     decided = trial.store.governed()
@@ -133,6 +134,8 @@ def crash(trial: TrialHub, one_round: Round, rounds: int, seed: int, settle_ever
             tally.settled_within.append(settle(trial, one_round))
     tally.statuses.update(trial.store.calls().values())
     tally.repeated += trial.recorder.repeated()
+    counted = trial.store.counted()
+    tally.miscounted = (counted["calls"] ^ counted["hours"]) | (counted["calls"] ^ counted["days"])
     return tally
 
 
@@ -156,6 +159,7 @@ def settle(trial: TrialHub, one_round: Round) -> float:
     with trial.serving() if one_round is crash_server else Agent(trial.home):
         assert eventually(lambda: not trial.store.under_way(), lease + LOOK_SECONDS + SLACK), "calls stay open"
         took = time.monotonic() - begun
+        assert eventually(lambda: not trial.store.uncounted(), LOOK_SECONDS + SLACK), "calls stay out of the figures"
     closed = trial.store.calls()
     assert {closed[call] for call in open_calls} <= {"interrupted"}
     return took
@@ -166,7 +170,7 @@ def left(until: datetime) -> float:
 
 
 def accept(tally: Tally) -> None:
-    assert (tally.missing, tally.repeated, tally.untrue) == ([], [], []), tally
+    assert (tally.missing, tally.repeated, tally.untrue, tally.miscounted) == ([], [], [], set()), tally
     assert tally.statuses["interrupted"] > 0, f"no round met a call under way: {tally}"
 
 

@@ -24,6 +24,8 @@ def size_of(server: Server) -> int:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux says how large a process is")
 @pytest.mark.parametrize("room", [256, 1536])
 def test_a_hundred_large_bodies_at_once_do_not_end_it(trial: TrialHub, room: int) -> None:
+    # Large bodies count as many requests: the limit of a key would refuse most of them first.
+    trial.home.extra |= {"TOOLHUB_KEY_RATE_CALLS": "0", "TOOLHUB_RATE_CALLS": "0"}
     with trial.serving() as server:
         assert trial.call(server, "write").code == ""
         limit = size_of(server) + room * MIB
@@ -31,5 +33,6 @@ def test_a_hundred_large_bodies_at_once_do_not_end_it(trial: TrialHub, room: int
         answers = trial.call_together(server, ["weigh"] * 100, text="x" * (MIB - 200))
         told = Counter(answer.code for answer in answers)
         assert server.process.poll() is None, "".join(server.errors)[-2000:]
-        assert all(answer.http in {0, 200, 503} for answer in answers), told
+        # 429: one caller may fill a part of the room for bodies only.
+        assert all(answer.http in {0, 200, 429, 503} for answer in answers), told
         assert eventually(lambda: trial.call(server, "write").code == "", 5)

@@ -26,7 +26,7 @@ ERAS = [pytest.param(era, marks=() if POSTGRES else pytest.mark.faults) for era 
 
 @contextlib.contextmanager
 def busy(store: Store) -> Iterator[None]:
-    """Whoever comes now is sent away, for the moment."""
+    """Refuse new connections for the moment."""
     if isinstance(store, SQLiteStore):
         with closing(sqlite3.connect(store.path, isolation_level=None)) as database:
             for statement in (

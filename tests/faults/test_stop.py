@@ -38,7 +38,7 @@ def test_lets_ten_running_calls_end_and_takes_no_more(trial: TrialHub) -> None:
 
 
 @pytest.mark.faults
-def test_ends_after_ten_seconds_whatever_is_running_and_writes_it_down(trial: TrialHub) -> None:
+def test_ends_after_ten_seconds_and_records_running_calls(trial: TrialHub) -> None:
     with trial.serving() as server, ThreadPoolExecutor(1) as pool:
         running = pool.submit(trial.call_together, server, BUSY, seconds=25.0)
         assert eventually(lambda: len(trial.recorder.seen) == len(BUSY), 10)

@@ -121,7 +121,7 @@ def test_changes_nothing_on_a_read_only_disk_that_it_could_not_write_down(trial:
 @sqlite_only
 @pytest.mark.faults
 def test_writes_to_the_file_that_was_put_in_the_place_of_the_old_one(trial: TrialHub) -> None:
-    """As when somebody restores a copy while the hub runs."""
+    """As when an operator restores a copy while the hub runs."""
     assert isinstance(trial.store, SQLiteStore)
     copy = trial.home.path / "copy.sqlite3"
     trial.store.query(f"VACUUM INTO '{copy}'")
@@ -191,7 +191,7 @@ def endure(
 
 
 def refuse_unseen(trial: TrialHub, server: Server, within: float) -> None:
-    """The trouble is known by now: not even what only reads is run, and whoever watches the hub is told."""
+    """The fault is known by now: not even read-only tools run, and monitoring reports it."""
     read = len(trial.recorder.of("read"))
     refused = trial.call_together(server, ["write", "read"])
     assert {answer.code for answer in refused} == {"STORAGE_BUSY"}

@@ -14,11 +14,13 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+import toolhub
 from tests.http.conftest import KEY, SOON, Client
 from tests.support.faultd import Faultd, Wire
 from tests.support.tools import eventually
-from tools_app.http import ApiClient, Refused, failures
+from tools_app.http import ApiClient, UpstreamRefusal, failures
 from tools_app.http.network import NotOurOriginError, OneOrigin, shared_tls
+from tools_app.http.responses import UpstreamRequest
 from tools_app.http.transport import Transport
 from tools_app.sdk.errors import (
     ApiError,
@@ -61,7 +63,7 @@ async def test_sends_what_was_asked_for_and_nothing_of_its_own(client: Client, u
     assert "cookie" not in headers
 
 
-async def test_a_call_may_ask_for_json_forms_and_raw_bodies(client: Client, upstream: Faultd) -> None:
+async def test_a_call_can_send_json_forms_and_raw_bodies(client: Client, upstream: Faultd) -> None:
     api = client()
     await api.post("a", json={"name": "ü", "none": None}, operation="create a")
     await api.post("a", form={"q": "a b"}, operation="search", writes=False)
@@ -85,7 +87,7 @@ async def test_what_json_cannot_say_is_not_sent(client: Client, upstream: Faultd
     assert upstream.requests == []
 
 
-async def test_a_tool_cannot_change_what_a_request_stands_on(client: Client, upstream: Faultd) -> None:
+async def test_a_tool_cannot_set_headers_of_the_client(client: Client, upstream: Faultd) -> None:
     for name in ("X-API-Key", "host", "Cookie", "Content-Length"):
         with pytest.raises(ValueError, match="may not set"):
             await client().get("a", headers={name: "1"}, operation="x")
@@ -164,7 +166,7 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize("fault", NONSENSE)
-async def test_nonsense_is_told_from_an_answer(client: Client, fault: str) -> None:
+async def test_nonsense_is_distinguished_from_an_answer(client: Client, fault: str) -> None:
     error = await failed(client(fault).get("a", operation="get a"))
     assert isinstance(error, UpstreamInvalidResponseError)
     assert "Faultd" in error.message
@@ -251,20 +253,20 @@ async def test_every_status_has_its_error(
     assert len(upstream.requests) == 1
 
 
-async def test_what_is_not_there_is_the_address_where_nobody_asked_for_one_thing(client: Client) -> None:
+async def test_a_404_without_a_resource_is_about_the_url(client: Client) -> None:
     error = await failed(client("status:404").get("workflows", operation="list workflows"))
     assert isinstance(error, ApiError)
     assert error.message == "Failed to list workflows: Faultd has nothing at that URL"
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 409, 500])
-async def test_a_refusal_may_be_empty(client: Client, status: int) -> None:
+async def test_a_refusal_can_be_empty(client: Client, status: int) -> None:
     error = await failed(client(f"bare:{status}").get("issues", 1, operation="get issue", resource="Issue"))
     assert error.context.get("errorDetails") is None
     assert error.code in ("API_ERROR", "NOT_FOUND")
 
 
-async def test_an_error_page_is_told_by_its_title_only(client: Client) -> None:
+async def test_an_error_page_is_summarised_by_its_title(client: Client) -> None:
     error = await failed(client("stack").get("a", operation="get a"))
     assert error.context["errorDetails"] == "Error"
     assert "/app/index.js" in str(error.detail)  # for the error log
@@ -291,21 +293,32 @@ def test_a_time_to_wait_is_taken_where_it_makes_sense(value: str, seconds: float
     assert failures.retry_after(value, datetime(2026, 11, 18, 12, tzinfo=UTC)) == seconds
 
 
-async def test_how_long_to_wait_reaches_whoever_called(client: Client) -> None:
+async def test_retry_after_reaches_the_caller(client: Client) -> None:
     error = await failed(client("busy:503:7").get("a", operation="list a"))
     assert (error.retry_after, error.retryable, error.next_step) == (7.0, True, "Try again in a moment.")
 
 
-async def test_a_pack_may_know_better_what_a_refusal_means(client: Client) -> None:
-    def explained(refused: Refused) -> ToolError | None:
+async def test_a_pack_can_explain_a_refusal(client: Client) -> None:
+    def explained(refused: UpstreamRefusal) -> ToolError | None:
         if refused.status != 422:
             return None
-        return UpstreamValidationError(f"{refused.asked.resource}: {' and '.join(refused.said)}")
+        return UpstreamValidationError(f"{refused.request.resource}: {' and '.join(refused.reasons)}")
 
     api = client("status:422:errors", explain=explained)
     error = await failed(api.post("issues", json={}, operation="create issue", resource="Issue"))
     assert error.message == "Issue: Subject cannot be blank and Tracker is not included"
     assert "HTTP 422" in str(error.detail)
+
+
+def test_old_names_of_a_refusal_work_and_are_deprecated() -> None:
+    request = UpstreamRequest("Sky", "GET", "list stars")
+    refusal = UpstreamRefusal(request, 422, ("too many",))
+    with pytest.deprecated_call(match="use UpstreamRefusal.request"):
+        assert refusal.asked is request
+    with pytest.deprecated_call(match="use UpstreamRefusal.reasons"):
+        assert refusal.said == ("too many",)
+    with pytest.deprecated_call(match="use UpstreamRefusal"):
+        assert toolhub.Refused is UpstreamRefusal
 
 
 # ---- secrets
@@ -356,7 +369,7 @@ async def test_an_answer_with_an_ordinary_word_or_number_for_a_secret_stays(clie
 
 
 async def test_a_redirect_does_not_repeat_a_secret(client: Client) -> None:
-    seen: list[Refused] = []
+    seen: list[UpstreamRefusal] = []
     api = client("redirect:302", explain=lambda refused: seen.append(refused))
     error = await failed(api.get(operation="x", suffix=f"?to=/login/{KEY}"))
     assert error.message == "Failed to x: Faultd redirects to /login/***, which is not followed"
@@ -394,7 +407,7 @@ def test_a_secret_that_cannot_be_sent_is_not_shown_either(value: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["hang", "drip-headers", "drip-body", "continues", "says-too-much"])
-async def test_the_deadline_is_kept_whatever_drips(client: Client, fault: str) -> None:
+async def test_the_deadline_holds_while_data_drips(client: Client, fault: str) -> None:
     begun = time.monotonic()
     error = await failed(client(fault, timeout=0.3).get("a", operation="get a"))
     assert time.monotonic() - begun < SOON
@@ -403,7 +416,7 @@ async def test_the_deadline_is_kept_whatever_drips(client: Client, fault: str) -
         assert error.message == "Faultd did not answer within 300ms"
 
 
-async def test_a_change_that_takes_too_long_may_have_been_made(client: Client) -> None:
+async def test_a_change_that_times_out_is_possibly_done(client: Client) -> None:
     error = await failed(client("hang", timeout=0.2).post("a", json={}, operation="create a"))
     assert "outcome is unknown" in error.next_step
     assert not error.retryable

@@ -27,7 +27,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> Any:
     return read
 
 
-async def test_a_request_is_told_with_its_address_and_the_size_of_the_answer(
+async def test_a_request_is_logged_with_its_address_and_response_size(
     client: Client, caplog: pytest.LogCaptureFixture, lines: Any
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -42,7 +42,7 @@ async def test_a_request_is_told_with_its_address_and_the_size_of_the_answer(
     assert answered["ms"] >= 0
 
 
-async def test_a_body_is_told_whole_and_only_at_trace(
+async def test_a_body_is_logged_in_full_and_only_at_trace(
     client: Client, caplog: pytest.LogCaptureFixture, lines: Any
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -94,7 +94,7 @@ async def test_a_body_that_is_no_text_is_only_counted(
 
 
 @pytest.mark.parametrize(("fault", "level"), [("reset", "error"), ("html", "error"), ("hang", "warn")])
-async def test_a_request_that_fails_is_told_with_the_error_and_without_its_address(
+async def test_a_failed_request_is_logged_with_its_error_and_without_its_address(
     client: Client, caplog: pytest.LogCaptureFixture, lines: Any, fault: str, level: str
 ) -> None:
     caplog.set_level(logging.INFO)

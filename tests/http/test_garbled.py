@@ -1,4 +1,4 @@
-"""Whatever an upstream sends, a tool gets an answer or one of our errors."""
+"""A tool gets an answer or one of our errors for any response of an upstream."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def garbled(chance: random.Random) -> bytes:
     return bytes(made)
 
 
-async def test_no_answer_whatever_breaks_a_tool(client: Client, upstream: Faultd) -> None:
+async def test_no_answer_breaks_a_tool(client: Client, upstream: Faultd) -> None:
     chance = random.Random(7)
 
     async def garble(wire: Wire) -> None:

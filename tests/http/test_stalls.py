@@ -1,4 +1,4 @@
-"""Whatever an upstream sends within the limits, the event loop stays free, and deadlines are kept."""
+"""The event loop stays free and deadlines are kept for any response within the limits."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tools_app.packs.n8n import workflows
 from tools_app.sdk import heavy
 from tools_app.sdk.context import Caller, Context
 from tools_app.sdk.errors import ToolError
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.pack import Pack
-from tools_app.sdk.tool import Hints
 
 MANY = 390_000
 
@@ -84,7 +84,7 @@ async def test_a_deadline_ends_what_becomes_of_one_chunk() -> None:
     async with AsyncExitStack() as held:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.02):
-                await bodies.collected(chunks(), "gzip", "", 1024 * 1024 * 1024, held)
+                await bodies.collect(chunks(), "gzip", "", 1024 * 1024 * 1024, held)
 
 
 class Turns:
@@ -115,7 +115,7 @@ async def test_neither_tiny_chunks_nor_a_large_text_take_all_turns() -> None:
             yield b"a"
 
     async with counted() as turns, AsyncExitStack() as held:
-        assert len(await bodies.collected(chunks(), "", "", 1024 * 1024, held)) == 300_000
+        assert len(await bodies.collect(chunks(), "", "", 1024 * 1024, held)) == 300_000
         assert turns.number >= 1
     both: tuple[Reads, ...] = ("json", "text")
     for reads in both:

@@ -20,14 +20,14 @@ from tools_app.http import ApiClient
 from tools_app.models import Call, ErrorLog
 from tools_app.sdk.context import Caller, Context
 from tools_app.sdk.errors import ApiError, InvalidArgumentsError, ToolError, ToolTimeoutError, UpstreamUnavailableError
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.hub_errors import CircuitOpenError
 from tools_app.sdk.pack import Pack
-from tools_app.sdk.tool import Hints
 
 
 @pytest.fixture
 def pack(hub: Hub, upstream: Faultd, alice: Caller) -> Iterator[Pack]:
-    """Tools that ask whatever fault they are told to."""
+    """Tools that request the fault in their argument."""
     pack = Pack("throwaway")
     made: dict[str, ApiClient] = {}
 
@@ -153,7 +153,7 @@ def test_reads_are_tried_again_where_that_helps_and_changes_never(
         ("get_thing", "status:504", True, False),
     ],
 )
-def test_only_what_cannot_be_done_twice_may_be_called_again(
+def test_an_error_says_whether_the_call_can_be_repeated(
     pack: Pack, alice: Caller, tool: str, fault: str, retryable: bool, unknown: bool
 ) -> None:
     with pytest.raises(ToolError) as caught:
@@ -164,7 +164,7 @@ def test_only_what_cannot_be_done_twice_may_be_called_again(
 
 
 @pytest.mark.parametrize(("tool", "retryable"), [("change_thing", False), ("set_thing", True), ("get_thing", True)])
-def test_a_deadline_tells_whether_the_call_may_be_repeated(
+def test_a_deadline_error_says_whether_the_call_can_be_repeated(
     pack: Pack, alice: Caller, tool: str, retryable: bool
 ) -> None:
     with pytest.raises(ToolTimeoutError) as caught:
@@ -172,7 +172,7 @@ def test_a_deadline_tells_whether_the_call_may_be_repeated(
     assert (caught.value.retryable, caught.value.outcome_unknown) == (retryable, not retryable)
 
 
-def test_a_change_that_was_never_sent_may_be_called_again(hub: Hub, alice: Caller) -> None:
+def test_a_change_that_was_never_sent_can_be_repeated(hub: Hub, alice: Caller) -> None:
     with socket.socket() as nothing_listens:
         nothing_listens.bind(("127.0.0.1", 0))
         api = ApiClient(f"http://127.0.0.1:{nothing_listens.getsockname()[1]}", name="Nobody")
@@ -193,7 +193,7 @@ def test_a_change_that_was_never_sent_may_be_called_again(hub: Hub, alice: Calle
 @pytest.mark.parametrize(
     ("before", "after", "retryable"), [("close", "ok", True), ("ok", "close", False), ("ok", "status:503", False)]
 )
-def test_what_fails_after_a_change_may_not_be_called_again(
+def test_a_failure_after_a_change_is_not_repeatable(
     pack: Pack, alice: Caller, before: str, after: str, retryable: bool
 ) -> None:
     with pytest.raises(ToolError) as caught:
@@ -201,7 +201,7 @@ def test_what_fails_after_a_change_may_not_be_called_again(
     assert (caught.value.retryable, caught.value.outcome_unknown) == (retryable, not retryable)
 
 
-def test_what_fails_after_a_change_that_the_tool_gave_up_on_may_not_be_called_again(pack: Pack, alice: Caller) -> None:
+def test_a_failure_after_an_abandoned_change_is_not_repeatable(pack: Pack, alice: Caller) -> None:
     with pytest.raises(UpstreamUnavailableError) as caught:
         engine.call_sync("change_impatiently", {}, alice, door="code")
     assert (caught.value.retryable, caught.value.outcome_unknown) == (False, True)

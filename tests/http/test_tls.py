@@ -66,7 +66,7 @@ async def test_hanging_up_while_both_sides_agree_on_tls_leaves_nothing_behind(tu
         assert await asyncio.to_thread(eventually, lambda: upstream.open == 0, 10)
 
 
-async def test_http_where_https_is_spoken_is_told() -> None:
+async def test_http_on_an_https_port_is_reported() -> None:
     with Faultd() as plain:
         api = ApiClient(plain.url.replace("http:", "https:"), name="n8n")
         with pytest.raises(UpstreamTlsError, match="cannot be reached securely"):

@@ -28,7 +28,7 @@ PLACE = ip_address("127.0.0.1")  # stands for a public address in these tests
 
 @pytest.fixture
 def canary() -> Iterator[Faultd]:
-    """Something inside: whoever reaches it has broken in."""
+    """An internal server that no request may reach."""
     with Faultd(host="127.0.0.2") as inside:
         yield inside
     assert inside.connections == 0
@@ -140,7 +140,7 @@ async def test_another_address_is_tried_where_one_does_not_answer(upstream: Faul
     await web.close()
 
 
-async def test_a_name_that_does_not_exist_is_told(web: WebClient) -> None:
+async def test_an_unknown_host_name_is_reported(web: WebClient) -> None:
     error = await failed(web.get("http://gone.test/", operation="x"))
     assert isinstance(error, UpstreamUnavailableError)
     assert error.message == "Network error: gone.test cannot be found: its host name has no address"
@@ -157,7 +157,7 @@ async def test_a_redirect_is_followed_through_the_same_checks(
         assert isinstance(await failed(web.get(start + quote(target), operation="x")), InvalidArgumentsError)
 
 
-async def test_what_was_said_to_one_is_not_said_to_another(web: WebClient, upstream: Faultd) -> None:
+async def test_a_redirect_to_another_host_drops_body_and_referrer(web: WebClient, upstream: Faultd) -> None:
     to = quote(f"http://other.test:{upstream.port}/text")
     start = f"http://web.test:{upstream.port}/redirect:307?to={to}"
     await web.post(start, {"q": "private"}, operation="x", headers={"Referer": "http://web.test/"})

@@ -1,4 +1,4 @@
-"""A client's configuration is changed as text: only our own entry, whatever else stands there."""
+"""A client's configuration is changed as text: only our own entry, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tools_app.management.config_file import ConfigFile, Unfit
+from tools_app.management.config_file import ConfigFile, ConfigFileError
 
 ENTRY = {"command": "/opt/hub/python", "args": ["-m", "toolhub", "runmcp"]}
 
@@ -79,7 +79,7 @@ def test_the_last_of_several_goes_with_the_comma_before_it(tmp_path: Path, newli
         '{"mcpServers": {"a": 1,\n"hub": {}, // why\n"b": 2,}}',
     ],
 )
-def test_an_entry_goes_wherever_it_stands(tmp_path: Path, text: str) -> None:
+def test_an_entry_is_removed_from_any_position(tmp_path: Path, text: str) -> None:
     config = file(tmp_path, text)
     others = {name: value for name, value in config.entries().items() if name != "hub"}
     config.remove("hub")
@@ -101,7 +101,7 @@ values: st.SearchStrategy[Any] = st.recursive(
     st.sampled_from([None, 0, 1, 4, "\t"]),
     st.booleans(),
 )
-def test_whatever_stands_there_stays(
+def test_other_content_stays(
     tmp_path: Path, others: dict[str, Any], servers: dict[str, Any], indent: int | str | None, ascii_only: bool
 ) -> None:
     others.pop("mcpServers", None)
@@ -125,11 +125,11 @@ def test_whatever_stands_there_stays(
         ("\N{LATIN SMALL LETTER E WITH ACUTE}".encode("latin-1"), "cannot be read"),
     ],
 )
-def test_what_cannot_be_understood_is_left_alone(tmp_path: Path, text: str | bytes, why: str) -> None:
+def test_an_unreadable_file_is_left_alone(tmp_path: Path, text: str | bytes, why: str) -> None:
     path = tmp_path / "mcp.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     before = path.read_bytes()
-    with pytest.raises(Unfit, match=re.escape(why)):
+    with pytest.raises(ConfigFileError, match=re.escape(why)):
         ConfigFile(path, "mcpServers").put("hub", ENTRY, private=False)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
@@ -156,5 +156,5 @@ def test_a_link_stays_a_link_and_what_it_leads_to_changes(tmp_path: Path) -> Non
 def test_says_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     config = ConfigFile(tmp_path / "file" / "mcp.json", "mcpServers")
-    with pytest.raises(Unfit, match="mcp.json cannot be"):
+    with pytest.raises(ConfigFileError, match="mcp.json cannot be"):
         config.put("hub", ENTRY, private=False)

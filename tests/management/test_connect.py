@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from django.core.management import ManagementUtility
 
+pytestmark = pytest.mark.django_db
+
 
 @pytest.mark.parametrize(
     ("arguments", "why"),

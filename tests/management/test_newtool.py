@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from tools_app.sources.directory import Directory
-from tools_app.sources.registry import Registry
+from tools_app.sources.directory import FolderProvider
 
+pytestmark = pytest.mark.django_db
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -28,10 +28,9 @@ def directory(tmp_path: Path, settings) -> Path:
 
 def test_writes_a_tool_that_loads_and_a_test_that_passes(directory: Path) -> None:
     newtool("count_words")
-    registry = Registry()
-    Directory(directory).load(registry)
+    registry = FolderProvider(directory).loaded()
     assert registry.problems == []
-    assert [loaded.tool.name for loaded in registry] == ["count_words"]
+    assert [loaded.spec.name for loaded in registry] == ["count_words"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(directory / "test_count_words.py")],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
@@ -116,7 +115,7 @@ def test_a_directory_of_which_nothing_would_be_loaded_is_refused(
     assert not list(tmp_path.glob("*.py"))
 
 
-def test_what_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_write_error_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SystemExit):
         newtool("count_words", "--directory", str(tmp_path / "file"))

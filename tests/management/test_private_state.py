@@ -75,7 +75,7 @@ def test_a_home_that_is_everybodys_is_refused_and_left_as_it_is(loose: Home, com
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give a directory away")
-def test_a_home_of_somebody_else_is_refused_where_everybody_can_look_into_it(loose: Home) -> None:
+def test_a_readable_home_of_another_user_is_refused(loose: Home) -> None:
     os.chown(loose.path, 65534, 65534)
     assert "which belongs to another user" in loose.run("runmcp").stderr
     loose.path.chmod(0o750)

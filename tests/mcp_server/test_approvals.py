@@ -13,7 +13,7 @@ from tools_app import governance
 from tools_app.base import database
 from tools_app.models import Approval
 from tools_app.sdk.context import Caller
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.hints import Hints
 
 pytestmark = pytest.mark.anyio
 
@@ -34,14 +34,14 @@ def error(result: CallToolResult) -> dict[str, Any]:
 async def test_an_agent_asks_and_repeats_the_call(hub: Hub, alice: Caller, era: str, with_id: bool) -> None:
     asking = Programmable("asking", hints=Hints(read_only=False))
     await database.run(lambda: hub.add(asking.tool))
-    await database.run(lambda: governance.set_ask("asking", True, actor="test"))
+    await database.run(lambda: governance.set_ask("asking", True, actor=governance.trusted("test")))
     async with connected(era, alice) as agent:
         refused = await agent.call_tool("asking", {"value": 1})
         told = error(refused)
         assert (told["code"], told["retryable"]) == ("APPROVAL_REQUIRED", False)
         approval_id = told["context"]["approvalId"]
         assert approval_id in texts(refused)[1], "a model reads the text, and nothing else"
-        await database.run(lambda: governance.approve_call(approval_id, actor="user:olivia"))
+        await database.run(lambda: governance.approve_call(approval_id, actor=governance.trusted("user:olivia")))
         meta: Any = {"toolhub/approval": approval_id} if with_id else None
         done = await agent.call_tool("asking", {"value": 1}, meta=meta)
         assert not done.is_error
@@ -55,10 +55,10 @@ async def test_an_agent_asks_and_repeats_the_call(hub: Hub, alice: Caller, era: 
 async def test_an_agent_sees_the_tools_of_a_stopped_hub_vanish(hub: Hub, alice: Caller, era: str) -> None:
     async with connected(era, alice) as agent:
         before = [tool.name for tool in (await agent.list_tools()).tools]
-        await database.run(lambda: governance.stop("hub", actor="user:olivia", reason="fire"))
+        await database.run(lambda: governance.stop("hub", actor=governance.trusted("user:olivia"), reason="fire"))
         assert (await agent.list_tools()).tools == []
         told = error(await agent.call_tool("echo", {"message": "hi"}))
         assert told["code"] == "STOPPED"
         assert told["error"].endswith("UTC: fire")
-        await database.run(lambda: governance.resume("hub", actor="user:olivia"))
+        await database.run(lambda: governance.resume("hub", actor=governance.trusted("user:olivia")))
         assert [tool.name for tool in (await agent.list_tools()).tools] == before

@@ -1,4 +1,4 @@
-"""Who is told of which change, and when."""
+"""Which agents are notified of which change, and when."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from django.conf import LazySettings
+from mcp.shared.exceptions import MCPError
 from mcp_types import NotificationParams, SubscriptionFilter, SubscriptionsListenRequestParams
 
 from tests.support.tools import Hub
@@ -20,7 +21,7 @@ from tools_app import governance
 from tools_app.base import database
 from tools_app.catalog import catalog
 from tools_app.catalog.snapshot import Snapshot
-from tools_app.mcp_server.changes import Changes, always
+from tools_app.mcp_server.changes import CAN_NOTIFY, Changes, always
 from tools_app.models import ToolRecord
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import AuthenticationError, RateLimitError
@@ -38,13 +39,14 @@ class Client:
     def __init__(self, tell: Callable[[], Awaitable[None]] | None = None) -> None:
         self.told = 0
         self._news = asyncio.Event()
-        self.connection = SimpleNamespace(exit_stack=AsyncExitStack())
-        send = tell or self._send
-        # What a client of this era is told as well when it could not be seen what there was before.
-        others = dict.fromkeys(("send_prompt_list_changed", "send_resource_list_changed"), _nothing)
-        self.context: Any = SimpleNamespace(
-            session=SimpleNamespace(_connection=self.connection, send_tool_list_changed=send, **others)
-        )
+        self.connection = SimpleNamespace(exit_stack=AsyncExitStack(), state={}, notify=self._notify)
+        self._tell = tell or self._send
+        self.context: Any = SimpleNamespace(session=SimpleNamespace(_connection=self.connection))
+
+    async def _notify(self, method: str, params: Any) -> None:
+        # Of the others, this client is told when it could not be seen what there was before.
+        if method == "notifications/tools/list_changed":
+            await self._tell()
 
     async def _send(self) -> None:
         self.told += 1
@@ -60,10 +62,6 @@ class Client:
         async with asyncio.timeout(5):
             await self._news.wait()
         self._news.clear()
-
-
-async def _nothing() -> None:
-    """Of no interest here."""
 
 
 @pytest.fixture(autouse=True)
@@ -83,14 +81,14 @@ async def telling(changes: Changes) -> AsyncIterator[None]:
 
 
 async def switch(*names: str, on: bool) -> None:
-    await database.run(governance.set_enabled, list(names), on, actor="test")
+    await database.run(governance.set_enabled, list(names), on, actor=governance.trusted("test"))
 
 
 async def a_while() -> None:
     await asyncio.sleep(0.3)
 
 
-async def test_each_visible_change_is_told_once(hub: Hub, alice: Caller) -> None:
+async def test_each_visible_change_is_notified_once(hub: Hub, alice: Caller) -> None:
     changes, client = Changes(always(alice)), Client()
     async with telling(changes):
         await client.join(changes)
@@ -99,7 +97,7 @@ async def test_each_visible_change_is_told_once(hub: Hub, alice: Caller) -> None
         assert client.told == 0
         await switch("echo", "calculate", on=False)
         await client.news()
-        await database.run(governance.set_policy, "echo", {"timeout_ms": 700}, actor="test")
+        await database.run(governance.set_policy, "echo", {"timeout_ms": 700}, actor=governance.trusted("test"))
         await a_while()
         assert client.told == 1
         await client.leave()
@@ -108,7 +106,7 @@ async def test_each_visible_change_is_told_once(hub: Hub, alice: Caller) -> None
         assert client.told == 1
 
 
-async def test_what_a_call_noticed_first_is_told_all_the_same(hub: Hub, alice: Caller) -> None:
+async def test_a_change_that_a_call_noticed_first_is_notified_too(hub: Hub, alice: Caller) -> None:
     changes, client = Changes(always(alice)), Client()
     await client.join(changes)
     await database.run(ToolRecord.objects.filter(name="echo").update, enabled=False)
@@ -117,8 +115,8 @@ async def test_what_a_call_noticed_first_is_told_all_the_same(hub: Hub, alice: C
         await client.news()
 
 
-async def test_everybody_is_told_of_what_they_can_see(hub: Hub, alice: Caller) -> None:
-    await database.run(governance.create_toolset, "one", actor="test", names=["echo"])
+async def test_agents_are_notified_of_tools_within_their_reach(hub: Hub, alice: Caller) -> None:
+    await database.run(governance.create_toolset, "one", actor=governance.trusted("test"), names=["echo"])
     reach = {"now": Reach(frozenset({"one"}))}
 
     async def asked() -> Caller:
@@ -133,7 +131,7 @@ async def test_everybody_is_told_of_what_they_can_see(hub: Hub, alice: Caller) -
         await wide.news()
         await a_while()
         assert narrow.told == 0
-        await database.run(governance.change_toolset, "one", actor="test", names=["calculate"])
+        await database.run(governance.change_toolset, "one", actor=governance.trusted("test"), names=["calculate"])
         await narrow.news()
         await a_while()
         assert wide.told == 1
@@ -142,7 +140,7 @@ async def test_everybody_is_told_of_what_they_can_see(hub: Hub, alice: Caller) -
         await narrow.news()
 
 
-async def test_whoever_does_not_read_keeps_nobody_else_waiting(hub: Hub, alice: Caller) -> None:
+async def test_a_client_that_does_not_read_blocks_no_other(hub: Hub, alice: Caller) -> None:
     tried = 0
 
     async def stuck() -> None:
@@ -162,6 +160,59 @@ async def test_whoever_does_not_read_keeps_nobody_else_waiting(hub: Hub, alice: 
             await switch("echo", on=on)
             await client.news()
     assert tried == 1
+
+
+async def test_a_client_that_reads_again_is_notified_of_what_it_missed(
+    hub: Hub, alice: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tools_app.mcp_server.changes.PATIENCE_SECONDS", 0.05)
+    reads = asyncio.Event()
+    told = 0
+
+    async def tell() -> None:
+        nonlocal told
+        await reads.wait()
+        told += 1
+
+    changes, client = Changes(always(alice)), Client(tell)
+    async with telling(changes):
+        await client.join(changes)
+        await switch("echo", on=False)
+        await a_while()
+        assert told == 0
+        reads.set()
+        await a_while()
+        assert told == 1
+
+
+async def test_a_client_that_cannot_be_reached_is_notified_later(hub: Hub, alice: Caller) -> None:
+    """Over HTTP, before it opens its stream."""
+    is_open = False
+    changes, client = Changes(always(alice)), Client()
+    client.connection.state[CAN_NOTIFY] = lambda: is_open
+    async with telling(changes):
+        await client.join(changes)
+        await switch("echo", on=False)
+        await a_while()
+        assert client.told == 0
+        is_open = True
+        await client.news()
+        assert client.told == 1
+
+
+async def test_a_client_that_leaves_while_it_joins_is_not_kept(
+    hub: Hub, alice: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Client()
+
+    async def current_caller() -> Caller:
+        await client.leave()
+        return alice
+
+    changes = Changes(lambda _: current_caller)
+    with pytest.raises(MCPError, match="Connection closed"):
+        await client.join(changes)
+    assert not changes._listeners
 
 
 async def test_survives_a_database_that_cannot_be_read(
@@ -188,7 +239,7 @@ async def test_survives_a_database_that_cannot_be_read(
     ]
 
 
-async def test_a_key_that_is_revoked_is_told_nothing_more(hub: Hub, alice: Caller) -> None:
+async def test_a_revoked_key_gets_no_more_notifications(hub: Hub, alice: Caller) -> None:
     holds = True
 
     async def asked() -> Caller:
@@ -229,7 +280,7 @@ async def test_one_caller_cannot_take_all_subscriptions(hub: Hub, alice: Caller)
     await asyncio.gather(*listening)
 
 
-async def test_only_so_many_may_listen_and_all_can_be_sent_home(hub: Hub, alice: Caller) -> None:
+async def test_listeners_are_limited_and_can_all_be_closed(hub: Hub, alice: Caller) -> None:
     async def send(*_: Any, **__: Any) -> None:
         """What is sent is of no interest here."""
 

@@ -70,7 +70,7 @@ def book(shelf: Literal["upper", "lower"], book: str) -> str:
 
 
 async def test_come_from_types_functions_and_other_templates(hub: Hub, alice: Caller, era: str) -> None:
-    offer(report, book)
+    await offer(hub, report, book)
     async with connected(era, alice) as client:
         for argument, typed, values in (
             ("kind", "", ["bug", "feature", "big"]),
@@ -93,7 +93,7 @@ async def test_come_from_types_functions_and_other_templates(hub: Hub, alice: Ca
 
 
 async def test_are_a_hundred_at_most_and_say_how_many_there_are(hub: Hub, alice: Caller, era: str) -> None:
-    offer(report)
+    await offer(hub, report)
     async with connected(era, alice) as client:
         found = await asked(client, "report", "project")
         assert (len(found.values), found.total, found.has_more) == (100, 250, True)
@@ -104,7 +104,7 @@ async def test_are_a_hundred_at_most_and_say_how_many_there_are(hub: Hub, alice:
 async def test_of_the_hubs_own_tell_only_what_the_caller_can_see(
     programmable: Programmable, alice: Caller, era: str
 ) -> None:
-    await database.run(governance.create_toolset, "one", actor="test", names=["echo"])
+    await database.run(governance.create_toolset, "one", actor=governance.trusted("test"), names=["echo"])
     async with connected(era, alice) as client:
         names = await asked(client, "toolhub://tools/{name}", "name")
         assert names.values == ["calculate", "echo", "programmable", "read_result"]
@@ -119,7 +119,7 @@ async def test_of_the_hubs_own_tell_only_what_the_caller_can_see(
 
 
 async def test_of_what_is_not_there_are_refused(hub: Hub, alice: Caller, charlie: Caller, era: str) -> None:
-    offer(report)
+    await offer(hub, report)
     async with connected(era, alice) as client:
         for name, argument, words in (
             ("nope", "x", "Unknown prompt: nope"),
@@ -142,7 +142,7 @@ async def test_of_what_is_not_there_are_refused(hub: Hub, alice: Caller, charlie
 
 
 async def test_one_that_breaks_is_in_the_error_log_and_nowhere_else(hub: Hub, alice: Caller, era: str) -> None:
-    offer(report)
+    await offer(hub, report)
     async with connected(era, alice) as client:
         assert (await asked(client, "report", "project", "break")).values == []
         await asked(client, "report", "project")

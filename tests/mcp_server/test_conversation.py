@@ -29,9 +29,10 @@ from tools_app.models import Call
 from tools_app.sdk.context import Caller, Context
 from tools_app.sdk.decorator import tool
 from tools_app.sdk.errors import InputRequiredError
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.questions import Elicit, Roots, Sample
-from tools_app.sdk.tool import Hints, Tool
+from tools_app.sdk.tool import Tool
 
 pytestmark = pytest.mark.anyio
 READ = Hints(read_only=True)
@@ -95,7 +96,7 @@ async def statuses() -> list[str]:
 
 
 class TestProgress:
-    async def test_reaches_whoever_wants_to_know_before_the_answer(self, hub: Hub, alice: Caller, era: str) -> None:
+    async def test_reaches_the_client_before_the_answer(self, hub: Hub, alice: Caller, era: str) -> None:
         @tool(hints=READ)
         async def count(ctx: Context) -> str:
             """Count."""
@@ -133,12 +134,12 @@ class TestProgress:
             assert texts(await client.call_tool("count", {}, progress_callback=hear)) == ["false"]
         assert heard == [1]
 
-    async def test_nobody_waits_for_a_client_that_does_not_read(
+    async def test_a_client_that_does_not_read_blocks_nothing(
         self, hub: Hub, alice: Caller, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         @tool(hints=READ)
         async def chat(ctx: Context) -> str:
-            """Report more than anybody reads."""
+            """Report more progress than a client reads."""
             for done in range(10_000):
                 ctx.progress(done)
             return "said"
@@ -165,7 +166,7 @@ class TestProgress:
             client = conversation.Conversation(situation, alice, [])
             await engine.call("chat", {}, alice, door="mcp", client=client)
             await client.end()
-            assert len(client._waiting) <= conversation.MOST_WAITING
+            assert len(client._queue) <= conversation.MOST_WAITING
         finally:
             await engine.close(1)
 
@@ -242,7 +243,7 @@ class TestQuestions:
             # Each round is a call, and the tool begins anew.
             assert (len(runs), await statuses()) == (3, ["asked", "asked", "succeeded"])
 
-    async def test_a_person_may_decline(self, hub: Hub, alice: Caller, era: str) -> None:
+    async def test_a_person_can_decline(self, hub: Hub, alice: Caller, era: str) -> None:
         await database.run(hub.add, greeter())
         async with connected(era, alice, **User(ElicitResult(action="decline")).hears) as client:
             assert texts(await client.call_tool("greet", {})) == ["You said decline"]
@@ -270,7 +271,7 @@ class TestQuestions:
             assert texts(result) == ["Hello, Ada Lovelace"]
             assert user.asked == ["First name?", "First name?", "Last name?"]
 
-    async def test_a_client_may_refuse(self, hub: Hub, alice: Caller) -> None:
+    async def test_a_client_can_refuse(self, hub: Hub, alice: Caller) -> None:
         await database.run(hub.add, greeter())
         async with connected("legacy", alice, **User(ErrorData(code=-1, message="not now")).hears) as client:
             result = await client.call_tool("greet", {})
@@ -296,7 +297,7 @@ class TestQuestions:
         async with connected("legacy", alice, **Gone().hears) as client:
             assert texts(await client.call_tool("greet", {}))[0].endswith("timed out")
 
-    async def test_a_client_that_cannot_be_asked_is_told_what_it_lacks(self, hub: Hub, alice: Caller, era: str) -> None:
+    async def test_a_client_without_the_capability_gets_its_name(self, hub: Hub, alice: Caller, era: str) -> None:
         await database.run(hub.add, greeter())
         async with connected(era, alice) as client:
             if era == "legacy":
@@ -308,12 +309,12 @@ class TestQuestions:
                 assert caught.value.code == -32021
                 assert caught.value.data == {"requiredCapabilities": {"elicitation": {}}}
 
-    async def test_over_other_doors_nobody_can_be_asked(self, hub: Hub, alice: Caller) -> None:
+    async def test_other_channels_cannot_ask(self, hub: Hub, alice: Caller) -> None:
         await database.run(hub.add, greeter())
         with pytest.raises(InputRequiredError):
             await engine.call("greet", {}, alice, door="rest")
 
-    async def test_what_others_are_given_as_well_asks_nobody(self, hub: Hub, alice: Caller) -> None:
+    async def test_a_tool_with_cached_results_asks_no_question(self, hub: Hub, alice: Caller) -> None:
         await database.run(hub.add, greeter(cache_seconds=60))
         async with connected("legacy", alice, **User("Ada").hears) as client:
             assert (await client.call_tool("greet", {})).is_error
@@ -402,7 +403,7 @@ async def raw(client: Client, params: dict[str, Any], method: str = "tools/call"
     return result
 
 
-async def test_a_call_may_say_how_long_it_may_take(hub: Hub, alice: Caller, era: str) -> None:
+async def test_a_call_can_set_its_time_limit(hub: Hub, alice: Caller, era: str) -> None:
     pack = Pack("slow")
 
     @pack.tool(hints=READ)

@@ -1,4 +1,4 @@
-"""The SDK, imported in parts, is still the whole SDK for whoever asks."""
+"""The SDK, imported in parts, is still complete for every importer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import sys
 from tools_app.mcp_server import diet
 with diet.slim():
     from mcp.server.lowlevel import Server
-assert "mcp.client" not in sys.modules and "mcp.server.mcpserver" not in sys.modules
+for name in ("mcp.client", "mcp.server.mcpserver", "sse_starlette", "mcp.server.auth.routes", "uvicorn"):
+    assert name not in sys.modules, name
 """
 
 
@@ -28,6 +29,11 @@ assert "mcp.client" not in sys.modules and "mcp.server.mcpserver" not in sys.mod
         "from mcp.client.client import Client; Client(Server('x'))",
         "import mcp.server.stdio; mcp.server.stdio.stdio_server",
         "import pydantic; assert 'defer_build' not in pydantic.BaseModel.model_config",
+        "import pydantic; assert pydantic.TypeAdapter.__init__.__module__ == 'pydantic.type_adapter'",
+        "from mcp_types import client_request_adapter as a; a.validate_python({'method': 'ping'}).method",
+        "from mcp.server.streamable_http import EventSourceResponse as r; r(content=iter(())).status_code",
+        "from sse_starlette import EventSourceResponse as r; r(content=iter(())).status_code",
+        "Server('x').streamable_http_app().routes",
         "import mcp\ntry: mcp.nothing\nexcept AttributeError: pass\nelse: sys.exit('found nothing')",
     ],
 )

@@ -1,4 +1,4 @@
-"""Lines: cut, read strictly, written."""
+"""LineBuffer: cut, read strictly, written."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from mcp_types import (
 )
 
 from tools_app.mcp_server import frames
-from tools_app.mcp_server.frames import Lines, Unreadable
+from tools_app.mcp_server.frames import InvalidMessage, LineBuffer
 
 
 def refused(line: bytes) -> JSONRPCError:
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(InvalidMessage) as caught:
         frames.read(line)
     return caught.value.answer
 
@@ -36,7 +36,7 @@ def nested(depth: int) -> bytes:
 @given(st.lists(st.binary().map(lambda data: data.replace(b"\n", b"")), max_size=20), st.data())
 def test_lines_come_out_as_they_were_sent_however_they_were_cut(sent: list[bytes], data: st.DataObject) -> None:
     stream = b"".join(line + b"\n" for line in sent)
-    lines, found = Lines(), []
+    lines, found = LineBuffer(), []
     while stream:
         size = data.draw(st.integers(1, len(stream)))
         found += lines.feed(stream[:size])
@@ -44,15 +44,15 @@ def test_lines_come_out_as_they_were_sent_however_they_were_cut(sent: list[bytes
     assert found == [line for line in sent if line and not line.isspace()]
 
 
-def test_a_last_line_may_lack_its_end() -> None:
-    lines = Lines()
+def test_a_last_line_can_lack_its_end() -> None:
+    lines = LineBuffer()
     assert lines.feed(b"one\ntwo") == [b"one"]
     assert lines.end() == [b"two"]
     assert lines.end() == []
 
 
-def test_a_line_that_is_too_long_is_told_before_it_ends_and_then_skipped() -> None:
-    lines = Lines(limit=10)
+def test_a_line_that_is_too_long_is_reported_before_it_ends_and_then_skipped() -> None:
+    lines = LineBuffer(limit=10)
     assert lines.feed(b"1234567890") == []
     assert lines.feed(b"1") == [None]
     assert lines.feed(b"2" * 100) == []
@@ -108,7 +108,7 @@ def test_answers_what_is_not_plain_json_with_a_parse_error(line: bytes, why: str
         ('{"a":"\\u0000"}', "true", None),
         ('{"a":"\\u0000"}', "9" * 30, None),
         ('{"a":"\\u0000"}', "[1]", None),
-        ('{"a":"\\u0000' + "b" * frames.MOST_LOOKED_AT + '"}', "7", None),
+        ('{"a":"\\u0000' + "b" * frames.MOST_SCANNED + '"}', "7", None),
     ],
 )
 def test_answers_a_request_with_a_character_that_it_will_not_read_by_its_id(
@@ -158,7 +158,7 @@ def test_a_batch_is_refused_in_words() -> None:
 def test_no_line_breaks_the_reader(line: bytes) -> None:
     try:
         message = frames.read(line)
-    except Unreadable as fault:
+    except InvalidMessage as fault:
         message = fault.answer
     assert json.loads(frames.write(message))["jsonrpc"] == "2.0"
 
@@ -174,7 +174,7 @@ def test_no_line_breaks_the_reader(line: bytes) -> None:
         ({"a": {1}, "b": object}, None),
     ],
 )
-def test_writes_one_line_of_json_whatever_is_in_a_result(result: dict[str, Any], written: object) -> None:
+def test_writes_any_result_as_one_line_of_json(result: dict[str, Any], written: object) -> None:
     line = frames.write(JSONRPCResponse(jsonrpc="2.0", id=1, result=result))
     assert line.count(b"\n") == 1
     message = json.loads(line)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.agents import MODERN, PREFIX
-from tests.support.http_agents import ACCEPT
+from tests.support.http_agents import ACCEPT, scope_of
 from tests.support.tools import Hub
 from tools_app import engine, governance
 from tools_app.base import database
@@ -31,7 +31,7 @@ async def http(hub: Hub) -> AsyncIterator[Http]:
 
 @pytest.fixture
 def key(hub: Hub) -> str:
-    return governance.create_key("somebody", actor="test")[1]
+    return governance.create_key("somebody", actor=governance.trusted("test"))[1]
 
 
 async def ask(http: Http, key: str, *, receive: Any = None, **changed: str) -> tuple[int, Any]:
@@ -46,19 +46,6 @@ async def ask(http: Http, key: str, *, receive: Any = None, **changed: str) -> t
         "mcp-protocol-version": MODERN,
         "mcp-method": "tools/list",
         **{name.replace("_", "-"): value for name, value in changed.items()},
-    }
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "POST",
-        "scheme": "http",
-        "path": "/mcp",
-        "raw_path": b"/mcp",
-        "root_path": "",
-        "query_string": b"",
-        "client": ("192.0.2.9", 50_000),
-        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
     }
     waiting: list[dict[str, Any]] = [
         {"type": "http.request", "body": body[:9], "more_body": True},
@@ -76,7 +63,7 @@ async def ask(http: Http, key: str, *, receive: Any = None, **changed: str) -> t
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
-    await http(scope, receive or given, send)
+    await http(scope_of(headers), receive or given, send)
     answer = b"".join(message.get("body", b"") for message in sent)
     return (sent[0]["status"], json.loads(answer)) if sent else (0, None)
 
@@ -93,7 +80,7 @@ async def test_white_space_around_headers_is_no_part_of_them(http: Http, key: st
     assert status == 200
 
 
-async def test_says_nothing_to_somebody_who_is_gone(http: Http, key: str) -> None:
+async def test_sends_nothing_to_a_disconnected_client(http: Http, key: str) -> None:
     async def gone() -> dict[str, Any]:
         return {"type": "http.disconnect"}
 
@@ -112,7 +99,7 @@ async def test_a_bug_is_answered_with_its_number_and_nothing_else(http: Http, ke
 
 async def test_operators_see_who_was_refused(http: Http, key: str) -> None:
     kept = await ApiKey.objects.aget()
-    await database.run(lambda: governance.revoke_key(kept, actor="test"))
+    await database.run(lambda: governance.revoke_key(kept, actor=governance.trusted("test")))
     for presented in (key, key, "thub_AbCd1234_guessed"):
         assert (await ask(http, presented, user_agent="agent/1.0"))[0] == 401
     await engine.close(5)

@@ -1,10 +1,10 @@
-"""Agents are told how many characters were left out of an answer: past the SDK, and through it."""
+"""Agents are told how many characters were left out of an answer: past the SDK's dispatcher, and through it."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.mcp_server.test_shortcut import META, Site, Watch, called, site, watch
+from tests.mcp_server.test_exchange import META, Site, Watch, called, site, watch
 from tests.support.agents import LEGACY, MODERN
 from tests.support.tools import Hub, Programmable
 from tools_app.base import database
@@ -13,15 +13,14 @@ __all__ = ["site", "watch"]
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("plain", [True, False], ids=["short cut", "SDK"])
+@pytest.mark.parametrize("taken", [True, False], ids=["exchange", "SDK"])
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
-async def test_agents_are_told_how_many(site: Site, watch: Watch, era: str, plain: bool) -> None:
+async def test_agents_get_the_number_of_removed_characters(site: Site, watch: Watch, era: str, taken: bool) -> None:
     tool = Programmable()
-    tool.tool.speaks = False
     await database.run(lambda: Hub().add(tool.tool))
     if era == LEGACY:
         await site.open()
-    watch.open = plain
+    watch.open = taken
     tool.outcomes += [{"text": "a\u200bb\u2060"}, {"text": "ab"}]
     answers = []
     for value in (1, 2):

@@ -13,10 +13,11 @@ from tests.support.agents import LEGACY, MODERN
 from tests.support.tools import Hub, Programmable
 from tools_app import governance
 from tools_app.answers import with_outline
-from tools_app.catalog import catalog
+from tools_app.catalog import catalog, listed
 from tools_app.mcp_server.listing import Listing, Listings
-from tools_app.sdk.decorator import tool
-from tools_app.sdk.tool import Hints
+from tools_app.models import ToolRecord
+from tools_app.sdk.decorator import FunctionTool, tool
+from tools_app.sdk.hints import Hints
 
 ERAS = pytest.mark.parametrize("version", [LEGACY, MODERN, "2024-11-05"])
 
@@ -111,7 +112,7 @@ def test_shows_the_picture_of_a_tool(hub: Hub, version: str) -> None:
 @ERAS
 def test_lists_by_name_what_can_be_called(hub: Hub, version: str) -> None:
     hub.add(Programmable("zebra").tool, Programmable("ant").tool, Programmable("mule").tool)
-    governance.set_enabled(["mule"], False, actor="test")
+    governance.set_enabled(["mule"], False, actor=governance.trusted("test"))
     assert names(Listings().of(catalog.current(), version).page(None)) == [
         "ant",
         "calculate",
@@ -126,24 +127,41 @@ def test_prepares_a_tool_once_however_often_it_is_listed(hub: Hub) -> None:
     first = listings.of(catalog.current(), LEGACY)
     assert listings.of(catalog.current(), LEGACY) is first
     before = {one["name"]: one for one in first.page(None)["tools"]}
-    governance.set_enabled(["calculate"], False, actor="test")
+    governance.set_enabled(["calculate"], False, actor=governance.trusted("test"))
     after = listings.of(catalog.current(), LEGACY).page(None)["tools"]
     assert [one["name"] for one in after] == ["echo", "read_result"]
     assert after[0] is before["echo"]
 
 
 @ERAS
+def test_hints_that_operators_correct_are_listed(hub: Hub, version: str) -> None:
+    listings = Listings()
+
+    def reads_only() -> bool:
+        tools = listings.of(catalog.current(), version).page(None)["tools"]
+        return next(one["annotations"]["readOnlyHint"] is True for one in tools if one["name"] == "echo")
+
+    before = listed.digest(catalog.current())
+    assert reads_only()
+    ToolRecord.objects.filter(name="echo").update(hint_read_only=False)
+    assert not reads_only()
+    assert listed.digest(catalog.current()) != before
+
+
+@ERAS
 def test_a_tool_that_the_sdk_refuses_is_left_out_alone_and_named_in_the_log_once(
     hub: Hub, version: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broken = Programmable("broken")
-    broken.tool.input_schema = {"type": "string"}
-    hub.add(broken.tool, Programmable("whole").tool)
+    class Broken(FunctionTool):
+        def definition(self) -> dict[str, Any]:
+            return super().definition() | {"inputSchema": {"type": "string"}}
+
+    hub.add(Broken(lambda: 1, name="broken", description="Broken."), Programmable("whole").tool)
     snapshot = catalog.current()
     listings = Listings()
     with caplog.at_level(logging.ERROR, "tools_app.mcp"):
         assert names(listings.of(snapshot, version).page(None)) == ["calculate", "echo", "read_result", "whole"]
-        governance.set_enabled(["calculate"], False, actor="test")
+        governance.set_enabled(["calculate"], False, actor=governance.trusted("test"))
         assert names(listings.of(catalog.current(), version).page(None)) == ["echo", "read_result", "whole"]
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
         "tool 'broken' is left out of the list for clients"

@@ -42,7 +42,7 @@ class Client:
             view = view[await to_thread.run_sync(os.write, self.writable, view[:32768]) :]
 
     async def send_ahead(self) -> int:
-        """As much as is taken without anybody reading; returns how much that was."""
+        """Write as much as the pipe buffers without a reader; return that size."""
         line = b'{"jsonrpc":"2.0","method":"notifications/x","params":{"a":"' + b"x" * 30_000 + b'"}}\n'
         sent = 0
         os.set_blocking(self.writable, False)
@@ -97,7 +97,7 @@ async def test_carries_requests_in_and_answers_out() -> None:
         assert await client.receive() == {"jsonrpc": "2.0", "id": 2, "result": {"text": "two"}}
 
 
-async def test_answers_what_it_cannot_read_and_goes_on() -> None:
+async def test_answers_unreadable_input_and_continues() -> None:
     async with connected() as (client, served):
         client.send(b"what?\n\n[" + (PING % 1).strip() + b"]\n" + PING % 2)
         assert await request_id(served) == 2
@@ -132,7 +132,7 @@ async def test_reads_a_last_line_that_lacks_its_end() -> None:
 
 async def test_ends_with_the_client() -> None:
     left: list[bool] = []
-    async with connected(leaving=lambda: left.append(True)) as (client, served):
+    async with connected(on_leave=lambda: left.append(True)) as (client, served):
         client.close(client.writable)
         with pytest.raises(anyio.EndOfStream):
             await served.receive()
@@ -172,7 +172,7 @@ async def test_does_not_wait_for_long_for_an_answer_that_does_not_come() -> None
         assert pipes.ANSWER_SECONDS <= anyio.current_time() - begun < pipes.ANSWER_SECONDS + 0.3
 
 
-async def test_ends_when_nobody_is_left_to_read_answers() -> None:
+async def test_ends_when_the_reader_is_gone() -> None:
     async with connected() as (client, served):
         client.close(client.readable)
         with pytest.raises(anyio.EndOfStream):
@@ -181,7 +181,7 @@ async def test_ends_when_nobody_is_left_to_read_answers() -> None:
             await served.send(answer(1))
 
 
-async def test_ends_when_it_is_stopped_whatever_is_waiting() -> None:
+async def test_ends_when_it_is_stopped_despite_pending_work() -> None:
     async with connected() as (client, served):
         client.send(PING % 1)
         assert await request_id(served) == 1
@@ -256,7 +256,7 @@ async def test_ends_in_time_when_the_client_neither_reads_nor_leaves() -> None:
     client.close()
 
 
-async def test_files_can_stand_in_for_pipes() -> None:
+async def test_files_can_replace_pipes() -> None:
     with tempfile.TemporaryFile() as questions, tempfile.TemporaryFile() as answers:
         questions.write(PING % 1 + b"nonsense")
         questions.seek(0)

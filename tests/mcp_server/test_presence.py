@@ -16,7 +16,7 @@ from tools_app import engine, governance
 from tools_app.base import database
 from tools_app.mcp_server import presence
 from tools_app.mcp_server.http import Http
-from tools_app.mcp_server.presence import Passing, introduced
+from tools_app.mcp_server.presence import SessionlessClients, new_presence
 from tools_app.models import Agent
 from tools_app.sdk.context import Caller
 
@@ -40,8 +40,8 @@ async def http(hub: Hub) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def _key() -> str:
-    governance.create_toolset("talking", names=["echo"], actor="test")
-    return governance.create_key("somebody", toolsets=["talking"], actor="test")[1]
+    governance.create_toolset("talking", names=["echo"], actor=governance.trusted("test"))
+    return governance.create_key("somebody", toolsets=["talking"], actor=governance.trusted("test"))[1]
 
 
 def said(method: str, **params: Any) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def said(method: str, **params: Any) -> dict[str, Any]:
 
 
 async def connected(number: int) -> list[Agent]:
-    """The agents on record, as soon as there are so many."""
+    """The recorded agents, once there are this many."""
 
     def look() -> list[Agent]:
         eventually(lambda: Agent.objects.count() == number, 10)
@@ -92,26 +92,26 @@ async def test_a_client_without_sessions_is_one_agent_however_often_it_asks(http
 @pytest.mark.parametrize(
     "client", [None, "probe", 7, [], {}, {"name": 7, "version": None}, {"name": {"a": 1}}, {"title": []}]
 )
-def test_whatever_a_client_says_of_itself_is_taken(client: Any) -> None:
-    made = introduced("http", Caller("key", "key:1", "somebody"), client, "", modern=True)
+def test_any_client_information_is_accepted(client: Any) -> None:
+    made = new_presence("http", Caller("key", "key:1", "somebody"), client, "", modern=True)
     assert (made.client, made.version) == ("", "")
 
 
 def test_what_cannot_be_seen_does_not_get_into_the_list() -> None:
-    made = introduced("http", Caller("key", "key:1", "a"), {"name": "pro\u200bbe" + "x" * 999}, "", modern=True)
+    made = new_presence("http", Caller("key", "key:1", "a"), {"name": "pro\u200bbe" + "x" * 999}, "", modern=True)
     assert made.client.startswith("probe")
     assert len(made.client) < 100
 
 
-async def test_there_is_room_for_so_many_clients_and_no_more(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presence, "MOST_PASSING", 2)
+async def test_the_number_of_clients_is_limited(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(presence, "MOST_SESSIONLESS", 2)
     engine.adopt_running_loop()
-    passing, caller = Passing(), Caller("key", "key:1", "somebody")
+    passing, caller = SessionlessClients(), Caller("key", "key:1", "somebody")
 
     def ask(name: str) -> engine.Presence:
         meta = {f"{PREFIX}protocolVersion": MODERN, f"{PREFIX}clientInfo": {"name": name, "version": "1"}}
         message = JSONRPCRequest(jsonrpc="2.0", id=1, method="tools/list", params={"_meta": meta})
-        seen = passing.seen(caller, message, modern=True)
+        seen = passing.presence_of(caller, message, modern=True)
         assert seen is not None
         return seen
 

@@ -24,12 +24,13 @@ from pydantic import BaseModel, Field
 
 from tests.mcp_server.test_server import connected, era
 from tests.support.tools import Hub, Programmable
-from tools_app import governance, sources
+from tools_app import governance
 from tools_app.base import database
 from tools_app.models import Call, ErrorLog
 from tools_app.sdk import content
 from tools_app.sdk.context import Caller, Context
 from tools_app.sdk.errors import NotFoundError
+from tools_app.sdk.offer import Offer
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.prompt import Included, Message, Prompt, prompt
 from tools_app.sdk.reach import Reach
@@ -39,9 +40,8 @@ pytestmark = pytest.mark.anyio
 __all__ = ["era"]  # a fixture
 
 
-def offer(*offers: Any) -> None:
-    for one in offers:
-        sources.loaded().offer(one)
+async def offer(hub: Hub, *offers: Offer) -> None:
+    await database.run(hub.offer, *offers)
 
 
 def said(result: GetPromptResult) -> list[tuple[str, str]]:
@@ -63,7 +63,7 @@ def plan(
 
 
 async def test_are_listed_with_what_people_need_to_fill_them_in(hub: Hub, alice: Caller, era: str) -> None:
-    offer(plan)
+    await offer(hub, plan)
     async with connected(era, alice) as client:
         listed = await client.list_prompts()
         assert [one.name for one in listed.prompts] == ["diagnose_failures", "plan"]
@@ -83,7 +83,7 @@ async def test_are_listed_with_what_people_need_to_fill_them_in(hub: Hub, alice:
 
 
 async def test_arguments_arrive_as_what_they_are(hub: Hub, alice: Caller, era: str) -> None:
-    offer(plan)
+    await offer(hub, plan)
     async with connected(era, alice) as client:
         given = {"city": "12", "days": "3", "mood": "busy", "alone": "True"}
         assert said(await client.get_prompt("plan", given)) == [("user", "'12' 3 'busy' True")]
@@ -111,7 +111,7 @@ async def test_arguments_arrive_as_what_they_are(hub: Hub, alice: Caller, era: s
 async def test_arguments_that_do_not_fit_are_refused_in_words(
     hub: Hub, alice: Caller, era: str, given: dict[str, str], words: str
 ) -> None:
-    offer(plan)
+    await offer(hub, plan)
     async with connected(era, alice) as client:
         with pytest.raises(MCPError) as caught:
             await client.get_prompt("plan", given)
@@ -119,7 +119,7 @@ async def test_arguments_that_do_not_fit_are_refused_in_words(
         assert caught.value.data["code"] == "VALIDATION_ERROR"
 
 
-async def test_whoever_asks_for_one_that_is_not_there_is_told_so_briefly(hub: Hub, alice: Caller, era: str) -> None:
+async def test_an_unknown_one_gets_a_short_error(hub: Hub, alice: Caller, era: str) -> None:
     async with connected(era, alice) as client:
         for name in ("nope\n", "x" * 100_000, "prompt:plan", "echo", "", "\N{RIGHT-TO-LEFT OVERRIDE}"):
             with pytest.raises(MCPError, match="Unknown prompt") as caught:
@@ -143,7 +143,7 @@ async def test_say_more_than_text_and_more_than_once(hub: Hub, alice: Caller, er
             Message(Included("x://nothing")),
         ]
 
-    offer(everything)
+    await offer(hub, everything)
     async with connected(era, alice) as client:
         result = await client.get_prompt("everything")
         assert said(result) == [
@@ -160,8 +160,8 @@ async def test_say_more_than_text_and_more_than_once(hub: Hub, alice: Caller, er
         assert included.resource.uri == "toolhub://tools/echo"
 
 
-async def test_are_for_those_who_may_use_their_tools(
-    programmable: Programmable, alice: Caller, settings: Any, era: str
+async def test_are_for_callers_with_access_to_their_tools(
+    hub: Hub, programmable: Programmable, alice: Caller, settings: Any, era: str
 ) -> None:
     settings.TOOLHUB_WATCH_SECONDS = 0.02
     told = asyncio.Event()
@@ -175,12 +175,12 @@ async def test_are_for_those_who_may_use_their_tools(
         """Use two tools."""
         return "use them"
 
-    offer(use)
+    await offer(hub, use)
     async with connected(era, alice, message_handler=note) as client:
         assert len((await client.list_prompts()).prompts) == 2
 
         async def switch() -> None:
-            await database.run(governance.set_enabled, ["programmable"], False, actor="test")
+            await database.run(governance.set_enabled, ["programmable"], False, actor=governance.trusted("test"))
 
         if era == "legacy":
             await switch()
@@ -195,15 +195,15 @@ async def test_are_for_those_who_may_use_their_tools(
 
 
 async def test_toolsets_choose_those_without_tools_by_pack_category_and_tag(hub: Hub, alice: Caller) -> None:
-    await database.run(governance.create_toolset, "trips", actor="test", tags=["plans"])
-    await database.run(governance.create_toolset, "echo", actor="test", names=["echo", "plan"])
+    await database.run(governance.create_toolset, "trips", actor=governance.trusted("test"), tags=["plans"])
+    await database.run(governance.create_toolset, "echo", actor=governance.trusted("test"), names=["echo", "plan"])
 
     @prompt(tools=["echo"])
     def say() -> str:
         """Say it."""
         return "say"
 
-    offer(plan, say)
+    await offer(hub, plan, say)
     found = {}
     for toolset in ("trips", "echo"):
         narrow = replace(alice, reach=Reach(frozenset({toolset})))
@@ -224,7 +224,7 @@ async def test_what_one_broke_on_stays_inside(hub: Hub, alice: Caller, era: str)
             return {"role": "user"}
         raise RuntimeError("secret")
 
-    offer(broken)
+    await offer(hub, broken)
     async with connected(era, alice) as client:
         for how in ("", "empty", "wrong"):
             with pytest.raises(MCPError) as caught:
@@ -237,7 +237,7 @@ async def test_what_one_broke_on_stays_inside(hub: Hub, alice: Caller, era: str)
             await client.get_prompt("broken", {"how": "politely"})
 
 
-async def test_a_blocking_one_holds_up_nobody_and_has_a_deadline(hub: Hub, alice: Caller, era: str) -> None:
+async def test_a_blocking_one_delays_no_other_and_has_a_deadline(hub: Hub, alice: Caller, era: str) -> None:
     release = threading.Event()
 
     @prompt(timeout=0.2)
@@ -246,7 +246,7 @@ async def test_a_blocking_one_holds_up_nobody_and_has_a_deadline(hub: Hub, alice
         release.wait(5)
         return "late"
 
-    offer(slow)
+    await offer(hub, slow)
     try:
         async with connected(era, alice) as client:
             waiting = asyncio.create_task(client.get_prompt("slow"))
@@ -276,7 +276,7 @@ async def test_one_can_ask_before_it_speaks(hub: Hub, alice: Caller, era: str) -
     async def answer(*_: object) -> ElicitResult:
         return ElicitResult(action="accept", content={"mood": "well"})
 
-    offer(moody, asks)
+    await offer(hub, moody, asks)
     async with connected(era, alice, elicitation_callback=answer) as client:
         assert said(await client.get_prompt("moody")) == [("user", "Somebody is well.")]
         read = (await client.read_resource("mine://asks/this")).contents[0]
@@ -288,7 +288,7 @@ async def test_one_can_ask_before_it_speaks(hub: Hub, alice: Caller, era: str) -
         assert caught.value.code == (INVALID_REQUEST if era == "legacy" else MISSING_REQUIRED_CLIENT_CAPABILITY)
 
 
-async def test_who_may_not_call_gets_none(hub: Hub, charlie: Caller, era: str) -> None:
+async def test_a_caller_without_execute_scope_gets_none(hub: Hub, charlie: Caller, era: str) -> None:
     async with connected(era, charlie) as client:
         with pytest.raises(MCPError, match="requires scope tools:list"):
             await client.list_prompts()

@@ -1,4 +1,4 @@
-"""Resources, with the SDK's own client: the hub's own and those of packs, whoever asks, however they ask."""
+"""Resources of the hub and of packs, with the SDK's own client, for every caller and protocol era."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import pytest
@@ -17,12 +17,14 @@ from mcp_types import (
     INVALID_PARAMS,
     BlobResourceContents,
     ResourceListChangedNotification,
+    ResourceTemplateReference,
     ResourceUpdatedNotification,
     TextResourceContents,
 )
 
 from tests.mcp_server.test_prompts import offer
 from tests.mcp_server.test_server import connected, era
+from tests.support.state import rebuild_catalog
 from tests.support.tools import Hub, Programmable
 from tools_app import governance
 from tools_app.base import database
@@ -31,6 +33,7 @@ from tools_app.models import Call, ErrorLog
 from tools_app.sdk.content import EmbeddedResource
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import NotFoundError, UpstreamUnavailableError
+from tools_app.sdk.offer import Completes
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.reach import Reach
 from tools_app.sdk.resource import resource
@@ -69,8 +72,16 @@ async def item(id: int, part: str) -> dict[str, Any]:
     return {"id": id, "part": part}
 
 
+def shelves(value: str) -> list[str]:
+    return ["upper", "lower"]
+
+
+def boxes(value: str) -> list[str]:
+    return ["red", "blue"]
+
+
 async def test_are_listed_apart_from_templates(hub: Hub, alice: Caller, era: str) -> None:
-    offer(note, item)
+    await offer(hub, note, item)
     async with connected(era, alice) as client:
         listed = await client.list_resources()
         assert [one.uri for one in listed.resources] == ["mine://note", "toolhub://tools"]
@@ -104,7 +115,7 @@ async def test_are_read_as_what_they_are(hub: Hub, alice: Caller, era: str) -> N
         """More than an agent would be given as an answer."""
         return "long " * 60_000
 
-    offer(note, item, raw, two, long)
+    await offer(hub, note, item, raw, two, long)
     async with connected(era, alice) as client:
         assert await text(client, "mine://note") == "note"
         assert await text(client, "mine://items/7/data/a%20b.json") == '{"id":7,"part":"a b"}'
@@ -148,13 +159,46 @@ async def test_are_read_as_what_they_are(hub: Hub, alice: Caller, era: str) -> N
     ],
 )
 async def test_what_is_not_there_is_not_found(hub: Hub, alice: Caller, era: str, uri: str) -> None:
-    offer(note, item)
+    await offer(hub, note, item)
     async with connected(era, alice) as client:
         assert await missing(client, uri, era)
 
 
-async def test_what_does_not_fit_a_blank_is_said(hub: Hub, alice: Caller, era: str) -> None:
-    offer(item)
+async def test_two_of_one_name_are_told_apart_by_their_uris(hub: Hub, alice: Caller, era: str) -> None:
+    @resource("mine://shelf", name="stock")
+    def shelf() -> str:
+        """What is on the shelf."""
+        return "shelf"
+
+    @resource("mine://box", name="stock")
+    def box() -> str:
+        """What is in the box."""
+        return "box"
+
+    @resource("mine://shelves/{name}", name="stock")
+    def by_shelf(name: Annotated[str, Completes(shelves)]) -> str:
+        """What is on a shelf."""
+        return f"on {name}"
+
+    @resource("mine://boxes/{name}", name="stock")
+    def by_box(name: Annotated[str, Completes(boxes)]) -> str:
+        """What is in a box."""
+        return f"in {name}"
+
+    await offer(hub, shelf, box, by_shelf, by_box)
+    texts = {"mine://shelf": "shelf", "mine://box": "box", "mine://shelves/1": "on 1", "mine://boxes/1": "in 1"}
+    async with connected(era, alice) as client:
+        for _ in range(2):
+            assert await asyncio.gather(*(text(client, uri) for uri in texts)) == list(texts.values())
+        for uri, values in (("mine://shelves/{name}", ["upper", "lower"]), ("mine://boxes/{name}", ["red", "blue"])):
+            result = await client.complete(ResourceTemplateReference(uri=uri), {"name": "name", "value": ""})
+            assert result.completion.values == values
+    names = await database.run(lambda: set(Call.objects.values_list("tool_name", flat=True)))
+    assert names == {"resource:stock"}
+
+
+async def test_a_value_that_does_not_fit_its_template_is_reported(hub: Hub, alice: Caller, era: str) -> None:
+    await offer(hub, item)
     async with connected(era, alice) as client:
         with pytest.raises(MCPError, match="Invalid type for parameter id: expected number") as caught:
             await client.read_resource("mine://items/seven/data/x.json")
@@ -180,7 +224,7 @@ async def test_what_one_broke_on_stays_inside(hub: Hub, alice: Caller, era: str,
             raise found
         return found
 
-    offer(outcome)
+    await offer(hub, outcome)
     async with connected(era, alice) as client:
         for how in ("gone", "none"):
             assert await missing(client, f"mine://outcomes/{how}", era)
@@ -212,12 +256,12 @@ async def test_calls_of_others_are_not_there(programmable: Programmable, alice: 
         assert "No calls yet." in await text(client, "toolhub://tools/programmable/calls")
 
 
-async def test_tools_are_explained_as_far_as_they_exist_for_whoever_asks(
+async def test_tools_are_explained_within_the_reach_of_the_caller(
     programmable: Programmable, alice: Caller, era: str
 ) -> None:
-    await database.run(governance.create_toolset, "one", actor="test", names=["calculate"])
-    await database.run(governance.set_enabled, ["programmable"], False, actor="test")
-    await database.run(governance.set_policy, "calculate", {"timeout_ms": 700}, actor="test")
+    await database.run(governance.create_toolset, "one", actor=governance.trusted("test"), names=["calculate"])
+    await database.run(governance.set_enabled, ["programmable"], False, actor=governance.trusted("test"))
+    await database.run(governance.set_policy, "calculate", {"timeout_ms": 700}, actor=governance.trusted("test"))
     async with connected(era, alice) as client:
         overview = await text(client, "toolhub://tools")
         assert "- `echo` – Echo back the message that was sent." in overview
@@ -239,8 +283,8 @@ async def test_tools_are_explained_as_far_as_they_exist_for_whoever_asks(
         assert await missing(client, "toolhub://tools/echo", era)
 
 
-async def test_scopes_say_who_may_list_and_read(hub: Hub, alice: Caller, era: str) -> None:
-    offer(note)
+async def test_scopes_decide_who_can_list_and_read(hub: Hub, alice: Caller, era: str) -> None:
+    await offer(hub, note)
     async with connected(era, replace(alice, scopes=frozenset({"tools:list"}))) as client:
         await client.list_resources()
         for uri, scope in {"toolhub://tools": "tools:read", "mine://note": "tools:execute"}.items():
@@ -256,7 +300,6 @@ async def test_scopes_say_who_may_list_and_read(hub: Hub, alice: Caller, era: st
 async def test_those_of_a_pack_share_its_limits_and_wait_for_its_settings(
     hub: Hub, alice: Caller, era: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tools_app.catalog import catalog
     from tools_app.sdk.policies import Rate
 
     pack = Pack("mine", requires=["MINE_KEY"], rate=Rate(2, 60))
@@ -266,12 +309,12 @@ async def test_those_of_a_pack_share_its_limits_and_wait_for_its_settings(
         """A little of something."""
         return "some"
 
-    offer(limited)
+    await offer(hub, limited)
     monkeypatch.setenv("MINE_KEY", "")
     async with connected(era, alice) as client:
         assert await missing(client, "mine://limited", era)
     monkeypatch.setenv("MINE_KEY", "there")
-    catalog.forget()
+    rebuild_catalog()
     async with connected(era, alice) as client:
         for _ in range(2):
             await text(client, "mine://limited")
@@ -339,8 +382,8 @@ async def subscribed(era: str, caller: Caller, *uris: str) -> AsyncIterator[Subs
             tasks.cancel_scope.cancel()
 
 
-async def test_subscribers_are_told_what_has_changed_for_them(
-    programmable: Programmable, alice: Caller, era: str, settings: Any
+async def test_subscribers_are_notified_of_changes_within_their_reach(
+    hub: Hub, programmable: Programmable, alice: Caller, era: str, settings: Any
 ) -> None:
     settings.TOOLHUB_WATCH_SECONDS = 0.02
 
@@ -349,18 +392,18 @@ async def test_subscribers_are_told_what_has_changed_for_them(
         """Goes with a tool."""
         return ""
 
-    offer(note, item, used)
+    await offer(hub, note, item, used)
     uris = ("toolhub://tools/echo", "mine://note", "mine://items/1/data/x.json", "mine://used")
     async with subscribed(era, alice, *uris) as agent:
-        await database.run(governance.set_policy, "calculate", {"timeout_ms": 900}, actor="test")
-        await database.run(governance.set_policy, "echo", {"timeout_ms": 900}, actor="test")
+        await database.run(governance.set_policy, "calculate", {"timeout_ms": 900}, actor=governance.trusted("test"))
+        await database.run(governance.set_policy, "echo", {"timeout_ms": 900}, actor=governance.trusted("test"))
         await agent.hears("toolhub://tools/echo")
         await asyncio.to_thread(item.changed, id=2, part="x")
         await asyncio.to_thread(item.changed, id=1, part="x")
         await agent.hears("mine://items/1/data/x.json")
         note.changed()
         await agent.hears("mine://note")
-        await database.run(governance.set_enabled, ["programmable"], False, actor="test")
+        await database.run(governance.set_enabled, ["programmable"], False, actor=governance.trusted("test"))
         assert {await agent.told.get(), await agent.told.get()} == {"list", "mine://used"}
         used.changed()
         note.changed()
@@ -373,7 +416,7 @@ async def test_subscribers_are_told_what_has_changed_for_them(
 
 
 async def test_only_what_can_be_read_and_can_change_is_subscribed_to(hub: Hub, alice: Caller, era: str) -> None:
-    offer(note)
+    await offer(hub, note)
     nothing = ["mine://x", "toolhub://tools/nope", "toolhub://calls/1", "toolhub://tools/echo/calls", "x" * 5000]
     if era == "legacy":
         async with connected(era, alice) as client:
@@ -389,8 +432,8 @@ async def test_only_what_can_be_read_and_can_change_is_subscribed_to(hub: Hub, a
         assert changes.honored.resource_subscriptions == ["mine://note"]
 
 
-async def test_nobody_subscribes_to_more_than_can_be_looked_after(hub: Hub, alice: Caller, era: str) -> None:
-    offer(item)
+async def test_the_number_of_subscriptions_is_limited(hub: Hub, alice: Caller, era: str) -> None:
+    await offer(hub, item)
     uris = [f"mine://items/{number}/data/x.json" for number in range(257)]
     async with connected(era, alice) as client:
 

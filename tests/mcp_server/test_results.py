@@ -22,16 +22,17 @@ from tools_app.sdk.errors import (
     ToolError,
     ToolExecutionError,
 )
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.hints import Hints
+from tools_app.sdk.runner import Returned
 
 OBJECT = {"type": "object"}
 
 
 def ended(returned: Any, **declared: Any) -> dict[str, Any]:
-    tool = Programmable(hints=Hints(open_world=False), **declared).tool
-    entry = cast(Any, SimpleNamespace(tool=tool))
-    answer = shaped(tool, returned, {})
-    return results.succeeded(Result("c1", entry, answer, datetime.now(UTC), 5))
+    spec = Programmable(hints=Hints(open_world=False), **declared).tool.spec
+    entry = cast(Any, SimpleNamespace(spec=spec, name=spec.name))
+    answer = shaped(entry, Returned(returned))
+    return results.success_result(Result("c1", entry, answer, datetime.now(UTC), 5))
 
 
 def texts(wire: dict[str, Any]) -> list[str]:
@@ -66,12 +67,12 @@ def test_the_object_of_a_wrapped_answer_is_the_data() -> None:
     assert wire["structuredContent"] == {"id": "w1"}
 
 
-def test_an_object_that_nobody_was_told_of_is_sent_once() -> None:
+def test_an_object_without_an_output_schema_is_sent_once() -> None:
     assert "structuredContent" not in ended({"n": 1})
 
 
 def test_a_failure_says_its_message_exactly_and_nothing_else_where_there_is_nothing_else() -> None:
-    wire = results.failed(ToolError("Nope"))
+    wire = results.error_result(ToolError("Nope"))
     assert wire == {
         "content": [{"type": "text", "text": "Nope"}],
         "isError": True,
@@ -89,7 +90,7 @@ def test_a_failure_says_in_words_all_that_is_wrong_and_what_to_do() -> None:
         ]
     )
     error.call_id = "c2"
-    wire = results.failed(error)
+    wire = results.error_result(error)
     message, more = texts(wire)
     assert message == "Required parameter missing: a"
     assert more.splitlines() == [
@@ -102,31 +103,34 @@ def test_a_failure_says_in_words_all_that_is_wrong_and_what_to_do() -> None:
     assert "structuredContent" not in wire
 
 
-def test_a_single_problem_is_not_said_twice() -> None:
+def test_a_single_problem_is_not_repeated() -> None:
     error = InvalidArgumentsError(problems=[Problem("/a", "Required parameter missing: a")], next_step="Do.")
-    assert texts(results.failed(error)) == ["Required parameter missing: a", "Do."]
+    assert texts(results.error_result(error)) == ["Required parameter missing: a", "Do."]
 
 
 def test_a_failure_says_why_when_to_come_back_and_what_to_tell_an_operator() -> None:
     disabled = ToolDisabledError.named("echo", "switched off by an operator", "Ask.")
-    assert texts(results.failed(disabled)) == ["Tool is disabled: echo", "Reason: switched off by an operator\nAsk."]
+    assert texts(results.error_result(disabled)) == [
+        "Tool is disabled: echo",
+        "Reason: switched off by an operator\nAsk.",
+    ]
     limited = RateLimitError(retry_after=2.5)
-    assert texts(results.failed(limited)) == ["Rate limit exceeded", "Try again in 2.5 seconds."]
+    assert texts(results.error_result(limited)) == ["Rate limit exceeded", "Try again in 2.5 seconds."]
     crashed = ToolExecutionError("Tool execution failed: x", next_step="")
     crashed.error_id = "e1"
-    assert texts(results.failed(crashed)) == ["Tool execution failed: x", "errorId: e1"]
+    assert texts(results.error_result(crashed)) == ["Tool execution failed: x", "errorId: e1"]
 
 
 @pytest.mark.parametrize(
     ("given", "said"), [("Field 'settings' is required", "Field 'settings' is required"), ({"a": [1]}, '{"a": [1]}')]
 )
-def test_a_failure_repeats_what_the_upstream_said(given: object, said: str) -> None:
+def test_a_failure_includes_the_message_of_the_upstream(given: object, said: str) -> None:
     error = ApiError("Failed to update workflow", context={"operation": "update", "errorDetails": given})
-    assert texts(results.failed(error)) == ["Failed to update workflow", f"Reason: {said}"]
+    assert texts(results.error_result(error)) == ["Failed to update workflow", f"Reason: {said}"]
 
 
-def test_a_failure_travels_whatever_a_tool_put_into_its_context() -> None:
+def test_a_failure_is_sent_with_any_context_of_a_tool() -> None:
     error = ToolError("Nope", context={"day": date(2026, 1, 2), "odd": object(), "nan": float("nan"), "set": {1}})
-    context = results.failed(error)["_meta"]["toolhub/error"]["context"]
+    context = results.error_result(error)["_meta"]["toolhub/error"]["context"]
     assert context["day"] == "2026-01-02"
     assert json.loads(json.dumps(context, allow_nan=False)) == context

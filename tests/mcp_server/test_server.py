@@ -191,7 +191,7 @@ async def test_a_tool_that_does_not_find_another_has_failed(
 async def test_a_tool_that_is_switched_off_says_so_from_the_next_call(hub: Hub, alice: Caller, era: str) -> None:
     async with connected(era, alice) as client:
         assert not (await client.call_tool("echo", {"message": "hi"})).is_error
-        await database.run(governance.set_enabled, ["echo"], False, actor="test")
+        await database.run(governance.set_enabled, ["echo"], False, actor=governance.trusted("test"))
         result = await client.call_tool("echo", {"message": "hi"})
         assert (result.is_error, texts(result)[0]) == (True, "Tool is disabled: echo")
         assert result.meta is not None
@@ -222,7 +222,7 @@ async def test_a_bug_of_ours_stays_inside(hub: Hub, era: str) -> None:
             assert "secret" in (await database.run(ErrorLog.objects.get, pk=error_id)).detail
 
 
-async def test_who_may_do_nothing_is_told_what_is_missing(hub: Hub, charlie: Caller, era: str) -> None:
+async def test_a_caller_without_scopes_gets_the_missing_scope(hub: Hub, charlie: Caller, era: str) -> None:
     async with connected(era, charlie) as client:
         with pytest.raises(MCPError, match="requires scope tools:list") as caught:
             await client.list_tools()
@@ -287,7 +287,7 @@ async def test_tells_its_clients_when_the_list_has_changed(hub: Hub, alice: Call
 
     async with connected("legacy", alice, message_handler=note) as client:
         await client.list_tools()
-        await database.run(governance.set_enabled, ["echo"], False, actor="test")
+        await database.run(governance.set_enabled, ["echo"], False, actor=governance.trusted("test"))
         await told.wait()
 
 
@@ -298,5 +298,5 @@ async def test_tells_those_who_listen_when_the_list_has_changed(hub: Hub, alice:
         client.listen(tools_list_changed=True) as changes,
     ):
         await client.list_tools()
-        await database.run(governance.set_enabled, ["echo"], False, actor="test")
+        await database.run(governance.set_enabled, ["echo"], False, actor=governance.trusted("test"))
         await anext(changes)

@@ -1,4 +1,4 @@
-"""Answers that pass on what outsiders wrote, as agents are sent them: past the SDK, and through it."""
+"""Answers with untrusted text, as agents get them: past the SDK's dispatcher, and through it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.mcp_server.test_shortcut import META, Site, Watch, called, site, watch
+from tests.mcp_server.test_exchange import META, Site, Watch, called, site, watch
 from tests.support.agents import LEGACY, MODERN
 from tests.support.outsiders import INJECTIONS, inside
 from tests.support.tools import Hub, Programmable
 from tools_app.base import database
 from tools_app.sdk.errors import ApiError
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.hints import Hints
 from tools_app.text import hygiene
 
 __all__ = ["site", "watch"]
@@ -27,15 +27,14 @@ async def result(site: Site, era: str, name: str, arguments: dict[str, Any], **m
     return answered
 
 
-@pytest.mark.parametrize("plain", [True, False], ids=["short cut", "SDK"])
+@pytest.mark.parametrize("taken", [True, False], ids=["exchange", "SDK"])
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
-async def test_both_ways_mark_it(site: Site, watch: Watch, era: str, plain: bool) -> None:
+async def test_both_ways_mark_it(site: Site, watch: Watch, era: str, taken: bool) -> None:
     outside = Programmable("outside", untrusted=True, hints=Hints(read_only=False, idempotent=False))
-    outside.tool.speaks = False
     await database.run(lambda: Hub().add(outside.tool))
     if era == LEGACY:
         await site.open()
-    watch.open = plain
+    watch.open = taken
     watch.taken.clear()
     for number, payload in enumerate(INJECTIONS):
         outside.outcomes.append(payload)
@@ -49,20 +48,19 @@ async def test_both_ways_mark_it(site: Site, watch: Watch, era: str, plain: bool
         assert inside(first) == inside(second) == hygiene.cleaned(payload)
         assert first != second
     assert len(outside.calls) == len(INJECTIONS)
-    assert set(watch.taken) == {plain}
+    assert bool(watch.taken) == taken
 
 
-@pytest.mark.parametrize("plain", [True, False], ids=["short cut", "SDK"])
+@pytest.mark.parametrize("taken", [True, False], ids=["exchange", "SDK"])
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
 async def test_both_ways_keep_the_words_of_an_upstream_within_quotes(
-    site: Site, watch: Watch, era: str, plain: bool
+    site: Site, watch: Watch, era: str, taken: bool
 ) -> None:
     outside = Programmable("outside", untrusted=True)
-    outside.tool.speaks = False
     await database.run(lambda: Hub().add(outside.tool))
     if era == LEGACY:
         await site.open()
-    watch.open = plain
+    watch.open = taken
     outside.outcomes.append(ApiError("Failed", context={"operation": "o", "statusCode": 403, "errorDetails": SAID}))
     failed = await result(site, era, "outside", {})
     refused = await result(site, era, "outside", {"value": "x"})

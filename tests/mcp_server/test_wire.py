@@ -34,7 +34,7 @@ def test_only_who_claimed_can_write_to_stdout_and_read_from_stdin() -> None:
         """
 print("before")
 wire.claim(); wire.claim()
-readable, writable = wire.claimed()
+readable, writable = wire.descriptors()
 print("printed"); os.write(1, b"written\\n"); os.system("echo from a child")
 assert sys.stdin.read() == ""
 os.write(writable, os.read(readable, 100))
@@ -51,7 +51,7 @@ def test_descriptors_that_are_closed_do_no_harm(closed: str, found: str) -> None
     done = run(
         """
 wire.claim()
-readable, writable = wire.claimed()
+readable, writable = wire.descriptors()
 print("printed"); os.write(1, b"")
 assert min(readable, writable) > 2
 assert os.read(readable, 10) == b""
@@ -62,7 +62,7 @@ os.write(writable, b"out")
     assert done.stdout == found
 
 
-def test_asking_for_what_nobody_claimed_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "_claimed", None)
+def test_an_unclaimed_wire_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "_descriptors", None)
     with pytest.raises(RuntimeError, match=r"call wire\.claim\(\)"):
-        wire.claimed()
+        wire.descriptors()

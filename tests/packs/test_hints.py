@@ -15,7 +15,7 @@ from tests.packs import test_builtin
 from tests.packs.effects import ADDS, DESTROYS, HUB, OFTEN, ONCE, READS, WORLD, Effects
 from tests.packs.n8n.fake import KEY, N8n, recorded
 from tests.support.tools import Hub
-from tests.test_contract import everything, shipped
+from tests.test_contract import registries, shipped
 from tools_app import engine, governance
 from tools_app.packs.n8n import changes
 from tools_app.sdk.context import Caller
@@ -114,10 +114,10 @@ EFFECTS: Effects = {name: effect for effects in PACKS.values() for name, effect 
 
 def test_ships_exactly_these_tools() -> None:
     shipped_packs: dict[str, set[str]] = {}
-    for loaded in everything():
-        shipped_packs.setdefault(loaded.pack, set()).add(loaded.tool.name)
+    for loaded in (loaded for registry in registries() for loaded in registry):
+        shipped_packs.setdefault(loaded.pack, set()).add(loaded.spec.name)
     assert shipped_packs == {pack: set(effects) for pack, effects in PACKS.items()}
-    assert everything().problems == []
+    assert [problem for registry in registries() for problem in registry.problems] == []
 
 
 def test_every_shipped_tool_says_what_it_does_to_data() -> None:
@@ -158,8 +158,10 @@ EMPTIED = {"id": "wf0001", "nodes": [], "connections": {}}
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_key_that_may_not_destroy_empties_no_workflow(n8n: N8n) -> None:
-    careful = Rest(governance.create_key("careful", scopes=["tools:execute"], may_destroy=False, actor="t")[1])
+def test_a_key_without_destructive_access_empties_no_workflow(n8n: N8n) -> None:
+    careful = Rest(
+        governance.create_key("careful", scopes=["tools:execute"], may_destroy=False, actor=governance.trusted("t"))[1]
+    )
     try:
         failed = failure(careful.call("update_workflow", EMPTIED), 403, "AUTHORIZATION_ERROR")
         assert "update_workflow can destroy" in json.dumps(failed)

@@ -12,12 +12,14 @@ from tools_app.models import (
     Approval,
     Call,
     CallHour,
-    CallSum,
+    Definition,
     ErrorGroup,
     ErrorLog,
     IdempotencyKey,
     StoredAnswer,
+    ToolRecord,
 )
+from tools_app.models.figures import EVERY
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -68,18 +70,8 @@ def hour(at: datetime = NOW, **changes: Any) -> CallHour:
     return CallHour.objects.create(hour=at, **values | changes)
 
 
-def call_sum(at: datetime = NOW, **changes: Any) -> CallSum:
-    values: dict[str, Any] = {
-        "tool_name": "echo",
-        "status": Call.Status.SUCCEEDED,
-        "span": CallSum.Span.DAY,
-        "calls": 1,
-    }
-    return CallSum.objects.create(start=at, **values | changes)
-
-
-def moment_of_calls(at: datetime = NOW) -> CallSum:
-    return call_sum(at, span=CallSum.Span.MOMENT)
+def day_of_calls(at: datetime = NOW) -> CallHour:
+    return hour(at, span=CallHour.Span.DAY, caller_id=EVERY)
 
 
 def idempotency_key(at: datetime = NOW, **changes: Any) -> IdempotencyKey:
@@ -103,8 +95,16 @@ def approval(at: datetime = NOW, **changes: Any) -> Approval:
     )
 
 
+def definition(at: datetime = NOW, **changes: Any) -> Definition:
+    """A version that its tool no longer has."""
+    number = next(_numbers)
+    tool = ToolRecord.objects.create(name=f"tool_{number}", source_kind="code")
+    values: dict[str, Any] = {"hash": f"{number:064x}", "version": "1.0.0", "body": {}, "approved_at": at}
+    return Definition.objects.create(tool=tool, first_seen_at=at, **values | changes)
+
+
 def many_calls(number: int, at: datetime, **changes: Any) -> None:
-    """So many calls of one kind; the database makes them, which is quick."""
+    """Insert calls of one kind in bulk; the database generates them."""
     template = call(at, **changes)
     columns = ", ".join(field.attname for field in Call._meta.concrete_fields[1:])
     with connection.cursor() as cursor:

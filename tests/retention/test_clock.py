@@ -76,7 +76,7 @@ def test_the_keeper_deletes_nothing_after_a_leap_and_says_so(caplog: pytest.LogC
     assert Chore.objects.get(name=CHORE).done_at < now - 499 * DAY
 
 
-def test_the_keeper_goes_on_when_the_clock_is_believed() -> None:
+def test_the_keeper_resumes_when_the_clock_is_plausible() -> None:
     now = timezone.now()
     retention.believe(now)
     call(now - 499 * DAY)

@@ -16,10 +16,9 @@ from django.utils import timezone
 
 from tests.retention.rows import NOW, approval, call, error, group, hour, idempotency_key, many_calls, stored_answer
 from tools_app import governance
-from tools_app.journal import retention
+from tools_app.journal import retention, rows
 from tools_app.journal.retention import Forgotten
-from tools_app.journal.retention.pace import MOST
-from tools_app.journal.retention.pruning import UNDER_WAY
+from tools_app.journal.retention.pace import BATCH
 from tools_app.models import (
     ApiKey,
     Approval,
@@ -29,8 +28,10 @@ from tools_app.models import (
     ErrorGroup,
     ErrorLog,
     IdempotencyKey,
+    PendingCount,
     StoredAnswer,
 )
+from tools_app.models.calls import LONGEST
 from tools_app.sdk.errors import ValidationError
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -38,17 +39,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def key() -> ApiKey:
-    return governance.create_key("alice", actor="test")[0]
+    return governance.create_key("alice", actor=governance.trusted("test"))[0]
 
 
 def journal() -> str:
     """Everything that is recorded of calls."""
-    rows = [*Call.objects.all(), *ErrorLog.objects.all(), *ErrorGroup.objects.all(), *CallHour.objects.all()]
-    return str(
-        serializers.serialize(
-            "json", [*rows, *IdempotencyKey.objects.all(), *StoredAnswer.objects.all(), *Approval.objects.all()]
-        )
-    )
+    tables = (Call, ErrorLog, ErrorGroup, CallHour, PendingCount, IdempotencyKey, StoredAnswer, Approval)
+    return str(serializers.serialize("json", [row for table in tables for row in table._base_manager.all()]))
 
 
 def test_nothing_personal_is_left_and_every_number(key: ApiKey) -> None:
@@ -59,6 +56,7 @@ def test_nothing_personal_is_left_and_every_number(key: ApiKey) -> None:
     kind = group(last_call_id=mine.pk)
     error(call_id=mine.pk, group=kind)
     hour(caller_id=who, calls=3, total_ms=30, within_10=3)
+    rows.insert_counts([(mine, 1)])
     idempotency_key(caller_id=who)
     stored_answer(caller_id=who)
     approval(caller_id=who)
@@ -80,14 +78,17 @@ def test_nothing_personal_is_left_and_every_number(key: ApiKey) -> None:
     assert (mine.caller_id, mine.caller_name) == ("forgotten", "forgotten")
     assert (mine.arguments, mine.result, mine.error) == ("", "", "")
     assert (mine.status, mine.code, mine.result_bytes, mine.caller_kind) == ("failed", "INTERNAL_ERROR", 17, "key")
-    nobody = CallHour.objects.get(caller_id="forgotten")
+    assert rows.fold() == 1
+    assert who not in journal()
+    nobody = CallHour.objects.get(caller_id="forgotten", status="succeeded")
+    assert CallHour.objects.get(caller_id="forgotten", status="failed").calls == 1
     assert (nobody.calls, nobody.total_ms, nobody.within_10, nobody.caller_name) == (3, 30, 3, "forgotten")
     assert after.count("bob's") == before.count("bob's") == 3
     assert CallHour.objects.get(caller_id="key:99").calls == 5
     assert retention.remembered(who) == Forgotten(0, 0, 0, 0, 0, 0)
 
 
-def test_leaves_one_entry_that_names_nobody_but_by_id(key: ApiKey) -> None:
+def test_leaves_one_entry_that_names_people_only_by_id(key: ApiKey) -> None:
     AuditEntry.objects.all().delete()
     call(caller_id=f"key:{key.pk}")
     hour(caller_id=f"key:{key.pk}")
@@ -143,7 +144,7 @@ def test_is_found_by_id_or_by_the_exact_name_of_a_key_or_user(key: ApiKey) -> No
     "unknown",
     ["carl", "Alice", "alic", "", "key:99", "key:", "key:²", f"key:{10**30}", "user:99", "local:x", "forgotten"],
 )
-def test_refuses_whom_nobody_knows(key: ApiKey, unknown: str) -> None:
+def test_refuses_an_unknown_caller(key: ApiKey, unknown: str) -> None:
     call(caller_id="local:carl", caller_name="carl")
     call(caller_id="forgotten", caller_name="forgotten")
     before = journal()
@@ -163,7 +164,7 @@ def test_refuses_a_name_that_two_bear(key: ApiKey) -> None:
 
 
 def test_an_id_goes_before_a_name(key: ApiKey) -> None:
-    governance.create_key(f"key:{key.pk}", actor="test")
+    governance.create_key(f"key:{key.pk}", actor=governance.trusted("test"))
     assert retention.identified(f"key:{key.pk}") == f"key:{key.pk}"
 
 
@@ -173,7 +174,7 @@ def test_refuses_while_a_call_of_the_caller_is_under_way(key: ApiKey) -> None:
         retention.forget("alice", actor="test")
     assert "alice" in journal()
     assert not AuditEntry.objects.filter(action="caller.forget").exists()
-    Call.objects.filter(pk=running.pk).update(started_at=timezone.now() - UNDER_WAY - timedelta(seconds=1))
+    Call.objects.filter(pk=running.pk).update(started_at=timezone.now() - LONGEST - timedelta(seconds=1))
     assert retention.forget("alice", actor="test").calls == 1
 
 
@@ -189,7 +190,7 @@ def test_errors_whose_call_is_gone_are_known_by_name(key: ApiKey) -> None:
     assert ErrorLog.objects.filter(message="", detail="").count() == 2
 
 
-def test_a_group_keeps_the_text_of_somebody_else(key: ApiKey) -> None:
+def test_a_group_keeps_text_of_other_callers(key: ApiKey) -> None:
     mine = call(caller_id=f"key:{key.pk}")
     theirs = call(caller_id="key:99", caller_name="bob")
     kind = group(last_call_id=theirs.pk, message="bob's")
@@ -199,14 +200,14 @@ def test_a_group_keeps_the_text_of_somebody_else(key: ApiKey) -> None:
 
 
 def test_forgets_many() -> None:
-    many_calls(2 * MOST + 1, NOW, caller_id="local:carl", caller_name="carl")
-    for number in range(MOST + 1):
+    many_calls(2 * BATCH + 1, NOW, caller_id="local:carl", caller_name="carl")
+    for number in range(BATCH + 1):
         hour(NOW - timedelta(hours=number), caller_id="local:carl", caller_name="carl")
-    for number in range(MOST + 1):
+    for number in range(BATCH + 1):
         error(call_id=f"many {number}", caller_name="carl")
-    assert retention.forget("local:carl", actor="test") == Forgotten(2 * MOST + 1, MOST + 1, MOST + 1, 0, 0, 0)
+    assert retention.forget("local:carl", actor="test") == Forgotten(2 * BATCH + 1, BATCH + 1, BATCH + 1, 0, 0, 0)
     assert "carl" not in journal()
-    assert CallHour.objects.aggregate(calls=Sum("calls")) == {"calls": MOST + 1}
+    assert CallHour.objects.aggregate(calls=Sum("calls")) == {"calls": BATCH + 1}
 
 
 @pytest.mark.parametrize("table", ["tools_app_call", "tools_app_errorlog", "tools_app_callhour"])
@@ -232,7 +233,7 @@ def test_is_repeated_when_it_was_cut_off(key: ApiKey, table: str) -> None:
     assert [row["fields"]["calls"] for row in json.loads(journal()) if row["model"] == "tools_app.callhour"] == [3]
 
 
-def test_comes_to_an_end_while_the_caller_goes_on_calling() -> None:
+def test_ends_while_the_caller_keeps_calling() -> None:
     def calls_again(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
         done = execute(sql, params, many, context)
         if sql.startswith(('UPDATE "tools_app_call" ', 'DELETE FROM "tools_app_callhour" ')):

@@ -1,4 +1,4 @@
-"""Pruning happens by itself: once, in one of the processes, and never in anybody's way."""
+"""Pruning runs in one process at a time and blocks no calls."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from django.db.backends.signals import connection_created
 from django.utils import timezone
 
 from tests.retention.rows import call, many_calls
-from tests.support.processes import CHECKOUT
-from tests.support.tools import eventually
+from tests.support.processes import CHECKOUT, Home
+from tests.support.tools import database_url, eventually
 from tools_app.journal.retention.keeper import CHORE, EVERY, Keeper, claim, release
 from tools_app.mcp_server import stdio
 from tools_app.models import Call, Chore
@@ -62,13 +62,6 @@ def keepers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "toolhub-keeper"]
 
 
-def database_url() -> str:
-    database = connection.settings_dict
-    if connection.vendor == "sqlite":
-        return f"sqlite:///{database['NAME']}"
-    return f"postgres://{database['USER']}@{database['HOST']}:{database['PORT'] or 5432}/{database['NAME']}"
-
-
 def test_it_is_time_once_an_hour() -> None:
     now = timezone.now()
     assert claim(now)
@@ -77,13 +70,13 @@ def test_it_is_time_once_an_hour() -> None:
     assert claim(now + EVERY + timedelta(microseconds=1))
 
 
-def test_a_time_far_ahead_keeps_nobody_from_pruning() -> None:
+def test_a_time_far_ahead_does_not_prevent_pruning() -> None:
     now = timezone.now()
     assert claim(now + timedelta(days=300))
     assert claim(now)
 
 
-def test_what_was_not_finished_may_be_continued_at_once() -> None:
+def test_unfinished_work_can_be_continued_at_once() -> None:
     now = timezone.now()
     assert claim(now)
     release()
@@ -91,14 +84,8 @@ def test_what_was_not_finished_may_be_continued_at_once() -> None:
 
 
 def test_of_several_processes_one_prunes(tmp_path: Path) -> None:
-    environment = {
-        **{name: os.environ[name] for name in ("PATH", "COVERAGE_PROCESS_START") if name in os.environ},
-        "PYTHONPATH": str(CHECKOUT),
-        "DJANGO_SETTINGS_MODULE": "toolhub.settings",
-        "TOOLHUB_HOME": str(tmp_path),
-        "TOOLHUB_ENV_FILE": os.devnull,
-        "DATABASE_URL": database_url(),
-    }
+    extra = {"DJANGO_SETTINGS_MODULE": "toolhub.settings", "DATABASE_URL": database_url()}
+    environment = Home(tmp_path, extra).environment
     command = [sys.executable, "-c", CLAIM]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     processes = [subprocess.Popen(command, env=environment, cwd=tmp_path, **pipes) for _ in range(4)]

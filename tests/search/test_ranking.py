@@ -106,7 +106,7 @@ def test_scores_keep_the_order_and_stay_between_0_and_1(index: Index) -> None:
         assert all(0 < score <= 1 for score in scores)
 
 
-def test_a_score_tells_nothing_of_what_somebody_else_sees(benchmark: Any) -> None:
+def test_a_score_reveals_nothing_of_other_callers_tools(benchmark: Any) -> None:
     mine = [made("find_page", "Find a page."), made("drop_page", "Drop a page.")]
     alone = Index(benchmark.snapshot(mine).all, {})
     whole = Index(benchmark.snapshot([*mine, *benchmark.others(50)]).all, {})
@@ -134,9 +134,9 @@ def test_keywords_are_searched_and_take_nothing_of_a_list(benchmark: Any) -> Non
     assert before.search("handbooks") == []
     again = Index(benchmark.snapshot([sought, other]).all, before.documents)
     assert names(again, "handbook") == ["find_page"], "what was known of it without keywords is not used"
-    wires = [listed.as_listed(benchmark.snapshot([one]).all[0], one) for one in (plain, sought)]
+    wires = [listed.as_listed(benchmark.snapshot([one]).all[0]) for one in (plain, sought)]
     assert wires[0] == wires[1]
-    assert sought.fingerprint != plain.fingerprint, "who changes what a tool is found by changes the tool"
+    assert sought.spec.hash != plain.spec.hash, "who changes what a tool is found by changes the tool"
     with pytest.raises(DefinitionError, match="keywords may have at most 500 characters"):
         made("find_page", keywords=("everything " * 50,))
     with pytest.raises(DefinitionError, match="invisible characters"):

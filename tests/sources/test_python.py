@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +14,13 @@ from typing import Any
 import pytest
 from django.apps import apps
 
+from tests.support.state import find_sources_again
 from tools_app import sources
-from tools_app.sources.registry import Origin, Registry
+from tools_app.models import Source, ToolRecord
+from tools_app.sdk.tool import Tool
+from tools_app.sources import sync
+from tools_app.sources.registry import Registry
+from tools_app.sources.sources import Sources
 
 TOOL = '''
 from typing import Annotated
@@ -86,7 +92,27 @@ def {name}() -> str:
     return "{name}"
 '''
 
-Load = Callable[..., Registry]
+
+class Everything(Registry):
+    """What all sources of a process contain."""
+
+    def __init__(self, sources: Sources) -> None:
+        super().__init__()
+        self.kinds: dict[str, Source.Kind] = {}
+        for provider in sources.providers.values():
+            loaded_registry = provider.loaded()
+            for loaded in loaded_registry:
+                present = self.get(loaded.spec.name)
+                if present is None or present.declared is not loaded.declared:
+                    assert isinstance(loaded.declared, Tool)
+                    self.add(loaded.declared, pack=loaded.pack)
+                    self.kinds[loaded.spec.name] = provider.kind
+            self._offers |= loaded_registry._offers
+            for problem in loaded_registry.problems:
+                self.report(problem)
+
+
+Load = Callable[..., Everything]
 
 
 @pytest.fixture
@@ -106,17 +132,15 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def load(settings: Any, site: Path) -> Load:
-    """Load a fresh registry from what is set up, without the packs that ship."""
+    """Load everything that is set up, without the packs that ship."""
     settings.TOOLHUB_PACKS = ()
     settings.TOOLHUB_TOOLS_DIR = None
 
-    def loaded(*packs: str, directory: Path | None = None) -> Registry:
+    def loaded(*packs: str, directory: Path | None = None) -> Everything:
         settings.TOOLHUB_PACKS = packs
         settings.TOOLHUB_TOOLS_DIR = directory
         importlib.invalidate_caches()
-        registry = Registry()
-        sources.load(registry)
-        return registry
+        return Everything(Sources())
 
     return loaded
 
@@ -139,7 +163,7 @@ def write(path: Path, text: str, **names: str) -> Path:
 
 def an_app(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     """Pretend that these are installed apps."""
-    configs = [SimpleNamespace(name=name) for name in names]
+    configs = [SimpleNamespace(name=name, label=name) for name in names]
     monkeypatch.setattr(apps, "get_app_configs", lambda: configs)
 
 
@@ -151,7 +175,7 @@ def a_plugin(site: Path, **points: str) -> None:
 
 
 def names(registry: Registry) -> list[str]:
-    return [loaded.tool.name for loaded in registry]
+    return [loaded.spec.name for loaded in registry]
 
 
 def problems(registry: Registry) -> list[str]:
@@ -161,7 +185,9 @@ def problems(registry: Registry) -> list[str]:
 def answer(registry: Registry, name: str, **arguments: Any) -> Any:
     loaded = registry.get(name)
     assert loaded is not None
-    return loaded.tool.run(None, loaded.tool.checked(arguments))  # type: ignore[arg-type]
+    tool = loaded.declared
+    assert isinstance(tool, Tool)
+    return tool.run(None, tool.checked(arguments))  # type: ignore[arg-type]
 
 
 class TestToolsDirectory:
@@ -170,7 +196,8 @@ class TestToolsDirectory:
         registry = load(directory=tools_dir)
         assert answer(registry, "forecast", city="Kyoto") == "forecast of Kyoto"
         (loaded,) = registry
-        assert (loaded.origin, loaded.pack, loaded.tool.place) == (Origin.FILE, "weather", f"{path}:5")
+        assert (loaded.pack, loaded.declared.place) == ("weather", f"{path}:5")
+        assert registry.kinds == {"forecast": Source.Kind.FOLDER}
         assert problems(registry) == []
 
     def test_what_a_broken_file_says_is_told_without_secrets(self, load: Load, tools_dir: Path) -> None:
@@ -233,7 +260,7 @@ class TestToolsDirectory:
         path = write(tools_dir / "books.py", OFFERS)
         write(tools_dir / "more.py", "from toolhub_tools.books import *\n")
         registry = load(directory=tools_dir)
-        assert [(offer.kind, offer.name, pack) for offer, pack in registry.offers] == [
+        assert [(loaded.spec.kind.family, loaded.spec.name, loaded.pack) for loaded in registry.offers] == [
             ("prompt", "ask", "shelf"),
             ("resource", "book", "shelf"),
             ("prompt", "bare", "books"),
@@ -243,7 +270,6 @@ class TestToolsDirectory:
         assert problems(registry) == [
             f"{path}:10: prompt undocumented: Tool description is required",
             f"{path}:21: {taken}",
-            f"{path}:6: prompt ask needs tools that do not exist: nowhere",
         ]
 
     def test_of_two_tools_with_one_name_the_first_stays_and_both_places_are_named(
@@ -287,7 +313,7 @@ class TestToolsDirectory:
         packed = "\nfrom toolhub import Pack\npack = Pack('sky')\npack.add(Sunny)\n"
         write(tools_dir / "a.py", CLASS + packed)
         registry = load(directory=tools_dir)
-        assert {loaded.tool.name: loaded.pack for loaded in registry} == {"rainy": "a", "sunny": "sky"}
+        assert {loaded.spec.name: loaded.pack for loaded in registry} == {"rainy": "a", "sunny": "sky"}
         assert problems(registry) == []
 
     @pytest.mark.parametrize("stem", ["my-Tools", "9lives", "weather"])
@@ -348,13 +374,13 @@ class TestPackages:
         write(site / "sky" / "_private.py", "1/0")
         write(site / "sky" / "__main__.py", "raise SystemExit('this must not run')")
         registry = load("sky")
-        assert {loaded.tool.name: loaded.pack for loaded in registry} == {
+        assert {loaded.spec.name: loaded.pack for loaded in registry} == {
             "look_up": "sky",
             "stars": "sky",
             "moon": "moon",
         }
-        assert {loaded.origin for loaded in registry} == {Origin.SHIPPED}
-        assert registry.get("moon").tool.place == "sky/inner/moon.py:5"  # type: ignore[union-attr]
+        assert set(registry.kinds.values()) == {Source.Kind.SHIPPED}
+        assert registry.get("moon").declared.place == "sky/inner/moon.py:5"  # type: ignore[union-attr]
         assert problems(registry) == []
 
     @pytest.mark.parametrize("error", ["ImportError", "ValueError", "SystemExit"])
@@ -389,7 +415,7 @@ class TestPackages:
         write(site / "one.py", TOOL + CLASS, name="it")
         write(site / "two.py", "from one import it, Sunny\n")
         registry = load("one", "two", "one")
-        assert {loaded.tool.name: loaded.pack for loaded in registry} == {"it": "one", "rainy": "one", "sunny": "one"}
+        assert {loaded.spec.name: loaded.pack for loaded in registry} == {"it": "one", "rainy": "one", "sunny": "one"}
         assert problems(registry) == []
 
     def test_loading_again_finds_the_same_tools(self, load: Load, site: Path) -> None:
@@ -397,7 +423,7 @@ class TestPackages:
         write(site / "two.py", PACK, pack="two", name="that")
         first, second = load("one", "two"), load("one", "two")
         assert names(first) == names(second) == ["it", "rainy", "sunny", "that"]
-        assert [loaded.tool.fingerprint for loaded in first] == [loaded.tool.fingerprint for loaded in second]
+        assert [loaded.spec.hash for loaded in first] == [loaded.spec.hash for loaded in second]
         assert [loaded.pack for loaded in first] == [loaded.pack for loaded in second]
 
 
@@ -408,7 +434,8 @@ class TestApps:
         an_app(monkeypatch, "shop")
         registry = load()
         (loaded,) = registry
-        assert (loaded.tool.name, loaded.origin, loaded.pack) == ("orders", Origin.APP, "shop")
+        assert (loaded.spec.name, loaded.pack) == ("orders", "shop")
+        assert registry.kinds == {"orders": Source.Kind.APP}
 
     def test_an_app_without_tools_is_none_of_our_business(
         self, load: Load, site: Path, monkeypatch: pytest.MonkeyPatch
@@ -438,11 +465,12 @@ class TestPlugins:
         write(site / "three.py", PACK + "\nignored = 1\n", pack="three", name="three")
         a_plugin(site, a="one", b="two", c="three:pack")
         registry = load()
-        assert {loaded.tool.name: (loaded.origin, loaded.pack) for loaded in registry} == {
-            "one": (Origin.PLUGIN, "one"),
-            "two": (Origin.PLUGIN, "inner"),
-            "three": (Origin.PLUGIN, "three"),
+        assert {loaded.spec.name: loaded.pack for loaded in registry} == {
+            "one": "one",
+            "two": "inner",
+            "three": "three",
         }
+        assert set(registry.kinds.values()) == {Source.Kind.PLUGIN}
         assert problems(registry) == []
 
     def test_a_broken_one_leaves_the_others_and_says_which_it_is(self, load: Load, site: Path) -> None:
@@ -459,45 +487,66 @@ class TestPlugins:
         ]
 
 
-def test_what_ships_cannot_be_replaced_and_the_order_is_always_the_same(
-    load: Load, site: Path, tools_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in ("shipped", "plugin", "shop/tools"):
-        write(site / f"{module}.py", TOOL, name="it")
-    write(site / "shop" / "__init__.py", "")
-    write(tools_dir / "own.py", TOOL, name="it")
-    a_plugin(site, a="plugin")
-    an_app(monkeypatch, "shop")
-    registry = load("shipped", directory=tools_dir)
-    (loaded,) = registry
-    assert (loaded.origin, loaded.tool.place) == (Origin.SHIPPED, "shipped.py:5")
-    assert problems(registry) == [
-        f'{place}:5: Tool "it" is already registered. The other one is at shipped.py:5'
-        for place in ("plugin.py", "shop/tools.py", f"{tools_dir}/own.py")
-    ]
+@pytest.mark.django_db(transaction=True)
+class TestSeveralSources:
+    def test_what_ships_cannot_be_replaced_and_the_order_is_always_the_same(
+        self, load: Load, settings: Any, site: Path, tools_dir: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for module in ("shipped", "plugin", "shop/tools"):
+            write(site / f"{module}.py", TOOL, name="it")
+        write(site / "shop" / "__init__.py", "")
+        write(tools_dir / "own.py", TOOL, name="it")
+        a_plugin(site, a="plugin")
+        an_app(monkeypatch, "shop")
+        settings.TOOLHUB_PACKS, settings.TOOLHUB_TOOLS_DIR = ("shipped",), tools_dir
+        find_sources_again()
+        sync.sync()
+        record = ToolRecord.objects.get()
+        assert (record.source_kind, record.place) == ("shipped", "shipped.py:5")
+        # By the name of the source.
+        assert [str(problem) for problem in sync.problems()] == [
+            f'{place}:5: Tool "it" is already registered. The other one is at shipped.py:5'
+            for place in ("shop/tools.py", f"{tools_dir}/own.py", "plugin.py")
+        ]
+
+    def test_a_tool_that_several_contain_is_recorded_once(self, load: Load, settings: Any, site: Path) -> None:
+        write(site / "one.py", TOOL + CLASS, name="it")
+        write(site / "two.py", "from one import it, Sunny\n")
+        settings.TOOLHUB_PACKS = ("one", "two")
+        find_sources_again()
+        for _ in range(2):
+            sync.sync()
+            assert sync.problems() == []
+            assert set(ToolRecord.objects.values_list("name", "source__name")) == {
+                ("it", "one"),
+                ("rainy", "one"),
+                ("sunny", "one"),
+            }
 
 
-class TestTheRegistryOfTheProcess:
-    def test_is_loaded_once(self, load: Load) -> None:
-        sources.forget()
-        assert sources.loaded() is sources.loaded()
-        first = sources.loaded()
-        sources.forget()
-        assert sources.loaded() is not first
+class TestTheSourcesOfTheProcess:
+    def test_are_found_once(self, load: Load) -> None:
+        find_sources_again()
+        with ThreadPoolExecutor(8) as threads:
+            first, *others = threads.map(lambda _: sources.current(), range(8))
+        assert all(other is first for other in others)
+        find_sources_again()
+        assert sources.current() is not first
 
     def test_can_be_asked_for_by_a_file_that_is_being_loaded(self, load: Load, settings: Any, tools_dir: Path) -> None:
-        late = "\nfrom tools_app import sources\nsources.loaded().add(it)\ndel it\n"
+        late = "\nfrom tools_app import sources\nsources.current().code.loaded().add(it)\ndel it\n"
         write(tools_dir / "a.py", TOOL + late, name="it")
         settings.TOOLHUB_TOOLS_DIR = tools_dir
-        sources.forget()
-        loaded = sources.loaded().get("it")
-        assert loaded is not None
-        assert loaded.origin is Origin.CODE
+        find_sources_again()
+        folder = sources.current().folder
+        assert folder is not None
+        assert "it" not in folder.loaded()
+        assert "it" in sources.current().code.loaded()
 
-    def test_is_not_half_loaded_when_loading_fails(self, load: Load, settings: Any) -> None:
-        sources.forget()
+    def test_are_not_half_found_when_a_setting_is_wrong(self, load: Load, settings: Any) -> None:
+        find_sources_again()
         settings.TOOLHUB_PACKS = 5
         with pytest.raises(TypeError):
-            sources.loaded()
+            sources.current()
         settings.TOOLHUB_PACKS = ("tests.support.packs.small",)
-        assert "echo" in sources.loaded()
+        assert sources.current().loaded("echo") is not None

@@ -100,7 +100,7 @@ class Agent:
     # ---- in
 
     def next(self, seconds: float = PATIENCE) -> dict[str, Any]:
-        """The next message, whatever it is."""
+        """The next message of any kind."""
         line = self._lines.get(timeout=seconds)
         self.raw.append(line)
         message: dict[str, Any] = json.loads(line)

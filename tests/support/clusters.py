@@ -44,7 +44,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """Connections are accepted by the system, and nobody answers."""
+        """Connections are accepted by the system and never answered."""
         processes = self._processes()
         self._signal(processes, signal.SIGSTOP)
         try:
@@ -72,7 +72,7 @@ class Cluster:
             stderr=subprocess.PIPE if program == "initdb" else subprocess.DEVNULL,
             timeout=60,
             check=False,
-            **_somebody(),
+            **_unprivileged_user(),
         )
         assert done.returncode == 0, f"{program}: {done.stderr!r}"
 
@@ -90,7 +90,7 @@ def running() -> Iterator[Cluster]:
     where = programs()
     assert where is not None
     folder = Path(tempfile.mkdtemp(prefix="toolhub-postgres-"))
-    if who := _somebody():
+    if who := _unprivileged_user():
         shutil.chown(folder, who["user"], who["group"])
     cluster = Cluster(folder, where)
     try:
@@ -105,7 +105,7 @@ def running() -> Iterator[Cluster]:
 
 
 @functools.cache
-def _somebody() -> dict[str, Any]:
+def _unprivileged_user() -> dict[str, Any]:
     """PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return {}

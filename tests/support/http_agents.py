@@ -120,3 +120,20 @@ def answer(response: httpx.Response) -> dict[str, Any]:
         found: dict[str, Any] = response.json()
         return found
     return [message for message in messages(iter(response.text.splitlines())) if "id" in message][-1]
+
+
+def scope_of(headers: dict[str, str]) -> dict[str, Any]:
+    """An ASGI request to the MCP door, for tests without a server."""
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": "/mcp",
+        "raw_path": b"/mcp",
+        "root_path": "",
+        "query_string": b"",
+        "client": ("192.0.2.9", 50_000),
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }

@@ -14,7 +14,7 @@ from mcp_types import JSONRPCRequest
 
 from tests.support.agents import MODERN, PREFIX
 from tools_app.mcp_server import frames
-from tools_app.mcp_server.frames import Unreadable
+from tools_app.mcp_server.frames import InvalidMessage
 
 
 @dataclass(frozen=True)
@@ -193,6 +193,6 @@ def answered_as(line: bytes) -> str | None:
         return None
     try:
         message = frames.read(line)
-    except Unreadable as fault:
+    except InvalidMessage as fault:
         return json.dumps(fault.answer.id)
     return json.dumps(message.id) if isinstance(message, JSONRPCRequest) else None

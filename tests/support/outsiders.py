@@ -32,7 +32,7 @@ MARKS: Final = re.compile(r"\[untrusted ([0-9a-f]{16}): (begin|end)\]")
 
 
 def inside(text: str) -> str:
-    """What stands between the marks of an answer; it begins and ends with the same one, which is nowhere else."""
+    """The text between the marks of an answer, which begins and ends with the same mark and has no other."""
     found = MARKS.search(text)
     assert found is not None
     assert found[2] == "begin"

@@ -56,7 +56,7 @@ class Home:
         )
 
     def start(self, *arguments: str, **extra: str) -> subprocess.Popen[str]:
-        """Start a command that goes on. The caller ends it."""
+        """Start a command that keeps running. The caller ends it."""
         return subprocess.Popen(
             [sys.executable, "-m", "toolhub", *arguments],
             env={**self.environment, **extra},
@@ -142,7 +142,7 @@ def last_line(text: str) -> str:
 
 
 def key_in(text: str) -> str:
-    """The API key that stands in a text."""
+    """The API key in a text."""
     found = re.search(r"thub_\w+", text)
     assert found is not None, text
     return found[0]

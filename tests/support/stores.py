@@ -1,4 +1,4 @@
-"""A hub's database, seen from outside of the hub: what stands in it, and ways to get it into trouble."""
+"""A hub's database, seen from outside of the hub: its content, and ways to make it fail."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Store(ABC):
 
     @abstractmethod
     def locked(self) -> AbstractContextManager[None]:
-        """Nobody else can write calls meanwhile."""
+        """Lock the calls against other writers."""
 
     @abstractmethod
     def damage(self) -> list[str]:
@@ -51,6 +51,25 @@ class Store(ABC):
         rows = self.query("SELECT lease_until FROM tools_app_process")
         found = [datetime.fromisoformat(str(until)) for (until,) in rows]
         return [until if until.tzinfo else until.replace(tzinfo=UTC) for until in found]
+
+    def counted(self) -> dict[str, set[tuple[str, str, int]]]:
+        """The number of calls of each tool and outcome: as recorded, and as the figures have it."""
+        sources = {
+            "calls": "SUM(count) AS bigint) FROM tools_app_call",
+            "hours": "SUM(calls) AS bigint) FROM tools_app_callhour WHERE span = 'hour'",
+            "days": "SUM(calls) AS bigint) FROM tools_app_callhour WHERE span = 'day'",
+        }
+        return {
+            name: {
+                (tool, status, number)
+                for tool, status, number in self.query(f"SELECT tool_name, status, CAST({source} GROUP BY 1, 2")
+                if number
+            }
+            for name, source in sources.items()
+        }
+
+    def uncounted(self) -> int:
+        return int(self.query("SELECT COUNT(*) FROM tools_app_pendingcount")[0][0])
 
     def statuses(self, tool: str) -> list[str]:
         rows = self.query(f"SELECT status FROM tools_app_call WHERE tool_name = '{tool}' ORDER BY started_at")  # noqa: S608
@@ -119,7 +138,7 @@ class PostgresStore(Store):
 
 @contextlib.contextmanager
 def copied(template: Store, folder: Path) -> Iterator[Store]:
-    """A database that is equal to another one, which nobody uses at the moment. Gone with the block."""
+    """A copy of a database that is not in use. Dropped at the end of the block."""
     if isinstance(template, SQLiteStore):
         path = folder / template.path.name
         shutil.copy(template.path, path)

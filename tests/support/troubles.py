@@ -74,7 +74,7 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """Whatever is opened from now on can only be read. For root, whom modes do not stop, by a mount."""
+    """Files that are opened from now on can only be read. For root, whom modes do not stop, by a mount."""
     if os.geteuid() == 0:
         _mount("--bind", str(folder), str(folder))
         try:

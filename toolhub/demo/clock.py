@@ -13,7 +13,7 @@ from django.db.models import DateTimeField, F, Model
 from django.utils import timezone
 
 # What history.py writes has its times already.
-_WRITTEN_ELSEWHERE: Final = frozenset({"call", "callhour", "callsum", "errorlog", "process", "agent"})
+_WRITTEN_ELSEWHERE: Final = frozenset({"call", "callhour", "pendingcount", "errorlog", "process", "agent"})
 # The database stamps rows in milliseconds, Python in microseconds.
 _PRECISION: Final = timedelta(milliseconds=2)
 

@@ -17,7 +17,7 @@ from toolhub.demo.asking import TEMPERS
 from toolhub.demo.people import ASKED_ABOUT, LONGER_REPORTS, VOUCHERS_OFF, Person
 from tools_app.catalog import catalog
 from tools_app.catalog.entry import Entry
-from tools_app.journal import retention, rows
+from tools_app.journal import rows
 from tools_app.journal.rows import Failure
 from tools_app.models import ApiKey, Call, ErrorGroup, ErrorLog
 from tools_app.text import redaction
@@ -101,8 +101,8 @@ def happen(now: datetime, people: list[Person]) -> int:
                 number += 1
             rows.insert_calls(calls)
             rows.insert_failures(failures)
-            rows.add_to_figures((call, 1) for call in calls)
-    retention.fold(now)
+            rows.insert_counts((call, 1) for call in calls)
+            rows.fold()
     for used in Call.objects.filter(caller_kind="key").values("caller_id").annotate(last=Max("started_at")):
         ApiKey.objects.filter(pk=used["caller_id"].removeprefix("key:")).update(last_used_at=used["last"])
     return number
@@ -136,39 +136,39 @@ def _call(chance: random.Random, tool: Entry, person: Person, moment: datetime) 
         queued_ms=queued,
         upstream_ms=round((took - queued) * chance.uniform(0.85, 0.98)) if upstream else None,
     )
-    _given(call, ask(chance))
-    _took(call, took)
+    _set_arguments(call, ask(chance))
+    _set_duration(call, took)
     return call
 
 
-def _given(call: Call, arguments: Mapping[str, Any]) -> None:
+def _set_arguments(call: Call, arguments: Mapping[str, Any]) -> None:
     call.arguments, call.argument_bytes = redaction.summary(arguments), len(json.dumps(arguments))
 
 
-def _took(call: Call, milliseconds: int) -> None:
+def _set_duration(call: Call, milliseconds: int) -> None:
     call.duration_ms, call.finished_at = milliseconds, call.started_at + timedelta(milliseconds=milliseconds)
 
 
 def _refused(call: Call, chance: random.Random, tool: Entry, days: float) -> bool:
     """Whether the hub did not let it in; the call says why."""
-    required = tool.input_schema.get("required", ())
+    required_names = tool.input_schema.get("required", ())
     if tool.name == "send_voucher" and days < VOUCHERS_OFF:
         call.code, call.error = "TOOL_DISABLED", "Tool is disabled: send_voucher"
     elif tool.name == "cancel_order" and days < ASKED_ABOUT:
         call.code = "APPROVAL_REQUIRED"
         call.error = "Approval required: an operator must approve this call of cancel_order"
-    elif required and chance.random() < MISSPELT:
-        missing = chance.choice(required)
-        given = json.loads(call.arguments)
-        _given(call, {name: value for name, value in given.items() if name != missing})
-        call.code, call.error = "VALIDATION_ERROR", f"Required parameter missing: {missing}"
+    elif required_names and chance.random() < MISSPELT:
+        missing_name = chance.choice(required_names)
+        arguments = json.loads(call.arguments)
+        _set_arguments(call, {name: value for name, value in arguments.items() if name != missing_name})
+        call.code, call.error = "VALIDATION_ERROR", f"Required parameter missing: {missing_name}"
     elif call.caller_name == "ci" and chance.random() < TOO_OFTEN * 8:
         call.code, call.error = "RATE_LIMIT_EXCEEDED", "Rate limit exceeded: at most 60 requests in 60 seconds"
     else:
         return False
     call.status, call.result_bytes, call.queued_ms, call.upstream_ms = Call.Status.REFUSED, 0, None, None
     call.connection = ""
-    _took(call, 0)
+    _set_duration(call, 0)
     return True
 
 
@@ -187,10 +187,10 @@ def _failed(call: Call, fault: Fault, days: float, error_id: str) -> Failure:
     if fault.status == Call.Status.TIMEOUT:
         limit = 60_000 if days < LONGER_REPORTS else 30_000
         call.error, detail = f"Execution timeout after {limit}ms", f"It was given {limit} ms and had not answered."
-        _took(call, limit)
+        _set_duration(call, limit)
     elif fault is DOWN:
         call.attempts, call.upstream_ms = 2, 0
-        _took(call, 1_004)
+        _set_duration(call, 1_004)
     fingerprint = hashlib.sha256(f"{call.tool_name} {fault.code} {fault.place}".encode()).hexdigest()[:32]
     moment: Any = call.finished_at
     group = ErrorGroup(

@@ -20,7 +20,7 @@ from tools_app.catalog.entry import Entry
 from tools_app.models import Agent, Approval, Definition, ErrorGroup, Process, ToolRecord
 from tools_app.models.audit import note
 
-CLARA, OMAR = "user:clara", "user:omar"
+CLARA, OMAR = governance.trusted("user:clara"), governance.trusted("user:omar")
 # The demo's upstreams take any key; the fakes of the tests take these.
 N8N_KEY: Final = "key-of-the-fake-n8n"
 REDMINE_KEY: Final = "key-of-manager"

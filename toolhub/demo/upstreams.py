@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from toolhub.demo.asking import ISSUES, SUBJECTS, WORKFLOWS
-from toolhub.testing.upstream import FakeUpstream, Reply, Seen, fake_upstream
+from toolhub.testing.upstream import FakeUpstream, ReceivedRequest, Reply, fake_upstream
 
 _START, _SEND = "Every hour", "Send"
 _DAY: Final = "2026-05-12"
@@ -28,8 +28,8 @@ def _n8n() -> dict[str, Any]:
     workflows = {f"wf{number:04}": _workflow(f"wf{number:04}", name) for number, name in enumerate(WORKFLOWS, 1)}
     executions = [_execution(number, workflows) for number in range(_EXECUTIONS, 0, -1)]
 
-    def list_executions(seen: Seen) -> dict[str, Any]:
-        status = seen.query.get("status")
+    def list_executions(request: ReceivedRequest) -> dict[str, Any]:
+        status = request.query.get("status")
         listed = [one for one in executions if status in (None, one["status"])]
         return {"data": [{key: one[key] for key in one if key != "data"} for one in listed], "nextCursor": None}
 
@@ -81,7 +81,7 @@ def _furnish_redmine(redmine: FakeUpstream) -> None:
     def add(number: int, subject: str) -> dict[str, Any]:
         issue = issues[number] = _issue(number, subject)
         redmine.on(f"GET /issues/{number}.json", {"issue": issue})
-        redmine.on(f"PUT /issues/{number}.json", lambda seen: update(issue, seen.data["issue"]))
+        redmine.on(f"PUT /issues/{number}.json", lambda request: update(issue, request.data["issue"]))
         return issue
 
     def update(issue: dict[str, Any], changes: Mapping[str, Any]) -> Reply:
@@ -90,11 +90,11 @@ def _furnish_redmine(redmine: FakeUpstream) -> None:
             issue["status"] = _status(status)
         return Reply(204)
 
-    def create(seen: Seen) -> Reply:
-        return Reply(201, {"issue": add(max(issues) + 1, str(seen.data["issue"].get("subject", "")))})
+    def create(request: ReceivedRequest) -> Reply:
+        return Reply(201, {"issue": add(max(issues) + 1, str(request.data["issue"].get("subject", "")))})
 
-    def list_issues(seen: Seen) -> dict[str, Any]:
-        offset, limit = int(seen.query.get("offset", 0)), int(seen.query.get("limit", 25))
+    def list_issues(request: ReceivedRequest) -> dict[str, Any]:
+        offset, limit = int(request.query.get("offset", 0)), int(request.query.get("limit", 25))
         page = list(issues.values())[offset : offset + limit]
         return {"issues": page, "total_count": len(issues), "offset": offset, "limit": limit}
 

@@ -21,12 +21,14 @@ import inspect
 import logging
 import os
 import re
+import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
-from toolhub.testing.upstream import FakeUpstream, Reply, Seen, fake_upstream
+from toolhub.testing.upstream import FakeUpstream, ReceivedRequest, Reply, fake_upstream
+from tools_app.http import ApiClient
 from tools_app.sdk import content, wording
 from tools_app.sdk.accounts import OptionValue
 from tools_app.sdk.context import Caller, Context
@@ -35,15 +37,13 @@ from tools_app.sdk.errors import ConfigurationError, ToolError, ToolExecutionErr
 from tools_app.sdk.network_errors import is_network_error
 from tools_app.sdk.offer import Offer
 from tools_app.sdk.schemas import parts_of
-from tools_app.sdk.tool import RAW_PARAMETER, Tool
-
-if TYPE_CHECKING:
-    from tools_app.http import ApiClient
+from tools_app.sdk.spec import RAW_PARAMETER
+from tools_app.sdk.tool import Tool
 
 __all__ = [
     "FakeUpstream",
+    "ReceivedRequest",
     "Reply",
-    "Seen",
     "acall",
     "assert_contract",
     "call",
@@ -76,7 +76,7 @@ def _upstream(tool: Tool) -> ApiClient | None:
     """A client for the upstream in the variables of its pack."""
     kind = tool.connection_kind
     url, secret = (os.environ.get(name, "") for name in (kind.url_variable, kind.secret_variable)) if kind else ("", "")
-    return kind.client(url, secret) if kind and url and secret else None
+    return ApiClient.of_kind(kind, url, secret) if kind and url and secret else None
 
 
 def _options(tool: Tool) -> Mapping[str, OptionValue]:
@@ -95,28 +95,30 @@ def call(tool: Tool | Offer, /, **arguments: Any) -> Any:
     Raises:
         ToolError: as a caller of the hub would get it; an unexpected exception is its `__cause__`.
     """
-    return asyncio.run(_called(tool, arguments, in_thread=False))
+    return asyncio.run(_call(tool, arguments, in_thread=False))
 
 
 async def acall(tool: Tool | Offer, /, **arguments: Any) -> Any:
     """The same for asynchronous tests. A blocking tool runs in a thread."""
-    return await _called(tool, arguments, in_thread=True)
+    return await _call(tool, arguments, in_thread=True)
 
 
-async def _called(what: Tool | Offer, arguments: dict[str, Any], *, in_thread: bool) -> Any:
-    tool = _runnable(what)
-    completed = tool.checker.with_defaults(arguments)
-    converted = tool.checked(completed)
+async def _call(subject: Tool | Offer, arguments: dict[str, Any], *, in_thread: bool) -> Any:
+    tool = _runnable(subject)
+    complete_arguments = tool.spec.checker.with_defaults(arguments)
+    converted_arguments = tool.checked(complete_arguments)
     ctx = context(tool)
     deadline = asyncio.timeout(SECONDS)
     try:
         async with deadline:
             if tool.blocking and in_thread:
-                returned = await asyncio.to_thread(tool.run, ctx, converted)
+                value = await asyncio.to_thread(tool.run, ctx, converted_arguments)
             else:
-                returned = tool.run(ctx, converted)
-            answer = await returned if inspect.isawaitable(returned) else returned
-        return _shaped(tool, answer, raw=completed.get(RAW_PARAMETER) is True)
+                value = tool.run(ctx, converted_arguments)
+            answer = await value if inspect.isawaitable(value) else value
+        if isinstance(subject, Offer):
+            answer = subject.shaped(answer)
+        return _as_answer(tool, answer, raw=complete_arguments.get(RAW_PARAMETER) is True)
     except ToolError as error:
         if isinstance(error, ConfigurationError) and ctx.upstream is None and (kind := tool.connection_kind):
             error.add_note(
@@ -127,8 +129,8 @@ async def _called(what: Tool | Offer, arguments: dict[str, Any], *, in_thread: b
     except Exception as error:
         if deadline.expired() and isinstance(error, TimeoutError):
             raise ToolTimeoutError.after(round(SECONDS * 1000), writes=not tool.hints.repeatable) from error
-        failed = ToolExecutionError.of(tool.name, error, f"{type(error).__name__}: {error}")
-        raise (failed.by_network() if is_network_error(error) else failed) from error
+        execution_error = ToolExecutionError.of(subject.spec.label, error, f"{type(error).__name__}: {error}")
+        raise (execution_error.by_network() if is_network_error(error) else execution_error) from error
     finally:
         if ctx.upstream is not None:
             await ctx.upstream.close()
@@ -141,33 +143,33 @@ def assert_contract(what: Tool | Offer) -> None:
         AssertionError: lists all findings.
     """
     tool = _runnable(what)
-    broken = findings(what)
+    faults = findings(what)
     if not tool.examples and not isinstance(what, Offer):
-        broken.append("has no example")
+        faults.append("has no example")
     for example in tool.examples:
         if example.shown_only:
             continue
         try:
-            wrong = example.mismatches(call(what, **example.parameters))
+            mismatches = example.mismatches(call(what, **example.parameters))
         except ToolError as error:
-            wrong = [" ".join((f"{error.code}: {error.message}", *getattr(error, "__notes__", ())))]
-        broken += [f"example {example.description!r}: {words}" for words in wrong]
-    if broken:
-        raise AssertionError("\n".join(f"{tool.name}: {words}" for words in broken))
+            mismatches = [" ".join((f"{error.code}: {error.message}", *getattr(error, "__notes__", ())))]
+        faults += [f"example {example.description!r}: {words}" for words in mismatches]
+    if faults:
+        raise AssertionError("\n".join(f"{what.spec.label}: {words}" for words in faults))
 
 
-def _runnable(what: Tool | Offer) -> Tool:
-    return what.runner if isinstance(what, Offer) else what
+def _runnable(subject: Tool | Offer) -> Tool:
+    return subject.tool if isinstance(subject, Offer) else subject
 
 
-def _shaped(tool: Tool, answer: Any, *, raw: bool) -> Any:
+def _as_answer(tool: Tool, answer: Any, *, raw: bool) -> Any:
     if (pieces := content.parts_in(answer)) is not None:
         return [content.wire_of(piece) for piece in pieces]
     data = to_jsonable_python(answer, inf_nan_mode="constants")
     if tool.minimal is not None and not raw:
         data = to_jsonable_python(tool.minimal(data), inf_nan_mode="constants")
-    if tool.output_checker is not None and (wrong := tool.output_checker.problems(data)):
-        raise ValueError(f"the answer does not fit the output schema: {wrong[0].message}")
+    if (checker := tool.spec.output_checker) is not None and (mismatches := checker.problems(data)):
+        raise ValueError(f"the answer does not fit the output schema: {mismatches[0].message}")
     return data
 
 
@@ -177,25 +179,33 @@ def _shaped(tool: Tool, answer: Any, *, raw: bool) -> Any:
 def findings(what: Tool | Offer) -> list[str]:
     """Possible improvements of what agents and operators see of a tool, prompt or resource."""
     tool = _runnable(what)
-    found = [str(finding) for finding in wording.findings(tool.definition())]
+    problems = [str(finding) for finding in wording.findings(tool.definition())]
     if not tool.category:
-        found.append("has no category")
+        problems.append("has no category")
     if not tool.tags:
-        found.append("has no tags")
+        problems.append("has no tags")
     if READING.match(tool.name) and tool.hints.writes:
-        found.append(f"is called {tool.name}, but has no hints that say read_only=True")
+        problems.append(f"is called {tool.name}, but has no hints that say read_only=True")
     if tool.hints.read_only and tool.hints.destructive:
-        found.append("says that it only reads, and that it destroys")
-    return found + _findings_in(tool)
+        problems.append("says that it only reads, and that it destroys")
+    return problems + _findings_in(tool)
 
 
 def _findings_in(tool: Tool) -> list[str]:
-    found = []
+    problems = []
     for name, part in tool.input_schema["properties"].items():
         if not part.get("description", "").strip():
-            found.append(f"parameter {name} has no description")
-    return found + [
+            problems.append(f"parameter {name} has no description")
+    return problems + [
         f"parameter {part} is of one type or another, which many agents cannot read"
         for part in parts_of(tool.input_schema)
         if isinstance(part.body.get("type"), list) or part.body.keys() & {"anyOf", "oneOf"}
     ]
+
+
+def __getattr__(name: str) -> Any:
+    # An old name, which works for one more release.
+    if name != "Seen":
+        raise AttributeError(f"module 'toolhub.testing' has no attribute {name!r}")
+    warnings.warn("toolhub.testing.Seen is deprecated: use ReceivedRequest", DeprecationWarning, stacklevel=2)
+    return ReceivedRequest

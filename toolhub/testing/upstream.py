@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,8 +20,8 @@ MOST_BODY: Final = 10 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A received request; `data` is its body parsed as JSON, or None."""
+class ReceivedRequest:
+    """A request; `data` is its body parsed as JSON, or None."""
 
     method: str
     path: str
@@ -48,7 +49,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def sent(self) -> bytes:
+    def encoded_body(self) -> bytes:
         if self.body is None or isinstance(self.body, bytes):
             return self.body or b""
         return self.body.encode() if isinstance(self.body, str) else json.dumps(self.body).encode()
@@ -59,12 +60,14 @@ Answer = Any
 
 
 class FakeUpstream:
-    """The server. Without an answer it returns 404, and records the request in `unanswered`."""
+    """The server. Without an answer it returns 404, and records the request in `unanswered_requests`."""
 
     def __init__(self, answers: Mapping[str, Answer]) -> None:
-        self.seen: list[Seen] = []
-        self.unanswered: list[Seen] = []
-        self._answers = {place: list(given) if isinstance(given, list) else [given] for place, given in answers.items()}
+        self.requests: list[ReceivedRequest] = []
+        self.unanswered_requests: list[ReceivedRequest] = []
+        self._answers = {
+            place: list(answer) if isinstance(answer, list) else [answer] for place, answer in answers.items()
+        }
         self._lock = threading.Lock()
         fake = self
 
@@ -79,11 +82,23 @@ class FakeUpstream:
                 fake._serve(self)
 
             def log_message(self, format: str, *args: Any) -> None:
-                """A test has `seen`."""
+                """A test has `requests`."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+
+    @property
+    def seen(self) -> list[ReceivedRequest]:
+        warnings.warn("FakeUpstream.seen is deprecated: use requests", DeprecationWarning, stacklevel=2)
+        return self.requests
+
+    @property
+    def unanswered(self) -> list[ReceivedRequest]:
+        warnings.warn(
+            "FakeUpstream.unanswered is deprecated: use unanswered_requests", DeprecationWarning, stacklevel=2
+        )
+        return self.unanswered_requests
 
     @property
     def url(self) -> str:
@@ -105,35 +120,35 @@ class FakeUpstream:
     def _serve(self, handler: BaseHTTPRequestHandler) -> None:
         target = urlsplit(handler.path)
         length = min(int(handler.headers.get("Content-Length") or 0), MOST_BODY)
-        seen = Seen(
+        request = ReceivedRequest(
             handler.command,
             target.path,
             dict(parse_qsl(target.query, keep_blank_values=True)),
             {name.lower(): value for name, value in handler.headers.items()},
             handler.rfile.read(length),
         )
-        reply = self._reply(seen)
-        sent = reply.sent
+        reply = self._reply(request)
+        body = reply.encoded_body
         handler.send_response(reply.status)
         for name, value in {"Content-Type": "application/json", **reply.headers}.items():
             handler.send_header(name, value)
         if reply.status not in (204, 304):
-            handler.send_header("Content-Length", str(len(sent)))
+            handler.send_header("Content-Length", str(len(body)))
         handler.end_headers()
         if handler.command != "HEAD":
-            handler.wfile.write(sent)
+            handler.wfile.write(body)
         handler.wfile.flush()
 
-    def _reply(self, seen: Seen) -> Reply:
+    def _reply(self, request: ReceivedRequest) -> Reply:
         with self._lock:
-            self.seen.append(seen)
-            answers = self._answers.get(str(seen), [])
+            self.requests.append(request)
+            answers = self._answers.get(str(request), [])
             answer = answers.pop(0) if len(answers) > 1 else answers[0] if answers else None
             if not answers:
-                self.unanswered.append(seen)
-                return Reply(404, {"message": f"fake_upstream has no answer for {seen}"})
-        given: Callable[[Seen], Any] | Any = answer(seen) if callable(answer) else answer
-        return given if isinstance(given, Reply) else Reply(200, given)
+                self.unanswered_requests.append(request)
+                return Reply(404, {"message": f"fake_upstream has no answer for {request}"})
+        value: Callable[[ReceivedRequest], Any] | Any = answer(request) if callable(answer) else answer
+        return value if isinstance(value, Reply) else Reply(200, value)
 
 
 @contextlib.contextmanager
@@ -142,7 +157,7 @@ def fake_upstream(answers: Mapping[str, Answer], *, pack: Pack | None = None) ->
 
     with fake_upstream({"GET /v1/cities": ["Kyoto"]}, pack=pack) as upstream:
         assert testing.call(list_cities) == ["Kyoto"]
-    assert upstream.seen[0].headers["authorization"]
+    assert upstream.requests[0].headers["authorization"]
     """
     fake = FakeUpstream(answers)
     kind = pack.connection if pack is not None else None

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from tools_app.base import conf
+from tools_app.base import conf, hub
 from tools_app.sdk.errors import AuthenticationError, AuthorizationError, ToolError, UpstreamUnavailableError
 from tools_app.sdk.hub_errors import CircuitOpenError
 from tools_app.sdk.reach import Reach
@@ -50,7 +50,7 @@ _TOKEN: Final = re.compile(r"eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 _NEW_TOKEN: Final = "Get a new token from the authorization server of this hub."  # noqa: S105 - a sentence
 
 
-def trusted() -> str:
+def trusted_issuer() -> str:
     """The issuer whose tokens are accepted; empty if there is none."""
     issuer: str = conf.value("TOOLHUB_OAUTH_ISSUER")
     return issuer
@@ -76,7 +76,7 @@ async def claims(token: str, at: str) -> dict[str, Any]:
         # First of all: the token must not choose how it is verified.
         if algorithm not in ALGORITHMS or "crit" in header or not isinstance(key_id, str):
             raise AuthenticationError("The token is signed in an unsupported way", next_step=_NEW_TOKEN)
-        key = await _keys.of(key_id)
+        key = await hub.part(IssuerKeys).of(key_id)
         if key is None or key.algorithm_name != algorithm:
             raise AuthenticationError("The token is signed with an unknown key", next_step=_NEW_TOKEN)
         return jwt.decode(
@@ -84,7 +84,7 @@ async def claims(token: str, at: str) -> dict[str, Any]:
             key,
             algorithms=[algorithm],
             audience=audiences(at),
-            issuer=trusted(),
+            issuer=trusted_issuer(),
             leeway=LEEWAY_SECONDS,
             options={"require": ["exp", "iss", "aud", "sub"]},
         )
@@ -110,19 +110,19 @@ def reach(claims: Mapping[str, Any]) -> Reach:
     names = _scope_names(claims)
     toolsets = frozenset(scope.removeprefix(TOOLSET) for scope in names if scope.startswith(TOOLSET))
     by_scope: bool = conf.value("TOOLHUB_OAUTH_BY_SCOPE")
-    allowed = tuple(conf.value("TOOLHUB_OAUTH_TOOLSETS"))
-    most = frozenset(allowed)
+    allowed_toolsets = tuple(conf.value("TOOLHUB_OAUTH_TOOLSETS"))
+    toolset_names = frozenset(allowed_toolsets)
     if toolsets or by_scope:
-        most = toolsets & most if most else toolsets
-        if not most and allowed:
-            raise AuthorizationError.lacking(" ".join(f"{TOOLSET}{name}" for name in allowed))
-        if not most:
+        toolset_names = toolsets & toolset_names if toolset_names else toolsets
+        if not toolset_names and allowed_toolsets:
+            raise AuthorizationError.lacking(" ".join(f"{TOOLSET}{name}" for name in allowed_toolsets))
+        if not toolset_names:
             # No scope in the challenge: clients would request it by that name.
             raise AuthorizationError("Permission denied: requires a scope that names a toolset, as toolset:NAME")
     access = conf.value("TOOLHUB_OAUTH_ACCESS")
     writes = access != "read" and (not by_scope or not names.isdisjoint((WRITE, DESTROY)))
     destroys = access == "destructive" and (not by_scope or DESTROY in names)
-    return Reach(most or None, writes=writes, destroys=destroys)
+    return Reach(toolset_names or None, writes=writes, destroys=destroys, outside=bool(toolset_names))
 
 
 def asks() -> str:
@@ -142,12 +142,6 @@ def _scope_names(claims: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(scope for scope in names if isinstance(scope, str))
 
 
-def forget() -> None:
-    """Fetch the issuer's keys again. For tests."""
-    global _keys
-    _keys = _Keys()
-
-
 # ---- metadata that leads clients to the issuer
 
 
@@ -160,7 +154,7 @@ def metadata(origin: str, path: str) -> dict[str, Any]:
     """RFC 9728: protected resource metadata for a part of the hub."""
     document = {
         "resource": resource(origin, path),
-        "authorization_servers": [trusted()],
+        "authorization_servers": [trusted_issuer()],
         "bearer_methods_supported": ["header"],
         "resource_name": conf.value("TOOLHUB_NAME"),
     }
@@ -180,15 +174,15 @@ def _grants() -> list[str]:
 
 def challenge(error: ToolError, at: str) -> str | None:
     """`WWW-Authenticate` for a refusal of a request to `at`; None if it would not help the client."""
-    lacking = error.context.get("requiredScope") if isinstance(error, AuthorizationError) else None
-    if error.status != 401 and not (lacking and trusted()):
+    missing_scope = error.context.get("requiredScope") if isinstance(error, AuthorizationError) else None
+    if error.status != 401 and not (missing_scope and trusted_issuer()):
         return None
-    if not trusted():
+    if not trusted_issuer():
         return "Bearer"
-    origin, path = _parted(at)
+    origin, path = _origin_and_path(at)
     parameters = [f'resource_metadata="{resource(origin, METADATA + (path if path.startswith(DOOR) else ""))}"']
-    if lacking:
-        parameters = ['error="insufficient_scope"', f'scope="{lacking}"', *parameters]
+    if missing_scope:
+        parameters = ['error="insufficient_scope"', f'scope="{missing_scope}"', *parameters]
     elif error.message != AuthenticationError.default_message:
         parameters = ['error="invalid_token"', *parameters]
     return f"Bearer {', '.join(parameters)}"
@@ -196,15 +190,15 @@ def challenge(error: ToolError, at: str) -> str | None:
 
 def audiences(at: str) -> list[str]:
     """The accepted audiences for an address: the hub, its MCP endpoint, and the address itself."""
-    configured: tuple[str, ...] = tuple(conf.value("TOOLHUB_OAUTH_AUDIENCE"))
-    if configured:
-        return list(configured)
-    origin, path = _parted(at)
+    audiences: tuple[str, ...] = tuple(conf.value("TOOLHUB_OAUTH_AUDIENCE"))
+    if audiences:
+        return list(audiences)
+    origin, path = _origin_and_path(at)
     parts = ["", DOOR] + ([path] if path.startswith(f"{DOOR}/") else [])
     return [form for part in parts for form in (resource(origin, part), resource(origin, part) + "/")]
 
 
-def _parted(at: str) -> tuple[str, str]:
+def _origin_and_path(at: str) -> tuple[str, str]:
     parts = urlsplit(at)
     return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
 
@@ -212,7 +206,7 @@ def _parted(at: str) -> tuple[str, str]:
 # ---- the issuer's keys
 
 
-class _Keys:
+class IssuerKeys:
     """The issuer's public keys by id. Fetched when one is missing, but not too often; cached if it is unreachable."""
 
     def __init__(self) -> None:
@@ -231,7 +225,7 @@ class _Keys:
         key = self._find(key_id)
         age = time.monotonic() - self._read_at
         if key is None or age > FRESH_SECONDS:
-            fetch = self._fetching()
+            fetch = self._fetch_once()
             # While the issuer is unreachable, known keys stay valid.
             must_refresh = age > OLD_SECONDS and self._trouble is None
             if (key is None or must_refresh) and fetch is not None:
@@ -253,7 +247,7 @@ class _Keys:
             return next(iter(self._by_id.values()))
         return self._by_id.get(key_id)
 
-    def _fetching(self) -> asyncio.Task[None] | None:
+    def _fetch_once(self) -> asyncio.Task[None] | None:
         """Single flight: the fetch in progress, or a new one if it is due."""
         loop = asyncio.get_running_loop()
         if self._fetch is not None and not self._fetch.done() and self._fetch.get_loop() is loop:
@@ -266,7 +260,7 @@ class _Keys:
 
     async def _refresh(self) -> None:
         try:
-            self._by_id = _usable(await _published())
+            self._by_id = _usable(await _fetch_key_set())
         except ToolError as error:
             log.warning("the keys of the OAuth issuer cannot be read: %s", error.message)
             self._trouble = error
@@ -275,14 +269,14 @@ class _Keys:
             self._trouble = None
 
 
-async def _published() -> Any:
-    url = conf.value("TOOLHUB_OAUTH_JWKS_URL") or await _place_of_keys(trusted())
-    return await _read(url, "read the keys of the OAuth issuer")
+async def _fetch_key_set() -> Any:
+    url = conf.value("TOOLHUB_OAUTH_JWKS_URL") or await _place_of_keys(trusted_issuer())
+    return await _get_json(url, "read the keys of the OAuth issuer")
 
 
 async def _place_of_keys(issuer: str) -> str:
     """The JWKS address from the issuer's metadata, as RFC 8414 or OpenID Connect place it."""
-    origin, path = _parted(issuer)
+    origin, path = _origin_and_path(issuer)
     places = (
         f"{origin}/.well-known/oauth-authorization-server{path}",
         f"{origin}{path}/.well-known/openid-configuration",
@@ -290,7 +284,7 @@ async def _place_of_keys(issuer: str) -> str:
     trouble: ToolError | None = None
     for place in places:
         try:
-            data = await _read(place, "read the metadata of the OAuth issuer")
+            data = await _get_json(place, "read the metadata of the OAuth issuer")
         except ToolError as error:
             trouble = error
             continue
@@ -300,7 +294,7 @@ async def _place_of_keys(issuer: str) -> str:
     raise trouble or UpstreamUnavailableError("The metadata of the OAuth issuer names no jwks_uri")
 
 
-async def _read(url: str, operation: str) -> Any:
+async def _get_json(url: str, operation: str) -> Any:
     # Imported late for the same reason as jwt.
     from tools_app.http import ApiClient
 
@@ -329,6 +323,3 @@ def _usable(key_set: Any) -> dict[str, PyJWK]:
         if key.algorithm_name in ALGORITHMS and bits >= LEAST_RSA_BITS:
             by_id[str(entry.get("kid", ""))] = key
     return by_id
-
-
-_keys = _Keys()

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from tools_app.base import conf
+from tools_app.base import conf, hub
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import RateLimitError
 from tools_app.sdk.policies import Buckets, Rate
@@ -26,7 +26,7 @@ BYTES_OF_A_REQUEST: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LimitStatus:
     """The state of a limit; `reset` seconds until it is full again, `wait` seconds until a request is allowed."""
 
     limit: int
@@ -34,53 +34,57 @@ class Standing:
     reset: int
     wait: float
     seconds: float
-    what: str
+    subject: str
 
     def check(self) -> None:
         """Raises: RateLimitError."""
         if self.wait:
             raise RateLimitError(
-                f"Rate limit exceeded: at most {self.limit} {self.what} in {self.seconds:g} seconds",
+                f"Rate limit exceeded: at most {self.limit} {self.subject} in {self.seconds:g} seconds",
                 context={"limit": self.limit, "windowSeconds": self.seconds},
                 retry_after=round(self.wait + 0.05, 1),
                 next_step="Wait that long, and send fewer requests.",
             )
 
 
-_callers: Buckets[str] = Buckets(MOST_REMEMBERED)
-_strangers: Buckets[str] = Buckets(MOST_REMEMBERED)
-_sign_ins: Buckets[str] = Buckets(MOST_REMEMBERED)
-_visits: Buckets[str] = Buckets(MOST_REMEMBERED)
+class Limits:
+    """What a hub has counted."""
+
+    def __init__(self) -> None:
+        self.callers: Buckets[str] = Buckets(MOST_REMEMBERED)
+        self.strangers: Buckets[str] = Buckets(MOST_REMEMBERED)
+        self.sign_ins: Buckets[str] = Buckets(MOST_REMEMBERED)
+        self.visits: Buckets[str] = Buckets(MOST_REMEMBERED)
 
 
-def count_caller(caller: Caller) -> Standing | None:
+def count_caller(caller: Caller) -> LimitStatus | None:
     """Count a request of a caller. None if there is no limit."""
-    return _count(_callers, caller.id, _rate(caller), "requests of one caller")
+    return _count(hub.part(Limits).callers, caller.id, _rate(caller), "requests of one caller")
 
 
 def count_body(caller: Caller, size: int) -> None:
     """Count the size of a request. The request itself is allowed; later ones wait longer."""
     rate = _rate(caller)
     if rate.most and size >= BYTES_OF_A_REQUEST:
-        _callers.of(caller.id, rate).owe(size // BYTES_OF_A_REQUEST)
+        hub.part(Limits).callers.of(caller.id, rate).owe(size // BYTES_OF_A_REQUEST)
 
 
-def count_stranger(address: str) -> Standing | None:
+def count_stranger(address: str) -> LimitStatus | None:
     """Count a request without a valid key. None if there is no limit."""
     rate = Rate(conf.value("TOOLHUB_ANONYMOUS_RATE_CALLS"), ANONYMOUS_SECONDS)
-    return _count(_strangers, neighbourhood(address), rate, "requests without a valid key")
+    return _count(hub.part(Limits).strangers, neighbourhood(address), rate, "requests without a valid key")
 
 
-def count_sign_in(address: str) -> Standing | None:
+def count_sign_in(address: str) -> LimitStatus | None:
     """Count a sign-in attempt. A separate limit: a program with a wrong key must not lock people out."""
     rate = Rate(conf.value("TOOLHUB_ANONYMOUS_RATE_CALLS"), ANONYMOUS_SECONDS)
-    return _count(_sign_ins, neighbourhood(address), rate, "attempts to sign in")
+    return _count(hub.part(Limits).sign_ins, neighbourhood(address), rate, "attempts to sign in")
 
 
-def count_visit(address: str) -> Standing | None:
+def count_visit(address: str) -> LimitStatus | None:
     """Count a page view without a session. None if there is no limit."""
     rate = Rate(VISITS * conf.value("TOOLHUB_ANONYMOUS_RATE_CALLS"), ANONYMOUS_SECONDS)
-    return _count(_visits, neighbourhood(address), rate, "pages without signing in")
+    return _count(hub.part(Limits).visits, neighbourhood(address), rate, "pages without signing in")
 
 
 def neighbourhood(address: str) -> str:
@@ -96,19 +100,13 @@ def neighbourhood(address: str) -> str:
     return f"{int(ip) >> 64:x}/64"
 
 
-def forget() -> None:
-    """Reset all counters. For tests."""
-    global _callers, _strangers, _sign_ins, _visits
-    _callers, _strangers, _sign_ins, _visits = (Buckets(MOST_REMEMBERED) for _ in range(4))
-
-
 def _rate(caller: Caller) -> Rate:
     return caller.rate or Rate(conf.value("TOOLHUB_KEY_RATE_CALLS"), conf.value("TOOLHUB_KEY_RATE_SECONDS"))
 
 
-def _count(buckets: Buckets[str], key: str, rate: Rate, what: str) -> Standing | None:
+def _count(buckets: Buckets[str], key: str, rate: Rate, subject: str) -> LimitStatus | None:
     if not rate.most:
         return None
     bucket = buckets.of(key, rate)
     wait = bucket.take(time.monotonic())
-    return Standing(rate.most, bucket.left, math.ceil(bucket.full_in), wait, rate.seconds, what)
+    return LimitStatus(rate.most, bucket.left, math.ceil(bucket.full_in), wait, rate.seconds, subject)

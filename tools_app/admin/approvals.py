@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+import json
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
 
 from django.contrib import admin, messages
-from django.contrib.admin import ModelAdmin, SimpleListFilter
-from django.core.exceptions import PermissionDenied
 from django.db.models import Case, QuerySet, Value, When
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.urls import URLPattern, path
 from django.utils import timezone
-from django.utils.decorators import method_decorator
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from django.views.decorators.http import require_POST
 
 from tools_app import governance
+from tools_app.access import actions
 from tools_app.admin import audit, definitions, links
 from tools_app.admin.definitions import readable
-from tools_app.admin.governed import FailuresTold, actor
+from tools_app.admin.filters import ChoiceFilter
+from tools_app.admin.governed import FailuresAsMessages, actor, posted, require
 from tools_app.admin.journal import JournalAdmin
+from tools_app.admin.lists import Column
 from tools_app.governance import disclosure
-from tools_app.models import Approval, AuditEntry, Definition
+from tools_app.models import Approval, AuditEntry, Definition, ToolRecord
 from tools_app.text import hygiene, redaction
 
-MOST_SHOWN: Final = 10
 # Bytes of a call's arguments that the list shows.
 MOST_BEGINNING: Final = 300
 APPROVE, REFUSE = "approve", "refuse"
-UNANSWERED: Final = "expired"
+EXPIRED: Final = "expired"
 
-# What a button says, what it does, and what is said afterwards.
+# For each decision: the function, and the message afterwards.
 DECISIONS: Final[dict[str, tuple[Callable[..., Approval], Any]]] = {
     APPROVE: (governance.approve_call, gettext_lazy("Approved. The agent may run this call of %(tool)s once.")),
     REFUSE: (governance.refuse_call, gettext_lazy("This call of %(tool)s is rejected.")),
@@ -49,59 +47,43 @@ STATES: Final[dict[str, tuple[str, Any]]] = {
 }
 
 
-def tabs(request: HttpRequest, selected: str) -> list[dict[str, Any]]:
-    """The two kinds of what waits, the calls for which it is too late, and all calls that ever waited."""
+def tabs(request: HttpRequest, selected: str) -> dict[str, Any]:
+    """What the lists of approvals have in common: pending calls, expired calls, all calls, and tool versions."""
     now = timezone.now()
     calls = Approval.objects.waiting(now).count()
     expired = Approval.objects.unanswered(now).count()
     definitions = Definition.objects.open().filter(refused_at=None).count()
-    return [
+    state_tabs = [
         {"name": name, "count": count, "address": address, "selected": key == selected}
-        for key, name, count, address, permission in (
-            ("calls", _("Calls"), calls, links.address("approval", "changelist"), "view_approval"),
-            (UNANSWERED, _("Expired (24 h)"), expired, unanswered_address(), "view_approval"),
-            ("all", _("All calls"), "", links.address("approval", "changelist", state="all"), "view_approval"),
-            ("tools", _("Tools"), definitions, links.address("definition", "changelist"), "view_definition"),
+        for key, name, count, address, reading in (
+            ("calls", _("Calls"), calls, links.address("approval", "changelist"), actions.APPROVALS_READ),
+            (EXPIRED, _("Expired (24 h)"), expired, expired_address(), actions.APPROVALS_READ),
+            ("all", _("All calls"), None, links.address("approval", "changelist", state="all"), actions.APPROVALS_READ),
+            ("tools", _("Tools"), definitions, links.address("definition", "changelist"), actions.DEFINITIONS_READ),
         )
-        if request.user.has_perm(f"tools_app.{permission}")
+        if reading.permits(request.user)
     ]
+    return {"title": _("Approvals"), "tabs_title": _("Type of approval"), "state_tabs": state_tabs}
 
 
-def unanswered_address() -> str:
-    return links.address("approval", "changelist", state=UNANSWERED)
+def expired_address() -> str:
+    return links.address("approval", "changelist", state=EXPIRED)
 
 
-class WaitingFilter(SimpleListFilter):
-    """Calls that wait, unless all are asked for."""
+class WaitingFilter(ChoiceFilter):
+    words: ClassVar = {EXPIRED: gettext_lazy("Expired without an answer (24 h)"), "all": gettext_lazy("All")}
+    default = gettext_lazy("Pending")
 
-    title = gettext_lazy("state")
-    parameter_name = "state"
-
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, Any]]:
-        return [(UNANSWERED, gettext_lazy("Expired without an answer (24 h)")), ("all", gettext_lazy("All"))]
-
-    def choices(self, changelist: Any) -> Iterator[Any]:
-        first, *others = super().choices(changelist)
-        yield {**first, "display": _("Pending")}
-        yield from others
-
-    def queryset(self, request: HttpRequest, queryset: Any) -> QuerySet[Any]:
+    def restricted(self, rows: Any, value: str | None) -> QuerySet[Any]:
         now = timezone.now()
-        match self.value():
-            case "all":
-                found: QuerySet[Any] = queryset
-            case "expired":
-                found = queryset.unanswered(now)
-            case _:
-                found = queryset.waiting(now)
-        return found
+        approvals: QuerySet[Any] = rows.unanswered(now) if value == EXPIRED else rows.waiting(now)
+        return rows if value == "all" else approvals
 
 
 @admin.register(Approval)
 class ApprovalAdmin(JournalAdmin[Approval]):
-    change_list_template = "admin/tools_app/approval/change_list.html"
     change_form_template = "admin/tools_app/approval/change_form.html"
-    list_display = ("called", "given", "caller", "asked", "shown_state", "until")
+    list_display = ("tool_link", "parameters", "caller", "requested_at", "shown_state", "until")
     list_display_links = None
     list_filter = (WaitingFilter,)
     search_fields = ("tool_name", "caller_name")
@@ -112,126 +94,87 @@ class ApprovalAdmin(JournalAdmin[Approval]):
             "Turn on “Require approval” for a tool or an API key. Calls that wait for a decision are listed here."
         ),
     )
-    fields = ("asked_exactly", "until_exactly", "shown_door", "through", "caller_id", "pk_shown", "run")
-    readonly_fields = fields
-
-    def may_decide(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("tools_app.change_approval")
+    posts: ClassVar = {"decide": "<str:pk>/decide/"}
+    fields = ("request_time", "until_exactly", "shown_door", "through", "caller_id", "approval_id", "approved_call")
 
     def get_ordering(self, request: HttpRequest) -> Any:
-        """What waits before what has been decided."""
+        """Pending approvals first."""
         waits = When(state=Approval.State.PENDING, expires_at__gt=timezone.now(), then=Value(0))
         return [Case(waits, default=Value(1)).asc(), "-asked_at"]
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
-        return tuple(column for column in self.list_display if column != "given" or self.sees_arguments(request))
+        return tuple(column for column in self.list_display if column != "parameters" or self.sees_arguments(request))
 
     def sees_arguments(self, request: HttpRequest) -> bool:
         """Only users who can see the arguments can decide."""
-        return self.may_decide(request) or request.user.has_perm("tools_app.view_payload")
+        return actions.CALL_APPROVE.permits(request.user) or actions.PAYLOADS_READ.permits(request.user)
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        asked = request.GET.get("state", "")
-        selected = asked if asked in {"all", UNANSWERED} else "calls"
-        context = {"title": _("Approvals"), "state_tabs": tabs(request, selected), **(extra_context or {})}
-        return super().changelist_view(request, context)
+    def list_context(self, request: HttpRequest) -> dict[str, Any]:
+        state = request.GET.get("state", "")
+        selected = state if state in {"all", EXPIRED} else "calls"
+        return {**super().list_context(request), **tabs(request, selected)}
 
-    @admin.display(description=gettext_lazy("Tool"))
-    def called(self, approval: Approval) -> SafeString:
-        address = links.address("approval", "change", approval.pk)
-        return format_html('<a class="hub-name" href="{}">{}</a>', address, approval.tool_name)
+    tool_link = Column[Approval](
+        gettext_lazy("Tool"),
+        lambda approval: links.named(links.address("approval", "change", approval.pk), approval.tool_name),
+    )
 
     @admin.display(description=gettext_lazy("Arguments"))
-    def given(self, approval: Approval) -> SafeString:
-        said = hygiene.written_out(redaction.summary(approval.call_arguments(), MOST_BEGINNING))
-        return format_html('<span class="hub-cut" title="{0}">{0}</span>', said)
+    def parameters(self, approval: Approval) -> SafeString:
+        summary = hygiene.written_out(redaction.summary(approval.call_arguments(), MOST_BEGINNING))
+        return links.cut(summary)
 
-    @admin.display(description=gettext_lazy("Requested"))
-    def asked(self, approval: Approval) -> SafeString:
-        return links.when(approval.asked_at)
+    requested_at = Column[Approval](gettext_lazy("Requested"), lambda approval: links.when(approval.asked_at))
 
-    @admin.display(description=gettext_lazy("Caller"))
-    def caller(self, approval: Approval) -> SafeString:
-        shown = '{} <span class="hub-quiet">{}</span>'
-        return format_html(shown, approval.caller_name, approval.caller_kind)
-
-    @admin.display(description=gettext_lazy("State"))
-    def shown_state(self, approval: Approval) -> SafeString:
-        return format_html("{}{}", _mark(approval), links.sub(approval.reason))
-
-    @admin.display(description=gettext_lazy("Expires"))
-    def until(self, approval: Approval) -> SafeString:
-        return links.when(approval.expires_at)
+    caller = Column[Approval](
+        gettext_lazy("Caller"),
+        lambda approval: format_html("{} {}", approval.caller_name, links.quiet(approval.caller_kind)),
+    )
+    shown_state = Column[Approval](
+        gettext_lazy("State"), lambda approval: links.with_sub(_mark(approval), approval.reason)
+    )
+    until = Column[Approval](gettext_lazy("Expires"), lambda approval: links.when(approval.expires_at))
 
     # ------------------------------------------------------------------------------------------------ the page
 
-    def get_urls(self) -> list[URLPattern]:
-        decide = self.admin_site.admin_view(self.decide_view)
-        return [path("<str:pk>/decide/", decide, name="tools_app_approval_decide"), *super().get_urls()]
-
-    @method_decorator(require_POST)
     def decide_view(self, request: HttpRequest, pk: str) -> HttpResponse:
-        """Approve or refuse one call, as the button said: pressing it on a page that is out of date does no harm."""
-        if not self.may_decide(request):
-            raise PermissionDenied
+        """Approve or refuse one call. The form names the decision, so a stale page does no harm."""
+        require(request, actions.CALL_APPROVE)
         approval = get_object_or_404(Approval.objects.defer("arguments"), pk=pk.replace("\x00", ""))
         decision = request.POST.get("decision", "")
         if decision not in DECISIONS:
             return HttpResponseBadRequest("decision must be approve or refuse")
-        decide, said = DECISIONS[decision]
-        with FailuresTold(request):
-            decide(approval.pk, actor=actor(request), reason=_reason(request))
-            messages.success(request, str(said) % {"tool": approval.tool_name})
+        decide, message = DECISIONS[decision]
+        with FailuresAsMessages(request):
+            decide(approval.pk, actor=actor(request), reason=posted(request, "reason"))
+            messages.success(request, str(message) % {"tool": approval.tool_name})
         return HttpResponseRedirect(links.address("approval", "change", approval.pk))
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        approval: Approval = kwargs["obj"]
-        may = request.user.has_perm
+    def add_to_page(self, request: HttpRequest, context: dict[str, Any], approval: Approval) -> None:
         sees = self.sees_arguments(request)
-        shown = disclosure.of_approval(approval) if sees else None
-        decisions = AuditEntry.objects.filter(subject=f"approval:{approval.pk}")[:MOST_SHOWN]
+        disclosed_arguments = disclosure.of_approval(approval) if sees else None
         context.update(
             title=str(approval),
             approval=approval,
             tool_link=links.to_tool(approval.tool_name),
             state=_mark(approval),
             waits=approval.state_at(timezone.now()) == Approval.State.PENDING,
-            may_decide=self.may_decide(request),
+            may_decide=actions.CALL_APPROVE.permits(request.user),
             sees_arguments=sees,
-            # What people would not see is written out: nothing may look like something else to those who approve.
-            arguments=hygiene.written_out(shown.text) if shown is not None else "",
-            length=f"{len(shown.text):,}" if shown is not None else "",
-            masked=shown.masked if shown is not None else 0,
+            # Invisible characters are written out, so that nothing is approved that looks like something else.
+            arguments=hygiene.written_out(disclosed_arguments.text) if disclosed_arguments is not None else "",
+            length=f"{len(disclosed_arguments.text):,}" if disclosed_arguments is not None else "",
+            masked=disclosed_arguments.masked_count if disclosed_arguments is not None else 0,
             decide_address=links.address("approval", "decide", approval.pk),
-            changes=audit.rows(decisions) if may("tools_app.view_auditentry") else None,
+            changes=audit.rows(AuditEntry.objects.filter(subject=f"approval:{approval.pk}"), request.user),
         )
-        return super().render_change_form(request, context, *args, **kwargs)
 
-    @admin.display(description=gettext_lazy("Requested"))
-    def asked_exactly(self, approval: Approval) -> str:
-        return links.in_full(approval.asked_at)
-
-    @admin.display(description=gettext_lazy("Expires"))
-    def until_exactly(self, approval: Approval) -> str:
-        return links.in_full(approval.expires_at)
-
-    @admin.display(description=gettext_lazy("Channel"))
-    def shown_door(self, approval: Approval) -> str:
-        return approval.door
-
-    @admin.display(description=gettext_lazy("Connection"))
-    def through(self, approval: Approval) -> str:
-        return approval.connection or links.NOTHING
-
-    @admin.display(description=gettext_lazy("Approval id"))
-    def pk_shown(self, approval: Approval) -> str:
-        return approval.pk
-
-    @admin.display(description=gettext_lazy("Approved call"))
-    def run(self, approval: Approval) -> SafeString:
-        return links.to_call(approval.call_id)
+    request_time = Column[Approval](gettext_lazy("Requested"), lambda approval: links.in_full(approval.asked_at))
+    until_exactly = Column[Approval](gettext_lazy("Expires"), lambda approval: links.in_full(approval.expires_at))
+    shown_door = Column[Approval](gettext_lazy("Channel"), lambda approval: approval.door)
+    through = Column[Approval](gettext_lazy("Connection"), lambda approval: approval.connection or links.NOTHING)
+    approval_id = Column[Approval](gettext_lazy("Approval id"), lambda approval: approval.pk)
+    approved_call = Column[Approval](gettext_lazy("Approved call"), lambda approval: links.to_call(approval.call_id))
 
 
 def _mark(approval: Approval) -> SafeString:
@@ -244,42 +187,40 @@ def _mark(approval: Approval) -> SafeString:
 
 @admin.register(Definition)
 class DefinitionAdmin(JournalAdmin[Definition]):
-    """Versions that are not approved; the page of a tool shows all of its versions."""
+    """Versions that are not approved. A tool's page shows all its versions."""
 
-    change_list_template = "admin/tools_app/approval/change_list.html"
     change_form_template = "admin/tools_app/definition/change_form.html"
     list_display = ("name", "shown_findings", "shown_version", "came_from", "first_seen", "shown_state")
     list_display_links = None
-    search_fields = ("tool__name",)
+    search_fields = ("tool__name", "tool__original_name")
     search_help_text = gettext_lazy("Tool")
     actions = ("approve", "refuse")
     nothing_yet = (
         gettext_lazy("No tools awaiting review"),
-        gettext_lazy("New and changed tools from the sources in TOOLHUB_SOURCES_TO_APPROVE are listed here."),
+        gettext_lazy("New and changed tools that need approval are listed here."),
     )
+    posts: ClassVar = {"decide": "<int:pk>/decide/"}
     fields = ("first_seen_exactly", "came_from", "shown_hash")
-    readonly_fields = fields
 
     def may_decide(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("tools_app.change_definition")
+        return actions.DEFINITION_APPROVE.permits(request.user)
 
     has_decide_permission = may_decide
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Definition]:
-        """The list shows those that are open; the page of one stays when it has been decided."""
+        """The list shows open versions; pages of decided ones stay reachable."""
         rows = Definition.objects.select_related("tool")
         match = request.resolver_match
-        listed = match is not None and match.url_name == "tools_app_definition_changelist"
-        return rows.open().defer("body") if listed else rows
+        is_list = match is not None and match.url_name == "tools_app_definition_changelist"
+        return rows.open().defer("body", "body_text", "raw") if is_list else rows
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        context = {"title": _("Approvals"), "state_tabs": tabs(request, "tools"), **(extra_context or {})}
-        return super().changelist_view(request, context)
+    def list_context(self, request: HttpRequest) -> dict[str, Any]:
+        return {**super().list_context(request), **tabs(request, "tools")}
 
-    @admin.display(description=gettext_lazy("Tool"))
-    def name(self, definition: Definition) -> SafeString:
-        address = links.address("definition", "change", definition.pk)
-        return format_html('<a class="hub-name" href="{}">{}</a>', address, definition.tool.name)
+    name = Column[Definition](
+        gettext_lazy("Tool"),
+        lambda definition: links.named(links.address("definition", "change", definition.pk), definition.tool.label),
+    )
 
     @admin.display(description=gettext_lazy("Findings"))
     def shown_findings(self, definition: Definition) -> SafeString:
@@ -287,95 +228,90 @@ class DefinitionAdmin(JournalAdmin[Definition]):
             return format_html("{}", links.NOTHING)
         number = len(definition.findings)
         words = ngettext("%(n)s finding", "%(n)s findings", number) % {"n": number}
-        return format_html("{}{}", links.mark("warn", words), links.sub("; ".join(definition.findings)))
+        return links.with_sub(links.mark("warn", words), "; ".join(definition.findings))
 
-    @admin.display(description=gettext_lazy("Version"))
-    def shown_version(self, definition: Definition) -> SafeString:
-        return format_html("{}{}", definition.version, links.sub(definition.hash[:12]))
-
-    @admin.display(description=gettext_lazy("Source"))
-    def came_from(self, definition: Definition) -> SafeString:
-        return format_html("{}{}", definition.tool.source, links.sub(definition.tool.place))
-
-    @admin.display(description=gettext_lazy("First seen"))
-    def first_seen(self, definition: Definition) -> SafeString:
-        return links.when(definition.first_seen_at)
-
-    @admin.display(description=gettext_lazy("First seen"))
-    def first_seen_exactly(self, definition: Definition) -> str:
-        return links.in_full(definition.first_seen_at)
-
-    @admin.display(description=gettext_lazy("Hash"))
-    def shown_hash(self, definition: Definition) -> str:
-        return definition.hash
-
-    @admin.display(description=gettext_lazy("State"))
-    def shown_state(self, definition: Definition) -> SafeString:
-        return format_html("{}{}", _mark_of(definition), links.sub(definition.reason))
+    shown_version = Column[Definition](
+        gettext_lazy("Version"), lambda definition: links.with_sub(definition.version, definition.hash[:12])
+    )
+    came_from = Column[Definition](
+        gettext_lazy("Source"),
+        lambda definition: links.with_sub(definition.tool.pack or definition.tool.source_kind, _place(definition.tool)),
+    )
+    first_seen = Column[Definition](gettext_lazy("First seen"), lambda definition: links.when(definition.first_seen_at))
+    first_seen_exactly = Column[Definition](
+        gettext_lazy("First seen"), lambda definition: links.in_full(definition.first_seen_at)
+    )
+    shown_hash = Column[Definition](gettext_lazy("Hash"), lambda definition: definition.hash)
+    shown_state = Column[Definition](
+        gettext_lazy("State"), lambda definition: links.with_sub(_mark_of(definition), definition.reason)
+    )
 
     @admin.action(description=gettext_lazy("Approve"), permissions=["decide"])
     def approve(self, request: HttpRequest, queryset: QuerySet[Definition]) -> None:
-        """Those whose words nothing is wrong with: the others are approved on their pages, where the findings are."""
-        chosen = list(queryset)
-        if named := sorted(one.tool.name for one in chosen if one.findings):
-            said = _("Not approved because of findings: %(names)s. Review and approve each on its own page.")
-            messages.warning(request, said % {"names": ", ".join(named)})
-        if plain := [one.pk for one in chosen if not one.findings]:
-            with FailuresTold(request):
-                self._approve(request, plain, "")
+        """Approve versions without findings; the others are approved on their pages, which show the findings."""
+        definitions = list(queryset)
+        if names_with_findings := sorted(one.tool.label for one in definitions if one.findings):
+            message = _("Not approved because of findings: %(names)s. Review and approve each on its own page.")
+            messages.warning(request, message % {"names": ", ".join(names_with_findings)})
+        if pks_without_findings := [one.pk for one in definitions if not one.findings]:
+            with FailuresAsMessages(request):
+                self._decide(request, APPROVE, pks_without_findings, "")
 
     @admin.action(description=gettext_lazy("Reject"), permissions=["decide"])
     def refuse(self, request: HttpRequest, queryset: QuerySet[Definition]) -> None:
-        with FailuresTold(request):
-            self._refuse(request, list(queryset.values_list("pk", flat=True)), "")
+        with FailuresAsMessages(request):
+            self._decide(request, REFUSE, list(queryset.values_list("pk", flat=True)), "")
 
-    def _approve(self, request: HttpRequest, keys: list[int], reason: str) -> None:
-        names = governance.approve_definitions(keys, actor=actor(request), reason=reason)
-        said = ngettext("%(count)d tool approved.", "%(count)d tools approved.", len(names))
-        messages.success(request, said % {"count": len(names)})
-
-    def _refuse(self, request: HttpRequest, keys: list[int], reason: str) -> None:
-        names = governance.refuse_definitions(keys, actor=actor(request), reason=reason)
-        said = ngettext("%(count)d tool rejected.", "%(count)d tools rejected.", len(names))
-        messages.success(request, said % {"count": len(names)})
+    def _decide(self, request: HttpRequest, decision: str, keys: list[int], reason: str) -> None:
+        if decision == APPROVE:
+            names = governance.approve_definitions(keys, actor=actor(request), reason=reason)
+            message = ngettext("%(count)d tool approved.", "%(count)d tools approved.", len(names))
+        else:
+            names = governance.refuse_definitions(keys, actor=actor(request), reason=reason)
+            message = ngettext("%(count)d tool rejected.", "%(count)d tools rejected.", len(names))
+        messages.success(request, message % {"count": len(names)})
 
     # ------------------------------------------------------------------------------------------------ the page
 
-    def get_urls(self) -> list[URLPattern]:
-        decide = self.admin_site.admin_view(self.decide_view)
-        return [path("<int:pk>/decide/", decide, name="tools_app_definition_decide"), *super().get_urls()]
-
-    @method_decorator(require_POST)
     def decide_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        if not self.may_decide(request):
-            raise PermissionDenied
+        require(request, actions.DEFINITION_APPROVE)
         definition = get_object_or_404(Definition, pk=pk)
-        decide = {APPROVE: self._approve, REFUSE: self._refuse}.get(request.POST.get("decision", ""))
-        if decide is None:
+        decision = request.POST.get("decision", "")
+        if decision not in DECISIONS:
             return HttpResponseBadRequest("decision must be approve or refuse")
-        with FailuresTold(request):
-            decide(request, [definition.pk], _reason(request))
+        with FailuresAsMessages(request):
+            self._decide(request, decision, [definition.pk], posted(request, "reason"))
         return HttpResponseRedirect(links.address("definition", "change", definition.pk))
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        definition: Definition = kwargs["obj"]
+    def add_to_page(self, request: HttpRequest, context: dict[str, Any], definition: Definition) -> None:
         before = definition.approved_before()
-        decisions = AuditEntry.objects.filter(subject=definition.tool.name, action__startswith="definition.")
+        label, is_offered = definition.tool.label, definition.tool.offered_id == definition.pk
         context.update(
-            title=f"{definition.tool.name} {definition.version}",
+            title=f"{label} {definition.version}",
             definition=definition,
-            tool_link=links.to_tool(definition.tool.name),
+            listed_version=_version(before) if is_offered and before is not None else "",
+            before_version=_version(before) if before is not None else "",
+            tool_link=links.to_tool(label),
             state=_mark_of(definition),
             may_decide=self.may_decide(request),
             decide_address=links.address("definition", "decide", definition.pk),
             before=before,
-            changed=definitions.since(before, definition) if before is not None else None,
+            diff=definitions.since(before, definition) if before is not None else None,
             whole=readable(definition.body),
-            changes=audit.rows(decisions[:MOST_SHOWN]) if request.user.has_perm("tools_app.view_auditentry") else None,
+            raw=readable(json.loads(definition.raw), sort=False) if definition.raw else "",
+            changes=audit.rows(
+                AuditEntry.objects.filter(subject=label[:150], action__startswith="definition."), request.user
+            ),
         )
-        return super().render_change_form(request, context, *args, **kwargs)
+
+
+def _place(tool: ToolRecord) -> str:
+    return tool.place or (tool.source_kind if tool.pack else "")
+
+
+def _version(definition: Definition) -> str:
+    """Sources outside have no versions."""
+    return definition.version or definition.hash[:8]
 
 
 def _mark_of(definition: Definition) -> SafeString:
@@ -384,13 +320,9 @@ def _mark_of(definition: Definition) -> SafeString:
     return links.mark(tones[definition.state], words[definition.state])
 
 
-def _reason(request: HttpRequest) -> str:
-    return request.POST.get("reason", "").strip().replace("\x00", "")
-
-
-def waiting(request: HttpRequest) -> int:
-    """How much waits for this user, for the way around."""
-    may = request.user.has_perm
-    calls = Approval.objects.waiting(timezone.now()).count() if may("tools_app.change_approval") else 0
-    tools = Definition.objects.open().filter(refused_at=None).count() if may("tools_app.change_definition") else 0
+def pending_count(request: HttpRequest) -> int:
+    """The number of decisions that this user can make, for the menu."""
+    calls = Approval.objects.waiting(timezone.now()).count() if actions.CALL_APPROVE.permits(request.user) else 0
+    definitions = Definition.objects.open().filter(refused_at=None)
+    tools = definitions.count() if actions.DEFINITION_APPROVE.permits(request.user) else 0
     return calls + tools

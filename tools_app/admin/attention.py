@@ -14,11 +14,13 @@ from django.utils.translation import ngettext
 
 from tools_app import engine
 from tools_app.admin import links
-from tools_app.admin.key_words import needing_attention
+from tools_app.admin.key_words import attention_filter
+from tools_app.catalog import source_states
 from tools_app.catalog.snapshot import Snapshot
+from tools_app.catalog.source_states import SourceState
 from tools_app.journal import retention
 from tools_app.journal.insights import Figures, Period
-from tools_app.models import ApiKey, Approval, Connection, ErrorGroup, Stop
+from tools_app.models import ApiKey, Approval, Connection, ErrorGroup, Source, Stop
 
 # Both thresholds must be reached, so that a single failure does not raise an alarm.
 FEWEST_ERRORS: Final = 5
@@ -55,21 +57,21 @@ def clock(now: datetime) -> Iterator[Reason]:
 
 
 def stops() -> Iterator[Reason]:
-    found = list(Stop.objects.all()[: MOST_NAMED + 1])
-    for one in found[:MOST_NAMED]:
+    stops = list(Stop.objects.all()[: MOST_NAMED + 1])
+    for one in stops[:MOST_NAMED]:
         yield Reason("bad", _("Stopped: %(what)s") % {"what": one.words}, links.address("stop", "changelist"))
-    if len(found) > MOST_NAMED:
+    if len(stops) > MOST_NAMED:
         yield Reason("bad", _("More kill switches are on."), links.address("stop", "changelist"))
 
 
-def approvals(waiting: int) -> Iterator[Reason]:
-    if waiting:
-        words = ngettext("%(n)s call is waiting for approval.", "%(n)s calls are waiting for approval.", waiting)
-        yield Reason("warn", words % {"n": waiting}, links.address("approval", "changelist"))
+def approvals(pending_calls: int) -> Iterator[Reason]:
+    if pending_calls:
+        words = ngettext("%(n)s call is waiting for approval.", "%(n)s calls are waiting for approval.", pending_calls)
+        yield Reason("warn", words % {"n": pending_calls}, links.address("approval", "changelist"))
 
 
-def unanswered(now: datetime, address: str) -> Iterator[Reason]:
-    """Calls that no operator decided in time: their agents were turned away."""
+def expired_approvals(now: datetime, address: str) -> Iterator[Reason]:
+    """Calls that no operator decided in time, and that were refused."""
     number = Approval.objects.unanswered(now).count()
     if number:
         words = ngettext(
@@ -80,10 +82,10 @@ def unanswered(now: datetime, address: str) -> Iterator[Reason]:
         yield Reason("warn", words % {"n": number}, address)
 
 
-def calls(figures: Figures, chosen: Period) -> Iterator[Reason]:
+def calls(figures: Figures, period: Period) -> Iterator[Reason]:
     if figures.errors >= FEWEST_ERRORS and figures.error_rate >= ERROR_RATE:
         words = _("%(share)s of the calls failed.") % {"share": f"{figures.error_rate:.0%}"}
-        yield Reason("bad", words, links.errors_since(chosen.key, calls=True))
+        yield Reason("bad", words, links.errors_since(period.key, calls=True))
 
 
 def connections(unwell: Sequence[Connection]) -> Iterator[Reason]:
@@ -94,6 +96,20 @@ def connections(unwell: Sequence[Connection]) -> Iterator[Reason]:
     if more > 0:
         words = ngettext("%(n)s more connection is failing.", "%(n)s more connections are failing.", more)
         yield Reason("bad", words % {"n": more}, links.address("connection", "changelist"))
+
+
+def sources() -> Iterator[Reason]:
+    """Sources outside that cannot be used: their tools stay listed, and calls fail."""
+    unwell = source_states.having(SourceState.FAILED) | source_states.having(SourceState.SIGN_IN)
+    rows = Source.objects.filter(unwell, removed_at=None, kind__in=Source.OUTSIDE).select_related("status")
+    found = list(rows.order_by("name"))
+    for one in found[:MOST_NAMED]:
+        words = _("Source %(name)s is not available: %(why)s") % {"name": one.name, "why": one.status.error}
+        yield Reason("bad", words, links.address("source", "change", one.pk))
+    more = len(found) - MOST_NAMED
+    if more > 0:
+        words = ngettext("%(n)s more source is not available.", "%(n)s more sources are not available.", more)
+        yield Reason("bad", words % {"n": more}, links.address("source", "changelist", state=SourceState.FAILED))
 
 
 def tools(snapshot: Snapshot) -> Iterator[Reason]:
@@ -110,19 +126,19 @@ def tools(snapshot: Snapshot) -> Iterator[Reason]:
         yield Reason("warn", words % {"n": number}, links.address("toolrecord", "changelist", state="unavailable"))
 
 
-def errors(chosen: Period) -> Iterator[Reason]:
-    number = ErrorGroup.objects.filter(resolved_at=None, last_seen_at__gte=chosen.since).count()
+def errors(period: Period) -> Iterator[Reason]:
+    number = ErrorGroup.objects.filter(resolved_at=None, last_seen_at__gte=period.since).count()
     if number:
         words = ngettext(
             "%(n)s unresolved issue.",
             "%(n)s unresolved issues.",
             number,
         )
-        yield Reason("warn", words % {"n": number}, links.address("errorgroup", "changelist", since=chosen.key))
+        yield Reason("warn", words % {"n": number}, links.address("errorgroup", "changelist", since=period.key))
 
 
 def keys(now: datetime) -> Iterator[Reason]:
-    number = ApiKey.objects.usable(now).filter(needing_attention(now)).count()
+    number = ApiKey.objects.usable(now).filter(attention_filter(now)).count()
     if number:
         words = ngettext("%(n)s API key needs attention.", "%(n)s API keys need attention.", number)
         yield Reason("warn", words % {"n": number}, links.address("apikey", "changelist", state="attention"))

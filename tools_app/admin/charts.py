@@ -1,8 +1,8 @@
-"""Charts as SVG, drawn here and sent with the page: no script, nothing fetched, readable without seeing them.
+"""Charts as inline SVG: no scripts, no requests, accessible to screen readers.
 
     calls(buckets, address=…)      how many calls ended how, stacked, a column for each bucket of `insights`
     durations(buckets, address=…)  p50 and p95 of the same buckets, as lines
-    bars(…), lines(…)              the same for any other numbers
+    bars(…)                        stacked columns of any other numbers
     sparkline(numbers, words)      a trend as wide as a word, ready for a cell of a list
 
 A chart is shown by `{% include "admin/tools_app/chart.html" with chart=chart %}`, which renders the heading
@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import ClassVar, Final
 
 from django.utils import timezone
 from django.utils.html import format_html
@@ -37,13 +37,13 @@ BAR: Final = 8
 SPARK_HEIGHT: Final = 20
 # Possible numbers of labels under the axis, evenly spaced: they fit side by side on a phone.
 _LABELS: Final = (6, 7, 5, 4, 3, 8, 2)
-# Of the axis of durations, which is logarithmic: a step is ten times as long as the one below it.
+# Range of the logarithmic duration axis, in milliseconds.
 _SHORTEST, _LONGEST = 10, 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Numbers of one kind: how they are called, and the tone they are drawn in."""
+    """Numbers of one kind, with title and colour."""
 
     title: str
     tone: str = "plain"
@@ -51,7 +51,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One place on the axis: its short label, what it is in full, a number for each series, the list behind it."""
+    """One position on the axis: short label, full label, a number per series, and a link."""
 
     label: str
     words: str
@@ -68,12 +68,19 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One place as it is drawn."""
+    """One position, as drawn and as a row of the table."""
 
     x: int
-    bars: tuple[Bar, ...]
     words: str
+    numbers: tuple[str, ...]
+    series: Sequence[Series]
     address: str
+    bars: tuple[Bar, ...]
+
+    @property
+    def in_words(self) -> str:
+        values = (f"{one.title} {number}" for one, number in zip(self.series, self.numbers, strict=True))
+        return f"{self.words}: {', '.join(values)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,50 +90,35 @@ class ChartLine:
 
 
 @dataclass(frozen=True, slots=True)
-class ChartRow:
-    """One place as a line of the table."""
-
-    words: str
-    numbers: tuple[str, ...]
-    address: str
-
-
-@dataclass(frozen=True, slots=True)
 class Chart:
     title: str
     words: str
-    series: tuple[Series, ...]
+    series: Sequence[Series]
     columns: tuple[Column, ...]
-    lines: tuple[ChartLine, ...]
-    scale: tuple[str, ...]
-    """What the axis to the left says, from the top down, at even distances."""
-    grid: tuple[float, ...]
-    labels: tuple[str, ...]
-    """Labels under the axis, each at the beginning of its part."""
-    rows: tuple[ChartRow, ...]
+    lines: Sequence[ChartLine]
+    scale: Sequence[str]
+    """Labels of the left axis, evenly spaced, from the top."""
+    labels: Sequence[str]
+    """Labels under the axis, each at the start of its section."""
     empty: bool
+    height: ClassVar = HEIGHT
+    step: ClassVar = STEP
+    bar: ClassVar = BAR
 
     @property
     def width(self) -> int:
         return len(self.columns) * STEP
 
     @property
-    def step(self) -> int:
-        return STEP
-
-    @property
-    def bar(self) -> int:
-        return BAR
-
-    @property
-    def height(self) -> int:
-        return HEIGHT
+    def grid(self) -> list[float]:
+        steps = len(self.scale) - 1
+        return [HEIGHT * number / steps for number in range(steps)]
 
 
 def calls(
     buckets: Sequence[Bucket], *, address: Callable[[Bucket], str] | None = None, title: str = "", errors: bool = True
 ) -> Chart:
-    """How the calls of each bucket ended. Without `errors`, for those who may not see them, all are of one kind."""
+    """Calls per bucket by outcome. Without `errors` (no permission), one series for all."""
     series = [Series(_("Calls"))]
     numbers: list[tuple[Number, ...]] = [(bucket.calls,) for bucket in buckets]
     if errors:
@@ -134,16 +126,16 @@ def calls(
         numbers = [(bucket.succeeded, bucket.refused, bucket.errors) for bucket in buckets]
         if any(bucket.others for bucket in buckets):
             series.append(Series(_("Cancelled or needs input"), "quiet"))
-            numbers = [(*those, bucket.others) for those, bucket in zip(numbers, buckets, strict=True)]
+            numbers = [(*counts, bucket.others) for counts, bucket in zip(numbers, buckets, strict=True)]
     places = [
-        Place(_label(bucket), _span(bucket), those, address(bucket) if address and bucket.calls else "")
-        for those, bucket in zip(numbers, buckets, strict=True)
+        Place(_label(bucket), _span(bucket), counts, address(bucket) if address and bucket.calls else "")
+        for counts, bucket in zip(numbers, buckets, strict=True)
     ]
     return bars(title or _("Calls"), series, places, words=_calls_in_words(buckets, errors=errors))
 
 
 def durations(buckets: Sequence[Bucket], *, address: Callable[[Bucket], str] | None = None, title: str = "") -> Chart:
-    """Within how long half of the calls of each bucket ended, and 95 of 100."""
+    """Median and 95th percentile of durations per bucket."""
     shares = (0.5, 0.95)
     places = [
         Place(
@@ -159,58 +151,30 @@ def durations(buckets: Sequence[Bucket], *, address: Callable[[Bucket], str] | N
     series = [Series(_("Median (p50)")), Series(_("p95"), "warn")]
     decades = round(math.log10(_LONGEST / _SHORTEST))
     scale = [length(_SHORTEST * 10**number) for number in range(decades, -1, -1)]
-    return lines(title or _("Call duration"), series, places, scale=scale, level=_level, say=in_time, words=words)
+    lines = [ChartLine(one.tone, _path([place.numbers[index] for place in places])) for index, one in enumerate(series)]
+    return _chart(title or _("Call duration"), words, series, places, scale, in_time, lines=lines)
 
 
 def bars(title: str, series: Sequence[Series], places: Sequence[Place], *, words: str = "") -> Chart:
-    """Columns, each of the numbers of its place upon each other, the first at the bottom."""
+    """Stacked columns, the first series at the bottom."""
     top = _round_up(max((sum(number or 0 for number in place.numbers) for place in places), default=0))
-    columns = tuple(
-        Column(position * STEP, tuple(_stack(series, place, top)), _in_words(series, place, _plain), place.address)
-        for position, place in enumerate(places)
-    )
     scale = [_plain(top), _plain(top / 2) if top > 1 else "", "0"]
-    return _chart(title, words, series, places, columns=columns, lines=(), scale=scale, say=_plain)
-
-
-def lines(
-    title: str,
-    series: Sequence[Series],
-    places: Sequence[Place],
-    *,
-    scale: Sequence[str],
-    level: Callable[[float], float],
-    say: Callable[[Number], str],
-    words: str = "",
-) -> Chart:
-    """A line for each series. `level` puts a number between 0, the bottom, and 1; `say` puts it into words.
-
-    `scale` are the labels of the axis from the top down. Where a number is None the line is interrupted.
-    """
-    columns = tuple(
-        Column(position * STEP, (), _in_words(series, place, say), place.address)
-        for position, place in enumerate(places)
-    )
-    drawn = tuple(
-        ChartLine(one.tone, _path([place.numbers[index] for place in places], level))
-        for index, one in enumerate(series)
-    )
-    return _chart(title, words, series, places, columns=columns, lines=drawn, scale=scale, say=say)
+    return _chart(title, words, series, places, scale, _plain, top=top)
 
 
 def sparkline(numbers: Sequence[float], words: str, tone: str = "plain") -> SafeString:
-    """A small trend without axes; `words` say the same to those who do not see it."""
+    """A small trend without axes; `words` is the text alternative."""
     top = max(numbers, default=0) or 1
-    drawn = []
+    commands = []
     for position, number in enumerate(numbers):
         height = _height(number, top, SPARK_HEIGHT)
         if height:
-            drawn.append(f"M{position * 4} {SPARK_HEIGHT}v{-height:g}h3v{height:g}z")
+            commands.append(f"M{position * 4} {SPARK_HEIGHT}v{-height:g}h3v{height:g}z")
     return format_html(
         '<svg class="hub-spark hub-tone-{}" viewBox="0 0 {} {}" role="img" aria-label="{}">'
         '<title>{}</title><path class="hub-spark-ground" d="M0 {}h{}"/><path d="{}"/></svg>',
         tone, max(1, len(numbers) * 4 - 1), SPARK_HEIGHT, words, words,
-        SPARK_HEIGHT, max(1, len(numbers) * 4 - 1), "".join(drawn),
+        SPARK_HEIGHT, max(1, len(numbers) * 4 - 1), "".join(commands),
     )  # fmt: skip
 
 
@@ -222,7 +186,7 @@ def in_time(milliseconds: Number) -> str:
 
 
 def share(figures: Figures) -> str:
-    """The share of errors in per cent; never 0 or 100 where that is not so."""
+    """The error rate in per cent; rounded to 0 or 100 only if exact."""
     rate = figures.error_rate
     if 0 < rate < 0.001:
         return "<0.1%"
@@ -230,7 +194,7 @@ def share(figures: Figures) -> str:
 
 
 def length(milliseconds: float) -> str:
-    """A span of time as short as it can be said."""
+    """A duration in its shortest form."""
     return f"{milliseconds:g} ms" if milliseconds < 1_000 else f"{milliseconds / 1_000:g} s"
 
 
@@ -239,25 +203,25 @@ def _chart(
     words: str,
     series: Sequence[Series],
     places: Sequence[Place],
-    *,
-    columns: tuple[Column, ...],
-    lines: tuple[ChartLine, ...],
     scale: Sequence[str],
     say: Callable[[Number], str],
+    *,
+    lines: Sequence[ChartLine] = (),
+    top: float | None = None,
 ) -> Chart:
-    steps = len(scale) - 1
-    return Chart(
-        title=title,
-        words=words,
-        series=tuple(series),
-        columns=columns,
-        lines=lines,
-        scale=tuple(scale),
-        grid=tuple(HEIGHT * number / steps for number in range(steps)),
-        labels=tuple(_labels(places)),
-        rows=tuple(ChartRow(place.words, tuple(map(say, place.numbers)), place.address) for place in places),
-        empty=not any(number for place in places for number in place.numbers),
+    columns = tuple(
+        Column(
+            position * STEP,
+            place.words,
+            tuple(map(say, place.numbers)),
+            series,
+            place.address,
+            tuple(_stack(series, place, top)) if top is not None else (),
+        )
+        for position, place in enumerate(places)
     )
+    empty = not any(number for place in places for number in place.numbers)
+    return Chart(title, words, series, columns, lines, scale, _labels(places), empty)
 
 
 def _stack(series: Sequence[Series], place: Place, top: float) -> Iterable[Bar]:
@@ -270,29 +234,29 @@ def _stack(series: Sequence[Series], place: Place, top: float) -> Iterable[Bar]:
 
 
 def _height(number: float, top: float, height: int) -> float:
-    # Whatever there is, is seen.
+    # Small numbers stay visible.
     return max(2, round(height * number / top, 1)) if number else 0
 
 
-def _path(numbers: Sequence[Number], level: Callable[[float], float]) -> str:
-    drawn: list[str] = []
+def _path(numbers: Sequence[Number]) -> str:
+    commands: list[str] = []
     before = None
     for position, number in enumerate(numbers):
         if number is not None:
-            y = round(HEIGHT * (1 - level(number)), 1)
-            drawn.append(f"M{position * STEP} {y:g}" if before is None else f"V{y:g}")
-            drawn.append(f"H{(position + 1) * STEP}")
+            y = round(HEIGHT * (1 - _level(number)), 1)
+            commands.append(f"M{position * STEP} {y:g}" if before is None else f"V{y:g}")
+            commands.append(f"H{(position + 1) * STEP}")
         before = number
-    return "".join(drawn)
+    return "".join(commands)
 
 
 def _level(milliseconds: float) -> float:
-    bounded = min(max(milliseconds, _SHORTEST), _LONGEST)
-    return math.log10(bounded / _SHORTEST) / math.log10(_LONGEST / _SHORTEST)
+    clamped = min(max(milliseconds, _SHORTEST), _LONGEST)
+    return math.log10(clamped / _SHORTEST) / math.log10(_LONGEST / _SHORTEST)
 
 
 def _round_up(number: float) -> float:
-    """The next number that reads well on an axis, and whose half does too."""
+    """The next round number whose half is round too."""
     if number <= 2:
         return 2 if number > 1 else 1
     power = 10 ** math.floor(math.log10(number))
@@ -305,21 +269,16 @@ def _labels(places: Sequence[Place]) -> list[str]:
     return [place.label for place in places[:: max(1, len(places) // parts)]]
 
 
-def _in_words(series: Sequence[Series], place: Place, say: Callable[[Number], str]) -> str:
-    said = ", ".join(f"{one.title} {say(number)}" for one, number in zip(series, place.numbers, strict=True))
-    return f"{place.words}: {said}"
-
-
 def _plain(number: Number) -> str:
     return "–" if number is None else f"{number:,.10g}"
 
 
 def _calls_in_words(buckets: Sequence[Bucket], *, errors: bool) -> str:
-    number, failed = sum(bucket.calls for bucket in buckets), sum(bucket.errors for bucket in buckets)
-    said = ngettext("%(number)s call", "%(number)s calls", number) % {"number": f"{number:,}"}
+    number, faults = sum(bucket.calls for bucket in buckets), sum(bucket.errors for bucket in buckets)
+    calls = ngettext("%(number)s call", "%(number)s calls", number) % {"number": f"{number:,}"}
     if not errors:
-        return said
-    return f"{said}, {ngettext('%(number)s error', '%(number)s errors', failed) % {'number': f'{failed:,}'}}"
+        return calls
+    return f"{calls}, {ngettext('%(number)s error', '%(number)s errors', faults) % {'number': f'{faults:,}'}}"
 
 
 def _label(bucket: Bucket) -> str:
@@ -335,5 +294,5 @@ def _span(bucket: Bucket) -> str:
 
 
 def _day(moment: datetime) -> str:
-    # Month and day as everywhere else in the admin, in no language.
+    # Month and day as everywhere else in the admin, independent of the language.
     return f"{moment:%m-%d}"

@@ -1,6 +1,6 @@
-"""What `differences` finds between two definitions of a tool, in the words of the pages.
+"""Differences between two definitions of a tool, with the labels of the admin.
 
-Differences that a table of parameters cannot show are named, and shown in the raw diff.
+Differences outside the table of parameters are named here, and shown in the raw diff.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tools_app.catalog import differences
 from tools_app.catalog.differences import ADDED, HINTS, REMOVED, SCHEMAS
 from tools_app.catalog.schema_table import SchemaRow
 
-# A comparison takes time with the square of its length: what is longer is said to be, not compared.
+# Comparing takes quadratic time, so longer texts are not compared.
 MOST_LINES: Final = 2_000
 MOST_DIFFERENCES: Final = 300
 MOST_CHARACTERS: Final = 500
@@ -52,28 +52,28 @@ _ASPECTS: Final = {
     "description": _lazy("description"),
 }
 _VALUES: Final = {"inputSchema": _lazy("Parameter"), "outputSchema": _lazy("Response")}
-_UNSEEN: Final = {
+_SCHEMA_ONLY: Final = {
     "inputSchema": _lazy("Parameters, in the JSON Schema only"),
     "outputSchema": _lazy("Response, in the JSON Schema only"),
 }
-# Of the others a page says that they differ; how, the comparison of the JSON shows.
+# For other fields the page only says that they differ; the JSON diff shows how.
 _IN_FULL: Final = {*_WORDS, HINTS, *SCHEMAS}
 
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """A line of a difference, and what it is: added, removed, kept, or the place."""
+    """A line of a diff. `kind`: added, removed, kept or place (a diff header)."""
 
     kind: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One thing that was added, removed or changed: from what to what, or line by line where it is a text."""
+class FieldDiff:
+    """One added, removed or changed field, with both values; texts are compared line by line."""
 
     kind: str
-    what: str
+    label: str
     before: str = ""
     after: str = ""
     lines: Sequence[DiffLine] = ()
@@ -87,46 +87,46 @@ class Difference:
         return {ADDED: _("added"), REMOVED: _("removed")}.get(self.kind, _("changed"))
 
 
-def compared(before: object, after: object) -> list[Difference]:
-    """Every difference, said once."""
+def compare(before: object, after: object) -> list[FieldDiff]:
+    """All differences."""
     return [_in_words(one) for one in differences.between(before, after)[:MOST_DIFFERENCES]]
 
 
 def lines(
     before: str, after: str, names: tuple[str, str] = ("", ""), *, around: int = 2
 ) -> tuple[list[DiffLine], bool]:
-    """What differs, line by line, and whether there is more of it than is shown."""
+    """A unified diff, and True if it is truncated."""
     old, new = before.splitlines(), after.splitlines()
     if max(len(old), len(new)) > MOST_LINES:
         return [DiffLine("place", _("Too long to compare."))], True
-    found = [DiffLine(_kind(text), text) for text in difflib.unified_diff(old, new, *names, lineterm="", n=around)]
-    return found[:MOST_DIFFERENCES], len(found) > MOST_DIFFERENCES
+    diff_lines = [DiffLine(_kind(text), text) for text in difflib.unified_diff(old, new, *names, lineterm="", n=around)]
+    return diff_lines[:MOST_DIFFERENCES], len(diff_lines) > MOST_DIFFERENCES
 
 
-def _in_words(found: differences.Difference) -> Difference:
-    if found.field == "description":
-        # A long line is compared sentence by sentence: the words around a change are what is read.
-        was, now = (_by_sentence(str(side or "")) for side in (found.before, found.after))
-        told, _more = lines(was, now, around=1)
-        return Difference(found.kind, _("Description"), lines=[line for line in told if line.kind != "place"] or told)
-    if found.field not in _IN_FULL or (found.field in SCHEMAS and not found.piece):
-        return Difference(found.kind, str(_UNSEEN.get(found.field, found.field.capitalize())))
-    return Difference(found.kind, _named(found), _text(found.before), _text(found.after))
+def _in_words(change: differences.Difference) -> FieldDiff:
+    if change.field == "description":
+        # Long lines are compared by sentence, so that a change is shown with the words around it.
+        was, now = (_by_sentence(str(side or "")) for side in (change.before, change.after))
+        diff, _more = lines(was, now, around=1)
+        return FieldDiff(change.kind, _("Description"), lines=[line for line in diff if line.kind != "place"] or diff)
+    if change.field not in _IN_FULL or (change.field in SCHEMAS and not change.piece):
+        return FieldDiff(change.kind, str(_SCHEMA_ONLY.get(change.field, change.field.capitalize())))
+    return FieldDiff(change.kind, _field_label(change), _text(change.before), _text(change.after))
 
 
-def _named(found: differences.Difference) -> str:
-    if found.field == HINTS:
-        return str(_HINTS.get(found.piece, found.piece))
-    if found.field in SCHEMAS:
-        value = f"{_VALUES[found.field]} {found.piece}"
-        return f"{value}: {_ASPECTS[found.aspect]}" if found.aspect else value
-    return str(_WORDS[found.field])
+def _field_label(difference: differences.Difference) -> str:
+    if difference.field == HINTS:
+        return str(_HINTS.get(difference.piece, difference.piece))
+    if difference.field in SCHEMAS:
+        value = f"{_VALUES[difference.field]} {difference.piece}"
+        return f"{value}: {_ASPECTS[difference.aspect]}" if difference.aspect else value
+    return str(_WORDS[difference.field])
 
 
 def _row(row: SchemaRow) -> str:
-    needed = _("required") if row.required else _("optional")
-    told = ", ".join(filter(None, (row.type, needed, row.constraints)))
-    return f"{told}: {row.description}" if row.description else told
+    necessity = _("required") if row.required else _("optional")
+    summary = ", ".join(filter(None, (row.type, necessity, row.constraints)))
+    return f"{summary}: {row.description}" if row.description else summary
 
 
 def _by_sentence(text: str) -> str:
@@ -140,18 +140,18 @@ def _answer(value: object) -> str:
 def _text(value: object) -> str:
     match value:
         case None:
-            said = ""
+            text = ""
         case bool():
-            said = _answer(value)
+            text = _answer(value)
         case str():
-            said = value
+            text = value
         case SchemaRow():
-            said = _row(value)
+            text = _row(value)
         case list():
-            said = ", ".join(map(_text, value))
+            text = ", ".join(map(_text, value))
         case _:
-            said = json.dumps(value, ensure_ascii=False, default=str)
-    return said if len(said) <= MOST_CHARACTERS else f"{said[:MOST_CHARACTERS]}…"
+            text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
 
 
 def _kind(text: str) -> str:

@@ -1,52 +1,62 @@
-"""Connections: accounts at upstreams. A secret is write-only; a test says whether the connection works."""
+"""Connections: accounts at upstreams. Secrets are write-only; a test checks the connection."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import Any, ClassVar, Final, Protocol, cast
 
 from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.urls import URLPattern, path
-from django.utils.decorators import method_decorator
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_POST
 
-from tools_app import governance, sources
+from tools_app import governance
+from tools_app.access import actions
 from tools_app.admin import links, theme
-from tools_app.admin.governed import FailuresTold, GovernedAdmin, actor
-from tools_app.admin.lists import RecordList
+from tools_app.admin.governed import FailuresAsMessages, GovernedAdmin, actor, require
+from tools_app.admin.lists import Column
 from tools_app.catalog import catalog, connections
 from tools_app.governance import probes
 from tools_app.governance.connections import CONNECTION
-from tools_app.models import Call, Connection
-from tools_app.sdk.accounts import MOST_OPTION, ConnectionKind, ConnectionOption, OptionValue
+from tools_app.models import Call, Connection, Source
+from tools_app.sdk.accounts import MOST_NAMES, MOST_OPTION, ConnectionKind, ConnectionOption, OptionValue
 from tools_app.sdk.errors import ValidationError
 
 MOST_SHOWN: Final = 10
-# What every connection has, beside the options that its pack declares.
-PLAIN: Final = tuple(part for part in CONNECTION if part != "options")
+# Fields of the connections of packs, without the options of its pack, and of those of sources outside.
+PLAIN: Final = tuple(part for part in CONNECTION if part not in ("form", "options"))
+OUTSIDE: Final = ("read_only", "enabled")
 OPTION: Final = "option_"
+# Fields for the names and values of a secret, and how many empty ones a page offers.
+NAME, VALUE = "secret_name_", "secret_value_"
+EMPTY_ROWS: Final = 3
+
+Form = Connection.Form
 
 
 class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when it runs
-    """What is asked for. `governance` judges it and makes the connection; the form never saves."""
+    """The form of a connection. `governance` validates and saves it; the form never saves."""
 
     pack = forms.ChoiceField(
         label=gettext_lazy("Source"),
-        choices=lambda: [(pack, f"{kind.title} – {pack}") for pack, kind in sorted(_kinds().items())],
+        choices=lambda: list(_sources()),
         widget=theme.Select,
         help_text=gettext_lazy("The source whose tools use this connection."),
+    )
+    form = forms.ChoiceField(
+        label=gettext_lazy("Form"),
+        choices=Form.choices,
+        required=False,
+        widget=theme.Select,
+        help_text=gettext_lazy("How the secret is sent to a source outside the hub. Packs decide themselves."),
     )
     secret = forms.CharField(
         label=gettext_lazy("Secret"),
@@ -58,17 +68,22 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes non
 
     class Meta:
         model = Connection
-        fields = ("name", *PLAIN)
+        fields = ("name", "form", *PLAIN)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if self.instance.pk is not None:
+        for number, name in enumerate(self.instance.names, 1):
+            self.initial[f"{NAME}{number}"] = name
+        if self.instance.pk is not None and "secret" in self.fields:
             self.fields["secret"].help_text = _("Stored. Leave empty to keep it. Required again if you change the URL.")
             self.initial.update({_field(option): value for option, value in _options_of(self.instance)})
 
-    def decided(self) -> dict[str, Any]:
-        """What `governance` is asked to make of it, beside the secret. An option left empty gets its default back."""
+    def changes(self) -> dict[str, Any]:
+        """The changes for `governance`, without the secret. An empty option is reset to its default."""
         cleaned = self.cleaned_data
+        if cleaned.get("form") or (self.instance.pk is not None and self.instance.form):
+            chosen = ("form", "url", "allow_http", "timeout_ms") if self.instance.pk is None else ()
+            return {part: cleaned[part] for part in (*chosen, *OUTSIDE)}
         options = {
             name.removeprefix(OPTION): None if value == "" else value
             for name, value in cleaned.items()
@@ -77,15 +92,29 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes non
         return {part: cleaned[part] for part in PLAIN} | ({"options": options} if options else {})
 
     @sensitive_variables()
+    def values(self) -> str | dict[str, str | None]:
+        """The secret for `governance`: a text, or values by name. An empty value keeps what is stored."""
+        cleaned, stored = self.cleaned_data, self.instance.names if self.instance.pk is not None else []
+        pairs = {
+            cleaned[field].strip(): cleaned[f"{VALUE}{field.removeprefix(NAME)}"]
+            for field in self.fields
+            if field.startswith(NAME) and cleaned[field].strip()
+        }
+        values: dict[str, str | None] = {name: value for name, value in pairs.items() if value or name not in stored}
+        if f"{NAME}1" in self.fields:
+            values |= {name: None for name in stored if name not in pairs}
+        return values or str(cleaned.get("secret", ""))
+
+    @sensitive_variables()
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
         if cleaned is None or self.errors:
             return cleaned
-        # As it is stored: the form has begun to change its own.
+        # Read again: the form has already changed its own instance.
         pk = self.instance.pk
         stored = Connection.objects.get(pk=pk) if pk else Connection(name=cleaned["name"], pack=cleaned["pack"])
         try:
-            governance.check_connection(stored, secret=cleaned["secret"], **self.decided())
+            governance.check_connection(stored, secret=self.values(), **self.changes())
         except ValidationError as error:
             for problem in error.problems:
                 part = problem.path.removeprefix("/").replace("options/", OPTION)
@@ -94,25 +123,16 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes non
 
 
 class ConnectionRow(Protocol):
-    """A connection with what the list shows beside it."""
+    """A connection with the columns of the list."""
 
     key_count: int
     kind: ConnectionKind | None
-
-
-class ConnectionList(RecordList):
-    """With the kind of each, which only its pack knows."""
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        kinds = _kinds()
-        for row in self.result_list:
-            cast(ConnectionRow, row).kind = kinds.get(row.pack)
+    places: connections.Places
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """What the environment says about a pack's connection."""
+class EnvironmentConnection:
+    """A pack's connection from environment variables."""
 
     title: str
     pack: str
@@ -127,46 +147,78 @@ class Started:
 class ConnectionAdmin(GovernedAdmin[Connection]):
     form = ConnectionForm
     change_list_template = "admin/tools_app/connection/change_list.html"
-    list_display = ("shown_name", "pack", "condition", "tested", "last_call", "shown_keys", "changed")
+    list_display = ("shown_name", "pack", "condition", "last_test", "last_call", "shown_keys", "changed")
     list_display_links = None
     search_fields = ("name", "pack", "url")
     search_help_text = gettext_lazy("Name, source or URL")
     ordering = ("name",)
+    posts: ClassVar = {"test": "test/", "remove": "<int:pk>/remove/"}
     nothing_yet = (
         gettext_lazy("No connections yet"),
         gettext_lazy("A connection holds the URL and the key that the tools of a source use."),
     )
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("tools_app.add_connection")
+        return actions.CONNECTION_CREATE.permits(request.user)
 
-    def get_fields(self, request: HttpRequest, obj: Connection | None = None) -> tuple[str, ...]:
-        secret = ("secret",) if obj is None or self.has_change_permission(request) else ()
-        return ("name", "pack", "url", *secret, *PLAIN[1:], *self._option_fields(request, obj))
+    def get_fields(self, request: HttpRequest, obj: Connection | None = None) -> tuple[str | tuple[str, ...], ...]:
+        may_change = obj is None or self.has_change_permission(request)
+        rows = [(f"{NAME}{number}", f"{VALUE}{number}") for number in _rows(obj)] if may_change else []
+        if obj is not None and obj.form:
+            secret = ("shown_names",) if not may_change else ("secret",) if obj.form == Form.BEARER else tuple(rows)
+            return ("name", "pack", "form", "url", *secret, "shown_references", *OUTSIDE)
+        text = ("secret",) if may_change else ()
+        form = ("form",) if obj is None else ()
+        return ("name", "pack", *form, "url", *text, *rows, *PLAIN[1:], *self._option_fields(request, obj))
 
     def _option_fields(self, request: HttpRequest, obj: Connection | None) -> tuple[str, ...]:
         """Options of its pack, once the pack is chosen; read-only users see their values."""
-        if obj is None or not _declared(obj):
+        if obj is None or not _declared_options(obj):
             return ()
         if not self.has_change_permission(request):
             return ("shown_options",)
-        return tuple(_field(option.name) for option in _declared(obj))
+        return tuple(_field(option.name) for option in _declared_options(obj))
 
     def get_form(
         self, request: HttpRequest, obj: Connection | None = None, change: bool = False, **kwargs: Any
     ) -> type[ModelForm[Connection]]:
+        own: dict[str, Any] = {}
+        for number in _rows(obj):
+            own[f"{NAME}{number}"] = forms.CharField(
+                label=_("Name"), required=False, max_length=200, widget=theme.TextInput(attrs={"autocomplete": "off"})
+            )
+            own[f"{VALUE}{number}"] = forms.CharField(
+                label=_("Value"),
+                required=False,
+                strip=True,
+                widget=theme.PasswordInput(attrs={"autocomplete": "new-password"}),
+                help_text=_VALUE_HELP if number == 1 else "",
+            )
         if obj is not None and self.has_change_permission(request):
-            own = {_field(option.name): _asked(option) for option in _declared(obj)}
-            # As Django does it: what is only shown is no field of the form.
-            kwargs["form"] = type("ConnectionForm", (ConnectionForm,), {**own, "pack": None})
+            own |= {_field(option.name): _form_field(option) for option in _declared_options(obj)}
+            # As in Django: read-only fields are not fields of the form.
+            own |= {"pack": None, "form": None}
+            if obj.form and obj.form != Form.BEARER:
+                own["secret"] = None
+        if obj is None or self.has_change_permission(request):
+            kwargs["form"] = type("ConnectionForm", (ConnectionForm,), own)
         return super().get_form(request, obj, change, **kwargs)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Connection | None = None) -> tuple[str, ...]:
-        # Callers name it, and its secret was given for that upstream.
-        return () if obj is None else ("name", "pack", "shown_options")
+        # Callers use the name, and the secret belongs to that upstream.
+        if obj is None:
+            return ()
+        return (
+            ("name", "pack", "form", "url", "shown_names", "shown_references")
+            if obj.form
+            else ("name", "pack", "shown_options")
+        )
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ConnectionList]:
-        return ConnectionList
+    def complete_rows(self, request: HttpRequest, rows: Iterable[Connection]) -> None:
+        kinds, places = _kinds(), connections.places()  # Only the pack knows the kind of its connections.
+        for connection in rows:
+            row = cast(ConnectionRow, connection)
+            row.kind, row.places = connections.kind_of(connection, kinds), places
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Connection]:
         newest = Call.objects.filter(connection=OuterRef("name")).order_by("-started_at")
@@ -182,147 +234,139 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
 
     # ---------------------------------------------------------------------------------------------------- list
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        context = {
-            "started": [_started(pack, kind) for pack, kind in sorted(_kinds().items())],
+    def list_context(self, request: HttpRequest) -> dict[str, Any]:
+        return {
+            "environment_connections": [
+                _environment_connection(pack, kind) for pack, kind in sorted(_kinds().items()) if not kind.optional
+            ],
             "may_test": self.has_change_permission(request),
             "test_address": links.address("connection", "test"),
         }
-        return super().changelist_view(request, {**context, **(extra_context or {})})
 
-    @admin.display(description=gettext_lazy("Connection"), ordering="name")
-    def shown_name(self, connection: Connection) -> SafeString:
-        address = links.address("connection", "change", connection.pk)
-        return format_html(
-            '<a class="hub-name" href="{}">{}</a>{}', address, connection.name, links.sub(connection.url)
-        )
-
-    @admin.display(description=gettext_lazy("State"))
-    def condition(self, connection: Any) -> SafeString:
-        return _state(connection, connection.kind)
-
-    @admin.display(description=gettext_lazy("Last test"), ordering="checked_at")
-    def tested(self, connection: Connection) -> SafeString:
-        return _health(connection)
+    shown_name = Column[Connection](
+        gettext_lazy("Connection"),
+        lambda one: links.named(
+            links.address("connection", "change", one.pk), one.name, one.url or one.get_form_display()
+        ),
+        "name",
+    )
+    condition = Column[Any](gettext_lazy("State"), lambda one: _state(one, one.kind, one.places))
+    last_test = Column[Connection](gettext_lazy("Last test"), lambda connection: _health(connection), "checked_at")
 
     @admin.display(description=gettext_lazy("Last call"))
     def last_call(self, connection: Any) -> SafeString:
         if connection.called_at is None:
             return format_html("{}", links.NOTHING)
         calls = links.address("call", "changelist", connection=connection.name)
-        return format_html(
-            '<a class="hub-link" href="{}">{}</a>{}',
-            calls,
-            links.when(connection.called_at),
-            links.sub(connection.call_status),
-        )
+        return links.with_sub(links.link(calls, links.when(connection.called_at)), connection.call_status)
 
-    @admin.display(description=gettext_lazy("Keys"), ordering="key_count")
-    def shown_keys(self, connection: ConnectionRow) -> int:
-        return connection.key_count
-
-    @admin.display(description=gettext_lazy("Changed"), ordering="updated_at")
-    def changed(self, connection: Connection) -> SafeString:
-        return links.when(connection.updated_at)
+    shown_keys = Column[ConnectionRow](gettext_lazy("Keys"), lambda connection: connection.key_count, "key_count")
+    changed = Column[Connection](gettext_lazy("Changed"), lambda one: links.when(one.updated_at), "updated_at")
 
     @admin.display(description=gettext_lazy("Options"))
     def shown_options(self, connection: Connection) -> str:
         words = {True: _("yes"), False: _("no")}
-        shown = ((name, words[value] if isinstance(value, bool) else value) for name, value in _options_of(connection))
-        return ", ".join(f"{name}: {value}" for name, value in shown)
+        pairs = ((name, words[value] if isinstance(value, bool) else value) for name, value in _options_of(connection))
+        return ", ".join(f"{name}: {value}" for name, value in pairs)
+
+    @admin.display(description=gettext_lazy("Names"))
+    def shown_names(self, connection: Connection) -> str:
+        return ", ".join(connection.names)
+
+    @admin.display(description=gettext_lazy("Refers to"))
+    def shown_references(self, connection: Connection) -> str:
+        return ", ".join(connection.references) or _("none: the values are stored here")
 
     # ------------------------------------------------------------------------------------------------ changing
 
     @sensitive_variables("secret")
     def save_model(self, request: HttpRequest, obj: Connection, form: ModelForm[Connection], change: bool) -> None:
-        given = cast(ConnectionForm, form).decided()
-        secret = form.cleaned_data["secret"]
+        changes, secret = cast(ConnectionForm, form).changes(), cast(ConnectionForm, form).values()
         if change:
-            governance.change_connection(obj.name, secret=secret, actor=actor(request), **given)
+            governance.change_connection(obj.name, secret=secret, actor=actor(request), **changes)
         else:
             pack = form.cleaned_data["pack"]
-            obj.pk = governance.create_connection(obj.name, pack, secret=secret, actor=actor(request), **given).pk
+            obj.pk = governance.create_connection(obj.name, pack, secret=secret, actor=actor(request), **changes).pk
 
     def response_add(self, request: HttpRequest, obj: Connection, post_url_continue: str | None = None) -> HttpResponse:
-        said = _(
-            "Connection %(name)s created. No API key may use it until you create one that includes it. Test it now."
-        )
-        return self._back(request, obj, said % {"name": obj.name})
-
-    def response_change(self, request: HttpRequest, obj: Connection) -> HttpResponse:
-        said = _("%(name)s saved. Applies from the next call.") % {"name": obj.name}
-        return self._back(request, obj, said)
-
-    def _back(self, request: HttpRequest, obj: Connection, said: str) -> HttpResponse:
-        self.message_user(request, said, messages.SUCCESS)
+        message = _("Connection %(name)s created. No API key may use it until you add it to one. Test it now.")
+        self.message_user(request, message % {"name": obj.name}, messages.SUCCESS)
         return HttpResponseRedirect(links.address("connection", "change", obj.pk))
 
-    def get_urls(self) -> list[URLPattern]:
-        test, remove = self.admin_site.admin_view(self.test_view), self.admin_site.admin_view(self.remove_view)
-        return [
-            path("test/", test, name="tools_app_connection_test"),
-            path("<int:pk>/remove/", remove, name="tools_app_connection_remove"),
-            *super().get_urls(),
-        ]
-
-    @method_decorator(require_POST)
     def test_view(self, request: HttpRequest) -> HttpResponse:
-        if not self.has_change_permission(request):
-            raise PermissionDenied
+        require(request, actions.CONNECTION_TEST)
         identifier = request.POST.get("connection", "")
-        with FailuresTold(request):
-            finding = probes.tested_sync(identifier, actor=actor(request))
-            level = messages.SUCCESS if finding.healthy else messages.ERROR
-            self.message_user(request, f"{identifier}: {finding}", level)
+        with FailuresAsMessages(request):
+            outcome = probes.test_sync(identifier, actor=actor(request))
+            level = messages.SUCCESS if outcome.healthy else messages.ERROR
+            self.message_user(request, f"{identifier}: {outcome}", level)
         stored = Connection.objects.filter(name=identifier).first() if "\x00" not in identifier else None
         view = ("change", stored.pk) if stored is not None and "from_list" not in request.POST else ("changelist",)
         return HttpResponseRedirect(links.address("connection", *view))
 
-    @method_decorator(require_POST)
     def remove_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        if not request.user.has_perm("tools_app.delete_connection"):
-            raise PermissionDenied
+        require(request, actions.CONNECTION_DELETE)
         connection = get_object_or_404(Connection, pk=pk)
-        with FailuresTold(request):
-            lost = governance.delete_connection(connection.name, actor=actor(request))
-            said = _("%(name)s and its stored key are deleted.") % {"name": connection.name}
-            if lost:
-                said += " " + _("These API keys can no longer use it: %(names)s.") % {"names": ", ".join(lost)}
-            self.message_user(request, said, messages.SUCCESS)
+        with FailuresAsMessages(request):
+            key_names = governance.delete_connection(connection.name, actor=actor(request))
+            message = _("%(name)s and its stored key are deleted.") % {"name": connection.name}
+            if key_names:
+                message += " " + _("These API keys can no longer use it: %(names)s.") % {"names": ", ".join(key_names)}
+            self.message_user(request, message, messages.SUCCESS)
             return HttpResponseRedirect(links.address("connection", "changelist"))
         return HttpResponseRedirect(links.address("connection", "change", pk))
 
     # ---------------------------------------------------------------------------------------------------- page
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        asked = kwargs.get("obj")
-        if isinstance(asked, Connection):
-            # A form that was refused has left its values on the object: the page tells what is.
-            connection = Connection.objects.get(pk=asked.pk)
-            may_see_calls = request.user.has_perm("tools_app.view_call")
+    def add_to_page(self, request: HttpRequest, context: dict[str, Any], form_object: Connection | None) -> None:
+        if form_object is not None:
+            # A rejected form has changed the object; show the stored values.
+            connection = Connection.objects.get(pk=form_object.pk)
+            may_see_calls = actions.CALLS_READ.permits(request.user)
             calls = Call.objects.filter(connection=connection.name).defer("arguments", "result")
             context.update(
                 connection=connection,
-                state=_state(connection, _kinds().get(connection.pack)),
-                tested=links.when(connection.checked_at),
+                state=_state(connection, connections.kind_of(connection, _kinds())),
+                last_test=links.when(connection.checked_at),
                 tools=[entry for entry in catalog.current().all if entry.pack == connection.pack],
                 keys=connection.keys.order_by("name")[:MOST_SHOWN],
                 calls=calls[:MOST_SHOWN] if may_see_calls else None,
                 all_calls=links.address("call", "changelist", connection=connection.name),
                 may_test=self.has_change_permission(request),
                 test_address=links.address("connection", "test"),
-                may_remove=request.user.has_perm("tools_app.delete_connection"),
+                may_remove=actions.CONNECTION_DELETE.permits(request.user),
             )
-        return super().render_change_form(request, context, *args, **kwargs)
+
+
+_VALUE_HELP: Final = gettext_lazy(
+    "Headers, query parameters or variables; “user” and “password” for a user. A value can contain "
+    "${TOOLHUB_SECRET_NAME} or ${file:NAME}. Empty: keep what is stored."
+)
+
+
+def _rows(connection: Connection | None) -> range:
+    """The numbers of the fields for names and values."""
+    if connection is None:
+        return range(1, EMPTY_ROWS + 1)
+    if connection.form in ("", Form.BEARER):
+        return range(0)
+    more = 0 if connection.form == Form.BASIC else EMPTY_ROWS
+    return range(1, min(len(connection.names) + more, MOST_NAMES) + 1)
+
+
+def _sources() -> Iterator[tuple[str, str]]:
+    """The packs and the sources outside that can have connections, each with a label."""
+    titles = {pack: kind.title for pack, kind in _kinds().items() if not kind.optional}
+    yield from ((pack, f"{title} – {pack}") for pack, title in sorted(titles.items()))
+    for source in Source.objects.filter(kind__in=Source.OUTSIDE, removed_at=None).order_by("name"):
+        yield source.name, f"{source.name} – {source.get_kind_display()}"
 
 
 def _field(option: str) -> str:
     return f"{OPTION}{option}"
 
 
-def _asked(option: ConnectionOption) -> forms.Field:
+def _form_field(option: ConnectionOption) -> forms.Field:
     """An option as a field of the form."""
     about: dict[str, Any] = {"label": _(option.title), "help_text": _(option.help), "required": False}
     if isinstance(option.default, bool):
@@ -333,7 +377,7 @@ def _asked(option: ConnectionOption) -> forms.Field:
     return kind(**about, widget=theme.TextInput(attrs={"inputmode": "decimal"}))
 
 
-def _declared(connection: Connection) -> tuple[ConnectionOption, ...]:
+def _declared_options(connection: Connection) -> tuple[ConnectionOption, ...]:
     kind = _kinds().get(connection.pack)
     return kind.options if kind is not None else ()
 
@@ -344,27 +388,27 @@ def _options_of(connection: Connection) -> tuple[tuple[str, OptionValue], ...]:
 
 
 def _kinds() -> dict[str, ConnectionKind]:
-    return connections.kinds(sources.loaded())
+    return catalog.current().connection_kinds
 
 
-def _started(pack: str, kind: ConnectionKind) -> Started:
+def _environment_connection(pack: str, kind: ConnectionKind) -> EnvironmentConnection:
     account = connections.from_environment(pack, kind)
     if account is None:
-        return Started(kind.title, pack, "", "", "", False, connections.missing(kind))
+        return EnvironmentConnection(kind.title, pack, "", "", "", False, connections.missing(kind))
     identifier = connections.identifier(account)
-    return Started(kind.title, pack, identifier, account.base, account.fault, account.read_only, ())
+    return EnvironmentConnection(kind.title, pack, identifier, account.base, account.fault, account.read_only, ())
 
 
-def _state(connection: Connection, kind: ConnectionKind | None) -> SafeString:
+def _state(connection: Connection, kind: ConnectionKind | None, places: connections.Places | None = None) -> SafeString:
     if not connection.enabled:
         return links.mark("quiet", _("off"))
-    if fault := connections.fault(connection, kind):
-        return format_html("{}{}", links.mark("bad", _("misconfigured")), links.sub(fault))
+    if fault := connections.fault(connection, kind, places):
+        return links.with_sub(links.mark("bad", _("misconfigured")), fault)
     return links.mark("good", _("on, read-only") if connection.read_only else _("on"))
 
 
 def _health(connection: Connection) -> SafeString:
     if connection.healthy is None:
-        return format_html('<span class="hub-quiet">{}</span>', _("not tested"))
+        return links.quiet(_("not tested"))
     mark = links.mark("good", _("active")) if connection.healthy else links.mark("bad", _("failing"))
-    return format_html("{} {}{}", mark, links.when(connection.checked_at), links.sub(connection.health))
+    return links.with_sub(format_html("{} {}", mark, links.when(connection.checked_at)), connection.health)

@@ -1,4 +1,4 @@
-"""Dependencies between tools: shown before a tool is switched off that others require."""
+"""Dependencies between tools, shown before a tool is switched off that others require."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from tools_app.sdk.names import folded
 
 
 def needed_by(entry: Entry, snapshot: Snapshot) -> list[Entry]:
-    """The tools that need this one, whether or not they are on."""
+    """The tools that need this one, enabled or not."""
     return [other for other in snapshot.all if entry in needs(other, snapshot)]
 
 
 def needs(entry: Entry, snapshot: Snapshot) -> list[Entry]:
-    """The tools that this one needs, as far as they are there."""
-    named = entry.tool.needs if entry.tool is not None else ()
-    found = (snapshot.find(need.name) for need in named)
-    return [other for other in found if other is not None and other is not entry]
+    """The tools that this one needs and that exist."""
+    entries = (snapshot.find(need.name) for need in entry.spec.needs)
+    return [other for other in entries if other is not None and other is not entry]
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """One of the tools that a tool needs, as its author wrote it, and what is wrong with that."""
+class NeedRow:
+    """A requirement as its author wrote it. `fault`: why it is not met."""
 
     words: str
     name: str
@@ -35,10 +34,10 @@ class Need:
     fault: str
 
 
-def written(entry: Entry, snapshot: Snapshot) -> list[Need]:
-    """All that this one needs, also what is not there."""
-    found = []
-    for need in entry.tool.needs if entry.tool is not None else ():
+def need_rows(entry: Entry, snapshot: Snapshot) -> list[NeedRow]:
+    """All requirements of a tool, also unmet ones."""
+    needs = []
+    for need in entry.spec.needs:
         other = snapshot.find(need.name)
         if other is None:
             fault = _("missing")
@@ -47,17 +46,17 @@ def written(entry: Entry, snapshot: Snapshot) -> list[Need]:
         else:
             fault = other.refusal.reason if other.refusal is not None else ""
         name = other.name if other is not None else need.name
-        found.append(Need(str(need), name, need.optional, other is not None, fault))
-    return found
+        needs.append(NeedRow(str(need), name, need.optional, other is not None, fault))
+    return needs
 
 
 def left_without(names: Iterable[str], snapshot: Snapshot) -> list[tuple[Entry, list[str]]]:
-    """Other tools that are on and need some of these, each with what it would be without."""
-    going = {folded(name) for name in names}
-    found = []
+    """Enabled tools that require some of these, each with the names that it would lack."""
+    removed_names = {folded(name) for name in names}
+    entries = []
     for entry in snapshot.all:
-        if entry.enabled and entry.folded_name not in going:
-            lost = [other.name for other in needs(entry, snapshot) if other.folded_name in going]
-            if lost:
-                found.append((entry, lost))
-    return found
+        if entry.enabled and entry.folded_name not in removed_names:
+            missing_needs = [other.name for other in needs(entry, snapshot) if other.folded_name in removed_names]
+            if missing_needs:
+                entries.append((entry, missing_needs))
+    return entries

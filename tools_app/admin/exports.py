@@ -1,4 +1,4 @@
-"""Lists as files: CSV for spreadsheets, JSON for programs. Sent as they are read, and never without an end."""
+"""Exports of lists as CSV or JSON: streamed, and limited in rows."""
 
 from __future__ import annotations
 
@@ -19,14 +19,19 @@ from tools_app.base import database, paging
 MOST_ROWS: Final = 50_000
 AT_ONCE: Final = 1_000
 FORMATS: Final = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
-# Where a cell begins so, spreadsheets take it for something to be calculated; those for Japanese, full width as well.
-# A new cell begins in the middle of a text, too, where a spreadsheet goes by semicolons, as it does in half of Europe:
-# the quotes of commas mean nothing to it then.
+# Cells that begin with these are formulas; in Japanese spreadsheets, also in full width.
+# Spreadsheets that use semicolons (many European locales) also start a cell in the middle of a quoted text.
 _SIGNS: Final = "=+\\-@\uff1d\uff0b\uff0d\uff20"
 _FORMULA: Final = re.compile(rf"\A(?=[\t\r\n])|(?:\A|(?<=[;\t\r\n]))(?=[ \"']*+[{_SIGNS}])")
 
 # Column name -> attribute of the row.
 Columns = Mapping[str, str]
+
+
+def columns(*fields: str, **renamed: str) -> Columns:
+    """Columns named as over REST, after fields: `lastCallId`. Times and names lose their suffix: `started`, `tool`."""
+    names = {renamed.pop(field, field.removesuffix("_at").removesuffix("_name")): field for field in fields}
+    return {re.sub("_(.)", lambda letter: letter[1].upper(), name): field for name, field in names.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ class Export:
     moment: str | None
 
     def response(self, form: str) -> StreamingHttpResponse:
-        """The file. Rows that are new by then are not in it, and none is in it twice."""
+        """The file. Rows created meanwhile are not included, and no row is included twice."""
         lines = self._csv() if form == "csv" else self._json()
         now = datetime.now(UTC)
         return StreamingHttpResponse(
@@ -67,24 +72,24 @@ class Export:
         yield b'\n],"complete":%b,"mostRows":%d}\n' % (json.dumps(complete).encode(), MOST_ROWS)
 
     async def _batches(self) -> AsyncIterator[tuple[list[Any], bool]]:
-        """Batches of rows, each with whether there is nothing beyond it that is left out."""
-        ordered = self.rows.order_by(*([f"-{self.moment}"] if self.moment else []), "-pk")
-        rows, number = ordered, 0
+        """Batches of rows, each with True if no rows are left out after it."""
+        ordered_rows = self.rows.order_by(*([f"-{self.moment}"] if self.moment else []), "-pk")
+        rows, number = ordered_rows, 0
         while number < MOST_ROWS:
             most = min(AT_ONCE, MOST_ROWS - number)
-            found = await database.run(list, rows[: most + 1])
-            batch = found[:most]
+            page = await database.run(list, rows[: most + 1])
+            batch = page[:most]
             number += len(batch)
             if batch:
-                yield batch, len(found) <= most
-            if len(found) <= most:
+                yield batch, len(page) <= most
+            if len(page) <= most:
                 return
             last = batch[-1]
-            rows = paging.after(ordered, last.pk, self.moment, getattr(last, self.moment) if self.moment else None)
+            rows = paging.after(ordered_rows, last.pk, self.moment, getattr(last, self.moment) if self.moment else None)
 
 
 def safe_cell(value: Any) -> str:
-    """A value as a cell that no spreadsheet calculates."""
+    """A cell that spreadsheets do not evaluate as a formula."""
     text = _text(value)
     return _FORMULA.sub("'", text) if isinstance(value, str | dict | list) else text
 

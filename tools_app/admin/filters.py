@@ -1,25 +1,31 @@
-"""How lists are narrowed down. Every choice is a link, so it works without a script and can be shared."""
+"""Filters of lists. Every choice is a link, so it works without a script and can be shared."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from django.contrib.admin import ModelAdmin, SimpleListFilter
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.text import capfirst
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
-from tools_app.admin.key_words import needing_attention
-from tools_app.admin.states import WORDS, Effect, State, having, within
-from tools_app.catalog import catalog
+from tools_app.access.actions import ACTIONS
+from tools_app.admin.key_words import attention_filter
+from tools_app.admin.states import SOURCE_WORDS, WORDS, Effect, State, with_effect, within
+from tools_app.catalog import catalog, source_states
+from tools_app.catalog.source_states import SourceState
 from tools_app.journal import insights
 from tools_app.journal.lease import INTERRUPTED
-from tools_app.models import AuditEntry, Call, ErrorGroup
+from tools_app.models import Call, ErrorGroup
 from tools_app.sdk import hub_errors
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+Rows = QuerySet[Any]
 
 SPANS: Final = {
     "1h": _lazy("Last hour"),
@@ -29,137 +35,107 @@ SPANS: Final = {
 }
 
 
-class StateFilter(SimpleListFilter):
-    title = _lazy("state")
+class ChoiceFilter(SimpleListFilter):
+    """A choice of `words`; values that are not among them are ignored."""
+
+    title: StrOrPromise = _lazy("state")
     parameter_name = "state"
+    words: ClassVar[Mapping[Any, StrOrPromise]]
+    default: StrOrPromise = ""
+    """The name of the first choice, if it is not “All”: `restricted` gets the value None for it."""
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
-        return [(state, capfirst(str(WORDS[state]))) for state in State]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        chosen = self.value()
-        return within(queryset, State(chosen), catalog.current()) if chosen in set(State) else queryset
-
-
-class StatusFilter(SimpleListFilter):
-    title = _lazy("status")
-    parameter_name = "status"
-
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, Any]]:
-        labels = Call._meta.get_field("status").flatchoices
-        return [("error", _("Any error")), *((status, capfirst(str(label))) for status, label in labels)]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        chosen = self.value()
-        if chosen == "error":
-            return queryset.filter(status__in=insights.ERRORS)
-        return queryset.filter(status=chosen) if chosen in Call.Status.values else queryset
-
-
-class ResolvedFilter(SimpleListFilter):
-    """Open groups, unless something else is asked for."""
-
-    title = _lazy("state")
-    parameter_name = "state"
-
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
-        return [("resolved", _("Resolved")), ("all", _("All"))]
+        return [(str(value), capfirst(str(label))) for value, label in self.words.items()]
 
     def choices(self, changelist: Any) -> Iterator[Any]:
-        first, *others = super().choices(changelist)
-        yield {**first, "display": _("Open")}
-        yield from others
+        first, *other_choices = super().choices(changelist)
+        yield {**first, "display": self.default or first["display"]}
+        yield from other_choices
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        match self.value():
-            case "resolved":
-                return queryset.exclude(resolved_at=None)
-            case "all":
-                return queryset
-        return queryset.filter(resolved_at=None)
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        value = self.value() if self.value() in self.words else None
+        return queryset if value is None and not self.default else self.restricted(queryset, value)
 
-
-class EffectFilter(SimpleListFilter):
-    title = _lazy("effect")
-    parameter_name = "effect"
-
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
-        return [
-            (Effect.READS, _("Read-only")),
-            (Effect.WRITES, _("Non-destructive write")),
-            (Effect.DESTROYS, _("Destructive")),
-        ]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        chosen = self.value()
-        return having(queryset, Effect(chosen)) if chosen in set(Effect) else queryset
-
-
-class KeyStateFilter(SimpleListFilter):
-    title = _lazy("state")
-    parameter_name = "state"
-
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
-        return [
-            ("works", _("Active")),
-            ("attention", _("Needs attention")),
-            ("expired", _("Expired")),
-            ("revoked", _("Revoked")),
-        ]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        now = timezone.now()
-        over = Q(expires_at__lte=now)
-        match self.value():
-            case "attention":
-                return queryset.filter(~over, needing_attention(now), revoked_at=None)
-            case "works":
-                return queryset.filter(~over, revoked_at=None)
-            case "expired":
-                return queryset.filter(over, revoked_at=None)
-            case "revoked":
-                return queryset.exclude(revoked_at=None)
-        return queryset
-
-
-class SinceFilter(SimpleListFilter):
-    title = _lazy("time")
-    parameter_name = "since"
-
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
-        return [(span, str(words)) for span, words in SPANS.items()]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        chosen = self.value()
-        if chosen not in SPANS:
-            return queryset
-        # It begins where the figures of the same time begin: they lead to this list, and both tell the same.
-        return self.after(queryset, insights.period(chosen, timezone.now()).since)
-
-    def after(self, queryset: QuerySet[Any], moment: Any) -> QuerySet[Any]:
+    def restricted(self, rows: Rows, value: Any) -> Rows:
         raise NotImplementedError
 
 
-class StartedFilter(SinceFilter):
-    def after(self, queryset: QuerySet[Any], moment: Any) -> QuerySet[Any]:
-        return queryset.filter(started_at__gte=moment)
+class StateFilter(ChoiceFilter):
+    words = WORDS
+
+    def restricted(self, rows: Rows, value: str) -> Rows:
+        return within(rows, State(value), catalog.current())
 
 
-class LastSeenFilter(SinceFilter):
-    title = _lazy("last seen")
+class SourceStateFilter(ChoiceFilter):
+    words = SOURCE_WORDS
 
-    def after(self, queryset: QuerySet[Any], moment: Any) -> QuerySet[Any]:
-        return queryset.filter(last_seen_at__gte=moment)
-
-
-class CreatedFilter(SinceFilter):
-    def after(self, queryset: QuerySet[Any], moment: Any) -> QuerySet[Any]:
-        return queryset.filter(created_at__gte=moment)
+    def restricted(self, rows: Rows, value: str) -> Rows:
+        return rows.filter(source_states.having(SourceState(value)))
 
 
-class NotedFilter(SinceFilter):
-    def after(self, queryset: QuerySet[Any], moment: Any) -> QuerySet[Any]:
-        return queryset.filter(at__gte=moment)
+class StatusFilter(ChoiceFilter):
+    title = _lazy("status")
+    parameter_name = "status"
+    words: ClassVar = {"error": _lazy("Any error"), **{status: _lazy(label) for status, label in Call.Status.choices}}
+
+    def restricted(self, rows: Rows, value: str) -> Rows:
+        return rows.filter(status__in=insights.ERRORS if value == "error" else [value])
+
+
+class ResolvedFilter(ChoiceFilter):
+    words: ClassVar = {"resolved": _lazy("Resolved"), "all": _lazy("All")}
+    default = _lazy("Open")
+
+    def restricted(self, rows: Rows, value: str | None) -> Rows:
+        if value == "all":
+            return rows
+        return rows.filter(resolved_at__isnull=value is None)
+
+
+class EffectFilter(ChoiceFilter):
+    title = _lazy("effect")
+    parameter_name = "effect"
+    words: ClassVar = {
+        Effect.READS: _lazy("Read-only"),
+        Effect.WRITES: _lazy("Non-destructive write"),
+        Effect.DESTROYS: _lazy("Destructive"),
+    }
+
+    def restricted(self, rows: Rows, value: str) -> Rows:
+        return with_effect(rows, Effect(value))
+
+
+class KeyStateFilter(ChoiceFilter):
+    words: ClassVar = {
+        "works": _lazy("Active"),
+        "attention": _lazy("Needs attention"),
+        "expired": _lazy("Expired"),
+        "revoked": _lazy("Revoked"),
+    }
+
+    def restricted(self, rows: Rows, value: str) -> Rows:
+        if value == "revoked":
+            return rows.exclude(revoked_at=None)
+        now = timezone.now()
+        is_over = Q(expires_at__lte=now)
+        condition = {"works": ~is_over, "attention": ~is_over & attention_filter(now), "expired": is_over}[value]
+        return rows.filter(condition, revoked_at=None)
+
+
+def since(column: str, name: StrOrPromise = "") -> type[ChoiceFilter]:
+    """The filter `since` for a column of times."""
+
+    class SinceFilter(ChoiceFilter):
+        title = name or _lazy("time")
+        parameter_name = "since"
+        words = SPANS
+
+        def restricted(self, rows: Rows, value: str) -> Rows:
+            # Starts where the figures that link to this list start, so that both count the same calls.
+            return rows.filter((f"{column}__gte", insights.period(value, timezone.now()).since))
+
+    return SinceFilter
 
 
 class CodeFilter(SimpleListFilter):
@@ -169,10 +145,10 @@ class CodeFilter(SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
         return [(code, code) for code in sorted({INTERRUPTED, *(error.code for error in hub_errors.all_errors())})]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        chosen = self.value()
-        # That it is none of those without one, the database has to be told to look into the index of the others.
-        return queryset.exclude(code="").filter(code=chosen) if chosen else queryset
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        value = self.value()
+        # Repeats the condition of the partial index, so that the database uses it.
+        return queryset.exclude(code="").filter(code=value) if value else queryset
 
 
 class ActionFilter(SimpleListFilter):
@@ -180,66 +156,55 @@ class ActionFilter(SimpleListFilter):
     parameter_name = "action"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
-        # Asked of the newest entries only: which actions there are changes with a release, not with a row.
-        newest = AuditEntry.objects.order_by("-pk")[:2_000].values_list("action", flat=True)
-        return [(action, action) for action in sorted(set(newest))]
+        return [(event, event) for event in sorted({action.event for action in ACTIONS if action.event})]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        chosen = self.value()
-        return queryset.filter(action=chosen) if chosen else queryset
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        value = self.value()
+        return queryset.filter(action=value) if value else queryset
 
 
-class FollowedFilter(SimpleListFilter):
-    """Set by a link from another page, never chosen from a list that might be endless: shown only while it holds."""
+class LinkFilter(SimpleListFilter):
+    """Set only by links from other pages, as its choices could be endless; shown while active."""
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
-        chosen = self.value()
-        return [(chosen, chosen)] if chosen else []
+        value = self.value()
+        return [(value, self.label(value))] if value else []
 
     def has_output(self) -> bool:
         return self.value() is not None
 
-
-class ToolFilter(FollowedFilter):
-    title = _lazy("tool")
-    parameter_name = "tool"
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(tool_name=self.value()) if self.value() else queryset
+    def label(self, value: str) -> str:
+        return value
 
 
-class ConnectionFilter(FollowedFilter):
-    title = _lazy("connection")
-    parameter_name = "connection"
+def by_link(
+    parameter: str, name: StrOrPromise, condition: Callable[[str], Q], words: Callable[[str], str] = str
+) -> type[LinkFilter]:
+    class ByLink(LinkFilter):
+        title = name
+        parameter_name = parameter
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.exclude(connection="").filter(connection=self.value()) if self.value() else queryset
+        def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+            value = self.value()
+            return queryset.filter(condition(value)) if value else queryset
 
+        def label(self, value: str) -> str:
+            return words(value)
 
-class GroupFilter(FollowedFilter):
-    title = _lazy("issue")
-    parameter_name = "group"
-
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
-        chosen = self.value()
-        group = ErrorGroup.objects.filter(pk=chosen).first() if chosen else None
-        return [(chosen, str(group or chosen))] if chosen else []
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(group=self.value()) if self.value() else queryset
+    return ByLink
 
 
-class ActorFilter(FollowedFilter):
-    title = _lazy("actor")
-    parameter_name = "actor"
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(actor=self.value()) if self.value() else queryset
-
-
-class SubjectFilter(FollowedFilter):
-    title = _lazy("subject")
-    parameter_name = "subject"
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(subject=self.value()) if self.value() else queryset
+ToolFilter: Final = by_link("tool", _lazy("tool"), lambda name: Q(tool_name=name))
+SourceFilter: Final = by_link("source", _lazy("source"), lambda name: Q(source__name=name, retired_at=None))
+ActorFilter: Final = by_link("actor", _lazy("actor"), lambda actor: Q(actor=actor))
+SubjectFilter: Final = by_link("subject", _lazy("subject"), lambda subject: Q(subject=subject))
+# Repeats the condition of the partial index, so that the database uses it.
+ConnectionFilter: Final = by_link(
+    "connection", _lazy("connection"), lambda name: ~Q(connection="") & Q(connection=name)
+)
+GroupFilter: Final = by_link(
+    "group",
+    _lazy("issue"),
+    lambda fingerprint: Q(group=fingerprint),
+    lambda fingerprint: str(ErrorGroup.objects.filter(pk=fingerprint).first() or fingerprint),
+)

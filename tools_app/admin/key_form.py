@@ -1,4 +1,4 @@
-"""What a new key is asked for."""
+"""The form of a new API key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tools_app.sdk.reach import ENVIRONMENT
 
 LAST_YEAR: Final = 9998
 
-# How it is asked for and shown, and what that is in the columns `may_write` and `may_destroy`.
+# Choices of the access level, and their values of `may_write` and `may_destroy`.
 KINDS: Final = {
     "all": (gettext_lazy("Read, write and destructive"), True, True),
     "write": (gettext_lazy("Read and write, not destructive"), True, False),
@@ -30,7 +30,7 @@ KINDS: Final = {
 
 
 class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when it runs
-    """What a new key is asked for. `governance` makes the key; the form never saves."""
+    """The form of a new key. `governance` creates the key; the form never saves."""
 
     scopes = forms.MultipleChoiceField(
         label=gettext_lazy("Scopes"),
@@ -44,11 +44,13 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when 
         queryset=Toolset.objects.all(),
         required=False,
         widget=theme.CheckboxSelectMultiple,
-        help_text=gettext_lazy("Restricts the key to these toolsets. None selected = all tools."),
+        help_text=gettext_lazy(
+            "Restricts the key to these toolsets. None selected = all tools except those of outside sources."
+        ),
     )
     connections = forms.MultipleChoiceField(
         label=gettext_lazy("Connections"),
-        choices=lambda: list(_connections()),
+        choices=lambda: list(connection_choices()),
         initial=[ENVIRONMENT],
         required=False,
         widget=theme.CheckboxSelectMultiple,
@@ -84,7 +86,8 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when 
         return str(self.cleaned_data["name"]).strip()
 
 
-def _connections() -> Iterator[tuple[str, str]]:
+def connection_choices() -> Iterator[tuple[str, str]]:
+    """The connections that a key can have, each with a label."""
     yield ENVIRONMENT, f"{ENVIRONMENT} – {_('default (from environment variables)')}"
     for name, pack in Connection.objects.order_by("pack", "name").values_list("name", "pack"):
         yield name, f"{name} – {pack}"

@@ -28,6 +28,7 @@ SCOPE_WORDS: Final = {
     "tools:read": gettext_lazy("read what a tool takes and returns"),
     "tools:execute": gettext_lazy("call tools"),
     "tools:manage": gettext_lazy("switch tools and set their limits"),
+    "sources:manage": gettext_lazy("add, change and remove sources"),
     "admin:*": gettext_lazy("everything, without limits"),
 }
 
@@ -42,81 +43,81 @@ class Month:
     refused: int
 
 
-def may(key: ApiKey) -> list[str]:
+def permissions(key: ApiKey) -> list[str]:
     """The permissions of the key, one phrase each."""
     toolsets = [toolset.name for toolset in key.toolsets.all()]
-    everything = "admin:*" in key.scopes
+    is_admin = "admin:*" in key.scopes
     deeds = [str(SCOPE_WORDS.get(scope, scope)) for scope in SCOPE_WORDS if scope in key.scopes and scope != "admin:*"]
     sentences = []
-    if everything:
+    if is_admin:
         sentences.append(_("Can do everything that the REST API offers, including creating keys."))
     elif deeds:
-        sentences.append(_("Can %(deeds)s.") % {"deeds": listed(deeds)})
+        sentences.append(_("Can %(deeds)s.") % {"deeds": sentence_list(deeds)})
     else:
         sentences.append(_("Has no permissions."))
     if toolsets:
-        sentences.append(_("Tools: only %(toolsets)s") % {"toolsets": listed(toolsets)})
+        sentences.append(_("Tools: only %(toolsets)s") % {"toolsets": sentence_list(toolsets)})
     else:
         sentences.append(_("Tools: all"))
     if not key.may_write:
         sentences.append(_("Access level: read-only"))
     elif not key.may_destroy:
         sentences.append(_("Access level: read and write, not destructive"))
-    return [*sentences, _through(key), _limited(key)]
+    return [*sentences, _through(key), _rate_limit(key)]
 
 
 def attention(key: ApiKey, now: datetime) -> list[str]:
     """Warnings about a usable key."""
     if not key.usable(now):
         return []
-    found = []
+    warnings = []
     if key.expires_at is not None and key.expires_at - now <= SOON:
-        found.append(_("expires %(time)s") % {"time": links.ago(key.expires_at)})
+        warnings.append(_("expires %(time)s") % {"time": links.ago(key.expires_at)})
     if key.last_used_at is None and now - key.created_at >= UNUSED:
-        found.append(_("never used since it was created %(time)s") % {"time": links.ago(key.created_at)})
+        warnings.append(_("never used since it was created %(time)s") % {"time": links.ago(key.created_at)})
     if key.previous_until is not None and key.previous_works(now):
-        said = {"prefix": key.previous_prefix, "time": links.ago(key.previous_until)}
-        found.append(_("previous key thub_%(prefix)s_… expires %(time)s") % said)
-    return found
+        values = {"prefix": key.previous_prefix, "time": links.ago(key.previous_until)}
+        warnings.append(_("previous key thub_%(prefix)s_… expires %(time)s") % values)
+    return warnings
 
 
-def needing_attention(now: datetime) -> Q:
+def attention_filter(now: datetime) -> Q:
     """Selects the usable keys for which `attention` returns warnings."""
     unused = Q(last_used_at=None, created_at__lte=now - UNUSED)
     return unused | Q(expires_at__lte=now + SOON) | Q(previous_until__gt=now)
 
 
 def usage(key: ApiKey, now: datetime) -> list[Month]:
-    """Month by month, the newest first; of those in which there was something."""
+    """Usage by month, newest first; months without calls are left out."""
     first = timezone.localtime(now).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     for _number in range(MONTHS - 1):
         first = (first - timedelta(days=1)).replace(day=1)
     rows = CallHour.objects.filter(caller_id=f"key:{key.pk}", hour__gte=first).order_by()
     months = rows.annotate(month=TruncMonth("hour")).values("month").order_by("-month")
-    found = months.annotate(
+    totals = months.annotate(
         number=Sum("calls"),
         errors=Sum("calls", filter=Q(status__in=insights.ERRORS), default=0),
         refused=Sum("calls", filter=Q(status="refused"), default=0),
     )
-    return [Month(row["month"], row["number"], row["errors"], row["refused"]) for row in found if row["number"]]
+    return [Month(row["month"], row["number"], row["errors"], row["refused"]) for row in totals if row["number"]]
 
 
-def listed(words: Sequence[str]) -> str:
+def sentence_list(words: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
-    *others, last = words
-    if not others:
+    *other_words, last = words
+    if not other_words:
         return last
-    return _("%(others)s and %(last)s") % {"others": ", ".join(others), "last": last}
+    return _("%(others)s and %(last)s") % {"others": ", ".join(other_words), "last": last}
 
 
 def _through(key: ApiKey) -> str:
     names = [_("default (environment)") if name == ENVIRONMENT else name for name in key.connection_names]
     if not names:
         return _("Connections: none (tools that need an upstream account are not available)")
-    return _("Connections: %(names)s") % {"names": listed(names)}
+    return _("Connections: %(names)s") % {"names": sentence_list(names)}
 
 
-def _limited(key: ApiKey) -> str:
+def _rate_limit(key: ApiKey) -> str:
     if key.rate is None:
         return _("Rate limit: hub default")
     return _("Rate limit: %(most)s requests per %(seconds)s s") % {

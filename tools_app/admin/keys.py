@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
-from typing import Any, Final, Protocol, cast
+from typing import Any, ClassVar, Final, Protocol, cast
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.db.models import F, QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
 from django.utils import timezone
-from django.utils.decorators import method_decorator
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_POST
 
 from tools_app import governance
+from tools_app.access import actions
 from tools_app.admin import key_words, links
 from tools_app.admin.filters import KeyStateFilter
-from tools_app.admin.governed import FailuresTold, GovernedAdmin, actor
-from tools_app.admin.key_form import KINDS, KeyForm
+from tools_app.admin.governed import FailuresAsMessages, GovernedAdmin, actor, require
+from tools_app.admin.key_form import KINDS, KeyForm, connection_choices
+from tools_app.admin.lists import Column
 from tools_app.models import Agent, ApiKey, Call
 from tools_app.models.keys import KeyQuerySet, after
 from tools_app.sdk.reach import ENVIRONMENT
@@ -36,7 +33,7 @@ MOST_SHOWN: Final = 10
 GRACES: Final = (0, 1, 24, 72, 168)
 
 
-class _Created(Protocol):
+class _WithSecret(Protocol):
     """A newly created key with its secret."""
 
     secret: str
@@ -52,6 +49,11 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
     search_help_text = gettext_lazy("Name or prefix")
     ordering = ("name",)
     actions = ("revoke",)
+    posts: ClassVar = {
+        "revoke": "<int:pk>/revoke/",
+        "rotate": "<int:pk>/rotate/",
+        "connections": "<int:pk>/connections/",
+    }
     nothing_yet = (
         gettext_lazy("No API keys yet"),
         gettext_lazy("Clients that connect over HTTP need one. Agents on this machine do not."),
@@ -62,7 +64,7 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
     )  # fmt: skip
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("tools_app.add_apikey")
+        return actions.KEY_CREATE.permits(request.user)
 
     def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str | tuple[str, ...], ...]:
         if obj is not None:
@@ -74,7 +76,7 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
         return () if obj is None else ("name", *self.readonly_fields)
 
     def has_change_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
-        # Keys change by being revoked. The page of one has nothing to save: what a key may do is decided once.
+        # Keys can be rotated, revoked and given other connections; the rest is fixed, so the page has no form.
         return obj is None and super().has_change_permission(request)
 
     # -------------------------------------------------------------------------------------------------- making
@@ -99,38 +101,35 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
         )
         obj.pk = key.pk
         obj.refresh_from_db()
-        # On the object of this one request: nothing outlives the answer that shows it.
-        cast(_Created, obj).secret = secret
+        # Only on this request's object, so that the secret does not outlive the response.
+        cast(_WithSecret, obj).secret = secret
 
     def save_related(self, request: HttpRequest, form: ModelForm[ApiKey], formsets: Any, change: bool) -> None:
-        """`governance` has done that."""
+        """`governance` has saved the relations."""
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
-        return self._shown_once(request, obj, cast(_Created, obj).secret, _("Key created"))
+        return self._shown_once(request, obj, cast(_WithSecret, obj).secret, _("Key created"))
 
     @sensitive_variables("secret")
     def _shown_once(self, request: HttpRequest, key: ApiKey, secret: str, title: str) -> HttpResponse:
-        """The one page that shows a key: no redirect, no message, nothing that is stored on the way."""
-        context = {
-            **self.admin_site.each_context(request),
-            "title": title,
-            "opts": self.opts,
-            "key": key,
-            "secret": secret,
-            "previous": self.previous(key),
-            "sentences": key_words.may(key),
-            "list_address": links.address("apikey", "changelist"),
-        }
-        return TemplateResponse(request, "admin/tools_app/apikey/created.html", context)
+        """The only page that shows a secret: without redirect or message, so that it is stored nowhere."""
+        return self.page(
+            request,
+            "apikey/created.html",
+            title,
+            key=key,
+            secret=secret,
+            previous=self.previous(key),
+            sentences=key_words.permissions(key),
+            list_address=links.address("apikey", "changelist"),
+        )
 
     # ------------------------------------------------------------------------------------------------ rotating
 
-    @method_decorator(require_POST)
     @sensitive_variables("secret")
     def rotate_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Give a key another secret. The form names the one that it is to replace: sent again, it changes nothing."""
-        if not self.has_change_permission(request):
-            raise PermissionDenied
+        """Replace the secret. The form names the current prefix, so submitting twice rotates once."""
+        require(request, actions.KEY_ROTATE)
         key = get_object_or_404(ApiKey, pk=pk)
         hours = request.POST.get("grace", "")
         if hours not in map(str, GRACES):
@@ -138,31 +137,34 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
         if request.POST.get("prefix") != key.prefix:
             self.message_user(request, _("%(name)s has already been rotated.") % {"name": key.name}, messages.INFO)
             return HttpResponseRedirect(links.address("apikey", "change", pk))
-        with FailuresTold(request):
+        with FailuresAsMessages(request):
             secret = governance.rotate_key(key, grace=timedelta(hours=int(hours)), actor=actor(request))
             return self._shown_once(request, key, secret, _("Key rotated"))
         return HttpResponseRedirect(links.address("apikey", "change", pk))
 
+    # --------------------------------------------------------------------------------------------- connections
+
+    def connections_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        require(request, actions.KEY_CHANGE)
+        key = get_object_or_404(ApiKey, pk=pk)
+        names = [name.replace("\x00", "") for name in request.POST.getlist("connections")]
+        with FailuresAsMessages(request):
+            if governance.change_key(key, connections=names, actor=actor(request)):
+                message = _("%(name)s saved. Applies from the next call.")
+                self.message_user(request, message % {"name": key.name}, messages.SUCCESS)
+            else:
+                self.message_user(request, _("%(name)s is unchanged.") % {"name": key.name}, messages.INFO)
+        return HttpResponseRedirect(links.address("apikey", "change", pk))
+
     # ------------------------------------------------------------------------------------------------ revoking
 
-    def get_urls(self) -> list[URLPattern]:
-        revoke = self.admin_site.admin_view(self.revoke_view)
-        rotate = self.admin_site.admin_view(self.rotate_view)
-        own = [
-            path("<int:pk>/revoke/", revoke, name="tools_app_apikey_revoke"),
-            path("<int:pk>/rotate/", rotate, name="tools_app_apikey_rotate"),
-        ]
-        return [*own, *super().get_urls()]
-
-    @method_decorator(require_POST)
     def revoke_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        if not self.has_change_permission(request):
-            raise PermissionDenied
+        require(request, actions.KEY_REVOKE)
         key = get_object_or_404(ApiKey, pk=pk)
-        with FailuresTold(request):
+        with FailuresAsMessages(request):
             if governance.revoke_key(key, actor=actor(request)):
-                said = _("%(name)s is revoked. Requests with it are refused from now on.")
-                self.message_user(request, said % {"name": key.name}, messages.SUCCESS)
+                message = _("%(name)s is revoked. Requests with it are refused from now on.")
+                self.message_user(request, message % {"name": key.name}, messages.SUCCESS)
             else:
                 self.message_user(request, _("%(name)s has already been revoked.") % {"name": key.name}, messages.INFO)
         return HttpResponseRedirect(links.address("apikey", "change", pk))
@@ -175,40 +177,41 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
             self.message_user(request, _("These keys have already been revoked."), messages.INFO)
             return None
         if "confirmed" in request.POST:
-            with FailuresTold(request):
-                ended = [key.name for key in keys if governance.revoke_key(key, actor=actor(request))]
-                said = _("Revoked: %(names)s.") % {"names": ", ".join(ended) or _("none")}
-                self.message_user(request, said, messages.SUCCESS)
+            with FailuresAsMessages(request):
+                revoked_names = [key.name for key in keys if governance.revoke_key(key, actor=actor(request))]
+                message = _("Revoked: %(names)s.") % {"names": ", ".join(revoked_names) or _("none")}
+                self.message_user(request, message, messages.SUCCESS)
             return None
-        context = {
-            **self.admin_site.each_context(request),
-            "title": _("Revoke keys"),
-            "opts": self.opts,
-            "keys": keys,
-            "list_address": links.address("apikey", "changelist"),
-        }
-        return TemplateResponse(request, "admin/tools_app/apikey/revoke.html", context)
+        return self.page(
+            request,
+            "apikey/revoke.html",
+            _("Revoke keys"),
+            keys=keys,
+            hidden=[*(("_selected_action", key.pk) for key in keys), ("action", "revoke")],
+            button=_("Revoke"),
+            cancel_address=links.address("apikey", "changelist"),
+        )
 
     # ---------------------------------------------------------------------------------------------------- page
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        key = kwargs.get("obj")
-        if isinstance(key, ApiKey):
+    def add_to_page(self, request: HttpRequest, context: dict[str, Any], key: ApiKey | None) -> None:
+        if key is not None:
             caller = f"key:{key.pk}"
-            may_see_calls = request.user.has_perm("tools_app.view_call")
+            may_see_calls = actions.CALLS_READ.permits(request.user)
             now = timezone.now()
             may_change = self.has_change_permission(request)
             context.update(
                 key=key,
-                sentences=key_words.may(key),
+                sentences=key_words.permissions(key),
                 attention=key_words.attention(key, now),
                 months=key_words.usage(key, now) if may_see_calls else None,
                 agents=Agent.objects.connected().filter(caller_id=caller)[:MOST_SHOWN]
-                if request.user.has_perm("tools_app.view_agent")
+                if actions.AGENTS_READ.permits(request.user)
                 else (),
                 graces=[(hours, grace_words(hours)) for hours in GRACES],
+                connection_choices=[(name, words, name in key.connection_names) for name, words in connection_choices()]
+                if actions.KEY_CHANGE.permits(request.user) and key.usable(now)
+                else (),
                 may_rotate=may_change and key.usable(now),
                 may_revoke=may_change and key.revoked_at is None,
                 calls=Call.objects.filter(caller_id=caller).defer("arguments", "result")[:MOST_SHOWN]
@@ -216,37 +219,33 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
                 else None,
                 all_calls=links.address("call", "changelist", caller=caller),
             )
-        return super().render_change_form(request, context, *args, **kwargs)
 
     @admin.display(description=gettext_lazy("Prefix"), ordering="prefix")
     def shown_prefix(self, key: ApiKey) -> SafeString:
-        return format_html('<span class="hub-whole">{}</span>{}', f"thub_{key.prefix}_…", links.sub(self.previous(key)))
+        return links.with_sub(links.whole(f"thub_{key.prefix}_…"), self.previous(key))
 
     def previous(self, key: ApiKey) -> str:
         """The previous secret, while it is still valid."""
         if key.previous_until is None or not key.previous_works(timezone.now()):
             return ""
-        said = {"prefix": key.previous_prefix, "time": links.stamp(key.previous_until)[:16]}
-        return _("previous: thub_%(prefix)s_… until %(time)s") % said
+        values = {"prefix": key.previous_prefix, "time": links.stamp(key.previous_until)[:16]}
+        return _("previous: thub_%(prefix)s_… until %(time)s") % values
 
     @admin.display(description=gettext_lazy("Scopes"))
     def shown_scopes(self, key: ApiKey) -> SafeString:
         return format_html_join(" ", '<span class="hub-tag">{}</span>', ((scope,) for scope in key.scopes))
 
     @admin.display(description=gettext_lazy("Toolsets"))
-    def shown_toolsets(self, key: ApiKey) -> SafeString:
-        named = [(links.address("toolset", "change", toolset.pk), toolset.name) for toolset in key.toolsets.all()]
-        if not named:
-            return format_html("{}", _("all tools"))
-        return format_html_join(" ", '<a class="hub-tag" href="{}">{}</a>', named)
+    def shown_toolsets(self, key: ApiKey) -> str:
+        tags = links.tags((links.address("toolset", "change", one.pk), one.name) for one in key.toolsets.all())
+        return tags or _("all tools")
 
     @admin.display(description=gettext_lazy("Connections"))
-    def shown_connections(self, key: ApiKey) -> SafeString:
-        named = [(ENVIRONMENT,)] if key.uses_environment else []
-        shown = format_html_join(" ", '<span class="hub-tag">{}</span>', named)
-        mine = [(links.address("connection", "change", one.pk), one.name) for one in key.connections.all()]
-        bound = format_html_join(" ", '<a class="hub-tag" href="{}">{}</a>', mine)
-        return format_html("{} {}", shown, bound) if named or mine else format_html("{}", _("none"))
+    def shown_connections(self, key: ApiKey) -> str:
+        environment = [(ENVIRONMENT,)] if key.uses_environment else []
+        default = format_html_join(" ", '<span class="hub-tag">{}</span>', environment)
+        pairs = [(links.address("connection", "change", one.pk), one.name) for one in key.connections.all()]
+        return format_html("{} {}", default, links.tags(pairs)) if environment or pairs else _("none")
 
     @admin.display(description=gettext_lazy("Access level"))
     def shown_kinds(self, key: ApiKey) -> str:
@@ -257,8 +256,8 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
     def shown_rate(self, key: ApiKey) -> str:
         if key.rate is None:
             return _("hub default")
-        said = {"most": f"{key.rate.most:,}", "seconds": f"{key.rate.seconds:,g}"}
-        return _("%(most)s per %(seconds)s s") % said
+        values = {"most": f"{key.rate.most:,}", "seconds": f"{key.rate.seconds:,g}"}
+        return _("%(most)s per %(seconds)s s") % values
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
         return cast(KeyQuerySet, super().get_queryset(request)).with_stops()
@@ -272,28 +271,22 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
             return links.mark("warn", _("expired"))
         if key.stopped:
             return links.mark("bad", _("stopped"))
-        heeded = key_words.attention(key, now)
-        return format_html("{}{}", links.mark("warn" if heeded else "good", _("active")), links.sub("; ".join(heeded)))
+        notes = key_words.attention(key, now)
+        return links.with_sub(links.mark("warn" if notes else "good", _("active")), "; ".join(notes))
 
-    @admin.display(description=gettext_lazy("Last used"), ordering=F("last_used_at").desc(nulls_last=True))
-    def last_used(self, key: ApiKey) -> SafeString | str:
-        return links.when(key.last_used_at) if key.last_used_at else _("never")
-
-    @admin.display(description=gettext_lazy("Expires"), ordering=F("expires_at").asc(nulls_last=True))
-    def expires(self, key: ApiKey) -> SafeString | str:
-        return links.when(key.expires_at) if key.expires_at else _("never")
-
-    @admin.display(description=gettext_lazy("Created"))
-    def created(self, key: ApiKey) -> str:
-        return links.in_full(key.created_at)
-
-    @admin.display(description=gettext_lazy("Rotated"))
-    def rotated(self, key: ApiKey) -> str:
-        return links.in_full(key.rotated_at)
-
-    @admin.display(description=gettext_lazy("Revoked"))
-    def revoked(self, key: ApiKey) -> str:
-        return links.in_full(key.revoked_at)
+    last_used = Column[ApiKey](
+        gettext_lazy("Last used"),
+        lambda key: links.when(key.last_used_at) if key.last_used_at else _("never"),
+        F("last_used_at").desc(nulls_last=True),
+    )
+    expires = Column[ApiKey](
+        gettext_lazy("Expires"),
+        lambda key: links.when(key.expires_at) if key.expires_at else _("never"),
+        F("expires_at").asc(nulls_last=True),
+    )
+    created = Column[ApiKey](gettext_lazy("Created"), lambda key: links.in_full(key.created_at))
+    rotated = Column[ApiKey](gettext_lazy("Rotated"), lambda key: links.in_full(key.rotated_at))
+    revoked = Column[ApiKey](gettext_lazy("Revoked"), lambda key: links.in_full(key.revoked_at))
 
 
 def grace_words(hours: int) -> str:

@@ -1,4 +1,4 @@
-"""Names of records and their fields, in the language of the user.
+"""Names of models and fields, in the language of the user.
 
 The models speak English: that is what migrations, exports and the audit trail are written in.
 """
@@ -12,6 +12,7 @@ from django.apps import apps
 from django.db.models import Field, Model
 from django.utils.translation import gettext_lazy, gettext_noop, override
 
+from tools_app.base.setting_table import GROUPS
 from tools_app.catalog.schema_table import LIMITS
 
 # Texts of the theme on our pages; the theme has no Japanese translation of them.
@@ -63,10 +64,14 @@ def speak() -> None:
 
 
 def texts() -> Iterator[str]:
-    """All of it in English, of the records that have pages; and what callers are told of the limits of parameters."""
+    """The English texts to translate: of models with admin pages, of limits of parameters, of settings."""
     from django.contrib import admin
 
     yield from LIMITS.values()
+    for group in GROUPS:
+        yield group.title
+        for setting in group.settings:
+            yield from filter(None, (setting.help, setting.default_text))
     with override(None):
         for model in apps.get_app_config("tools_app").get_models():
             if admin.site.is_registered(model):

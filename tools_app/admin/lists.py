@@ -1,10 +1,10 @@
-"""Lists of records: which filters hold, and pages that never count a whole journal."""
+"""Base of all lists: active filters, and pages that never count a whole journal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from django.contrib import messages
 from django.contrib.admin.exceptions import DisallowedModelAdminLookup
@@ -12,6 +12,7 @@ from django.contrib.admin.filters import SimpleListFilter
 from django.contrib.admin.options import ShowFacets
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
+from django.forms import Media
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.functional import cached_property
@@ -24,14 +25,15 @@ if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
 Record = TypeVar("Record", bound=Model)
+Row = TypeVar("Row")
 
-# Longer terms are not typed by people, and SQLite fails on them.
-MOST_ASKED: Final = 1_000
+# People do not type longer terms, and SQLite fails on them.
+MOST_CHARACTERS_IN_URL: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveFilter:
-    """A filter that narrows the list now, and the address of the list without it."""
+    """An active filter, and the URL of the list without it."""
 
     title: str
     value: str
@@ -39,45 +41,58 @@ class ActiveFilter:
 
 
 class RecordList(theme.ChangeList):
-    """A list that says which filters hold, where the theme folds the filters themselves away."""
+    """A list that shows its active filters; the theme hides the filter form."""
+
+    model_admin: ListAdmin[Any]
 
     def get_filters(self, request: HttpRequest) -> Any:
         """The filters that the page declares, and no others.
 
-        Django takes any lookup of any column from the address. With `arguments__startswith` a user who does not see
-        a column reads it letter by letter, and with `id__regex` one request keeps the whole process busy.
+        Django accepts any lookup of any column from the URL. With `arguments__startswith` users could read a column
+        that they may not see, letter by letter; one `id__regex` could keep the process busy.
 
         Raises:
-            DisallowedModelAdminLookup: the address asks for something else.
+            DisallowedModelAdminLookup: the URL has another lookup.
         """
-        found = super().get_filters(request)
-        for name in found[2]:  # what no filter has taken for itself
+        filters = super().get_filters(request)
+        for name in filters[2]:  # lookups that no declared filter uses
             raise DisallowedModelAdminLookup(f"Filtering by {name} not allowed")
-        return found
+        return filters
 
     def get_ordering_field(self, field_name: Any) -> Any:
-        """A column that offers no sorting is not sorted by when the address asks for it either."""
-        offered = self.sortable_by is None or field_name in self.sortable_by
-        return super().get_ordering_field(field_name) if offered else None
+        """Ignore sorting by a column that is not sortable."""
+        is_sortable = self.sortable_by is None or field_name in self.sortable_by
+        return super().get_ordering_field(field_name) if is_sortable else None
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         if self.full_result_count is None:
-            # The total was not counted on purpose. Without one, the theme offers “Show all” over the whole list.
+            # The total is not counted on purpose; without it the theme would offer “Show all”.
             self.full_result_count = self.result_count
+        self.model_admin.complete_rows(request, self.result_list)
 
     def active_filters(self) -> Iterator[ActiveFilter]:
         for spec in self.filter_specs:
             if isinstance(spec, SimpleListFilter) and spec.value() is None:
                 continue
-            everything, *others = spec.choices(self)
-            for choice in others:
+            no_filter, *other_choices = spec.choices(self)
+            for choice in other_choices:
                 if choice["selected"]:
-                    yield ActiveFilter(str(spec.title), str(choice["display"]), str(everything["query_string"]))
+                    yield ActiveFilter(str(spec.title), str(choice["display"]), str(no_filter["query_string"]))
+
+
+class Column(Generic[Row]):
+    """A column of a list, or a read-only field of a page, that one expression shows."""
+
+    def __init__(self, title: StrOrPromise, content: Callable[[Row], object], ordering: Any = None) -> None:
+        self.short_description, self.admin_order_field, self._content = title, ordering, content
+
+    def __call__(self, row: Row) -> object:
+        return self._content(row)
 
 
 class ListAdmin(theme.ModelAdmin[Record]):
-    """Pages of a kind of record, with such a list in front."""
+    """The admin of a model with such a list."""
 
     change_list_template = "admin/tools_app/change_list.html"
     list_fullwidth = True
@@ -88,49 +103,59 @@ class ListAdmin(theme.ModelAdmin[Record]):
     """Title and text of an empty list."""
 
     first_steps: bool = False
-    """An empty list of these leads to the first steps, as long as there was no call."""
+    """If the list is empty, link to the first steps."""
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[RecordList]:
         return RecordList
 
+    def complete_rows(self, request: HttpRequest, rows: Any) -> None:
+        """Add what columns show beside the record, queried once for the rows of a page."""
+
+    def list_context(self, request: HttpRequest) -> dict[str, Any]:
+        """What the template of the list needs in addition."""
+        return {}
+
     def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> HttpResponse:
-        """To the list of such records, not to the overview: users who follow an old link can continue from there."""
+        """Redirect to the list, not to the overview, so that users with an old link can continue from there."""
         super()._get_obj_does_not_exist_redirect(request, opts, object_id)  # type: ignore[misc]  # the stubs leave it out
         return HttpResponseRedirect(reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist"))
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if (elsewhere := unanswerable(request, request.path)) is not None:
             return elsewhere
-        # Not “Select call to view”: the list is what people come for.
+        # Instead of “Select call to view”.
         title = capfirst(str(self.opts.verbose_name_plural))
-        return super().changelist_view(request, {"title": title, **(extra_context or {})})
+        # Rows are selected with a script; nothing else in a list has one.
+        media = Media(js=["admin/js/actions.js"] if self.get_actions(request) else [])
+        context = {"title": title, "media": media, **self.list_context(request), **(extra_context or {})}
+        return super().changelist_view(request, context)
 
 
 def unanswerable(request: HttpRequest, whole_list: str) -> HttpResponseRedirect | None:
-    """Where to go when the address asks for a text that no database takes, not even to look for it."""
-    asked = [value for _name, values in request.GET.lists() for value in values]
-    if all("\x00" not in value and len(value) <= MOST_ASKED for value in asked):
+    """The redirect for a URL with values that databases reject even in a query; None if valid."""
+    values_in_url = [value for _name, values in request.GET.lists() for value in values]
+    if all("\x00" not in value and len(value) <= MOST_CHARACTERS_IN_URL for value in values_in_url):
         return None
     messages.warning(request, _("The search or filter in this URL is not valid. All entries are shown."))
     return HttpResponseRedirect(whole_list)
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # it takes none when it runs
-    """Counts no further than `bound`: a journal of a million rows opens as fast as one of a hundred."""
+    """Counts at most `bound` rows, so that long journals open as fast as short ones."""
 
     bound: Final = 10_000
     template_name: Final = "admin/tools_app/bounded_pages.html"
 
     @cached_property
-    def _seen(self) -> int:
+    def _bounded_count(self) -> int:
         rows = cast("QuerySet[Any]", self.object_list)
         return rows.order_by()[: self.bound + 1].count()
 
     @cached_property
     def count(self) -> int:
-        return min(self._seen, self.bound)
+        return min(self._bounded_count, self.bound)
 
     @property
     def more(self) -> bool:
-        """Whether there is something behind the last page."""
-        return self._seen > self.bound
+        """True if there are rows after the last page."""
+        return self._bounded_count > self.bound

@@ -1,4 +1,4 @@
-"""The fields above a long list: from when to when, whose, and how slow. A form of its own, sent without a script."""
+"""The filter form above long lists: time range, caller and duration. It works without a script."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
@@ -15,14 +15,17 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from tools_app.admin.filters import FollowedFilter
+from tools_app.admin.filters import LinkFilter
 from tools_app.models import ApiKey
 from tools_app.models.calls import SLOW_MS
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 MOST_CHARACTERS: Final = 100
 MOST_KEYS: Final = 20
 _ID: Final = re.compile(r"[a-z]{1,8}:.+")
-# What “slower than” offers, in milliseconds. None is less than what there is an index for.
+# Choices of “min. duration” in milliseconds; all are covered by the index.
 SLOW: Final = (SLOW_MS, 2_500, 5_000, 10_000, 30_000, 60_000)
 
 
@@ -37,8 +40,8 @@ class Field:
     choices: tuple[tuple[str, str], ...] = ()
 
 
-class TypedFilter(FollowedFilter):
-    """Typed into the form above the list, and shown among the filters that hold."""
+class TypedFilter(LinkFilter):
+    """Entered in the form above the list, and shown among the active filters."""
 
     parameter_name: str
 
@@ -55,14 +58,11 @@ class CallerFilter(TypedFilter):
     parameter_name = "caller"
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        chosen = self.value()
-        return queryset.filter(caller_id__in=_caller_ids(chosen)) if chosen else queryset
+        value = self.value()
+        return queryset.filter(caller_id__in=_caller_ids(value)) if value else queryset
 
 
 class MomentFilter(TypedFilter):
-    column: str
-    """The time that is compared."""
-
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         moment = _moment(self.value())
         return [(self.value() or "", f"{timezone.localtime(moment):%Y-%m-%d %H:%M}")] if moment else []
@@ -73,33 +73,26 @@ class MomentFilter(TypedFilter):
     @classmethod
     def field(cls, value: str) -> Field:
         moment = _moment(value)
-        shown = f"{timezone.localtime(moment):%Y-%m-%dT%H:%M}" if moment else ""
+        text = f"{timezone.localtime(moment):%Y-%m-%dT%H:%M}" if moment else ""
         label = f"{str(cls.title).capitalize()} ({timezone.get_current_timezone_name()})"
-        return Field(cls.parameter_name, label, "datetime-local", shown)
+        return Field(cls.parameter_name, label, "datetime-local", text)
 
 
-def between(moment: str) -> tuple[type[MomentFilter], type[MomentFilter]]:
+def between(column: str) -> tuple[type[MomentFilter], type[MomentFilter]]:
     """The filters `from` and `until` for a column of times."""
 
-    class FromFilter(MomentFilter):
-        title = gettext_lazy("from")
-        parameter_name = "from"
-        column = moment
+    def bound(parameter: str, name: StrOrPromise, lookup: str) -> type[MomentFilter]:
+        class BoundFilter(MomentFilter):
+            title = name
+            parameter_name = parameter
 
-        def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-            found = _moment(self.value())
-            return queryset.filter((f"{self.column}__gte", found)) if found else queryset
+            def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+                moment = _moment(self.value())
+                return queryset.filter((f"{column}__{lookup}", moment)) if moment else queryset
 
-    class UntilFilter(MomentFilter):
-        title = gettext_lazy("until")
-        parameter_name = "until"
-        column = moment
+        return BoundFilter
 
-        def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-            found = _moment(self.value())
-            return queryset.filter((f"{self.column}__lt", found)) if found else queryset
-
-    return FromFilter, UntilFilter
+    return bound("from", gettext_lazy("from"), "gte"), bound("until", gettext_lazy("until"), "lt")
 
 
 class SlowFilter(TypedFilter):
@@ -113,11 +106,11 @@ class SlowFilter(TypedFilter):
         return self.value() in list(map(str, SLOW))
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        chosen = self.value()
-        if chosen is None or chosen not in map(str, SLOW):
+        value = self.value()
+        if value is None or value not in map(str, SLOW):
             return queryset
-        # The first of them are the words of the index, without which the database would not look into it.
-        return queryset.filter(duration_ms__gte=SLOW_MS).filter(duration_ms__gte=int(chosen))
+        # The first filter repeats the condition of the partial index, so that the database uses it.
+        return queryset.filter(duration_ms__gte=SLOW_MS).filter(duration_ms__gte=int(value))
 
     @classmethod
     def field(cls, value: str) -> Field:
@@ -126,20 +119,20 @@ class SlowFilter(TypedFilter):
 
 
 def fields(filters: Iterable[object], query: Mapping[str, str]) -> Iterator[Field]:
-    """The form above a list with these filters, as its address has filled it in."""
+    """The fields of the form above a list, filled in from the URL."""
     for one in filters:
         if isinstance(one, type) and issubclass(one, TypedFilter):
             yield one.field(query.get(one.parameter_name, ""))
 
 
 def _moment(text: str | None) -> datetime | None:
-    """A time as browsers and addresses write it. One that cannot be is none."""
+    """A time from the form or the URL; None if invalid."""
     try:
-        found = datetime.fromisoformat(text or "")
-        moment = (found if found.tzinfo is not None else timezone.make_aware(found)).astimezone(UTC)
+        parsed_time = datetime.fromisoformat(text or "")
+        moment = (parsed_time if parsed_time.tzinfo is not None else timezone.make_aware(parsed_time)).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-    # At the ends of time, what it is elsewhere cannot be said.
+    # At the limits of datetime, conversion to another time zone would overflow.
     return moment if MINYEAR < moment.year < MAXYEAR else None
 
 

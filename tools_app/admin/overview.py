@@ -1,4 +1,4 @@
-"""The first page: whether everything is all right, and figures that all lead to the list behind them."""
+"""The overview: status, and figures that link to their lists."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from tools_app.access import actions
 from tools_app.admin import approvals, attention, audit, charts, console, links, states
 from tools_app.admin.attention import Reason
 from tools_app.admin.states import State
@@ -43,7 +44,7 @@ TOOLS: Final = {
     State.GONE: gettext_lazy("Tools removed"),
 }
 
-May = Callable[[str], bool]
+May = Callable[[actions.Action], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,8 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolRow:
-    """A tool with what became of its calls."""
+class ToolFiguresRow:
+    """A tool with figures of its calls."""
 
     name: str
     address: str
@@ -69,57 +70,62 @@ class ToolRow:
     most: str
 
 
-def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
-    """What the first page shows to this user: nothing that the user could not see elsewhere."""
+def _of_states(may: Callable[[actions.Action], bool]) -> list[Reason]:
+    """What is out of order, whatever the period."""
+    reasons = list(attention.sources()) if may(actions.SOURCES_READ) else []
+    return [*reasons, *attention.stops()] if may(actions.STOPS_READ) else reasons
 
-    def may(what: str) -> bool:
-        return request.user.has_perm(f"tools_app.view_{what}")
+
+def context(request: HttpRequest, page_context: dict[str, Any]) -> dict[str, Any]:
+    """The context of the overview, limited to what this user may see on other pages."""
+
+    def may(reading: actions.Action) -> bool:
+        return reading.permits(request.user)
 
     now = timezone.now()
-    chosen = insights.period(_asked(request), now)
-    unwell = _connections() if may("connection") else None
+    period = insights.period(_selected_span(request), now)
+    unwell = _connections() if may(actions.CONNECTIONS_READ) else None
     reasons = [*attention.journal(), *attention.clock(now)]
     if unwell is not None:
         reasons += attention.connections([one for one in unwell if one.healthy is False])
     figures = []
-    if may("toolrecord") and (snapshot := _snapshot()) is not None:
+    if may(actions.TOOLS_LIST) and (snapshot := _snapshot()) is not None:
         figures += _of_tools(snapshot)
         reasons += attention.tools(snapshot)
-    if may("stop"):
-        reasons += attention.stops()
-    if request.user.has_perm("tools_app.change_approval"):
-        waiting = approvals.waiting(request)
-        figures.append(_of_approvals(waiting))
-        reasons += attention.approvals(waiting)
-    if may("approval"):
-        reasons += attention.unanswered(now, approvals.unanswered_address())
-    given["title"] = _("Overview")
-    given.update(_of_calls(chosen, may, figures, reasons))
-    if may("errorgroup"):
+    reasons += _of_states(may)
+    if actions.CALL_APPROVE.permits(request.user):
+        pending_approvals = approvals.pending_count(request)
+        figures.append(_of_approvals(pending_approvals))
+        reasons += attention.approvals(pending_approvals)
+    if may(actions.APPROVALS_READ):
+        reasons += attention.expired_approvals(now, approvals.expired_address())
+    page_context["title"] = _("Overview")
+    page_context.update(_of_calls(period, may, figures, reasons))
+    if may(actions.ERRORS_READ):
         figures.append(_of_errors())
-        reasons += attention.errors(chosen)
-    if may("apikey"):
+        reasons += attention.errors(period)
+    if may(actions.KEYS_READ):
         reasons += attention.keys(now)
-    given.update(_lists(may, figures))
+    page_context.update(_lists(request, may, figures))
     reasons.sort(key=lambda reason: reason.tone != "bad")
-    given.update(
-        spans=[(f"?since={key}", words, key == chosen.key) for key, words in SPANS.items()],
+    page_context.update(
+        spans=[(f"?since={key}", words, key == period.key) for key, words in SPANS.items()],
         hub_overview=True,
         figures=figures,
         reasons=reasons,
         all_right=attention.in_a_sentence(reasons) if figures else "",
         tone=reasons[0].tone if reasons else "good",
         connections=unwell,
-        may_add_key=request.user.has_perm("tools_app.add_apikey"),
+        may_add_key=actions.KEY_CREATE.permits(request.user),
     )
-    if given["is_new"]:
-        given.update(_first_steps(request))
-    return given
+    if page_context["is_new"]:
+        page_context.update(_first_steps(request))
+    return page_context
 
 
-def _asked(request: HttpRequest) -> str:
-    asked = request.GET.get("since", "")
-    return asked if asked in SPANS else FIRST
+def _selected_span(request: HttpRequest) -> str:
+    span = request.GET.get("since", "")
+    return span if span in SPANS else FIRST
 
 
 def _snapshot() -> Snapshot | None:
@@ -134,44 +140,44 @@ def _snapshot() -> Snapshot | None:
 
 def _of_tools(snapshot: Snapshot) -> list[Figure]:
     unused = sum(1 for entry in snapshot.all if entry.enabled and entry.refusal and entry.refusal.unused)
-    found = []
+    figures = []
     for state, count in states.counts(snapshot).items():
         if state is State.GONE and not count:
             continue
         loud = state is State.UNAVAILABLE and count > unused
         address = links.address("toolrecord", "changelist", state=state)
-        found.append(Figure(str(TOOLS[state]), f"{count:,}", address, "warn" if loud else ""))
-    return found
+        figures.append(Figure(str(TOOLS[state]), f"{count:,}", address, "warn" if loud else ""))
+    return figures
 
 
-def _of_calls(chosen: Period, may: May, figures: list[Figure], reasons: list[Reason]) -> dict[str, Any]:
+def _of_calls(period: Period, may: May, figures: list[Figure], reasons: list[Reason]) -> dict[str, Any]:
     """Outcomes of the calls: figures, charts over time, and the slowest and most failing tools."""
-    sees_calls, sees_errors = may("call"), may("errorlog")
+    sees_calls, sees_errors = may(actions.CALLS_READ), may(actions.ERROR_EVENTS_READ)
     if not sees_calls and not sees_errors:
         return {}
-    buckets = insights.over(chosen)
+    buckets = insights.over(period)
     together = insights.together(buckets)
-    everything = links.address("call", "changelist", since=chosen.key)
-    failed = links.errors_since(chosen.key, calls=sees_calls)
+    all_calls = links.address("call", "changelist", since=period.key)
+    failed_calls = links.errors_since(period.key, calls=sees_calls)
     bad = "bad" if together.errors else ""
     if sees_calls:
-        figures.append(Figure(_("Calls"), f"{together.calls:,}", everything))
+        figures.append(Figure(_("Calls"), f"{together.calls:,}", all_calls))
     if sees_errors:
-        figures.append(Figure(_("Errors"), f"{together.errors:,}", failed, bad))
+        figures.append(Figure(_("Errors"), f"{together.errors:,}", failed_calls, bad))
     if not sees_calls:
         return {}
-    reasons += attention.calls(together, chosen) if sees_errors else ()
+    reasons += attention.calls(together, period) if sees_errors else ()
     if together.calls:
         if sees_errors:
-            figures.append(Figure(_("Error rate"), charts.share(together), failed, bad))
+            figures.append(Figure(_("Error rate"), charts.share(together), failed_calls, bad))
         for title, share in ((_("Median (p50)"), 0.5), (_("p95"), 0.95)):
-            figures.append(Figure(title, charts.in_time(insights.percentile([together], share)), everything))
-    by_name = insights.tools(chosen) if together.calls else {}
+            figures.append(Figure(title, charts.in_time(insights.percentile([together], share)), all_calls))
+    by_name = insights.tools(period) if together.calls else {}
     return {
         "calls_chart": charts.calls(buckets, address=_list_of, errors=sees_errors),
         "durations_chart": charts.durations(buckets, address=_list_of),
-        "failing_tools": _rows(_most_failing(by_name), chosen, may) if sees_errors else [],
-        "slowest_tools": _rows(_slowest(by_name), chosen, may),
+        "failing_tools": _rows(_most_failing(by_name), period, may) if sees_errors else [],
+        "slowest_tools": _rows(_slowest(by_name), period, may),
         "had_calls": bool(together.calls),
     }
 
@@ -182,9 +188,9 @@ def _of_errors() -> Figure:
     return Figure(_("Open issues"), f"{number:,}", address, "bad" if number else "")
 
 
-def _of_approvals(waiting: int) -> Figure:
+def _of_approvals(pending_approvals: int) -> Figure:
     address = links.address("approval", "changelist")
-    return Figure(_("Pending approvals"), f"{waiting:,}", address, "warn" if waiting else "")
+    return Figure(_("Pending approvals"), f"{pending_approvals:,}", address, "warn" if pending_approvals else "")
 
 
 def _list_of(bucket: Bucket) -> str:
@@ -193,26 +199,27 @@ def _list_of(bucket: Bucket) -> str:
 
 
 def _most_failing(tools: Mapping[str, Figures]) -> list[tuple[str, Figures]]:
-    failing = [(name, figures) for name, figures in tools.items() if figures.errors]
-    return sorted(failing, key=lambda pair: (-pair[1].errors, pair[0]))[:MOST_SHOWN]
+    failing_tools = [(name, figures) for name, figures in tools.items() if figures.errors]
+    return sorted(failing_tools, key=lambda pair: (-pair[1].errors, pair[0]))[:MOST_SHOWN]
 
 
 def _slowest(tools: Mapping[str, Figures]) -> list[tuple[str, Figures]]:
-    timed = [(insights.percentile([figures], 0.95), name, figures) for name, figures in tools.items()]
-    known = [(slow, name, figures) for slow, name, figures in timed if slow is not None]
-    known.sort(key=lambda three: (-three[0], -three[2].calls, three[1]))
-    return [(name, figures) for _slow, name, figures in known[:MOST_SHOWN]]
+    slow_tools_or_none = [(insights.percentile([figures], 0.95), name, figures) for name, figures in tools.items()]
+    slow_tools = [(slow, name, figures) for slow, name, figures in slow_tools_or_none if slow is not None]
+    slow_tools.sort(key=lambda three: (-three[0], -three[2].calls, three[1]))
+    return [(name, figures) for _slow, name, figures in slow_tools[:MOST_SHOWN]]
 
 
-def _rows(tools: Sequence[tuple[str, Figures]], chosen: Period, may: May) -> list[ToolRow]:
+def _rows(tools: Sequence[tuple[str, Figures]], period: Period, may: May) -> list[ToolFiguresRow]:
+    sees_tools = may(actions.TOOLS_LIST)
     return [
-        ToolRow(
+        ToolFiguresRow(
             name=name,
-            address=links.address("toolrecord", "named", name=name) if may("toolrecord") and ":" not in name else "",
+            address=links.address("toolrecord", "named", name=name) if sees_tools and ":" not in name else "",
             calls=f"{figures.calls:,}",
-            calls_address=links.address("call", "changelist", tool=name, since=chosen.key),
-            errors=f"{figures.errors:,}" if may("errorlog") else "",
-            errors_address=links.errors_since(chosen.key, calls=True, tool=name),
+            calls_address=links.address("call", "changelist", tool=name, since=period.key),
+            errors=f"{figures.errors:,}" if may(actions.ERROR_EVENTS_READ) else "",
+            errors_address=links.errors_since(period.key, calls=True, tool=name),
             rate=charts.share(figures),
             half=charts.in_time(insights.percentile([figures], 0.5)),
             most=charts.in_time(insights.percentile([figures], 0.95)),
@@ -224,29 +231,29 @@ def _rows(tools: Sequence[tuple[str, Figures]], chosen: Period, may: May) -> lis
 # ---- lists
 
 
-def _lists(may: May, figures: list[Figure]) -> dict[str, Any]:
-    """The newest of everything; each None where it is not for this user."""
-    calls = list(Call.objects.defer("arguments", "result")[:MOST_SHOWN]) if may("call") else None
-    groups = list(ErrorGroup.objects.filter(resolved_at=None)[:MOST_SHOWN]) if may("errorgroup") else None
-    only_errors = may("errorlog") and not may("errorgroup")
+def _lists(request: HttpRequest, may: May, figures: list[Figure]) -> dict[str, Any]:
+    """The newest records of each kind; None if the user may not see them."""
+    calls = list(Call.objects.defer("arguments", "result")[:MOST_SHOWN]) if may(actions.CALLS_READ) else None
+    groups = list(ErrorGroup.objects.filter(resolved_at=None)[:MOST_SHOWN]) if may(actions.ERRORS_READ) else None
+    only_errors = may(actions.ERROR_EVENTS_READ) and not may(actions.ERRORS_READ)
     agents = None
-    if may("agent"):
-        connected = Agent.objects.connected()
-        agents = list(connected[:MOST_SHOWN])
-        number = len(agents) if len(agents) < MOST_SHOWN else connected.count()
+    if may(actions.AGENTS_READ):
+        connected_agents = Agent.objects.connected()
+        agents = list(connected_agents[:MOST_SHOWN])
+        number = len(agents) if len(agents) < MOST_SHOWN else connected_agents.count()
         figures.append(Figure(_("Connected agents"), f"{number:,}", links.address("agent", "changelist")))
     return {
         "newest_calls": calls,
         "open_groups": groups,
         "newest_errors": ErrorLog.objects.defer("detail")[:MOST_SHOWN] if only_errors else None,
         "agents": agents,
-        "newest_changes": audit.rows(audit.newest_changes(MOST_SHOWN)) if may("auditentry") else None,
+        "newest_changes": audit.rows(audit.newest_changes(MOST_SHOWN), request.user),
         "is_new": calls == [],
     }
 
 
 def _connections() -> list[Connection]:
-    """Those that are on, what is wrong first."""
+    """Enabled connections, unhealthy ones first."""
     rows = Connection.objects.filter(enabled=True).defer("sealed")
     return list(rows.order_by(F("healthy").asc(nulls_last=True), "name")[:MOST_CONNECTIONS])
 
@@ -255,7 +262,7 @@ def _connections() -> list[Connection]:
 
 
 def _first_steps(request: HttpRequest) -> dict[str, str]:
-    """What a newcomer copies: how an agent is connected to this very hub, and a call to make by hand."""
+    """Commands for a new hub: connect an agent to it, and make a first call."""
     beside = Path(sys.executable).with_name("toolhub")
     command = [str(beside)] if beside.exists() else [sys.executable, "-m", "toolhub"]
     if conf.given("TOOLHUB_HOME"):

@@ -1,4 +1,4 @@
-"""What state a tool is in, in the words that operators read."""
+"""The states of a tool, in the words that operators read."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
 from tools_app.catalog.snapshot import Snapshot
+from tools_app.catalog.source_states import SourceState
 from tools_app.models import ToolRecord
 
 
@@ -22,14 +23,14 @@ class State(StrEnum):
 
 
 class Effect(StrEnum):
-    """What a tool says that it does to the world."""
+    """The declared effect of a tool."""
 
     READS = "reads"
     WRITES = "writes"
     DESTROYS = "destroys"
 
 
-# What a tool says in its definition; one that says nothing may destroy.
+# A tool that declares nothing counts as destructive.
 DESTRUCTIVE: Final = "definition__body__annotations__destructiveHint"
 
 WORDS: Final = {
@@ -43,12 +44,30 @@ EFFECTS: Final = {
     Effect.WRITES: _lazy("write"),
     Effect.DESTROYS: _lazy("destructive"),
 }
+SOURCE_WORDS: Final = {
+    SourceState.AVAILABLE: _lazy("available"),
+    SourceState.INCOMPLETE: _lazy("partly loaded"),
+    SourceState.FAILED: _lazy("failed"),
+    SourceState.STARTING: _lazy("starting"),
+    SourceState.SIGN_IN: _lazy("sign-in required"),
+    SourceState.NOT_CONFIGURED: _lazy("not configured"),
+    SourceState.OFF: _lazy("off"),
+}
+SOURCE_TONES: Final = {
+    SourceState.AVAILABLE: "good",
+    SourceState.INCOMPLETE: "warn",
+    SourceState.FAILED: "bad",
+    SourceState.STARTING: "quiet",
+    SourceState.SIGN_IN: "warn",
+    SourceState.NOT_CONFIGURED: "quiet",
+    SourceState.OFF: "quiet",
+}
 TONES: Final = {State.ON: "good", State.OFF: "quiet", State.UNAVAILABLE: "warn", State.GONE: "quiet"}
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """The state of one tool, why it is so, and what to do about it."""
+class ToolCondition:
+    """The state of one tool, the reason, and what to do."""
 
     state: State
     reason: str = ""
@@ -60,21 +79,23 @@ class Condition:
 
     @property
     def tone(self) -> str:
-        """How it is coloured; the word is always there too."""
+        """The colour; the word is always shown as well."""
         return TONES[self.state]
 
 
-def condition(record: ToolRecord, snapshot: Snapshot) -> Condition:
+def condition(record: ToolRecord, snapshot: Snapshot) -> ToolCondition:
     if record.retired_at is not None:
-        return Condition(State.GONE, next_step=_("No source provides this tool any more. Its history is kept."))
+        return ToolCondition(State.GONE, next_step=_("No source provides this tool any more. Its history is kept."))
     if not record.enabled:
-        return Condition(State.OFF, next_step=_("All calls are refused."))
+        return ToolCondition(State.OFF, next_step=_("All calls are refused."))
     entry = snapshot.find(record.name)
     if entry is None:
-        return Condition(State.UNAVAILABLE, _("not in the catalog yet"), _("Run `toolhub synctools`."))
+        return ToolCondition(State.UNAVAILABLE, _("not in the catalog yet"), _("Run `toolhub synctools`."))
     if entry.refusal is not None:
-        return Condition(State.UNAVAILABLE, entry.refusal.reason, entry.refusal.advice)
-    return Condition(State.ON)
+        return ToolCondition(State.UNAVAILABLE, entry.refusal.reason, entry.refusal.advice)
+    if entry.is_held:
+        return ToolCondition(State.UNAVAILABLE, _("a new version is not approved"), _("Decide on it under Approvals."))
+    return ToolCondition(State.ON)
 
 
 def effect(*, read_only: bool, destructive: bool | None) -> Effect:
@@ -83,18 +104,18 @@ def effect(*, read_only: bool, destructive: bool | None) -> Effect:
     return Effect.WRITES if destructive is False else Effect.DESTROYS
 
 
-def having(records: QuerySet[ToolRecord], effect: Effect) -> QuerySet[ToolRecord]:
-    """The records of tools that say so."""
+def with_effect(records: QuerySet[ToolRecord], effect: Effect) -> QuerySet[ToolRecord]:
+    """The records of tools with this effect."""
     if effect is Effect.READS:
         return records.filter(read_only=True)
-    writing = records.filter(read_only=False)
-    adding = writing.filter(definition__body__annotations__destructiveHint=False)
-    return adding if effect is Effect.WRITES else writing.exclude(pk__in=adding.values("pk"))
+    writing_tools = records.filter(read_only=False)
+    adding_tools = writing_tools.filter(definition__body__annotations__destructiveHint=False)
+    return adding_tools if effect is Effect.WRITES else writing_tools.exclude(pk__in=adding_tools.values("pk"))
 
 
 def unavailable(snapshot: Snapshot) -> list[str]:
-    """Names of the tools that are switched on and still cannot be called."""
-    return [entry.name for entry in snapshot.all if entry.enabled and not entry.callable]
+    """Names of enabled tools that cannot be called."""
+    return [entry.name for entry in snapshot.all if entry.enabled and (entry.is_held or not entry.callable)]
 
 
 def within(records: QuerySet[ToolRecord], state: State, snapshot: Snapshot) -> QuerySet[ToolRecord]:
@@ -111,17 +132,17 @@ def within(records: QuerySet[ToolRecord], state: State, snapshot: Snapshot) -> Q
 
 
 def counts(snapshot: Snapshot) -> dict[State, int]:
-    """How many tools are in each state; one query, whatever there is."""
+    """The number of tools in each state, in one query."""
     present = Q(retired_at=None)
-    found = ToolRecord.objects.aggregate(
+    totals = ToolRecord.objects.aggregate(
         switched_on=Count("pk", filter=present & Q(enabled=True)),
         switched_off=Count("pk", filter=present & Q(enabled=False)),
         retired=Count("pk", filter=~present),
     )
     kept_out = len(unavailable(snapshot))
     return {
-        State.ON: max(0, found["switched_on"] - kept_out),
-        State.OFF: found["switched_off"],
+        State.ON: max(0, totals["switched_on"] - kept_out),
+        State.OFF: totals["switched_off"],
         State.UNAVAILABLE: kept_out,
-        State.GONE: found["retired"],
+        State.GONE: totals["retired"],
     }

@@ -1,4 +1,4 @@
-"""The look of the admin: the one module that knows which package it comes from.
+"""The theme of the admin: the only module that imports the theme's package.
 
 To the type checker everything here is Django's own, so taking the theme away changes this file and nothing else.
 """
@@ -27,7 +27,7 @@ else:
 
     class ModelAdmin(unfold.admin.ModelAdmin):
         def __class_getitem__(cls, model: Any) -> type[ModelAdmin]:
-            """`ModelAdmin[Model]` tells the type checker something, and costs nothing when it runs."""
+            """`ModelAdmin[Model]` is for the type checker only."""
             return cls
 
     class DateInput(TextInput):

@@ -1,4 +1,4 @@
-"""How a tool does, as its page shows it: calls, errors and durations over a day, a week or a month."""
+"""Figures on a tool's page: calls, errors and durations over a day, a week or a month."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from tools_app.journal.insights import Bucket, Figures
 DAY: Final = "24h"
 
 
-class Span(NamedTuple):
+class ChartSpan(NamedTuple):
     words: Any
     hours: int
     hours_each: int
 
 
 SPANS: Final = {
-    DAY: Span(_lazy("24 hours"), 24, 1),
-    "7d": Span(_lazy("7 days"), 7 * 24, 6),
-    "30d": Span(_lazy("30 days"), 30 * 24, 24),
+    DAY: ChartSpan(_lazy("24 hours"), 24, 1),
+    "7d": ChartSpan(_lazy("7 days"), 7 * 24, 6),
+    "30d": ChartSpan(_lazy("30 days"), 30 * 24, 24),
 }
 
 
-def drawn(tool: str, span: str, *, errors: bool) -> list[Chart]:
-    """The charts of a span, which is one of `SPANS`. Without `errors` nothing is said of those."""
-    _words, hours, each = SPANS[span]
+def charts_of(tool: str, span: str, *, errors: bool) -> list[Chart]:
+    """The charts of a span of `SPANS`; `errors`: whether to show errors."""
+    _words, hours, buckets_each = SPANS[span]
     _since, until = insights.last_day(timezone.now())
-    buckets = together(insights.by_hour(until - timedelta(hours=hours), until, tool=tool), each)
+    buckets = together(insights.by_hour(until - timedelta(hours=hours), until, tool=tool), buckets_each)
     return [charts.calls(buckets, errors=errors), charts.durations(buckets)]
 
 
 def tiles(day: Figures) -> list[tuple[str, str]]:
-    """How long calls took in the last day. Estimates, and said to be: only spans are counted."""
-    found = [(_("Median (24 h)"), insights.percentile([day], 0.5)), (_("p95 (24 h)"), insights.percentile([day], 0.95))]
-    return [(title, charts.in_time(bound)) for title, bound in found if bound is not None]
+    """Percentiles of durations in the last day: estimates, as only histogram buckets are stored."""
+    times = [(_("Median (24 h)"), insights.percentile([day], 0.5)), (_("p95 (24 h)"), insights.percentile([day], 0.95))]
+    return [(title, charts.in_time(bound)) for title, bound in times if bound is not None]
 
 
-def together(buckets: Sequence[Bucket], each: int) -> list[Bucket]:
+def together(buckets: Sequence[Bucket], buckets_each: int) -> list[Bucket]:
     """Merge adjacent buckets into one."""
-    return [_sum(buckets[start : start + each]) for start in range(0, len(buckets), each)]
+    return [_sum(buckets[start : start + buckets_each]) for start in range(0, len(buckets), buckets_each)]
 
 
 def _sum(buckets: Sequence[Bucket]) -> Bucket:

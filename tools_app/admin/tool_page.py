@@ -1,7 +1,8 @@
-"""What the page of one tool shows beside its form: what agents see, how it does, and what became of it."""
+"""The page of one tool beside its form: what agents see, figures, and history."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -10,13 +11,25 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
-from tools_app.admin import audit, definitions, dependencies, links, states, tool_figures, tool_reach
-from tools_app.catalog import catalog, listed, schema_table
+from tools_app.access import actions
+from tools_app.admin import (
+    audit,
+    definitions,
+    dependencies,
+    hint_words,
+    links,
+    source_page,
+    states,
+    tool_figures,
+    tool_reach,
+)
+from tools_app.catalog import building, catalog, listed, schema_table, source_states
 from tools_app.catalog.entry import Entry, Policy, effective_policy
+from tools_app.catalog.source_states import SourceState
 from tools_app.journal import insights
 from tools_app.journal.insights import Figures
 from tools_app.models import AuditEntry, Call, Connection, ErrorGroup, ErrorLog, ToolCheck, ToolRecord, ToolTag
-from tools_app.sdk.tool import Tool
+from tools_app.sdk.spec import ToolSpec
 from tools_app.text.budget import size_of, tokens_of
 
 MOST_SHOWN: Final = 10
@@ -24,60 +37,78 @@ SPAN: Final = "span"
 
 ORIGINS: Final = {
     "operator": _lazy("set here"),
+    "source": _lazy("set for its source"),
     "tool": _lazy("set by the tool’s author"),
-    "pack": _lazy("set by the tool’s source"),
+    "pack": _lazy("set by the author of the source"),
     "settings": _lazy("hub default"),
 }
 
 
 def of(record: ToolRecord, request: HttpRequest) -> dict[str, Any]:
-    """Everything for the template; what the user may not see is not even read."""
+    """The template context. Data that the user may not see is not queried."""
     snapshot = catalog.current()
     entry = snapshot.find(record.name) if record.retired_at is None else None
-    tool = entry.tool if entry is not None else None
-    body = _body(record, tool)
-    policy = effective_policy(record, tool)
-    may = request.user.has_perm
+    spec = entry.spec if entry is not None else building.spec_of(record)
+    body = spec.body
+    policy = effective_policy(record, spec, record.source)
     check = ToolCheck.objects.filter(tool=record).first()
     name = record.name
-    changes = AuditEntry.objects.filter(subject=name)[:MOST_SHOWN]
+    errors = ErrorLog.objects.filter(tool_name=name)
     return {
         "condition": states.condition(record, snapshot),
         # A remote image would reveal to its server who views this page.
-        "tool_icon": tool.picture.src if tool is not None and tool.picture is not None and tool.picture.inline else "",
+        "tool_icon": icon if (icon := str((spec.icon or {}).get("src", ""))).startswith("data:") else "",
         "tool_deprecated": body.get("deprecated", ""),
         "tool_check": check,
-        "tool_check_is_old": check is not None and tool is not None and check.definition_hash != tool.fingerprint,
+        "tool_check_is_old": check is not None and check.definition_hash != spec.hash,
         "tool_findings": record.definition.findings if record.definition is not None else [],
-        "tool_facts": _facts(record, body, tool),
+        "tool_facts": _facts(record, spec, may_view_source=actions.SOURCES_READ.permits(request.user)),
         "tool_tags": _tags(record),
         "tool_connections": _connections(entry, request),
         "timeout_ms": policy.timeout_ms,
         "policy_rows": policy_rows(policy),
-        **_seen(record, entry, body),
+        **_outside(record, spec),
+        **_agent_view(record, entry, body),
         **_figures(name, request),
-        "tool_calls": _newest_calls(name) if may("tools_app.view_call") else None,
+        "tool_calls": _newest_calls(name) if actions.CALLS_READ.permits(request.user) else None,
         "all_calls": links.address("call", "changelist", tool=name),
-        "tool_groups": _open_groups(name) if may("tools_app.view_errorgroup") else None,
+        "tool_groups": _open_groups(name) if actions.ERRORS_READ.permits(request.user) else None,
         "all_groups": links.address("errorgroup", "changelist", tool=name),
-        "tool_errors": ErrorLog.objects.filter(tool_name=name)[:5] if may("tools_app.view_errorlog") else None,
+        "tool_errors": errors[:5] if actions.ERROR_EVENTS_READ.permits(request.user) else None,
         "all_errors": links.address("errorlog", "changelist", tool=name),
         "tool_ways": tool_reach.ways_to(entry, snapshot, request) if entry is not None else None,
-        "tool_needs": dependencies.written(entry, snapshot) if entry is not None else [],
+        "tool_needs": dependencies.need_rows(entry, snapshot) if entry is not None else [],
         "tool_needed_by": dependencies.needed_by(entry, snapshot) if entry is not None else [],
+        "may_delete": record.retired_at is not None and actions.TOOL_DELETE.permits(request.user),
         "tool_versions": definitions.versions(record),
-        "tool_changes": audit.rows(changes) if may("tools_app.view_auditentry") else None,
+        "tool_changes": audit.rows(AuditEntry.objects.filter(subject=name), request.user),
         "all_changes": links.address("auditentry", "changelist", subject=name),
     }
 
 
-def _seen(record: ToolRecord, entry: Entry | None, body: Mapping[str, Any]) -> dict[str, Any]:
+def _outside(record: ToolRecord, spec: ToolSpec) -> dict[str, Any]:
+    """What is shown of tools of sources outside only: other people wrote what they say."""
+    if record.source is None or not record.source.is_outside:
+        return {}
+    is_well = source_states.state_of(record.source) in (SourceState.AVAILABLE, SourceState.INCOMPLETE)
+    raw = record.definition.raw if record.definition is not None else ""
+    return {
+        "hint_rows": hint_words.rows(record, spec),
+        "hints_address": links.address("toolrecord", "hints", record.pk),
+        "tool_unchecked": record.runtime.get("unchecked", ""),
+        "tool_raw": _json(json.loads(raw)) if raw else "",
+        "source_mark": source_page.mark(record.source) if not is_well else "",
+        "source_failure": source_page.failure(record.source) if not is_well else (),
+    }
+
+
+def _agent_view(record: ToolRecord, entry: Entry | None, body: Mapping[str, Any]) -> dict[str, Any]:
     """What agents are shown. Of a tool that this process does not have, what they were shown last."""
-    wire = listed.as_listed(entry, entry.tool) if entry is not None and entry.tool is not None else None
+    wire = listed.as_listed(entry) if entry is not None else None
     inputs = wire["inputSchema"] if wire is not None else body.get("inputSchema")
     return {
         "tool_description": body.get("description") or record.description,
-        "tool_hints": hints(body.get("annotations")),
+        "tool_hints": hints(wire["annotations"] if wire is not None else body.get("annotations")),
         "tool_tokens": tokens_of(size_of(wire)) if wire is not None else None,
         "wire_json": _json(wire),
         "input_rows": schema_table.rows(inputs),
@@ -89,29 +120,28 @@ def _seen(record: ToolRecord, entry: Entry | None, body: Mapping[str, Any]) -> d
 
 
 def _figures(name: str, request: HttpRequest) -> dict[str, Any]:
-    may = request.user.has_perm
-    calls, errors = may("tools_app.view_call"), may("tools_app.view_errorlog")
+    calls, errors = actions.CALLS_READ.permits(request.user), actions.ERROR_EVENTS_READ.permits(request.user)
     if not (calls or errors):
         return {}
     since, until = insights.last_day(timezone.now())
     day = insights.by_tool(since, until, [name]).get(name, Figures())
-    asked = request.GET.get(SPAN, "")
-    chosen = asked if asked in tool_figures.SPANS else tool_figures.DAY
+    span_key = request.GET.get(SPAN, "")
+    selected_span = span_key if span_key in tool_figures.SPANS else tool_figures.DAY
     return {
         "day": day,
         "day_calls": links.address("call", "changelist", tool=name, since="24h"),
         "day_errors": links.errors_since("24h", calls=calls, tool=name),
         "day_durations": tool_figures.tiles(day) if calls else [],
-        "tool_charts": tool_figures.drawn(name, chosen, errors=errors) if calls else None,
+        "tool_charts": tool_figures.charts_of(name, selected_span, errors=errors) if calls else None,
         "spans": [
-            {"name": span.words, "address": f"?{SPAN}={key}#figures", "selected": key == chosen}
+            {"name": span.words, "address": f"?{SPAN}={key}#figures", "selected": key == selected_span}
             for key, span in tool_figures.SPANS.items()
         ],
     }
 
 
 def _tags(record: ToolRecord) -> list[dict[str, Any]]:
-    """Those of its author, and those that operators gave it."""
+    """Tags of the author and of operators."""
     rows = ToolTag.objects.filter(tool=record).order_by("tag__name").values_list("tag_id", "tag__name", "declared")
     return [
         {
@@ -124,8 +154,8 @@ def _tags(record: ToolRecord) -> list[dict[str, Any]]:
 
 
 def _connections(entry: Entry | None, request: HttpRequest) -> list[dict[str, str]]:
-    """The accounts at its upstream, for those who may see them."""
-    if entry is None or not request.user.has_perm("tools_app.view_connection"):
+    """The accounts of the tool's upstream, for users who may see them."""
+    if entry is None or not actions.CONNECTIONS_READ.permits(request.user):
         return []
     numbers = dict(Connection.objects.filter(pack=entry.pack).values_list("name", "pk")) if entry.accounts else {}
     writes = entry.hints.writes
@@ -133,7 +163,7 @@ def _connections(entry: Entry | None, request: HttpRequest) -> list[dict[str, st
         {
             "name": account.name,
             "address": links.address("connection", "change", numbers[account.name]) if account.name in numbers else "",
-            "obstacle": account.obstacle(writes=writes),
+            "obstacle": account.obstacle_now(writes=writes),
         }
         for account in entry.accounts
     ]
@@ -143,25 +173,20 @@ def _open_groups(name: str) -> list[ErrorGroup]:
     return list(ErrorGroup.objects.filter(tool_name=name, resolved_at=None)[:MOST_SHOWN])
 
 
-def inherited(record: ToolRecord) -> dict[str, str]:
-    """What holds where a field of the policy is left empty."""
+def inherited_policy(record: ToolRecord) -> dict[str, str]:
+    """The values that apply where a policy field is empty."""
     snapshot = catalog.current()
     entry = snapshot.find(record.name) if record.retired_at is None else None
-    policy = effective_policy(ToolRecord(name=record.name), entry.tool if entry is not None else None)
-    rate = policy.rate
-    return {
-        "timeout_ms": str(policy.timeout_ms),
-        "retries": str(policy.retries),
-        "retry_delay_ms": str(policy.retry_delay_ms),
-        "rate_calls": str(rate.most) if rate else "",
-        "rate_seconds": f"{rate.seconds:g}" if rate else "",
-        "cache_seconds": str(policy.cache_seconds),
-        "answer_tokens": str(policy.answer_tokens),
-    }
+    policy = effective_policy(
+        ToolRecord(name=record.name), entry.spec if entry is not None else building.spec_of(record), record.source
+    )
+    rate = {"rate_calls": f"{policy.rate.most}", "rate_seconds": f"{policy.rate.seconds:g}"} if policy.rate else {}
+    parts = ("timeout_ms", "retries", "retry_delay_ms", "cache_seconds", "answer_tokens")
+    return {part: str(getattr(policy, part)) for part in parts} | rate
 
 
 def policy_rows(policy: Policy) -> list[tuple[str, str, str]]:
-    """What applies to a call now, in words, and who decided it."""
+    """The current policy in words, with the origin of each value."""
     rate = policy.rate
     words = {
         "timeout_ms": (_("Time limit"), f"{policy.timeout_ms:,} ms"),
@@ -182,25 +207,19 @@ def policy_rows(policy: Policy) -> list[tuple[str, str, str]]:
     return [(title, text, str(ORIGINS[policy.origins[part]])) for part, (title, text) in words.items()]
 
 
-def _body(record: ToolRecord, tool: Tool | None) -> Mapping[str, Any]:
-    """The definition that is loaded, else the last one on record (which PostgreSQL gives back in another order)."""
-    if tool is not None:
-        return tool.definition()
-    kept = record.definition.body if record.definition is not None else None
-    return kept if isinstance(kept, dict) else {}
-
-
-def _facts(record: ToolRecord, body: Mapping[str, Any], tool: Tool | None) -> list[tuple[str, str]]:
+def _facts(record: ToolRecord, spec: ToolSpec, *, may_view_source: bool) -> list[tuple[str, str]]:
+    source = record.source
     facts = [
-        (_("Source"), record.pack),
+        (_("Source"), links.to_source(source.name, record.pack) if source and may_view_source else record.pack),
+        (_("Name at the source"), record.original_name if record.original_name != record.name else ""),
         (_("Category"), record.category),
         (_("Version"), record.version),
         (_("Author"), record.author),
-        (_("Aliases"), ", ".join(map(str, body.get("aliases") or ()))),
-        (_("Search keywords"), ", ".join(map(str, body.get("keywords") or ()))),
-        (_("Source type"), record.source),
+        (_("Aliases"), ", ".join(spec.aliases)),
+        (_("Search keywords"), ", ".join(spec.keywords)),
+        (_("Source type"), record.source_kind),
         (_("Source file"), record.place),
-        (_("Runs"), "" if tool is None else _("in a thread") if tool.blocking else _("on the event loop")),
+        (_("Runs"), _("in a thread") if spec.blocking else _("on the event loop")),
         (_("Registered"), links.exact(record.registered_at)),
         (_("Last changed"), links.exact(record.updated_at)),
         (_("Removed since"), links.exact(record.retired_at) if record.retired_at else ""),
@@ -212,23 +231,23 @@ def hints(annotations: object) -> list[tuple[str, str]]:
     """The hints of a tool as sentences, each with a tone."""
     if not isinstance(annotations, Mapping):
         return []
-    said = []
+    sentences = []
     if annotations.get("readOnlyHint"):
-        said.append(("good", _("Read-only: changes nothing")))
+        sentences.append(("good", _("Read-only: changes nothing")))
     elif annotations.get("destructiveHint"):
-        said.append(("bad", _("Destructive: may delete or overwrite")))
+        sentences.append(("bad", _("Destructive: may delete or overwrite")))
     else:
-        said.append(("warn", _("Non-destructive write")))
+        sentences.append(("warn", _("Non-destructive write")))
     if not annotations.get("readOnlyHint"):
         again = annotations.get("idempotentHint")
-        said.append(
+        sentences.append(
             ("good", _("Idempotent: repeating a call has no further effect"))
             if again
             else ("warn", _("Not idempotent"))
         )
     outside = annotations.get("openWorldHint", True)
-    said.append(("quiet", _("External access") if outside else _("No external access")))
-    return said
+    sentences.append(("quiet", _("External access") if outside else _("No external access")))
+    return sentences
 
 
 def _examples(examples: object) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""Who can use a tool: the toolsets it is in, and the keys that reach it or that something keeps from it."""
+"""Who can use a tool: its toolsets, and keys with their obstacles."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from tools_app.access import actions
 from tools_app.admin import links
 from tools_app.catalog.entry import Entry
 from tools_app.catalog.snapshot import Snapshot
 from tools_app.models import ApiKey, Toolset
 from tools_app.sdk.context import Caller
 
-# Every way in which keys combine toolsets is a view of the whole catalog.
+# Each combination of toolsets needs a view of the whole catalog.
 MOST_KEYS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A key for which the tool exists; with what keeps it from being called with that key, if anything does."""
+    """A key that can see the tool, and the obstacle to calling it with that key, if any."""
 
     name: str
     address: str
@@ -37,42 +38,42 @@ class Ways:
     keys: list[Way] | None
     others: int = 0
     """The number of usable keys that do not reach the tool."""
-    cut: bool = False
+    truncated: bool = False
 
 
 def ways_to(entry: Entry, snapshot: Snapshot, request: HttpRequest) -> Ways:
     toolsets = None
-    if request.user.has_perm("tools_app.view_toolset"):
+    if actions.TOOLSETS_READ.permits(request.user):
         toolsets = [
             (toolset.name, links.address("toolset", "change", toolset.pk))
             for toolset in Toolset.objects.order_by("name")
             if toolset.choice().holds(entry)
         ]
-    if not request.user.has_perm("tools_app.view_apikey"):
+    if not actions.KEYS_READ.permits(request.user):
         return Ways(toolsets, None)
     usable = ApiKey.objects.usable(timezone.now()).prefetch_related("toolsets", "connections").order_by("name")
     keys = list(usable[: MOST_KEYS + 1])
-    found = list(_ways(entry, snapshot, keys[:MOST_KEYS]))
-    return Ways(toolsets, found, len(keys[:MOST_KEYS]) - len(found), len(keys) > MOST_KEYS)
+    ways = list(_ways(entry, snapshot, keys[:MOST_KEYS]))
+    return Ways(toolsets, ways, len(keys[:MOST_KEYS]) - len(ways), len(keys) > MOST_KEYS)
 
 
 def _ways(entry: Entry, snapshot: Snapshot, keys: list[ApiKey]) -> Iterator[Way]:
     for key in keys:
         caller = Caller("key", f"key:{key.pk}", key.name, frozenset(key.scopes), key.reach)
-        seen = snapshot.seen_by(caller).find(entry.name)
-        if seen is not None:
-            yield Way(key.name, links.address("apikey", "change", key.pk), _obstacle(seen, entry, caller))
+        visible_entry = snapshot.seen_by(caller).find(entry.name)
+        if visible_entry is not None:
+            yield Way(key.name, links.address("apikey", "change", key.pk), _obstacle(visible_entry, entry, caller))
 
 
-def _obstacle(seen: Entry, entry: Entry, caller: Caller) -> str:
-    if not caller.may("tools:execute"):
+def _obstacle(visible_entry: Entry, entry: Entry, caller: Caller) -> str:
+    if not actions.TOOLS_CALL.permits(caller):
         return _("cannot call tools")
     lacks = entry.beyond(caller.reach)
     if lacks:
         return _("cannot use tools that write") if lacks == "write" else _("cannot use destructive tools")
-    if seen.refusal is None or seen.refusal == entry.refusal:
+    if visible_entry.refusal is None or visible_entry.refusal == entry.refusal:
         # Obstacles for all callers are shown at the top of the page.
         return ""
-    if entry.connection_kind is not None and entry.accounts and not seen.accounts:
+    if entry.connection_kind is not None and entry.accounts and not visible_entry.accounts:
         return _("has no connection to %(upstream)s") % {"upstream": entry.connection_kind.title}
-    return seen.refusal.reason
+    return visible_entry.refusal.reason

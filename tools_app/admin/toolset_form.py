@@ -1,4 +1,4 @@
-"""The form of a toolset: what there is to choose from, with how many tools each choice brings."""
+"""The form of a toolset: its choices, each with its number of tools."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tools_app.models import Toolset
 from tools_app.sdk.names import folded
 from tools_app.sdk.reach import Mode
 
-# Sent by the button that shows what the form would choose, and saves nothing.
+# Submitted by the preview button, which saves nothing.
 PREVIEW: Final = "_preview"
 
 
 class Choices(forms.CheckboxSelectMultiple):
-    """Boxes in as many columns as there is room for. One for every tool is light enough for thousands of them."""
+    """Checkboxes in columns, light enough for thousands of tools."""
 
     template_name = "tools_app/choices.html"
 
@@ -34,7 +34,7 @@ class NamesField(forms.MultipleChoiceField):
     widget = Choices
 
     def validate(self, value: list[str]) -> None:
-        """`governance` says which names there can be."""
+        """`governance` validates the names."""
 
 
 class ToolsetForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when it runs
@@ -58,49 +58,49 @@ class ToolsetForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none w
         for part in governance.SELECTORS:
             if part in self.fields:
                 field = cast(NamesField, self.fields[part])
-                field.choices = list(choices(part, there, self._chosen(part)))
+                field.choices = list(choices(part, there, self._selected_names(part)))
 
     def is_valid(self) -> bool:
-        """A form that is only looked at is never saved."""
+        """A preview is never saved."""
         return PREVIEW not in self.data and super().is_valid()
 
     def clean_overrides(self) -> Any:
         return self.cleaned_data["overrides"] or {}
 
-    def chosen(self) -> Toolset:
-        """What is chosen now, as a toolset that is not saved."""
-        given: Mapping[str, Any] = {part: self._chosen(part) for part in governance.SELECTORS}
+    def unsaved_toolset(self) -> Toolset:
+        """The form's current values as an unsaved toolset."""
+        selectors: Mapping[str, Any] = {part: self._selected_names(part) for part in governance.SELECTORS}
         read_only = bool(self["read_only"].value()) if "read_only" in self.fields else self.instance.read_only
         mode = self["mode"].value() if "mode" in self.fields else self.instance.mode
         return Toolset(
-            **given,
+            **selectors,
             name=self.instance.name,
             read_only=read_only,
             mode=mode if mode in list(Mode) else "",
             overrides=self.instance.overrides,
         )
 
-    def _chosen(self, part: str) -> list[str]:
+    def _selected_names(self, part: str) -> list[str]:
         value = self[part].value() if part in self.fields else getattr(self.instance, part)
         return [name for name in value or () if isinstance(name, str)]
 
 
-def choices(part: str, there: Iterable[Entry], chosen: Iterable[str]) -> list[tuple[str, str]]:
-    """What can be chosen, by name, in words; what is chosen and fits no tool comes last."""
+def choices(part: str, there: Iterable[Entry], chosen_names: Iterable[str]) -> list[tuple[str, str]]:
+    """Choices as names with labels; selected names that match no tool come last."""
     if part == "names":
-        known = {entry.name: f"{entry.name} – {entry.title}" if entry.title else entry.name for entry in there}
-        canonical = {folded(name) for name in known}
-        idle = [name for name in chosen if name not in known and folded(name) not in canonical]
-        # `a-b` is `a_b` by another name: it fits, and keeps its own box.
-        known |= {name: name for name in chosen if name not in known and folded(name) in canonical}
+        labels = {entry.name: f"{entry.name} – {entry.title}" if entry.title else entry.name for entry in there}
+        canonical = {folded(name) for name in labels}
+        idle = [name for name in chosen_names if name not in labels and folded(name) not in canonical]
+        # `a-b` and `a_b` name the same tool: it matches, and keeps its own checkbox.
+        labels |= {name: name for name in chosen_names if name not in labels and folded(name) in canonical}
     else:
-        counted = _counted(part, there)
-        known = {name: f"{name} – {count_of_tools(number)}" for name, number in sorted(counted.items())}
-        idle = [name for name in chosen if name not in known]
-    return [*known.items(), *((name, f"{name} – {_('matches no tool')}") for name in dict.fromkeys(idle))]
+        tool_counts = _tool_counts(part, there)
+        labels = {name: f"{name} – {count_of_tools(number)}" for name, number in sorted(tool_counts.items())}
+        idle = [name for name in chosen_names if name not in labels]
+    return [*labels.items(), *((name, f"{name} – {_('matches no tool')}") for name in dict.fromkeys(idle))]
 
 
-def _counted(part: str, there: Iterable[Entry]) -> Counter[str]:
+def _tool_counts(part: str, there: Iterable[Entry]) -> Counter[str]:
     match part:
         case "packs":
             return Counter(entry.pack for entry in there if entry.pack)

@@ -19,7 +19,7 @@ MOST_SHOWN: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class PreviewTool:
     name: str
     tokens: int
     obstacle: str
@@ -27,15 +27,15 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    tools: Sequence[Held]
+    tools: Sequence[PreviewTool]
     count: int
     tokens: int
-    """Of those that can be called: others are not listed."""
-    sent: int
-    """What agents are sent instead, where they find these tools by searching; else the same."""
+    """Of callable tools: others are not listed."""
+    listed_tokens: int
+    """Tokens of the list that agents receive: fewer than `tokens` in search mode."""
     idle: Sequence[str]
     reader: str
-    """The tool that reads what is too large of the answers of others, where it comes without having been chosen."""
+    """The tool that reads large answers, if it is included automatically."""
 
     @property
     def more(self) -> int:
@@ -45,37 +45,37 @@ class Preview:
 def of(toolset: Toolset, snapshot: Snapshot) -> Preview:
     choice = toolset.choice()
     costs = listed.costs(snapshot)
-    held = [entry for entry in snapshot.all if choice.holds(entry)]
+    entries = [entry for entry in snapshot.all if choice.holds(entry)]
     reader = snapshot.entries.get(READER)
-    extra = [reader] if held and reader is not None and reader.pack == "builtin" and reader not in held else []
-    listed_ones = (entry for entry in (*held, *extra) if entry.callable and not entry.is_finder)
+    extra = [reader] if entries and reader is not None and reader.pack == "builtin" and reader not in entries else []
+    listed_ones = (entry for entry in (*entries, *extra) if entry.callable and not entry.is_finder)
     tokens = sum(costs.get(entry.name, 0) for entry in listed_ones)
     return Preview(
-        tools=[_held(entry, costs.get(entry.name, 0)) for entry in held[:MOST_SHOWN]],
-        count=len(held),
+        tools=[_preview_tool(entry, costs.get(entry.name, 0)) for entry in entries[:MOST_SHOWN]],
+        count=len(entries),
         tokens=tokens,
-        sent=listed.cost_of_list(_seen(toolset.name, choice, snapshot)),
+        listed_tokens=listed.cost_of_list(_toolset_view(toolset.name, choice, snapshot)),
         idle=_idle(toolset, snapshot),
         reader=extra[0].name if extra else "",
     )
 
 
-def _seen(name: str, choice: Choice, snapshot: Snapshot) -> Snapshot:
+def _toolset_view(name: str, choice: Choice, snapshot: Snapshot) -> Snapshot:
     """The tools of this toolset, saved or not, as a caller sees them."""
     if snapshot.toolsets.get(name) != choice:
         snapshot = replace(snapshot, toolsets={**snapshot.toolsets, name: choice}, _views={})
     return snapshot.within(name)
 
 
-def _held(entry: Entry, tokens: int) -> Held:
-    return Held(entry.name, tokens, entry.refusal.reason if entry.refusal is not None else "")
+def _preview_tool(entry: Entry, tokens: int) -> PreviewTool:
+    return PreviewTool(entry.name, tokens, entry.refusal.reason if entry.refusal is not None else "")
 
 
 def _idle(toolset: Toolset, snapshot: Snapshot) -> list[str]:
-    """What fits no tool now: not yet, not any more, or a slip of the pen."""
-    found = []
+    """Selected names that match no tool."""
+    idle_names = []
     for part in governance.SELECTORS:
         there = {folded(name) if part == "names" else name for name, _ in choices(part, snapshot.all, ())}
-        chosen = getattr(toolset, part)
-        found += [name for name in chosen if (folded(name) if part == "names" else name) not in there]
-    return found
+        names = getattr(toolset, part)
+        idle_names += [name for name in names if (folded(name) if part == "names" else name) not in there]
+    return idle_names

@@ -1,4 +1,4 @@
-"""Users and groups, in the look of the rest, and in its audit trail."""
+"""Users and groups, with the admin's theme and audit trail."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy
 
 from tools_app.admin import links, theme
 from tools_app.admin.governed import actor
-from tools_app.admin.lists import ListAdmin
+from tools_app.admin.lists import Column, ListAdmin
 from tools_app.models.audit import note, note_all
 
 
@@ -33,21 +32,21 @@ class AuditedAdmin(ListAdmin[Any]):
     def log_deletions(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
         kind = self.opts.model_name
         with transaction.atomic():
-            note_all([(f"{kind}.delete", f"{kind}:{obj}", {}) for obj in queryset], actor=actor(request))
+            note_all([(f"{kind}.delete", f"{kind}:{obj}", {}) for obj in queryset], actor=actor(request).name)
         return super().log_deletions(request, queryset)
 
     def _note(self, request: HttpRequest, verb: str, obj: Model, message: Any) -> None:
         kind = self.opts.model_name
         with transaction.atomic():
-            note(f"{kind}.{verb}", f"{kind}:{obj}", actor=actor(request), changes=_fields(message))
+            note(f"{kind}.{verb}", f"{kind}:{obj}", actor=actor(request).name, changes=_fields(message))
 
 
 def _fields(message: Any) -> dict[str, Any]:
-    """Which fields changed; never what they hold, as one of them is the password."""
+    """Names of changed fields, without values, as one is the password."""
     if not isinstance(message, list):
         return {"what": [None, str(message)]} if message else {}
-    changed = [name for part in message if isinstance(part, dict) for name in part.get("changed", {}).get("fields", [])]
-    return {"fields": [None, changed]} if changed else {}
+    fields = [name for part in message if isinstance(part, dict) for name in part.get("changed", {}).get("fields", [])]
+    return {"fields": [None, fields]} if fields else {}
 
 
 class UserAdmin(auth_admin.UserAdmin, AuditedAdmin):  # type: ignore[type-arg]  # it takes none when it runs
@@ -56,16 +55,14 @@ class UserAdmin(auth_admin.UserAdmin, AuditedAdmin):  # type: ignore[type-arg]  
     change_password_form = theme.AdminPasswordChangeForm
     list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "signed_in")
 
-    @admin.display(description=gettext_lazy("Last login"), ordering="last_login")
-    def signed_in(self, user: User) -> SafeString:
-        return links.when(user.last_login)
+    signed_in = Column[User](gettext_lazy("Last login"), lambda user: links.when(user.last_login), "last_login")
 
 
 class GroupAdmin(auth_admin.GroupAdmin, AuditedAdmin):
     pass
 
 
-# A project that has users of its own, or shows them elsewhere, keeps its pages.
+# A project with its own user model or pages keeps them.
 for model, pages in ((User, UserAdmin), (Group, GroupAdmin)):
     if admin.site.is_registered(model):
         admin.site.unregister(model)

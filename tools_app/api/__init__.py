@@ -26,6 +26,7 @@ from tools_app.api import (
     resource,
     root,
     search,
+    sources,
     stops,
     tool_server,
     tools,
@@ -72,4 +73,5 @@ api.add_router("v1/toolsets", toolsets.router)
 api.add_router("v1/connections", connections.router)
 api.add_router("v1/approvals", approvals.router)
 api.add_router("v1/definitions", definitions.router)
+api.add_router("v1/sources", sources.router)
 api.add_router("v1/stops", stops.router)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Concat
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from ninja import Query
 from pydantic import Field
 
-from tools_app.access import access
-from tools_app.api.answers import Shown, answer, timestamp
-from tools_app.api.authentication import caller_of
-from tools_app.api.calls import CallerShown
+from tools_app.access import actions
+from tools_app.api.answers import AsIs, ResponseSchema, TextOrNone, Timestamp
+from tools_app.api.authentication import require
+from tools_app.api.calls import CallerSummary
 from tools_app.api.cursors import Pages
-from tools_app.api.errors import failures
-from tools_app.api.queries import Cursor, Limit, QueryString, Word, narrowed, optional
+from tools_app.api.queries import Cursor, Limit, QueryString, Word, apply_filters, optional
 from tools_app.api.routing import StrictRouter
 from tools_app.base import database
 from tools_app.models import Agent
@@ -29,30 +28,30 @@ router = StrictRouter(tags=["agents"])
 Door = Literal["stdio", "http"]
 
 
-class ProcessShown(Shown):
+class ProcessSummary(ResponseSchema):
     id: str
     kind: str
     host: str
     pid: int
 
 
-class AgentItem(Shown):
+class AgentItem(ResponseSchema):
     id: str
-    client: str | None = Field(description="Client name as reported by the client")
-    version: str | None
-    door: Door
-    era: Agent.Era = Field(description="MCP with sessions (handshake) or stateless MCP (modern)")
-    protocol: str | None = Field(description="MCP protocol revision", examples=["2025-11-25"])
+    client: TextOrNone = Field(description="Client name as reported by the client")
+    version: TextOrNone
+    door: AsIs[Door]
+    era: AsIs[Agent.Era] = Field(description="MCP with sessions (handshake) or stateless MCP (modern)")
+    protocol: TextOrNone = Field(description="MCP protocol revision", examples=["2025-11-25"])
     toolsets: list[str] = Field(description="Toolsets that the agent is restricted to; empty: all tools")
-    caller: CallerShown
-    connected_at: str
-    seen_at: str = Field(description="Time of the last request")
-    last_call_at: str | None
+    caller: CallerSummary
+    connected_at: Timestamp = Field(validation_alias="since")
+    seen_at: Timestamp = Field(description="Time of the last request")
+    last_call_at: Timestamp | None = Field(validation_alias="called_at")
     calls: int = Field(description="Number of calls since it connected")
-    process: ProcessShown
+    process: ProcessSummary
 
 
-class AgentPage(Shown):
+class AgentPage(ResponseSchema):
     agents: list[AgentItem]
     next_cursor: str | None
 
@@ -64,18 +63,17 @@ class AgentsQuery(QueryString):
     limit: Limit = 50
 
 
-@router.get("", response={200: AgentPage, **failures()}, url_name="agents")
-async def list_agents(request: HttpRequest, query: Query[AgentsQuery]) -> HttpResponse:
+@router.get("", response=AgentPage, url_name="agents")
+async def list_agents(request: HttpRequest, query: Query[AgentsQuery]) -> AgentPage:
     """List connected MCP clients, newest first. Requires `tools:manage`.
 
     Call counts lag by a few seconds. A key restricted to toolsets sees only the agents of those toolsets.
     """
-    caller = caller_of(request)
-    access.require(caller, "tools:manage")
+    caller = require(request, actions.AGENTS_READ)
     pages = Pages("agents", caller, query, moment="since")
-    rows = narrowed(_visible(caller), {"caller_id": query.caller, "door": query.door})
-    agents, cursor = await database.run(pages.cut, rows, query.cursor, query.limit)
-    return answer({"agents": [_item(agent, caller) for agent in agents], "nextCursor": cursor})
+    rows = apply_filters(_visible(caller), {"caller_id": query.caller, "door": query.door})
+    agents, cursor = await database.run(pages.page, rows, query.cursor, query.limit)
+    return AgentPage(agents=[_item(agent, caller) for agent in agents], next_cursor=cursor)
 
 
 def _visible(caller: Caller) -> QuerySet[Agent]:
@@ -89,22 +87,7 @@ def _visible(caller: Caller) -> QuerySet[Agent]:
     return rows.annotate(listed=Concat(Value(", "), "toolset", Value(", "))).filter(condition)
 
 
-def _item(agent: Agent, caller: Caller) -> dict[str, Any]:
-    process = agent.process
+def _item(agent: Agent, caller: Caller) -> AgentItem:
     toolsets = agent.toolset.split(", ") if agent.toolset else []
     own = caller.reach.toolsets
-    return {
-        "id": agent.id,
-        "client": agent.client or None,
-        "version": agent.version or None,
-        "door": agent.door,
-        "era": agent.era,
-        "protocol": agent.protocol or None,
-        "toolsets": [name for name in toolsets if own is None or name in own],
-        "caller": {"kind": agent.caller_kind, "id": agent.caller_id, "name": agent.caller_name},
-        "connectedAt": timestamp(agent.since),
-        "seenAt": timestamp(agent.seen_at),
-        "lastCallAt": timestamp(agent.called_at) if agent.called_at else None,
-        "calls": agent.calls,
-        "process": {"id": process.id, "kind": process.kind, "host": process.host, "pid": process.pid},
-    }
+    return AgentItem.of(agent, caller=agent, toolsets=[name for name in toolsets if own is None or name in own])

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query
 from pydantic import Field
 
 from tools_app import governance
-from tools_app.access import access
-from tools_app.api.answers import Shown, answer, timestamp
-from tools_app.api.authentication import caller_of
+from tools_app.access import actions
+from tools_app.api.answers import AsIs, ResponseSchema, TextOrNone, Timestamp
+from tools_app.api.authentication import actor_of, caller_of
 from tools_app.api.bodies import Body, Reason
-from tools_app.api.calls import CallerShown
+from tools_app.api.calls import CallerSummary
 from tools_app.api.cursors import Pages
-from tools_app.api.errors import failures
-from tools_app.api.queries import Cursor, Limit, QueryString, Word, narrowed, optional
+from tools_app.api.errors import Failure
+from tools_app.api.queries import Cursor, Limit, QueryString, Word, apply_filters, optional
 from tools_app.api.routing import StrictRouter
 from tools_app.base import database
 from tools_app.catalog import catalog
@@ -31,22 +31,27 @@ from tools_app.sdk.errors import NotFoundError
 router = StrictRouter(tags=["approvals"])
 
 State = Literal["pending", "approved", "refused", "used", "expired"]
-MANAGE = "tools:manage"
 
 
-class ApprovalItem(Shown):
+class ApprovalItem(ResponseSchema):
     id: str
-    state: State
-    tool: str
-    connection: str | None
+    state: AsIs[State]
+    tool: str = Field(validation_alias="tool_name")
+    connection: TextOrNone
     door: str
-    caller: CallerShown
-    asked_at: str
-    expires_at: str = Field(description="When it expires, decided or not; a decision restarts the period")
-    decided_at: str | None
-    decided_by: str | None = Field(description="Visible to operators only")
-    reason: str | None
-    call_id: str | None = Field(description="The call that used the approval")
+    caller: CallerSummary
+    asked_at: Timestamp
+    expires_at: Timestamp = Field(description="When it expires, decided or not; a decision restarts the period")
+    decided_at: Timestamp | None
+    decided_by: TextOrNone = Field(description="Visible to operators only")
+    reason: TextOrNone
+    call_id: TextOrNone = Field(description="The call that used the approval")
+
+    @classmethod
+    def shown(cls, approval: Approval, *, operator: bool, **details: Any) -> Self:
+        state = approval.state_at(timezone.now())
+        decided_by = approval.decided_by if operator else None
+        return cls.of(approval, caller=approval, state=state, decided_by=decided_by, **details)
 
 
 class ApprovalDetail(ApprovalItem):
@@ -61,7 +66,7 @@ class ApprovalDetail(ApprovalItem):
     masked_parts: int = Field(description="Number of masked parts in all of this")
 
 
-class ApprovalPage(Shown):
+class ApprovalPage(ResponseSchema):
     approvals: list[ApprovalItem]
     next_cursor: str | None
 
@@ -73,38 +78,38 @@ class ApprovalsQuery(QueryString):
     cursor: Cursor | None = optional()
     limit: Limit = 50
 
-    def filtered(self, rows: QuerySet[Approval]) -> QuerySet[Approval]:
-        rows = narrowed(rows, {"tool_name": self.tool, "caller_id": self.caller})
+    def filter(self, rows: QuerySet[Approval]) -> QuerySet[Approval]:
+        rows = apply_filters(rows, {"tool_name": self.tool, "caller_id": self.caller})
         return rows if self.state is None else rows.filter(_in_state(self.state, timezone.now()))
 
 
-class Decision(Body):
+class ApprovalDecision(Body):
     reason: Reason = Field(default="", description="Shown to the caller if the call is rejected")
 
 
-@router.get("", response={200: ApprovalPage, **failures()}, url_name="approvals")
-async def list_approvals(request: HttpRequest, query: Query[ApprovalsQuery]) -> HttpResponse:
+@router.get("", response=ApprovalPage, url_name="approvals")
+async def list_approvals(request: HttpRequest, query: Query[ApprovalsQuery]) -> ApprovalPage:
     """List approvals, pending and decided, newest first.
 
     Returns the caller's own approvals; with `tools:manage` those of all callers.
     """
     caller = caller_of(request)
     pages = Pages("approvals", caller, query, moment="asked_at")
-    rows = query.filtered(await _visible(request)).defer("arguments")
-    page, cursor = await database.run(pages.cut, rows, query.cursor, query.limit)
-    items = [_item(approval, operator=caller.may(MANAGE)) for approval in page]
-    return answer({"approvals": items, "nextCursor": cursor})
+    rows = query.filter(await _visible(request)).defer("arguments")
+    page, cursor = await database.run(pages.page, rows, query.cursor, query.limit)
+    items = [ApprovalItem.shown(approval, operator=actions.APPROVALS_READ.permits(caller)) for approval in page]
+    return ApprovalPage(approvals=items, next_cursor=cursor)
 
 
-@router.get("/{approval_id}", response={200: ApprovalDetail, **failures(404)}, url_name="approval")
-async def show_approval(request: HttpRequest, approval_id: str) -> HttpResponse:
+@router.get("/{approval_id}", response=ApprovalDetail, url_name="approval")
+async def show_approval(request: HttpRequest, approval_id: str) -> ApprovalDetail:
     """Show an approval. Callers can see their own; `tools:manage` can see any."""
-    visible, operator = await _visible(request), caller_of(request).may(MANAGE)
-    return answer(await database.run(_detail, visible, approval_id, operator=operator))
+    visible, operator = await _visible(request), actions.APPROVALS_READ.permits(caller_of(request))
+    return await database.run(_detail, visible, approval_id, operator=operator)
 
 
-@router.post("/{approval_id}/approve", response={200: ApprovalDetail, **failures(404, 408, 409, 413, 415)})
-async def approve_call(request: HttpRequest, approval_id: str, body: Decision) -> HttpResponse:
+@router.post("/{approval_id}/approve", response={200: ApprovalDetail, 409: Failure})
+async def approve_call(request: HttpRequest, approval_id: str, body: ApprovalDecision) -> ApprovalDetail:
     """Approve a call. Requires `tools:manage`. A key cannot approve its own calls.
 
     The caller can run the call once by repeating it.
@@ -112,31 +117,30 @@ async def approve_call(request: HttpRequest, approval_id: str, body: Decision) -
     return await _decide(request, approval_id, governance.approve_call, body)
 
 
-@router.post("/{approval_id}/refuse", response={200: ApprovalDetail, **failures(404, 408, 409, 413, 415)})
-async def refuse_call(request: HttpRequest, approval_id: str, body: Decision) -> HttpResponse:
+@router.post("/{approval_id}/refuse", response={200: ApprovalDetail, 409: Failure})
+async def refuse_call(request: HttpRequest, approval_id: str, body: ApprovalDecision) -> ApprovalDetail:
     """Reject a call. The caller sees the reason. Requires `tools:manage`."""
     return await _decide(request, approval_id, governance.refuse_call, body)
 
 
 async def _decide(
-    request: HttpRequest, approval_id: str, decide: Callable[..., Approval], body: Decision
-) -> HttpResponse:
-    caller = caller_of(request)
-    access.require(caller, MANAGE)
+    request: HttpRequest, approval_id: str, decide: Callable[..., Approval], body: ApprovalDecision
+) -> ApprovalDetail:
+    actor = actor_of(request, actions.CALL_APPROVE)
     visible = await _visible(request)
 
-    def decide_and_show() -> dict[str, Any]:
-        decide(_get(visible, approval_id).pk, actor=str(caller), caller_id=caller.id, reason=body.reason)
+    def decide_and_show() -> ApprovalDetail:
+        decide(_get(visible, approval_id).pk, actor=actor, reason=body.reason)
         return _detail(visible, approval_id, operator=True)
 
-    return answer(await database.run(decide_and_show))
+    return await database.run(decide_and_show)
 
 
 async def _visible(request: HttpRequest) -> QuerySet[Approval]:
     """The caller's own approvals; with `tools:manage`, also those of all tools in its toolsets."""
     caller = caller_of(request)
     own = Q(caller_id=caller.id)
-    if not caller.may(MANAGE):
+    if not actions.APPROVALS_READ.permits(caller):
         return Approval.objects.filter(own)
     if caller.reach.toolsets is None:
         return Approval.objects.all()
@@ -158,25 +162,13 @@ def _in_state(state: str, now: datetime) -> Q:
     return Q(state=state, expires_at__gt=now) if state in lapses else Q(state=state)
 
 
-def _item(approval: Approval, *, operator: bool) -> dict[str, Any]:
-    return {
-        "id": approval.pk,
-        "state": approval.state_at(timezone.now()),
-        "tool": approval.tool_name,
-        "connection": approval.connection or None,
-        "door": approval.door,
-        "caller": {"kind": approval.caller_kind, "id": approval.caller_id, "name": approval.caller_name},
-        "askedAt": timestamp(approval.asked_at),
-        "expiresAt": timestamp(approval.expires_at),
-        "decidedAt": timestamp(approval.decided_at) if approval.decided_at else None,
-        "decidedBy": (approval.decided_by or None) if operator else None,
-        "reason": approval.reason or None,
-        "callId": approval.call_id or None,
-    }
-
-
-def _detail(visible: QuerySet[Approval], approval_id: str, *, operator: bool) -> dict[str, Any]:
+def _detail(visible: QuerySet[Approval], approval_id: str, *, operator: bool) -> ApprovalDetail:
     approval = _get(visible, approval_id)
-    disclosed = disclosure.of_approval(approval) or disclosure.of(None)
-    details = {"arguments": disclosed.arguments, "keptAnswers": disclosed.kept, "maskedParts": disclosed.masked}
-    return {**_item(approval, operator=operator), **details}
+    view = disclosure.of_approval(approval) or disclosure.of(None)
+    return ApprovalDetail.shown(
+        approval,
+        operator=operator,
+        arguments=view.arguments,
+        kept_answers=view.stored_results,
+        masked_parts=view.masked_count,
+    )

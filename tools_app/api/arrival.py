@@ -27,7 +27,7 @@ class RestRequest(ASGIRequest):
         self._receive = receive
         self._is_gone = False
         # The parsed large body, or the JsonError: parsed in advance, in a thread.
-        self.parsed: Any = None
+        self.parsed_body: Any = None
         self._body_read = asyncio.Event()
 
     async def take_body(self, caller: Caller) -> None:
@@ -42,7 +42,7 @@ class RestRequest(ASGIRequest):
         self._body = body
         limits.count_body(caller, len(body))
         if len(body) > heavy.LARGE_BYTES:
-            self.parsed = await heavy.in_turn(caller.id, partial(_parse, body))
+            self.parsed_body = await heavy.in_turn(caller.id, partial(_parse, body))
 
     async def hang_up(self) -> None:
         """Wait until the client disconnects."""
@@ -57,16 +57,16 @@ async def take_body(request: HttpRequest, caller: Caller) -> None:
         await request.take_body(caller)
 
 
-def parsed_body(request: HttpRequest) -> Any:
+def json_body(request: HttpRequest) -> Any:
     """The body, parsed as strict JSON.
 
     Raises:
         JsonError
     """
-    parsed = request.parsed if isinstance(request, RestRequest) else None
-    if isinstance(parsed, JsonError):
-        raise parsed
-    return json_text.parsed(request.body) if parsed is None else parsed
+    parsed_json = request.parsed_body if isinstance(request, RestRequest) else None
+    if isinstance(parsed_json, JsonError):
+        raise parsed_json
+    return json_text.parsed(request.body) if parsed_json is None else parsed_json
 
 
 def _parse(body: bytes) -> Any:

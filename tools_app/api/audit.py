@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from ninja import Query
 from pydantic import Field
 
-from tools_app.access import access
-from tools_app.api.answers import Shown, answer, timestamp
-from tools_app.api.authentication import caller_of
+from tools_app.access import actions
+from tools_app.api.answers import ResponseSchema, TextOrNone, Timestamp
+from tools_app.api.authentication import require
 from tools_app.api.cursors import Pages
-from tools_app.api.errors import failures
-from tools_app.api.queries import Cursor, Limit, Moment, QueryString, Text, Word, narrowed, optional
+from tools_app.api.queries import Cursor, Limit, Moment, QueryString, Text, Word, apply_filters, optional
 from tools_app.api.routing import StrictRouter
 from tools_app.base import database
 from tools_app.models import AuditEntry
@@ -24,19 +23,19 @@ router = StrictRouter(tags=["audit"])
 Name = Annotated[Text, Field(max_length=150)]
 
 
-class AuditItem(Shown):
+class AuditItem(ResponseSchema):
     id: int
-    at: str
+    at: Timestamp
     actor: str
     action: str
     subject: str
     changes: dict[str, Any] = Field(description="Old and new value of each changed field")
-    reason: str | None
-    address: str | None = Field(description="IP address of the request; null: made on the hub's own machine")
-    client: str | None = Field(description="User agent of the request")
+    reason: TextOrNone
+    address: TextOrNone = Field(description="IP address of the request; null: made on the hub's own machine")
+    client: TextOrNone = Field(description="User agent of the request")
 
 
-class AuditPage(Shown):
+class AuditPage(ResponseSchema):
     entries: list[AuditItem]
     next_cursor: str | None
 
@@ -50,7 +49,7 @@ class AuditQuery(QueryString):
     cursor: Cursor | None = optional()
     limit: Limit = 50
 
-    def filtered(self, rows: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
+    def filter(self, rows: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
         filters = {
             "actor": self.actor,
             "action": self.action,
@@ -58,28 +57,13 @@ class AuditQuery(QueryString):
             "at__gte": self.since,
             "at__lt": self.until,
         }
-        return narrowed(rows, filters)
+        return apply_filters(rows, filters)
 
 
-@router.get("", response={200: AuditPage, **failures()}, url_name="audit")
-async def list_audit(request: HttpRequest, query: Query[AuditQuery]) -> HttpResponse:
+@router.get("", response=AuditPage, url_name="audit")
+async def list_audit(request: HttpRequest, query: Query[AuditQuery]) -> AuditPage:
     """List changes made by people, keys and commands, newest first. Requires `admin:*`. Filters are combined (AND)."""
-    caller = caller_of(request)
-    access.require(caller, "admin:*")
+    caller = require(request, actions.AUDIT_READ)
     pages = Pages("audit", caller, query)
-    entries, cursor = await database.run(pages.cut, query.filtered(AuditEntry.objects.all()), query.cursor, query.limit)
-    return answer({"entries": [_item(entry) for entry in entries], "nextCursor": cursor})
-
-
-def _item(entry: AuditEntry) -> dict[str, Any]:
-    return {
-        "id": entry.pk,
-        "at": timestamp(entry.at),
-        "actor": entry.actor,
-        "action": entry.action,
-        "subject": entry.subject,
-        "changes": entry.changes,
-        "reason": entry.reason or None,
-        "address": entry.address or None,
-        "client": entry.client or None,
-    }
+    entries, cursor = await database.run(pages.page, query.filter(AuditEntry.objects.all()), query.cursor, query.limit)
+    return AuditPage(entries=entries, next_cursor=cursor)

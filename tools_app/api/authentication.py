@@ -12,7 +12,9 @@ from django.http import HttpRequest
 from django.middleware.csrf import CsrfViewMiddleware
 from ninja.security.base import AuthBase
 
+from tools_app import governance
 from tools_app.access import access
+from tools_app.access.actions import Action
 from tools_app.api import limits
 from tools_app.api.arrival import take_body
 from tools_app.base import database, secrets
@@ -51,6 +53,22 @@ def caller_of(request: HttpRequest) -> Caller:
     return caller
 
 
+def require(request: HttpRequest, action: Action) -> Caller:
+    """The caller, if it may do this.
+
+    Raises:
+        AuthorizationError
+    """
+    caller = caller_of(request)
+    action.require(caller)
+    return caller
+
+
+def actor_of(request: HttpRequest, action: Action) -> governance.Actor:
+    """The caller as the one who makes a change. Raises as `require`."""
+    return governance.of_caller(require(request, action))
+
+
 def refuse_keys_in_query(request: HttpRequest) -> None:
     """Refuse a key in the query string: URLs end up in logs, browser histories and referrers.
 
@@ -71,12 +89,12 @@ def refuse_keys_in_query(request: HttpRequest) -> None:
 
 
 async def _caller(request: HttpRequest) -> Caller:
-    presented = access.presented(request.headers.get("X-API-Key"), request.headers.get("Authorization"))
-    if presented is None and settings.SESSION_COOKIE_NAME in request.COOKIES:
+    credential = access.read_credential(request.headers.get("X-API-Key"), request.headers.get("Authorization"))
+    if credential is None and settings.SESSION_COOKIE_NAME in request.COOKIES:
         caller = await database.run(_caller_of_session, request)
         _refuse_forged(request)
         return caller
-    return await access.caller_of_key(presented, f"{request.scheme}://{request.get_host()}{request.path}")
+    return await access.caller_of_key(credential, f"{request.scheme}://{request.get_host()}{request.path}")
 
 
 def _caller_of_session(request: HttpRequest) -> Caller:

@@ -10,10 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic.config import JsonDict
 
-from tools_app.api import faults
-from tools_app.api.arrival import parsed_body
+from tools_app.api.arrival import json_body
 from tools_app.api.errors import UnsupportedMediaTypeError
-from tools_app.sdk.checker import MAX_PROBLEMS
+from tools_app.sdk.checker import MAX_PROBLEMS, listed, unknown
 from tools_app.sdk.errors import Problem, ValidationError
 from tools_app.text.json_text import JsonError
 
@@ -30,11 +29,11 @@ class Body(BaseModel):
         if not isinstance(body, dict):
             return body
         aliases = {field.alias for field in cls.model_fields.values()}
-        unknown = [str(name) for name in body if name not in aliases]
-        if len(unknown) > MAX_PROBLEMS:
+        extra = [str(name) for name in body if name not in aliases]
+        if len(extra) > MAX_PROBLEMS:
             # Pydantic would report every one of them.
-            problems = [faults.unknown([name]) for name in unknown[:MAX_PROBLEMS]]
-            raise ValidationError("Validation failed", problems=[*problems, Problem.more(len(unknown) - MAX_PROBLEMS)])
+            problems = [unknown([name]) for name in extra[:MAX_PROBLEMS]]
+            raise ValidationError("Validation failed", problems=listed(problems, len(extra)))
         return {key: int(value) if _is_whole(value) else value for key, value in body.items()}
 
 
@@ -56,7 +55,7 @@ class StrictParser(Parser):
         """Raises: UnsupportedMediaTypeError, ValidationError."""
         _refuse_other_types(request)
         try:
-            return cast(dict[str, Any], parsed_body(request))
+            return cast(dict[str, Any], json_body(request))
         except JsonError as error:
             message = f"The body is not valid JSON: {error}"
             raise ValidationError(problems=[Problem("", message)]) from error

@@ -11,14 +11,14 @@ from pydantic import ConfigDict, Field
 
 from tools_app import engine
 from tools_app.answers import FEWEST_TOKENS, MOST_TOKENS
-from tools_app.api.answers import Shown, answer, timestamp
+from tools_app.api.answers import ResponseSchema, answer, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import Body
 from tools_app.api.errors import DEPRECATED, DOOR, REPLAYED, failures
-from tools_app.api.queries import WHOLE, Flag, QueryString, optional
+from tools_app.api.queries import INTEGER, Flag, QueryString, optional
 from tools_app.api.routing import StrictRouter
 from tools_app.api.tools import serve_tool_named
-from tools_app.base import logs
+from tools_app.base import log_fields
 from tools_app.models.tools import (
     MAX_RETRIES,
     MAX_RETRY_DELAY_MS,
@@ -30,7 +30,7 @@ from tools_app.sdk.errors import shortened
 
 router = StrictRouter(tags=["tools"])
 
-_FAILURES = failures(404, 408, 409, 413, 415, 422, 502)
+FAILURES = failures(404, 408, 409, 413, 415, 422, 502)
 
 _TIMEOUT = "Timeout in milliseconds; cannot exceed the timeout that an operator set for the tool"
 _RETRY = (
@@ -69,16 +69,16 @@ class CallRequest(Body):
 
 
 class CallQuery(QueryString):
-    timeout: Annotated[int, Field(ge=MIN_TIMEOUT_MS, le=MAX_TIMEOUT_MS), WHOLE] | None = optional(_TIMEOUT)
-    retry: Annotated[int, Field(ge=0, le=MAX_RETRIES), WHOLE] | None = optional(_RETRY)
-    retry_delay: Annotated[int, Field(ge=MIN_RETRY_DELAY_MS, le=MAX_RETRY_DELAY_MS), WHOLE] | None = optional(
+    timeout: Annotated[int, Field(ge=MIN_TIMEOUT_MS, le=MAX_TIMEOUT_MS), INTEGER] | None = optional(_TIMEOUT)
+    retry: Annotated[int, Field(ge=0, le=MAX_RETRIES), INTEGER] | None = optional(_RETRY)
+    retry_delay: Annotated[int, Field(ge=MIN_RETRY_DELAY_MS, le=MAX_RETRY_DELAY_MS), INTEGER] | None = optional(
         _RETRY_DELAY
     )
-    answer_tokens: Annotated[int, Field(ge=FEWEST_TOKENS, le=MOST_TOKENS), WHOLE] | None = optional(_ANSWER_TOKENS)
+    answer_tokens: Annotated[int, Field(ge=FEWEST_TOKENS, le=MOST_TOKENS), INTEGER] | None = optional(_ANSWER_TOKENS)
     dry_run: Flag = Field(default=False, description=_DRY_RUN)
 
 
-class CallAnswer(Shown):
+class CallAnswer(ResponseSchema):
     success: bool
     result: Any
     execution_time: int = Field(description="Milliseconds")
@@ -110,7 +110,10 @@ class CallAnswer(Shown):
     )
 
 
-@router.post("/call", response={200: CallAnswer, **_FAILURES}, url_name="call")
+_RESPONSES = {200: CallAnswer, **FAILURES}
+
+
+@router.post("/call", response=_RESPONSES, url_name="call")
 async def call_tool(request: HttpRequest, body: CallRequest) -> HttpResponse:
     """Call a tool and wait for its result."""
     return await _call(request, body.name, body.parameters, body.options)
@@ -119,7 +122,7 @@ async def call_tool(request: HttpRequest, body: CallRequest) -> HttpResponse:
 serve_tool_named("call", router)
 
 
-@router.post("/{name}/call", response={200: CallAnswer, **_FAILURES}, url_name="call_named")
+@router.post("/{name}/call", response=_RESPONSES, url_name="call_named")
 async def call_named_tool(
     request: HttpRequest, name: str, query: Query[CallQuery], body: dict[str, Any] = parts.Body({})
 ) -> HttpResponse:
@@ -131,18 +134,19 @@ async def call_named_tool(
 
 
 async def _call(
-    request: HttpRequest, name: str, arguments: dict[str, Any], requested: CallOptions | CallQuery
+    request: HttpRequest, name: str, arguments: dict[str, Any], call_options: CallOptions | CallQuery
 ) -> HttpResponse:
     options = engine.Options(
-        timeout_ms=requested.timeout,
-        retries=requested.retry,
-        retry_delay_ms=requested.retry_delay,
-        answer_tokens=requested.answer_tokens,
-        dry_run=requested.dry_run,
+        timeout_ms=call_options.timeout,
+        retries=call_options.retry,
+        retry_delay_ms=call_options.retry_delay,
+        answer_tokens=call_options.answer_tokens,
+        dry_run=call_options.dry_run,
         idempotency_key=request.headers.get("Idempotency-Key"),
         approval=request.headers.get("Toolhub-Approval"),
+        as_value=True,
     )
-    logs.request.set((str(request.method), shortened(request.path)))  # for the lifetime of this request's task
+    log_fields.request.set((str(request.method), shortened(request.path)))  # for the lifetime of this request's task
     result = await engine.call(name, arguments, caller_of(request), door=DOOR, options=options)
     body: dict[str, Any] = {
         "success": True,
@@ -162,7 +166,6 @@ async def _call(
     response = answer(body)
     if result.answered_by == "replay":
         response[REPLAYED] = "true"
-    tool = result.entry.tool
-    if tool is not None and tool.deprecated:
+    if result.entry.spec.deprecated:
         response[DEPRECATED] = "true"
     return response

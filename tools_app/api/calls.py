@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from ninja import Query
 from pydantic import Field
 
-from tools_app.access import access
-from tools_app.api.answers import Shown, answer, timestamp
+from tools_app.access import actions
+from tools_app.api.answers import AsIs, ResponseSchema, TextOrNone, Timestamp, omitted_if_empty
 from tools_app.api.authentication import caller_of
 from tools_app.api.cursors import Pages
-from tools_app.api.errors import failures
-from tools_app.api.queries import WHOLE, Cursor, Limit, Moment, QueryString, Word, narrowed, optional
+from tools_app.api.queries import INTEGER, Cursor, Limit, Moment, QueryString, Word, apply_filters, optional
 from tools_app.api.routing import StrictRouter
 from tools_app.base import database
 from tools_app.models import Call
@@ -23,43 +22,43 @@ from tools_app.sdk.errors import NotFoundError
 
 router = StrictRouter(tags=["calls"])
 
-ALL = "admin:*"
 
-Milliseconds = Annotated[int, Field(ge=0, le=86_400_000), WHOLE]
+Milliseconds = Annotated[int, Field(ge=0, le=86_400_000), INTEGER]
 
 _HEAVY = ("arguments", "result")
 
 
-class CallerShown(Shown):
-    kind: str
-    id: str
-    name: str
+# Read from the row of which it is a part.
+class CallerSummary(ResponseSchema):
+    kind: str = Field(validation_alias="caller_kind")
+    id: str = Field(validation_alias="caller_id")
+    name: str = Field(validation_alias="caller_name")
 
 
-class CallItem(Shown):
+class CallItem(ResponseSchema):
     id: str
-    tool: str
+    tool: str = Field(validation_alias="tool_name")
     tool_version: str
-    connection: str | None = Field(description="Connection to the upstream that the call used")
-    via: str | None = Field(description="Tool through which this tool was called, for example call_tool")
-    door: Call.Door
-    caller: CallerShown
-    address: str | None = Field(description="IP address, only of a request that was refused before it reached a tool")
-    client: str | None = Field(description="User agent, only of a request that was refused before it reached a tool")
-    key_prefix: str | None = Field(
+    connection: TextOrNone = Field(description="Connection to the upstream that the call used")
+    via: TextOrNone = Field(description="Tool through which this tool was called, for example call_tool")
+    door: AsIs[Call.Door]
+    caller: CallerSummary
+    address: TextOrNone = Field(description="IP address, only of a request that was refused before it reached a tool")
+    client: TextOrNone = Field(description="User agent, only of a request that was refused before it reached a tool")
+    key_prefix: TextOrNone = Field(
         description="Prefix of the key (not secret), only of a request that was refused before it reached a tool"
     )
-    status: Call.Status
-    code: str | None = Field(description="Error code, if the call failed or was refused")
-    error: str | None
-    error_id: str | None = Field(description="Id under which operators find the cause")
-    answered_by: str | None = Field(description="`cache` or `replay`, if the tool did not run")
+    status: AsIs[Call.Status]
+    code: TextOrNone = Field(description="Error code, if the call failed or was refused")
+    error: TextOrNone
+    error_id: TextOrNone = Field(description="Id under which operators find the cause")
+    answered_by: TextOrNone = Field(description="`cache` or `replay`, if the tool did not run")
     count: int = Field(description="Number of identical refusals within one minute; 1 for every other call")
     attempts: int
     argument_bytes: int
     result_bytes: int
-    started_at: str
-    finished_at: str | None
+    started_at: Timestamp
+    finished_at: Timestamp | None
     duration_ms: int | None
     queued_ms: int | None = Field(description="Time until the tool first ran: checks and waiting in the queue")
     upstream_ms: int | None = Field(description="Total duration of its requests to the upstream")
@@ -67,17 +66,21 @@ class CallItem(Shown):
 
 class CallDetail(CallItem):
     definition_hash: str
-    result_hash: str | None
-    arguments: str | None = Field(
-        default=None,
-        description="Only for your own calls: the stored arguments, with secrets masked, truncated if long",
+    result_hash: TextOrNone
+    arguments: str | None = omitted_if_empty(
+        "Only for your own calls: the stored arguments, with secrets masked, truncated if long"
     )
-    result: str | None = Field(
-        default=None, description="Only for your own calls: the stored result, with secrets masked, truncated if long"
+    result: str | None = omitted_if_empty(
+        "Only for your own calls: the stored result, with secrets masked, truncated if long"
     )
 
 
-class CallPage(Shown):
+class OwnCallDetail(CallDetail):
+    arguments: TextOrNone
+    result: TextOrNone
+
+
+class CallPage(ResponseSchema):
     calls: list[CallItem]
     next_cursor: str | None = Field(description="Cursor of the next page; null on the last page")
 
@@ -95,7 +98,7 @@ class CallsQuery(QueryString):
     cursor: Cursor | None = optional()
     limit: Limit = 50
 
-    def filtered(self, rows: QuerySet[Call]) -> QuerySet[Call]:
+    def filter(self, rows: QuerySet[Call]) -> QuerySet[Call]:
         filters = {
             "tool_name": self.tool,
             "status": self.status,
@@ -107,11 +110,11 @@ class CallsQuery(QueryString):
             "started_at__lt": self.until,
             "duration_ms__gte": self.slower_than,
         }
-        return narrowed(rows, filters)
+        return apply_filters(rows, filters)
 
 
-@router.get("", response={200: CallPage, **failures()}, url_name="calls")
-async def list_calls(request: HttpRequest, query: Query[CallsQuery]) -> HttpResponse:
+@router.get("", response=CallPage, url_name="calls")
+async def list_calls(request: HttpRequest, query: Query[CallsQuery]) -> CallPage:
     """List calls, newest first. Filters are combined (AND).
 
     Returns the calls of this key; with `admin:*` those of all callers. A call is listed when it has ended, a call of a
@@ -119,58 +122,24 @@ async def list_calls(request: HttpRequest, query: Query[CallsQuery]) -> HttpResp
     """
     caller = caller_of(request)
     if query.caller is not None and query.caller != caller.id:
-        access.require(caller, ALL)
+        actions.CALLS_READ.require(caller)
     pages = Pages("calls", caller, query, moment="started_at")
-    rows = query.filtered(_visible(caller)).defer(*_HEAVY)
-    calls, cursor = await database.run(pages.cut, rows, query.cursor, query.limit)
-    return answer({"calls": [_item(call) for call in calls], "nextCursor": cursor})
+    rows = query.filter(_visible(caller)).defer(*_HEAVY)
+    calls, cursor = await database.run(pages.page, rows, query.cursor, query.limit)
+    return CallPage(calls=[CallItem.of(call, caller=call) for call in calls], next_cursor=cursor)
 
 
-@router.get("/{call_id}", response={200: CallDetail, **failures(404)}, url_name="call_record")
-async def show_call(request: HttpRequest, call_id: str) -> HttpResponse:
+@router.get("/{call_id}", response=CallDetail, url_name="call_record")
+async def show_call(request: HttpRequest, call_id: str) -> CallDetail:
     """Show a call. Arguments and result are included only for the caller who made it."""
     caller = caller_of(request)
     call = await database.run(_visible(caller).filter(pk=call_id).first) if call_id.isalnum() else None
     if call is None:
         raise NotFoundError("There is no such call", next_step="Your calls are at /v1/calls.")
-    return answer(_detail(call, caller))
+    if call.caller_id == caller.id:
+        return OwnCallDetail.of(call, caller=call)
+    return CallDetail.of(call, caller=call, arguments=None, result=None)
 
 
 def _visible(caller: Caller) -> QuerySet[Call]:
-    return Call.objects.all() if caller.may(ALL) else Call.objects.filter(caller_id=caller.id)
-
-
-def _item(call: Call) -> dict[str, Any]:
-    return {
-        "id": call.id,
-        "tool": call.tool_name,
-        "toolVersion": call.tool_version,
-        "connection": call.connection or None,
-        "via": call.via or None,
-        "door": call.door,
-        "caller": {"kind": call.caller_kind, "id": call.caller_id, "name": call.caller_name},
-        "address": call.address or None,
-        "client": call.client or None,
-        "keyPrefix": call.key_prefix or None,
-        "status": call.status,
-        "code": call.code or None,
-        "error": call.error or None,
-        "errorId": call.error_id or None,
-        "answeredBy": call.answered_by or None,
-        "count": call.count,
-        "attempts": call.attempts,
-        "argumentBytes": call.argument_bytes,
-        "resultBytes": call.result_bytes,
-        "startedAt": timestamp(call.started_at),
-        "finishedAt": timestamp(call.finished_at) if call.finished_at else None,
-        "durationMs": call.duration_ms,
-        "queuedMs": call.queued_ms,
-        "upstreamMs": call.upstream_ms,
-    }
-
-
-def _detail(call: Call, caller: Caller) -> dict[str, Any]:
-    detail = {**_item(call), "definitionHash": call.definition_hash, "resultHash": call.result_hash or None}
-    if call.caller_id == caller.id:
-        detail |= {"arguments": call.arguments or None, "result": call.result or None}
-    return detail
+    return Call.objects.all() if actions.CALLS_READ.permits(caller) else Call.objects.filter(caller_id=caller.id)

@@ -6,24 +6,25 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from ninja import Query
-from pydantic import ConfigDict, Field, SecretStr
+from pydantic import BeforeValidator, ConfigDict, Field, SecretStr
 
-from tools_app import governance, sources
-from tools_app.access import access
-from tools_app.api.answers import Shown, answer, timestamp
-from tools_app.api.authentication import caller_of
+from tools_app import governance
+from tools_app.access import actions
+from tools_app.api.answers import AsIs, ResponseSchema, TextOrNone, timestamp
+from tools_app.api.authentication import actor_of, require
 from tools_app.api.bodies import Body, Reason, without_default
-from tools_app.api.errors import failures
+from tools_app.api.errors import Failure
 from tools_app.api.queries import Removal
 from tools_app.api.routing import StrictRouter
 from tools_app.base import database
-from tools_app.catalog import connections
+from tools_app.catalog import catalog, connections
 from tools_app.governance import probes
 from tools_app.models import Connection
 from tools_app.models.tools import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS
 from tools_app.sdk.accounts import (
+    MOST_NAMES,
     MOST_OPTION,
     MOST_SECRET,
     MOST_URL,
@@ -32,8 +33,7 @@ from tools_app.sdk.accounts import (
     ConnectionKind,
     OptionValue,
 )
-from tools_app.sdk.context import Caller
-from tools_app.sdk.errors import ConflictError, NotFoundError
+from tools_app.sdk.errors import ConflictError, NotFoundError, Problem, ValidationError
 from tools_app.sdk.names import NAME
 from tools_app.sdk.reach import ENVIRONMENT
 
@@ -55,6 +55,20 @@ Secret = Annotated[
         json_schema_extra=_write_only,
     ),
 ]
+Form = Literal["header", "bearer", "basic", "query", "environment"]
+Secrets = Annotated[
+    dict[
+        Annotated[str, Field(min_length=1, max_length=200)],
+        Annotated[SecretStr, Field(min_length=1, max_length=MOST_SECRET)] | None,
+    ],
+    Field(
+        max_length=MOST_NAMES,
+        description="Values of a source outside the hub, by name: headers, query parameters, variables, or `user` and "
+        "`password`. Omitted names are unchanged, null removes one. A value can contain `${TOOLHUB_SECRET_NAME}` and "
+        "`${file:NAME}`. Write-only: no response contains values",
+        examples=[{"X-Api-Key": "${file:acme-key}"}],
+    ),
+]
 Options = Annotated[
     dict[
         Annotated[str, Field(min_length=1, max_length=64)],
@@ -69,33 +83,40 @@ Options = Annotated[
 TimeLimit = Annotated[int, Field(ge=MIN_TIMEOUT_MS, le=MAX_TIMEOUT_MS)]
 
 
-class ConnectionHealth(Shown):
+class ConnectionHealth(ResponseSchema):
     """Result of the last connection test."""
 
     healthy: bool
-    checked_at: str
-    reason: str | None = Field(description="What failed and how to fix it")
+    checked_at: Annotated[str, BeforeValidator(lambda moment: timestamp(moment) if moment is not None else "")]
+    reason: TextOrNone = Field(validation_alias="health", description="What failed and how to fix it")
 
 
-class ConnectionItem(Shown):
+class ConnectionItem(ResponseSchema):
     id: str = Field(description="The name, or `environment:<pack>` for a connection from environment variables")
     name: str = Field(description="Name by which callers choose the connection")
     pack: str
     source: Literal["environment", "stored"]
-    url: str = Field(description="Base URL of the upstream's API; empty if the configured URL is invalid")
+    form: AsIs[Form | None] = Field(description="How the secret is sent; null: as the pack says")
+    names: AsIs[list[str]] = Field(description="Names of the values that the secret consists of, if it has a form")
+    references: AsIs[list[str]] = Field(description="Variables and files that these values refer to")
+    url: str = Field(
+        description="Base URL of the upstream's API; empty if the configured URL is invalid, and for child processes"
+    )
     read_only: bool
     allow_http: bool
     timeout_ms: int | None
     enabled: bool
-    options: dict[str, OptionValue] = Field(description="All options that the pack declares, with their current values")
-    fault: str | None = Field(description="Why the connection cannot be used; null if it can")
+    options: AsIs[dict[str, OptionValue]] = Field(
+        description="All options that the pack declares, with their current values"
+    )
+    fault: TextOrNone = Field(description="Why the connection cannot be used; null if it can")
     health: ConnectionHealth | None = Field(description="null: not tested yet")
     keys: int | None = Field(
         description="Number of keys that use the connection; null for connections from environment variables"
     )
 
 
-class Connections(Shown):
+class Connections(ResponseSchema):
     connections: list[ConnectionItem]
     total: int
 
@@ -105,6 +126,10 @@ class ConnectionChange(Body):
 
     url: Url = Field(default="", json_schema_extra=without_default)
     secret: Secret = SecretStr("")
+    form: Form | None = Field(
+        default=None, description="How the secret is sent to a source outside the hub; null for packs"
+    )
+    secrets: Secrets = Field(default={}, json_schema_extra=without_default)
     read_only: bool = Field(default=False, description="Refuse tools that write")
     allow_http: bool = Field(default=False, description="Allow unencrypted http:// to hosts other than this machine")
     timeout_ms: TimeLimit | None = Field(
@@ -115,9 +140,17 @@ class ConnectionChange(Body):
     reason: Reason = ""
 
     def values(self) -> dict[str, Any]:
-        values = self.model_dump(exclude_unset=True, exclude={"name", "pack", "reason"})
+        values = self.model_dump(exclude_unset=True, exclude={"name", "pack", "reason", "secrets"})
+        if "form" in values:
+            values["form"] = self.form or ""
         if "secret" in self.model_fields_set:
             values["secret"] = self.secret.get_secret_value()
+        if self.secrets:
+            if values.get("secret"):
+                raise ValidationError(problems=[Problem("/secrets", "Give `secret` or `secrets`, not both")])
+            values["secret"] = {
+                name: value.get_secret_value() if value is not None else None for name, value in self.secrets.items()
+            }
         return values
 
 
@@ -125,9 +158,7 @@ class ConnectionRequest(ConnectionChange):
     """A new connection."""
 
     name: str = Field(pattern=f"^{NAME.pattern}$")
-    pack: str = Field(min_length=1, max_length=64, description="Pack whose tools use the connection")
-    url: Url
-    secret: Secret
+    pack: str = Field(min_length=1, max_length=64, description="Pack or source whose tools use the connection")
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -136,80 +167,72 @@ class ConnectionRequest(ConnectionChange):
     )
 
 
-class Finding(Shown):
+class ConnectionTestResult(ResponseSchema):
     healthy: bool
-    found: str = Field(description="Result of the test in words")
-    next_step: str | None
+    found: str = Field(validation_alias="words", description="Result of the test in words")
+    next_step: TextOrNone
 
 
-@router.get("", response={200: Connections, **failures()}, url_name="connections")
-async def list_connections(request: HttpRequest) -> HttpResponse:
+@router.get("", response=Connections, url_name="connections")
+async def list_connections(request: HttpRequest) -> Connections:
     """List connections, those from environment variables first. Requires `admin:*`."""
-    _administrator(request)
+    require(request, actions.CONNECTIONS_READ)
     items = await database.run(lambda: list(_all()))
-    return answer({"connections": items, "total": len(items)})
+    return Connections(connections=items, total=len(items))
 
 
-@router.post("", response={201: ConnectionItem, **failures(408, 409, 413, 415)})
-async def create_connection(request: HttpRequest, body: ConnectionRequest) -> HttpResponse:
-    """Create a connection. Requires `admin:*`. It is not used until you assign it to a key."""
-    caller = _administrator(request)
-    await database.run(
-        governance.create_connection, body.name, body.pack, actor=str(caller), reason=body.reason, **body.values()
-    )
-    return answer(await database.run(_item, body.name), 201)
+@router.post("", response={201: ConnectionItem, 409: Failure})
+async def create_connection(request: HttpRequest, body: ConnectionRequest) -> ConnectionItem:
+    """Create a connection. Requires `admin:*`. It is not used until you assign it to a key.
+
+    That of a pack needs `url` and `secret`; that of a source outside the hub needs `form`, and `secrets` or, for a
+    bearer token, `secret`.
+    """
+    actor = actor_of(request, actions.CONNECTION_CREATE)
+    values = {"secret": "", **body.values()}
+    await database.run(governance.create_connection, body.name, body.pack, actor=actor, reason=body.reason, **values)
+    return await database.run(_item, body.name)
 
 
-@router.get("/{connection_id}", response={200: ConnectionItem, **failures(404)}, url_name="connection")
-async def show_connection(request: HttpRequest, connection_id: str) -> HttpResponse:
+@router.get("/{connection_id}", response=ConnectionItem, url_name="connection")
+async def show_connection(request: HttpRequest, connection_id: str) -> ConnectionItem:
     """Show a connection, without its secret. Requires `admin:*`."""
-    _administrator(request)
-    return answer(await database.run(_item, connection_id))
+    require(request, actions.CONNECTIONS_READ)
+    return await database.run(_item, connection_id)
 
 
-@router.patch("/{connection_id}", response={200: ConnectionItem, **failures(404, 408, 409, 413, 415)})
-async def change_connection(request: HttpRequest, connection_id: str, body: ConnectionChange) -> HttpResponse:
+@router.patch("/{connection_id}", response={200: ConnectionItem, 409: Failure})
+async def change_connection(request: HttpRequest, connection_id: str, body: ConnectionChange) -> ConnectionItem:
     """Change a connection. Requires `admin:*`. Takes effect on the next call.
 
     If you change the origin of the URL, send the secret again: a stored secret is sent only to the origin it was set
     for.
     """
-    caller = _administrator(request)
+    actor = actor_of(request, actions.CONNECTION_CHANGE)
     _refuse_environment(connection_id)
     await database.run(
-        governance.change_connection, _checked(connection_id), actor=str(caller), reason=body.reason, **body.values()
+        governance.change_connection, _valid_name(connection_id), actor=actor, reason=body.reason, **body.values()
     )
-    return answer(await database.run(_item, connection_id))
+    return await database.run(_item, connection_id)
 
 
-@router.delete("/{connection_id}", response={204: None, **failures(404, 409)})
-async def delete_connection(request: HttpRequest, connection_id: str, query: Query[Removal]) -> HttpResponse:
+@router.delete("/{connection_id}", response={204: None, 409: Failure})
+async def delete_connection(request: HttpRequest, connection_id: str, query: Query[Removal]) -> None:
     """Delete a connection and its secret. Requires `admin:*`. Its keys do not fall back to another connection."""
-    caller = _administrator(request)
+    actor = actor_of(request, actions.CONNECTION_DELETE)
     _refuse_environment(connection_id)
-    await database.run(
-        governance.delete_connection, _checked(connection_id), actor=str(caller), reason=query.reason or ""
-    )
-    response = HttpResponse(status=204)
-    del response["Content-Type"]
-    return response
+    await database.run(governance.delete_connection, _valid_name(connection_id), actor=actor, reason=query.reason or "")
 
 
-@router.post("/{connection_id}/test", response={200: Finding, **failures(404)}, url_name="connection_test")
-async def test_connection(request: HttpRequest, connection_id: str) -> HttpResponse:
+@router.post("/{connection_id}/test", response=ConnectionTestResult, url_name="connection_test")
+async def test_connection(request: HttpRequest, connection_id: str) -> ConnectionTestResult:
     """Test the URL and the secret with a request to the upstream. Requires `admin:*`. Changes nothing there."""
-    caller = _administrator(request)
-    finding = await probes.tested(_checked(connection_id), actor=str(caller))
-    return answer({"healthy": finding.healthy, "found": finding.words, "nextStep": finding.next_step or None})
+    actor = actor_of(request, actions.CONNECTION_TEST)
+    result = await probes.test(_valid_name(connection_id), actor=actor)
+    return ConnectionTestResult.of(result)
 
 
-def _administrator(request: HttpRequest) -> Caller:
-    caller = caller_of(request)
-    access.require(caller, "admin:*")
-    return caller
-
-
-def _checked(connection_id: str) -> str:
+def _valid_name(connection_id: str) -> str:
     """The id if it is well-formed; the database is not queried for any other."""
     if not NAME.fullmatch(connection_id.removeprefix(f"{ENVIRONMENT}:")):
         raise _not_found()
@@ -232,59 +255,49 @@ def _rows() -> QuerySet[Connection]:
     return Connection.objects.annotate(number_of_keys=Count("keys")).order_by("name")
 
 
-def _all() -> Iterator[dict[str, Any]]:
-    kinds = connections.kinds(sources.loaded())
+def _all() -> Iterator[ConnectionItem]:
+    kinds = catalog.current().connection_kinds
     for pack, kind in sorted(kinds.items()):
         if (account := connections.from_environment(pack, kind)) is not None:
             yield _environment_item(account)
+    places = connections.places()
     for row in _rows():
-        yield _stored_item(row, kinds.get(row.pack))
+        yield _stored_item(row, connections.kind_of(row, kinds), places)
 
 
-def _item(connection_id: str) -> dict[str, Any]:
-    source, _, pack = _checked(connection_id).partition(":")
+def _item(connection_id: str) -> ConnectionItem:
+    source, _, pack = _valid_name(connection_id).partition(":")
     if source == ENVIRONMENT:
-        return _environment_item(connections.identified(f"{ENVIRONMENT}:{pack}"))
+        return _environment_item(connections.identified(f"{ENVIRONMENT}:{pack}", catalog.current().connection_kinds))
     row = _rows().filter(name=connection_id).first()
     if row is None:
         raise _not_found()
-    return _stored_item(row, connections.kinds(sources.loaded()).get(row.pack))
+    return _stored_item(row, connections.kind_of(row, catalog.current().connection_kinds))
 
 
-def _environment_item(account: Account) -> dict[str, Any]:
-    return {
-        "id": connections.identifier(account),
-        "name": account.name,
-        "pack": account.pack,
-        "source": "environment",
-        "url": account.base,
-        "readOnly": account.read_only,
-        "allowHttp": account.allow_http,
-        "timeoutMs": account.timeout_ms,
-        "enabled": True,
-        "options": dict(account.options),
-        "fault": account.fault or None,
-        "health": None,
-        "keys": None,
-    }
+def _environment_item(account: Account) -> ConnectionItem:
+    return ConnectionItem.of(
+        account,
+        id=connections.identifier(account),
+        source="environment",
+        form=None,
+        references=[],
+        url=account.base,
+        enabled=True,
+        options=dict(account.options),
+        health=None,
+        keys=None,
+    )
 
 
-def _stored_item(row: Any, kind: ConnectionKind | None) -> dict[str, Any]:
-    health = {"healthy": row.healthy, "reason": row.health or None, "checkedAt": ""}
-    if row.checked_at is not None:
-        health["checkedAt"] = timestamp(row.checked_at)
-    return {
-        "id": row.name,
-        "name": row.name,
-        "pack": row.pack,
-        "source": "stored",
-        "url": row.url,
-        "readOnly": row.read_only,
-        "allowHttp": row.allow_http,
-        "timeoutMs": row.timeout_ms,
-        "enabled": row.enabled,
-        "options": dict(kind.settled(row.options)) if kind is not None else row.options,
-        "fault": connections.fault(row, kind) or None,
-        "health": health if row.healthy is not None else None,
-        "keys": row.number_of_keys,
-    }
+def _stored_item(row: Any, kind: ConnectionKind | None, places: connections.Places | None = None) -> ConnectionItem:
+    return ConnectionItem.of(
+        row,
+        id=row.name,
+        source="stored",
+        form=row.form or None,
+        options=dict(kind.settled(row.options)) if kind is not None else row.options,
+        fault=connections.fault(row, kind, places),
+        health=row if row.healthy is not None else None,
+        keys=row.number_of_keys,
+    )

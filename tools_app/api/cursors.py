@@ -27,7 +27,7 @@ class Pages:
     query: BaseModel
     moment: str | None = None
 
-    def cut(self, rows: QuerySet[Any], cursor: str | None, limit: int) -> tuple[list[Any], str | None]:
+    def page(self, rows: QuerySet[Any], cursor: str | None, limit: int) -> tuple[list[Any], str | None]:
         """A page and the cursor of the next; None on the last page. One query.
 
         Raises:
@@ -35,7 +35,7 @@ class Pages:
         """
         rows = rows.order_by(*([f"-{self.moment}"] if self.moment else []), "-pk")
         if cursor is not None:
-            key, moment = self._read(cursor)
+            key, moment = self._parse(cursor)
             last_moment = None if moment is None else datetime.fromisoformat(moment)
             rows = paging.after(rows, key, self.moment, last_moment)
         page_and_next = list(rows[: limit + 1])
@@ -46,7 +46,7 @@ class Pages:
         moment = getattr(last, self.moment).isoformat() if self.moment else None
         return signing.dumps((last.pk, moment), salt=self._salt)
 
-    def _read(self, cursor: str) -> tuple[Any, str | None]:
+    def _parse(self, cursor: str) -> tuple[Any, str | None]:
         try:
             key, moment = signing.loads(cursor, salt=self._salt, max_age=LIFETIME_SECONDS)
         except signing.BadSignature as error:

@@ -129,8 +129,8 @@ def in_words(schema: Schema) -> list[dict[str, str]]:
     for keyword, between in (("anyOf", " or "), ("allOf", " and ")):
         if keyword in schema:
             parts = [in_words(part) for part in schema[keyword]]
-            joined = [piece for part in parts for piece in ({"text": between}, *part)]
-            return joined[1:]
+            pieces = [piece for part in parts for piece in ({"text": between}, *part)]
+            return pieces[1:]
     if schema.get("type") == "array":
         return [{"text": "list of "}, *in_words(schema.get("items", {}))]
     if "enum" in schema:

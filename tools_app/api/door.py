@@ -26,7 +26,7 @@ def behind_door(view: View) -> View:
     @transaction.non_atomic_requests
     @csrf_exempt
     @functools.wraps(view)
-    async def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    async def wrapped_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:
             # Checks ALLOWED_HOSTS: Django does that in a middleware, which REST requests bypass.
             request.get_host()
@@ -39,4 +39,4 @@ def behind_door(view: View) -> View:
         limits.add_headers(request, response)
         return response
 
-    return guarded
+    return wrapped_view

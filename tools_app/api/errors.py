@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from django.core.exceptions import BadRequest, DisallowedHost, RequestDataTooBig, SuspiciousOperation
@@ -21,8 +22,8 @@ from pydantic.alias_generators import to_camel
 
 from tools_app import engine
 from tools_app.access import issuer
-from tools_app.api import faults
 from tools_app.api.answers import answer, timestamp
+from tools_app.sdk.checker import MAX_PROBLEMS, described, listed
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import AuthenticationError, RateLimitError, ToolError, ValidationError, shortened
 from tools_app.sdk.hub_errors import StoppedError, StorageBusyError
@@ -142,30 +143,21 @@ def register_exception_handlers(api: NinjaAPI) -> None:
 
 async def response(request: HttpRequest, error: Exception) -> HttpResponse:
     """The error response for any exception. Bugs are recorded first."""
-    tool_error = translated(error)
+    tool_error = _recorded(request, error)
     if tool_error is None:
-        tool_error = await engine.report(error, door=DOOR, caller=caller_if_known(request), where=_where(request))
-    else:
-        _log(request, tool_error)
-        # Errors with a call id are already in the journal.
-        if isinstance(tool_error, AuthenticationError | RateLimitError | StoppedError) and tool_error.call_id is None:
-            address, client = request.META.get("REMOTE_ADDR") or "", request.headers.get("User-Agent", "")
-            caller = caller_if_known(request)
-            engine.note_refusal(tool_error, door=DOOR, address=address, client=client, caller=caller)
+        tool_error = await engine.report(error, door=DOOR, caller=_caller_if_known(request), where=_where(request))
     return envelope(tool_error, _url(request))
 
 
 def response_sync(request: HttpRequest, error: BaseException) -> HttpResponse:
     """`response` for Django's handlers, which run in threads."""
-    tool_error = translated(error)
+    tool_error = _recorded(request, error)
     if tool_error is None:
-        tool_error = engine.report_sync(error, door=DOOR, caller=caller_if_known(request), where=_where(request))
-    else:
-        _log(request, tool_error)
+        tool_error = engine.report_sync(error, door=DOOR, caller=_caller_if_known(request), where=_where(request))
     return envelope(tool_error, _url(request))
 
 
-def translated(error: BaseException) -> ToolError | None:
+def as_tool_error(error: BaseException) -> ToolError | None:
     """The `ToolError` for an exception of ninja, Django or the hub; None for a bug."""
     match error:
         case ToolError():
@@ -173,7 +165,8 @@ def translated(error: BaseException) -> ToolError | None:
         case HttpError(__cause__=ToolError() as cause):  # Ninja wraps what its parser raises.
             return cause
         case NinjaValidationError():
-            return ValidationError("Validation failed", problems=faults.problems(error.errors))
+            first = [described(fault, _path(fault["loc"]), "the body") for fault in error.errors[:MAX_PROBLEMS]]
+            return ValidationError("Validation failed", problems=listed(first, len(error.errors)))
         case RequestDataTooBig():
             return BodyTooLargeError()
         case SuspiciousOperation() | BadRequest():
@@ -207,6 +200,14 @@ def envelope(error: ToolError, url: str = "") -> HttpResponse:
     return response
 
 
+def last_response(error: ToolError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    """Status, headers and body for a request that reached no view. The connection is closed after it."""
+    response = envelope(error)
+    headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
+    headers += [(b"content-length", str(len(response.content)).encode()), (b"connection", b"close")]
+    return response.status_code, headers, response.content
+
+
 def _url(request: HttpRequest) -> str:
     try:
         return f"{request.scheme}://{request.get_host()}{request.path}"
@@ -214,7 +215,7 @@ def _url(request: HttpRequest) -> str:
         return ""
 
 
-def caller_if_known(request: HttpRequest) -> Caller | None:
+def _caller_if_known(request: HttpRequest) -> Caller | None:
     caller = getattr(request, "auth", None)
     return caller if isinstance(caller, Caller) else None
 
@@ -223,12 +224,23 @@ def _reraise(request: HttpRequest, error: Any) -> NoReturn:
     raise error
 
 
-def _log(request: HttpRequest, error: ToolError) -> None:
-    if error.call_id is None:  # The engine logs errors of calls.
-        cause = error.detail if isinstance(error.detail, BaseException) else None
-        log.log(
-            error.log_level, "%s: %s %s%s", _where(request), error.code, error.message, f" ({cause})" if cause else ""
-        )
+def _recorded(request: HttpRequest, exception: BaseException) -> ToolError | None:
+    """The error for an exception, after it has been logged and, if it is a refusal, counted; None for a bug."""
+    error = as_tool_error(exception)
+    if error is None or error.call_id is not None:  # The engine records errors of calls.
+        return error
+    cause = f" ({error.detail})" if isinstance(error.detail, BaseException) else ""
+    log.log(error.log_level, "%s: %s %s%s", _where(request), error.code, error.message, cause)
+    if isinstance(error, AuthenticationError | RateLimitError | StoppedError):
+        address, client = request.META.get("REMOTE_ADDR") or "", request.headers.get("User-Agent", "")
+        engine.note_refusal(error, door=DOOR, address=address, client=client, caller=_caller_if_known(request))
+    return error
+
+
+def _path(location: Sequence[Any]) -> Sequence[Any]:
+    """The path of a fault. Ninja begins it with the view's parameter; in a query only if it does not know the rest."""
+    source, *path = location
+    return path[-1:] if source == "query" else path[1:]
 
 
 def _where(request: HttpRequest) -> str:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from ninja import Query
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from tools_app import governance
-from tools_app.access import access
-from tools_app.api.answers import Shown, answer, timestamp
-from tools_app.api.authentication import caller_of
+from tools_app.access import actions
+from tools_app.api.answers import ResponseSchema, TextOrNone, Timestamp
+from tools_app.api.authentication import caller_of, require
 from tools_app.api.bodies import NOT_BLANK, Body, Reason
 from tools_app.api.cursors import Pages
-from tools_app.api.errors import failures
-from tools_app.api.queries import Cursor, Limit, Moment, QueryString, Word, narrowed, optional
+from tools_app.api.queries import Cursor, Limit, Moment, QueryString, Word, apply_filters, optional
 from tools_app.api.routing import StrictRouter
 from tools_app.base import database
 from tools_app.catalog import catalog
@@ -29,43 +28,48 @@ router = StrictRouter(tags=["errors"])
 LATEST = 20
 
 
-class ErrorGroupItem(Shown):
-    id: str
-    tool: str | None
+ErrorState = Annotated[
+    Literal["open", "resolved"], BeforeValidator(lambda resolved_at: "resolved" if resolved_at else "open")
+]
+
+
+class ErrorGroupItem(ResponseSchema):
+    id: str = Field(validation_alias="fingerprint")
+    tool: TextOrNone = Field(validation_alias="tool_name")
     code: str
-    place: str | None = Field(description="Code location, if known")
+    place: TextOrNone = Field(description="Code location, if known")
     message: str = Field(description="Message of the latest error")
     count: int
-    state: Literal["open", "resolved"]
-    first_seen_at: str
-    last_seen_at: str
-    last_call_id: str | None
-    resolved_at: str | None
-    resolved_by: str | None
-    reopened_at: str | None = Field(description="When the error recurred after the group was resolved")
+    state: ErrorState = Field(validation_alias="resolved_at")
+    first_seen_at: Timestamp
+    last_seen_at: Timestamp
+    last_call_id: TextOrNone
+    resolved_at: Timestamp | None
+    resolved_by: TextOrNone
+    reopened_at: Timestamp | None = Field(description="When the error recurred after the group was resolved")
 
 
-class ErrorShown(Shown):
+class ErrorItem(ResponseSchema):
     id: str = Field(description="The `errorId` in the response to the caller")
-    call_id: str | None
+    call_id: TextOrNone
     door: str
-    caller: str | None
+    caller: TextOrNone = Field(validation_alias="caller_name")
     message: str
-    created_at: str
+    created_at: Timestamp
 
 
-class NoteShown(Shown):
-    at: str
+class NoteItem(ResponseSchema):
+    at: Timestamp
     author: str
     text: str
 
 
 class ErrorGroupDetail(ErrorGroupItem):
-    notes: list[NoteShown] = Field(description="Notes by operators, newest first")
-    latest: list[ErrorShown] = Field(description=f"Latest errors of the group, at most {LATEST}")
+    notes: list[NoteItem] = Field(description="Notes by operators, newest first")
+    latest: list[ErrorItem] = Field(description=f"Latest errors of the group, at most {LATEST}")
 
 
-class ErrorGroupPage(Shown):
+class ErrorGroupPage(ResponseSchema):
     errors: list[ErrorGroupItem]
     next_cursor: str | None
 
@@ -78,12 +82,12 @@ class ErrorsQuery(QueryString):
     cursor: Cursor | None = optional()
     limit: Limit = 50
 
-    def filtered(self, rows: QuerySet[ErrorGroup]) -> QuerySet[ErrorGroup]:
-        rows = narrowed(rows, {"tool_name": self.tool, "code": self.code, "last_seen_at__gte": self.since})
+    def filter(self, rows: QuerySet[ErrorGroup]) -> QuerySet[ErrorGroup]:
+        rows = apply_filters(rows, {"tool_name": self.tool, "code": self.code, "last_seen_at__gte": self.since})
         return rows if self.state is None else rows.filter(resolved_at__isnull=self.state == "open")
 
 
-class Decision(Body):
+class ErrorGroupDecision(Body):
     reason: Reason = ""
 
 
@@ -91,55 +95,55 @@ class Note(Body):
     text: str = Field(min_length=1, max_length=ErrorNote.MOST_CHARACTERS, json_schema_extra=NOT_BLANK)
 
 
-@router.get("", response={200: ErrorGroupPage, **failures()}, url_name="errors")
-async def list_errors(request: HttpRequest, query: Query[ErrorsQuery]) -> HttpResponse:
+@router.get("", response=ErrorGroupPage, url_name="errors")
+async def list_errors(request: HttpRequest, query: Query[ErrorsQuery]) -> ErrorGroupPage:
     """List error groups, most recent first. Requires `tools:manage`. Filters are combined (AND)."""
     pages = Pages("errors", caller_of(request), query, moment="last_seen_at")
-    rows = query.filtered(await _visible(request))
-    groups, cursor = await database.run(pages.cut, rows, query.cursor, query.limit)
-    return answer({"errors": [_item(group) for group in groups], "nextCursor": cursor})
+    rows = query.filter(await _visible(request))
+    groups, cursor = await database.run(pages.page, rows, query.cursor, query.limit)
+    return ErrorGroupPage(errors=groups, next_cursor=cursor)
 
 
-@router.get("/{group_id}", response={200: ErrorGroupDetail, **failures(404)}, url_name="error")
-async def show_error(request: HttpRequest, group_id: str) -> HttpResponse:
+@router.get("/{group_id}", response=ErrorGroupDetail, url_name="error")
+async def show_error(request: HttpRequest, group_id: str) -> ErrorGroupDetail:
     """Show an error group and its latest errors. Requires `tools:manage`."""
-    return answer(await database.run(_detail, await _visible(request), group_id))
+    return await database.run(_detail, await _visible(request), group_id)
 
 
-@router.post("/{group_id}/resolve", response={200: ErrorGroupDetail, **failures(404, 408, 413, 415)})
-async def resolve_error(request: HttpRequest, group_id: str, body: Decision) -> HttpResponse:
+@router.post("/{group_id}/resolve", response=ErrorGroupDetail)
+async def resolve_error(request: HttpRequest, group_id: str, body: ErrorGroupDecision) -> ErrorGroupDetail:
     """Resolve an error group. It reopens if the error recurs. Requires `tools:manage`."""
     return await _decide(request, group_id, governance.resolve_errors, body)
 
 
-@router.post("/{group_id}/reopen", response={200: ErrorGroupDetail, **failures(404, 408, 413, 415)})
-async def reopen_error(request: HttpRequest, group_id: str, body: Decision) -> HttpResponse:
+@router.post("/{group_id}/reopen", response=ErrorGroupDetail)
+async def reopen_error(request: HttpRequest, group_id: str, body: ErrorGroupDecision) -> ErrorGroupDetail:
     """Reopen a resolved error group. Requires `tools:manage`."""
     return await _decide(request, group_id, governance.reopen_errors, body)
 
 
-@router.post("/{group_id}/notes", response={201: ErrorGroupDetail, **failures(404, 408, 413, 415)})
-async def add_note(request: HttpRequest, group_id: str, body: Note) -> HttpResponse:
+@router.post("/{group_id}/notes", response={201: ErrorGroupDetail})
+async def add_note(request: HttpRequest, group_id: str, body: Note) -> ErrorGroupDetail:
     """Add a note to an error group. Requires `tools:manage`."""
-    visible, actor = await _visible(request), str(caller_of(request))
+    visible, actor = await _visible(request), governance.of_caller(caller_of(request))
 
-    def add_and_show() -> dict[str, Any]:
+    def add_and_show() -> ErrorGroupDetail:
         governance.add_error_note(_get(visible, group_id).pk, body.text, actor=actor)
         return _detail(visible, group_id)
 
-    return answer(await database.run(add_and_show), 201)
+    return await database.run(add_and_show)
 
 
 async def _decide(
-    request: HttpRequest, group_id: str, decide: Callable[..., list[str]], body: Decision
-) -> HttpResponse:
-    visible, actor = await _visible(request), str(caller_of(request))
+    request: HttpRequest, group_id: str, decide: Callable[..., list[str]], body: ErrorGroupDecision
+) -> ErrorGroupDetail:
+    visible, actor = await _visible(request), governance.of_caller(caller_of(request))
 
-    def decide_and_show() -> dict[str, Any]:
+    def decide_and_show() -> ErrorGroupDetail:
         decide([_get(visible, group_id).pk], actor=actor, reason=body.reason)
         return _detail(visible, group_id)
 
-    return answer(await database.run(decide_and_show))
+    return await database.run(decide_and_show)
 
 
 async def _visible(request: HttpRequest) -> QuerySet[ErrorGroup]:
@@ -148,8 +152,7 @@ async def _visible(request: HttpRequest) -> QuerySet[ErrorGroup]:
     Raises:
         AuthorizationError: the caller does not manage tools.
     """
-    caller = caller_of(request)
-    access.require(caller, "tools:manage")
+    caller = require(request, actions.ERRORS_READ)
     if caller.reach.toolsets is None:
         return ErrorGroup.objects.all()
     view = (await catalog.fresh()).seen_by(caller)
@@ -163,39 +166,7 @@ def _get(visible: QuerySet[ErrorGroup], group_id: str) -> ErrorGroup:
     return group
 
 
-def _item(group: ErrorGroup) -> dict[str, Any]:
-    return {
-        "id": group.fingerprint,
-        "tool": group.tool_name or None,
-        "code": group.code,
-        "place": group.place or None,
-        "message": group.message,
-        "count": group.count,
-        "state": "resolved" if group.resolved_at else "open",
-        "firstSeenAt": timestamp(group.first_seen_at),
-        "lastSeenAt": timestamp(group.last_seen_at),
-        "lastCallId": group.last_call_id or None,
-        "resolvedAt": timestamp(group.resolved_at) if group.resolved_at else None,
-        "resolvedBy": group.resolved_by or None,
-        "reopenedAt": timestamp(group.reopened_at) if group.reopened_at else None,
-    }
-
-
-def _detail(visible: QuerySet[ErrorGroup], group_id: str) -> dict[str, Any]:
+def _detail(visible: QuerySet[ErrorGroup], group_id: str) -> ErrorGroupDetail:
     group = _get(visible, group_id)
     latest = group.errors.defer("detail").order_by("-created_at", "-pk")[:LATEST]
-    return {
-        **_item(group),
-        "notes": [{"at": timestamp(note.at), "author": note.author, "text": note.text} for note in group.notes.all()],
-        "latest": [
-            {
-                "id": error.id,
-                "callId": error.call_id or None,
-                "door": error.door,
-                "caller": error.caller_name or None,
-                "message": error.message,
-                "createdAt": timestamp(error.created_at),
-            }
-            for error in latest
-        ],
-    }
+    return ErrorGroupDetail.of(group, notes=list(group.notes.all()), latest=list(latest))

@@ -7,10 +7,10 @@ from typing import Final, Literal
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from tools_app import engine
-from tools_app.api.answers import answer, timestamp
+from tools_app.api.answers import ResponseSchema, answer, timestamp
 from tools_app.api.errors import OPEN_FAILURES, Failure
 from tools_app.catalog import catalog
 from tools_app.models import Stop
@@ -21,15 +21,16 @@ router = Router(auth=None, tags=["hub"])
 PATIENCE_SECONDS: Final = 3.0
 
 Outcome = Literal["pass", "warn", "fail"]
+Status = Literal["healthy", "degraded", "unhealthy"]
 
 
-class Checks(BaseModel):
+class Checks(ResponseSchema):
     database: Outcome
     tools: Outcome
 
 
-class Health(BaseModel):
-    status: Literal["healthy", "degraded", "unhealthy"]
+class Health(ResponseSchema):
+    status: Status
     checks: Checks
     stopped: bool = Field(description="An operator stopped the hub: it refuses calls until it is resumed")
     timestamp: str
@@ -45,9 +46,9 @@ async def show_health(request: HttpRequest) -> HttpResponse:
     """Check whether the hub can take calls: 200 if it is healthy, otherwise 503."""
     checks = await _checks()
     outcomes = {checks.database, checks.tools}
-    status = "unhealthy" if "fail" in outcomes else "degraded" if "warn" in outcomes else "healthy"
-    body = {"status": status, "checks": checks.model_dump(), "stopped": _is_stopped(), "timestamp": timestamp()}
-    return answer(body, 200 if status == "healthy" else 503)
+    status: Status = "unhealthy" if "fail" in outcomes else "degraded" if "warn" in outcomes else "healthy"
+    health = Health(status=status, checks=checks, stopped=_is_stopped(), timestamp=timestamp())
+    return answer(health, 200 if status == "healthy" else 503)
 
 
 def _is_stopped() -> bool:

@@ -47,13 +47,13 @@ class Intake:
         if fault := self._fault(scope):
             await refuse(fault, receive, send)
             return
-        body = _Body(scope, receive, self._limit, self._seconds, self._room)
+        body = _RequestBody(scope, receive, self._limit, self._seconds, self._room)
         try:
             await self._handle(scope, body, receive, send)
         finally:
             self._room.release(body)
 
-    async def _handle(self, scope: Scope, body: _Body, receive: Receive, send: Send) -> None:
+    async def _handle(self, scope: Scope, body: _RequestBody, receive: Receive, send: Send) -> None:
         answer = _Answer(body, receive, send)
         try:
             await self._application(scope, body.receive, answer.send)
@@ -74,17 +74,17 @@ class Intake:
             return HeadersTooLargeError()
         if not _is_utf8(query):
             return ValidationError("The query string is not UTF-8")
-        if _declared(scope) > self._limit:
+        if _content_length(scope) > self._limit:
             return BodyTooLargeError.over(self._limit)
         return None
 
 
-class _Body:
+class _RequestBody:
     """A request body. When it exceeds a limit, the application sees a disconnect."""
 
     def __init__(self, scope: Scope, receive: Receive, limit: int, seconds: float, room: _Room) -> None:
         self.fault: ToolError | None = None
-        self.held = 0
+        self.received_bytes = 0
         self.is_complete = False
         self._scope = scope
         self._receive = receive
@@ -103,7 +103,7 @@ class _Body:
     @property
     def is_owed(self) -> bool:
         """Whether the client has not sent all of it yet."""
-        return not self.is_complete and (_declared(self._scope) > self.held or _is_chunked(self._scope))
+        return not self.is_complete and (_content_length(self._scope) > self.received_bytes or _is_chunked(self._scope))
 
     @property
     def awaits_consent(self) -> bool:
@@ -113,11 +113,11 @@ class _Body:
     async def receive(self) -> Message:
         if self.is_complete:
             return await self._receive()
-        message = await self._arriving()
+        message = await self._next_chunk()
         if message is None:
             return {"type": "http.disconnect"}
         size = len(message.get("body", b""))
-        if self.held + size > self._limit:
+        if self.received_bytes + size > self._limit:
             self.fault = BodyTooLargeError.over(self._limit)
         elif size:
             self.fault = self._room.take(self, size)
@@ -133,7 +133,7 @@ class _Body:
         if self._patience is not None and not self._patience.expired():
             self._patience.reschedule(0)
 
-    async def _arriving(self) -> Message | None:
+    async def _next_chunk(self) -> Message | None:
         """The next chunk; None if the body has failed."""
         if self.fault is not None:
             return None
@@ -155,10 +155,10 @@ class _Room:
     """
 
     def __init__(self) -> None:
-        self._bodies: dict[_Body, str] = {}
+        self._bodies: dict[_RequestBody, str] = {}
         self._of: Counter[str] = Counter()
 
-    def take(self, body: _Body, size: int) -> ToolError | None:
+    def take(self, body: _RequestBody, size: int) -> ToolError | None:
         """Reserve memory for a chunk, evicting the oldest incomplete bodies if needed.
 
         Complete bodies stay: their requests are being processed. Returns the error if there is no room.
@@ -171,19 +171,19 @@ class _Room:
             if not self._make_way(body, None):
                 return OverloadedError.by_bodies()
         self._of[sender] += size
-        body.held += size
+        body.received_bytes += size
         return None
 
-    def release(self, body: _Body) -> None:
+    def release(self, body: _RequestBody) -> None:
         """Free the memory of a body."""
         sender = self._bodies.pop(body, None)
         if sender is not None:
-            self._of[sender] -= body.held
+            self._of[sender] -= body.received_bytes
             if not self._of[sender]:
                 del self._of[sender]
-        body.held = 0
+        body.received_bytes = 0
 
-    def _make_way(self, body: _Body, sender: str | None) -> bool:
+    def _make_way(self, body: _RequestBody, sender: str | None) -> bool:
         for other, other_sender in self._bodies.items():
             if other is not body and not other.is_complete and sender in (None, other_sender):
                 other.give_way()
@@ -195,7 +195,7 @@ class _Room:
 class _Answer:
     """A response. If it starts before the body has arrived, the connection is closed after it."""
 
-    def __init__(self, body: _Body, receive: Receive, send: Send) -> None:
+    def __init__(self, body: _RequestBody, receive: Receive, send: Send) -> None:
         self.begun = False
         self._body = body
         self._receive = receive
@@ -239,7 +239,7 @@ def _is_chunked(scope: Scope) -> bool:
     return any(name == b"transfer-encoding" for name, _ in scope.get("headers", ()))
 
 
-def _declared(scope: Scope) -> int:
+def _content_length(scope: Scope) -> int:
     """Content-Length; the server has checked that it is digits."""
     lengths = [value for name, value in scope.get("headers", ()) if name == b"content-length"]
     return max((int(value[:20]) for value in lengths if value.isdigit()), default=0)
@@ -247,11 +247,9 @@ def _declared(scope: Scope) -> int:
 
 async def refuse(error: ToolError, receive: Receive, send: Send) -> None:
     """Respond, then linger before closing: a client that is still sending would lose the response otherwise."""
-    response = errors.envelope(error)
-    headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
-    headers += [(b"content-length", str(len(response.content)).encode()), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-    await send({"type": "http.response.body", "body": response.content, "more_body": True})
+    status, headers, body = errors.last_response(error)
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": True})
     if not isinstance(error, BodyTimeoutError):  # A slow client has already used up its time.
         await _linger(receive)
     await send({"type": "http.response.body"})

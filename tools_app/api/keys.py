@@ -1,26 +1,26 @@
-"""API keys: list, create, rotate and revoke."""
+"""API keys: list, create, change, rotate and revoke."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from tools_app import governance
-from tools_app.access import access
-from tools_app.api.answers import Shown, answer, timestamp
-from tools_app.api.authentication import caller_of
+from tools_app.access import actions
+from tools_app.api.answers import AsIs, NumberAsText, ResponseSchema, Timestamp
+from tools_app.api.authentication import actor_of, require
 from tools_app.api.bodies import NOT_BLANK, Body, Reason
 from tools_app.api.cursors import Pages
-from tools_app.api.errors import failures
-from tools_app.api.queries import Cursor, Limit, Moment, QueryString, optional
+from tools_app.api.errors import Failure
+from tools_app.api.queries import Cursor, Limit, Moment, QueryString, number_in_path, optional
 from tools_app.api.routing import StrictRouter
-from tools_app.api.tools import Rate, RateDecision
+from tools_app.api.tools import RateDecision, RateLimit
 from tools_app.base import database
 from tools_app.models import ApiKey
 from tools_app.sdk.errors import NotFoundError
@@ -30,39 +30,58 @@ router = StrictRouter(tags=["keys"])
 
 MOST_GRACE = int(governance.LONGEST_GRACE / timedelta(hours=1))
 Asks = Literal["none", "destroys", "writes"]
-Scope = Literal["tools:list", "tools:read", "tools:execute", "tools:manage", "admin:*"]
+Scope = Literal["tools:list", "tools:read", "tools:execute", "tools:manage", "sources:manage", "admin:*"]
 ToolsetName = Annotated[str, Field(min_length=1, max_length=64)]
 ConnectionName = Annotated[str, Field(min_length=1, max_length=64)]
 
 
-class KeyItem(Shown):
-    id: str = Field(examples=["3"])
+class KeyItem(ResponseSchema):
+    id: NumberAsText = Field(validation_alias="pk", examples=["3"])
     caller: str = Field(description="Caller id of its calls", examples=["key:3"])
     name: str
     prefix: str = Field(description="First characters of the key, to tell keys apart")
     previous_prefix: str | None = Field(description="Prefix of the previous secret, while it is still valid")
-    previous_until: str | None = Field(description="When the previous secret expires")
+    previous_until: Timestamp | None = Field(description="When the previous secret expires")
     state: Literal["works", "stopped", "expired", "revoked"]
-    scopes: list[Scope]
+    scopes: AsIs[list[Scope]]
     toolsets: list[str] = Field(description="Toolsets that the key is restricted to; empty: all tools")
-    connections: list[str] = Field(description="Connections to upstreams that the key can use")
+    connections: list[str] = Field(
+        validation_alias="connection_names", description="Connections to upstreams that the key can use"
+    )
     may_write: bool
     may_destroy: bool
-    asks: Asks = Field(description="Which of its calls require an operator's approval")
-    rate_limit: Rate | None
+    asks: Annotated[AsIs[Asks], BeforeValidator(lambda asks: asks or "none")] = Field(
+        description="Which of its calls require an operator's approval"
+    )
+    rate_limit: RateLimit | None = Field(validation_alias="rate")
     owner: str | None
-    created_at: str
-    rotated_at: str | None
-    expires_at: str | None
-    revoked_at: str | None
-    last_used_at: str | None
+    created_at: Timestamp
+    rotated_at: Timestamp | None
+    expires_at: Timestamp | None
+    revoked_at: Timestamp | None
+    last_used_at: Timestamp | None
+
+    @classmethod
+    def shown(cls, key: ApiKey, /, **details: Any) -> Self:
+        now = timezone.now()
+        previous_works = key.previous_works(now)
+        return cls.of(
+            key,
+            caller=f"key:{key.pk}",
+            previous_prefix=key.previous_prefix if previous_works else None,
+            previous_until=key.previous_until if previous_works else None,
+            state=key.state(now),
+            toolsets=sorted(toolset.name for toolset in key.toolsets.all()),
+            owner=key.owner.get_username() if key.owner else None,
+            **details,
+        )
 
 
 class NewKey(KeyItem):
     key: str = Field(description="The key itself. It is returned only once and cannot be read again")
 
 
-class KeyPage(Shown):
+class KeyPage(ResponseSchema):
     keys: list[KeyItem]
     next_cursor: str | None
 
@@ -75,7 +94,9 @@ class KeysQuery(QueryString):
 class KeyRequest(Body):
     name: str = Field(min_length=1, max_length=100, json_schema_extra=NOT_BLANK)
     scopes: list[Scope] = Field(default=["tools:list", "tools:read", "tools:execute"], max_length=20)
-    toolsets: list[ToolsetName] = Field(default=[], max_length=100, description="Empty: all tools")
+    toolsets: list[ToolsetName] = Field(
+        default=[], max_length=100, description="Empty: all tools, except those of sources outside"
+    )
     connections: list[ConnectionName] = Field(
         default=[ENVIRONMENT],
         max_length=100,
@@ -103,11 +124,22 @@ class KeyRequest(Body):
     )
 
 
-class Revocation(Body):
+class KeyChange(Body):
+    connections: list[ConnectionName] = Field(
+        max_length=100,
+        description=f"All connections to upstreams that the key can use from now on; {ENVIRONMENT}: those from "
+        "environment variables",
+    )
+    reason: Reason = ""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"connections": [ENVIRONMENT]}]})
+
+
+class KeyRevocation(Body):
     reason: Reason = ""
 
 
-class Rotation(Body):
+class KeyRotation(Body):
     grace_hours: int = Field(
         default=0,
         ge=0,
@@ -117,30 +149,28 @@ class Rotation(Body):
     reason: Reason = ""
 
 
-@router.get("", response={200: KeyPage, **failures()}, url_name="keys")
-async def list_keys(request: HttpRequest, query: Query[KeysQuery]) -> HttpResponse:
+@router.get("", response=KeyPage, url_name="keys")
+async def list_keys(request: HttpRequest, query: Query[KeysQuery]) -> KeyPage:
     """List the keys, newest first. Requires `admin:*`. Secrets are never returned."""
-    caller = caller_of(request)
-    access.require(caller, "admin:*")
+    caller = require(request, actions.KEYS_READ)
     pages = Pages("keys", caller, query)
-    keys, cursor = await database.run(pages.cut, _rows(), query.cursor, query.limit)
-    return answer({"keys": [_item(key) for key in keys], "nextCursor": cursor})
+    keys, cursor = await database.run(pages.page, _rows(), query.cursor, query.limit)
+    return KeyPage(keys=[KeyItem.shown(key) for key in keys], next_cursor=cursor)
 
 
-@router.post("", response={201: NewKey, **failures(408, 409, 413, 415)})
-async def create_key(request: HttpRequest, body: KeyRequest) -> HttpResponse:
+@router.post("", response={201: NewKey, 409: Failure})
+async def create_key(request: HttpRequest, body: KeyRequest) -> NewKey:
     """Create a key. Requires `admin:*`. Only this response contains the key itself.
 
     The new key cannot exceed the limits of your key: toolsets, access level, required approvals, rate limit.
     """
-    caller = caller_of(request)
-    access.require(caller, "admin:*")
+    actor = actor_of(request, actions.KEY_CREATE)
     rate = body.rate_limit
 
-    def create_and_show() -> dict[str, Any]:
+    def create_and_show() -> NewKey:
         key, secret = governance.create_key(
             body.name,
-            actor=str(caller),
+            actor=actor,
             scopes=body.scopes,
             toolsets=body.toolsets,
             connections=body.connections,
@@ -149,49 +179,61 @@ async def create_key(request: HttpRequest, body: KeyRequest) -> HttpResponse:
             asks="" if body.asks == "none" else body.asks,
             rate=(rate.max, rate.time_window // 1000) if rate else None,
             expires_at=body.expires_at,
-            within=caller,
         )
-        return {**_item(_rows().get(pk=key.pk)), "key": secret}
+        return NewKey.shown(_rows().get(pk=key.pk), key=secret)
 
-    return answer(await database.run(create_and_show), 201)
+    return await database.run(create_and_show)
 
 
-@router.get("/{key_id}", response={200: KeyItem, **failures(404)}, url_name="key")
-async def show_key(request: HttpRequest, key_id: str) -> HttpResponse:
+@router.get("/{key_id}", response=KeyItem, url_name="key")
+async def show_key(request: HttpRequest, key_id: str) -> KeyItem:
     """Show a key, without its secret. Requires `admin:*`."""
-    access.require(caller_of(request), "admin:*")
-    return answer(_item(await database.run(_get, key_id)))
+    require(request, actions.KEYS_READ)
+    return KeyItem.shown(await database.run(_get, key_id))
 
 
-@router.post("/{key_id}/rotate", response={200: NewKey, **failures(404, 408, 409, 413, 415)})
-async def rotate_key(request: HttpRequest, key_id: str, body: Rotation) -> HttpResponse:
+@router.patch("/{key_id}", response={200: KeyItem, 409: Failure})
+async def change_key(request: HttpRequest, key_id: str, body: KeyChange) -> KeyItem:
+    """Give a key other connections. Requires `admin:*`. Takes effect on its next request; its other rights are fixed.
+
+    You cannot change a key with more permissions than yours.
+    """
+    actor = actor_of(request, actions.KEY_CHANGE)
+
+    def change_and_show() -> KeyItem:
+        governance.change_key(_get(key_id), connections=body.connections, actor=actor, reason=body.reason)
+        return KeyItem.shown(_get(key_id))
+
+    return await database.run(change_and_show)
+
+
+@router.post("/{key_id}/rotate", response={200: NewKey, 409: Failure})
+async def rotate_key(request: HttpRequest, key_id: str, body: KeyRotation) -> NewKey:
     """Rotate the secret of a key. Requires `admin:*`. Only this response contains the new secret.
 
     The key keeps its name, its call history and its permissions. The previous secret is refused when the grace period
     is over. You cannot rotate a key with more permissions than yours.
     """
-    caller = caller_of(request)
-    access.require(caller, "admin:*")
+    actor = actor_of(request, actions.KEY_ROTATE)
 
-    def rotate_and_show() -> dict[str, Any]:
+    def rotate_and_show() -> NewKey:
         grace = timedelta(hours=body.grace_hours)
-        secret = governance.rotate_key(_get(key_id), grace=grace, actor=str(caller), reason=body.reason, within=caller)
-        return {**_item(_get(key_id)), "key": secret}
+        secret = governance.rotate_key(_get(key_id), grace=grace, actor=actor, reason=body.reason)
+        return NewKey.shown(_get(key_id), key=secret)
 
-    return answer(await database.run(rotate_and_show))
+    return await database.run(rotate_and_show)
 
 
-@router.post("/{key_id}/revoke", response={200: KeyItem, **failures(404, 408, 413, 415)})
-async def revoke_key(request: HttpRequest, key_id: str, body: Revocation) -> HttpResponse:
+@router.post("/{key_id}/revoke", response=KeyItem)
+async def revoke_key(request: HttpRequest, key_id: str, body: KeyRevocation) -> KeyItem:
     """Revoke a key. Requires `admin:*`. It is refused from the next request on; this cannot be undone."""
-    caller = caller_of(request)
-    access.require(caller, "admin:*")
+    actor = actor_of(request, actions.KEY_REVOKE)
 
-    def revoke_and_show() -> dict[str, Any]:
-        governance.revoke_key(_get(key_id), actor=str(caller), reason=body.reason)
-        return _item(_get(key_id))
+    def revoke_and_show() -> KeyItem:
+        governance.revoke_key(_get(key_id), actor=actor, reason=body.reason)
+        return KeyItem.shown(_get(key_id))
 
-    return answer(await database.run(revoke_and_show))
+    return await database.run(revoke_and_show)
 
 
 def _rows() -> QuerySet[ApiKey]:
@@ -199,35 +241,7 @@ def _rows() -> QuerySet[ApiKey]:
 
 
 def _get(key_id: str) -> ApiKey:
-    # Not a number that the database can store, or Unicode digits: no such id.
-    number = int(key_id) if key_id.isascii() and key_id.isdecimal() and len(key_id) < 19 else 0
-    key = _rows().filter(pk=number).first()
+    key = _rows().filter(pk=number_in_path(key_id)).first()
     if key is None:
         raise NotFoundError("There is no such key", next_step="The keys are at /v1/keys.")
     return key
-
-
-def _item(key: ApiKey) -> dict[str, Any]:
-    rate, now = key.rate, timezone.now()
-    return {
-        "id": str(key.pk),
-        "caller": f"key:{key.pk}",
-        "name": key.name,
-        "prefix": key.prefix,
-        "previousPrefix": key.previous_prefix if key.previous_works(now) else None,
-        "previousUntil": timestamp(key.previous_until) if key.previous_until and key.previous_works(now) else None,
-        "state": key.state(now),
-        "scopes": key.scopes,
-        "toolsets": sorted(toolset.name for toolset in key.toolsets.all()),
-        "connections": key.connection_names,
-        "mayWrite": key.may_write,
-        "mayDestroy": key.may_destroy,
-        "asks": key.asks or "none",
-        "rateLimit": {"max": rate.most, "timeWindow": round(rate.seconds * 1000)} if rate else None,
-        "owner": key.owner.get_username() if key.owner else None,
-        "createdAt": timestamp(key.created_at),
-        "rotatedAt": timestamp(key.rotated_at) if key.rotated_at else None,
-        "expiresAt": timestamp(key.expires_at) if key.expires_at else None,
-        "revokedAt": timestamp(key.revoked_at) if key.revoked_at else None,
-        "lastUsedAt": timestamp(key.last_used_at) if key.last_used_at else None,
-    }

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from tools_app.access import limits
-from tools_app.access.limits import Standing
+from tools_app.access.limits import LimitStatus
 from tools_app.sdk.context import Caller
 
 HEADERS: Final = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
@@ -26,13 +26,13 @@ def count_stranger(request: HttpRequest) -> None:
 
 def add_headers(request: HttpRequest, response: HttpResponseBase) -> None:
     """Report the rate limit that the request counted against."""
-    standing: Standing | None = getattr(request, "_toolhub_standing", None)
-    if standing is not None:
-        for name, value in zip(HEADERS, (standing.limit, standing.remaining, standing.reset), strict=True):
+    status: LimitStatus | None = getattr(request, "_toolhub_limit_status", None)
+    if status is not None:
+        for name, value in zip(HEADERS, (status.limit, status.remaining, status.reset), strict=True):
             response.headers[name] = str(value)
 
 
-def _check(request: HttpRequest, standing: Standing | None) -> None:
-    if standing is not None:
-        request._toolhub_standing = standing  # type: ignore[attr-defined]
-        standing.check()
+def _check(request: HttpRequest, status: LimitStatus | None) -> None:
+    if status is not None:
+        request._toolhub_limit_status = status  # type: ignore[attr-defined]
+        status.check()

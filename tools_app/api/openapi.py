@@ -7,9 +7,8 @@ import json
 from http import HTTPStatus
 from typing import Any, Final
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 
-from tools_app.api.answers import answer_unless_known
 from tools_app.api.errors import (
     REPLAYED,
     AddressTooLongError,
@@ -17,11 +16,11 @@ from tools_app.api.errors import (
     Failure,
     HeadersTooLargeError,
     UnsupportedMediaTypeError,
-    failures,
 )
 from tools_app.api.routing import StrictRouter
 from tools_app.sdk import errors, hub_errors
-from tools_app.sdk.errors import Problem, ToolError
+from tools_app.sdk.checker import invalid
+from tools_app.sdk.errors import ToolError
 from tools_app.sdk.names import NAME
 from tools_app.sdk.reach import ENVIRONMENT
 from tools_app.sdk.schemas import Schema
@@ -51,11 +50,13 @@ _TAGS: Final = {
     "toolsets": "Named selections of tools, to which keys can be restricted.",
     "connections": "Accounts at upstreams. A key can use only the connections assigned to it.",
     "approvals": "Calls and tool versions that need an operator's approval.",
+    "sources": "Where tools come from.",
     "stops": "Kill switches: stop and resume the hub, packs, connections and keys.",
     "hub": "The hub itself.",
 }
 _PATH: Final[dict[str, dict[str, Any]]] = {
     "name": {"description": "The name", "schema": {"type": "string", "pattern": f"^{NAME.pattern}$"}},
+    "source_name": {"description": "The name", "schema": {"type": "string", "minLength": 1, "maxLength": 200}},
     "call_id": {"description": "`callId` of a response", "schema": {"type": "string", "minLength": 1}},
     "group_id": {"description": "The id in the list", "schema": {"type": "string", "minLength": 1}},
     "connection_id": {
@@ -77,9 +78,7 @@ _LIMIT: Final = {
 _REPLAYED: Final = {REPLAYED: "`true`: the stored response to the first call with this Idempotency-Key"}
 # An example for each status.
 _FAILURES: Final[dict[int, ToolError]] = {
-    400: errors.ValidationError(
-        problems=[Problem("/limit", "Invalid value for parameter limit: expected 100 or less", "100 or less")]
-    ),
+    400: errors.ValidationError(problems=[invalid(["limit"], "100 or less")]),
     401: errors.AuthenticationError(),
     403: errors.AuthorizationError.lacking("tools:manage"),
     404: errors.ToolNotFoundError.named("ehco"),
@@ -102,10 +101,10 @@ _HEADERS: Final = {
 }
 
 
-@router.get("/openapi.json", response={200: Document, 304: None, **failures()}, url_name="openapi")
-async def describe_hub(request: HttpRequest) -> HttpResponse:
+@router.get("/openapi.json", response={200: Document, 304: None}, url_name="openapi")
+async def describe_hub(request: HttpRequest) -> Document:
     """Get the OpenAPI document of this API. `/v1/docs` shows the same as a page."""
-    return answer_unless_known(request, document())
+    return document()
 
 
 @functools.cache
@@ -199,8 +198,8 @@ def _complete(operation: dict[str, Any]) -> None:
 def _drop_unused(document: Document) -> None:
     """Drop the schemas of query strings: ninja has listed their fields as parameters of the operations."""
     schemas = document["components"]["schemas"]
-    while unused := [name for name in schemas if f'"#/components/schemas/{name}"' not in json.dumps(document)]:
-        for name in unused:
+    while unused_names := [name for name in schemas if f'"#/components/schemas/{name}"' not in json.dumps(document)]:
+        for name in unused_names:
             del schemas[name]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Protocol, TypeVar
 
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
@@ -60,9 +60,9 @@ def _invalid_moment() -> PydanticCustomError:
     return PydanticCustomError("moment", "invalid timestamp", {"expected": "a timestamp like 2026-01-31T12:00:00Z"})
 
 
-WHOLE: Final = BeforeValidator(_number)
-Page = Annotated[int, Field(ge=1, le=MOST_PAGES, description="Page number, starting at 1"), WHOLE]
-Limit = Annotated[int, Field(ge=1, le=MOST_ON_A_PAGE, description="Maximum number of items"), WHOLE]
+INTEGER: Final = BeforeValidator(_number)
+Page = Annotated[int, Field(ge=1, le=MOST_PAGES, description="Page number, starting at 1"), INTEGER]
+Limit = Annotated[int, Field(ge=1, le=MOST_ON_A_PAGE, description="Maximum number of items"), INTEGER]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Text = Annotated[str, Field(min_length=1)]
 Word = Annotated[Text, Field(max_length=64)]
@@ -79,7 +79,25 @@ def _without_null(schema: dict[str, Any]) -> None:
     schema |= schema.pop("anyOf")[0]
 
 
-def narrowed(rows: QuerySet[Row], filters: Mapping[str, Any]) -> QuerySet[Row]:
+def number_in_path(text: str) -> int:
+    """The primary key in a path; 0, which no row has, if it is not a number that the database can store."""
+    # Not Unicode digits.
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+
+
+class Paged(Protocol):
+    """A query for one page of a list."""
+
+    page: int
+    limit: int
+
+
+def rows_of(query: Paged) -> slice:
+    first = (query.page - 1) * query.limit
+    return slice(first, first + query.limit)
+
+
+def apply_filters(rows: QuerySet[Row], filters: Mapping[str, Any]) -> QuerySet[Row]:
     """The rows that match all filters that are not None. The columns come from our code, only the values are input."""
     if any(isinstance(value, str) and "\0" in value for value in filters.values()):
         return rows.none()  # PostgreSQL refuses NUL in a string.

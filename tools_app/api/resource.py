@@ -31,6 +31,6 @@ async def show_toolset(request: HttpRequest, toolset: str) -> HttpResponse:
 
 def _metadata(request: HttpRequest, path: str) -> HttpResponse:
     limits.count_stranger(request)
-    if not issuer.trusted():
+    if not issuer.trusted_issuer():
         raise RouteNotFoundError
     return answer(issuer.metadata(f"{request.scheme}://{request.get_host()}", path))

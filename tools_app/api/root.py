@@ -8,10 +8,9 @@ from typing import Final
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from ninja import Router
-from pydantic import BaseModel
 
 from tools_app.api import limits
-from tools_app.api.answers import answer, timestamp
+from tools_app.api.answers import ResponseSchema, answer, timestamp
 from tools_app.api.errors import OPEN_FAILURES, Failure
 from tools_app.base import conf
 
@@ -20,7 +19,7 @@ router = Router(auth=None, tags=["hub"])
 _STARTED: Final = time.monotonic()
 
 
-class Sign(BaseModel):
+class Sign(ResponseSchema):
     status: str
     message: str
     version: str
@@ -32,15 +31,14 @@ class Sign(BaseModel):
 async def show_sign(request: HttpRequest) -> HttpResponse:
     """Show the status, version and uptime in seconds of the server."""
     limits.count_stranger(request)
-    return answer(
-        {
-            "status": "ok",
-            "message": "MCP Server is running",
-            "version": conf.value("TOOLHUB_VERSION"),
-            "uptime": round(time.monotonic() - _STARTED, 3),
-            "timestamp": timestamp(),
-        }
+    sign = Sign(
+        status="ok",
+        message="MCP Server is running",
+        version=conf.value("TOOLHUB_VERSION"),
+        uptime=round(time.monotonic() - _STARTED, 3),
+        timestamp=timestamp(),
     )
+    return answer(sign)
 
 
 @router.get("tools", include_in_schema=False, url_name="old_tools")

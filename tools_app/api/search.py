@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from ninja import Query
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from tools_app.access import access
-from tools_app.api.answers import Shown, answer
-from tools_app.api.authentication import caller_of
+from tools_app.access import actions
+from tools_app.api.answers import ResponseSchema
+from tools_app.api.authentication import require
 from tools_app.api.bodies import NOT_BLANK, Body
-from tools_app.api.errors import failures
 from tools_app.api.queries import QueryString, Word, optional
 from tools_app.api.routing import StrictRouter
-from tools_app.api.tools import ToolItem, serve_tool_named, shown
+from tools_app.api.tools import ToolItem, serve_tool_named
 from tools_app.catalog import catalog, search
 from tools_app.catalog.entry import Entry
 from tools_app.catalog.search import Hit
@@ -74,46 +73,48 @@ class SearchRequest(Body):
         return body
 
 
-class Match(Shown):
+class SearchMatch(ResponseSchema):
     field: Literal["name", "description", "category", "tags"]
-    positions: list[int] = Field(description="Character offsets of the match")
+    positions: Annotated[list[int], BeforeValidator(lambda position: [position])] = Field(
+        validation_alias="position", description="Character offsets of the match"
+    )
 
 
-class Found(ToolItem):
+class SearchResult(ToolItem):
     score: float = Field(ge=0, le=1)
-    matches: list[Match]
+    matches: list[SearchMatch]
 
 
-class SearchAnswer(Shown):
+class SearchAnswer(ResponseSchema):
     query: str
     match_type: Literal["partial", "prefix", "exact", "relevance"]
-    results: list[Found]
+    results: list[SearchResult]
     total: int = Field(description="Number of all matching tools, regardless of `limit`")
     has_more: bool
 
 
-class Tag(Shown):
+class TagCount(ResponseSchema):
     tag: str
     count: int
 
 
-class Tags(Shown):
-    tags: list[Tag]
+class Tags(ResponseSchema):
+    tags: list[TagCount]
     total: int
 
 
-class Category(Shown):
+class CategoryCount(ResponseSchema):
     category: str
     count: int
 
 
-class Categories(Shown):
-    categories: list[Category]
+class Categories(ResponseSchema):
+    categories: list[CategoryCount]
     total: int
 
 
-@router.post("/search", response={200: SearchAnswer, **failures(408, 413, 415)}, url_name="search")
-async def search_tools(request: HttpRequest, body: SearchRequest) -> HttpResponse:
+@router.post("/search", response=SearchAnswer, url_name="search")
+async def search_tools(request: HttpRequest, body: SearchRequest) -> SearchAnswer:
     """Search tools by text, best match first. Filters are combined (AND).
 
     A match in the name scores higher than one in the description, tags or category; so does a match that starts early
@@ -123,8 +124,8 @@ async def search_tools(request: HttpRequest, body: SearchRequest) -> HttpRespons
     """
     snapshot, visible = await _view(request)
     if body.match_type == "relevance":
-        ranked = await search.found(snapshot, body.query)
-        hits = [Hit(entry, score, []) for entry, score in ranked if visible(entry) and body.filters.fit(entry)]
+        scored_entries = await search.found(snapshot, body.query)
+        hits = [Hit(entry, score, []) for entry, score in scored_entries if visible(entry) and body.filters.fit(entry)]
     else:
         hits = search.ranked(
             (entry for entry in snapshot.all if visible(entry) and body.filters.fit(entry)),
@@ -136,15 +137,9 @@ async def search_tools(request: HttpRequest, body: SearchRequest) -> HttpRespons
     if body.sort != "relevance":
         hits = sorted(hits, key=lambda hit: _ORDERS[body.sort](hit.entry))
     page = hits[body.offset : body.offset + body.limit]
-    return answer(
-        {
-            "query": body.query,
-            "matchType": body.match_type,
-            "results": [_result(hit) for hit in page],
-            "total": len(hits),
-            "hasMore": body.offset + len(page) < len(hits),
-        }
-    )
+    results = [SearchResult.shown(hit.entry, score=round(hit.score, 4), matches=hit.matches) for hit in page]
+    has_more = body.offset + len(page) < len(hits)
+    return SearchAnswer.of(body, results=results, total=len(hits), has_more=has_more)
 
 
 serve_tool_named("search", router)
@@ -154,35 +149,29 @@ class TagsQuery(QueryString):
     related_to: Word | None = optional("Only other tags of the tools with this tag; at most ten")
 
 
-@labels.get("/tags", response={200: Tags, **failures()}, url_name="tags")
-async def list_tags(request: HttpRequest, query: Query[TagsQuery]) -> HttpResponse:
+@labels.get("/tags", response=Tags, url_name="tags")
+async def list_tags(request: HttpRequest, query: Query[TagsQuery]) -> Tags:
     """List the tags with the number of tools, most common first."""
-    entries = await seen_by_caller(request)
+    entries = await visible_entries(request)
     counts = search.tags(entries) if query.related_to is None else search.related(entries, [query.related_to])
-    return answer({"tags": [{"tag": tag, "count": count} for tag, count in counts], "total": len(counts)})
+    return Tags(tags=[TagCount(tag=tag, count=count) for tag, count in counts], total=len(counts))
 
 
-@labels.get("/categories", response={200: Categories, **failures()}, url_name="categories")
-async def list_categories(request: HttpRequest) -> HttpResponse:
+@labels.get("/categories", response=Categories, url_name="categories")
+async def list_categories(request: HttpRequest) -> Categories:
     """List the categories by name with the number of tools."""
-    counts = search.categories(await seen_by_caller(request))
-    items = [{"category": category, "count": count} for category, count in counts]
-    return answer({"categories": items, "total": len(items)})
+    counts = search.categories(await visible_entries(request))
+    items = [CategoryCount(category=category, count=count) for category, count in counts]
+    return Categories(categories=items, total=len(items))
 
 
-async def seen_by_caller(request: HttpRequest) -> list[Entry]:
+async def visible_entries(request: HttpRequest) -> list[Entry]:
     """The tools that the caller can call; for operators, also those that cannot be called."""
     snapshot, visible = await _view(request)
     return [entry for entry in snapshot.all if visible(entry)]
 
 
 async def _view(request: HttpRequest) -> tuple[Snapshot, Callable[[Entry], bool]]:
-    caller = caller_of(request)
-    access.require(caller, "tools:list")
-    manages = caller.may("tools:manage")
+    caller = require(request, actions.TOOLS_LIST)
+    manages = actions.TOOL_CHANGE.permits(caller)
     return (await catalog.fresh()).seen_by(caller), lambda entry: entry.callable or manages
-
-
-def _result(hit: Hit) -> dict[str, Any]:
-    matches = [{"field": match.field, "positions": [match.position]} for match in hit.matches]
-    return {**shown(hit.entry), "score": round(hit.score, 4), "matches": matches}

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from ninja import Query
-from pydantic import ConfigDict, Field
+from pydantic import AliasChoices, AliasPath, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from tools_app import governance
-from tools_app.access import access
-from tools_app.api.answers import Shown, answer, answer_unless_known, timestamp
-from tools_app.api.authentication import caller_of
+from tools_app.access import actions
+from tools_app.api.answers import (
+    AsIs,
+    ResponseSchema,
+    Timestamp,
+    omitted_if_empty,
+)
+from tools_app.api.authentication import actor_of, caller_of, require
 from tools_app.api.bodies import Body, Reason, without_default
-from tools_app.api.errors import failures
-from tools_app.api.queries import Flag, Limit, Page, QueryString, Text, Word, optional
+from tools_app.api.errors import Failure
+from tools_app.api.queries import Flag, Limit, Page, Paged, QueryString, Removal, Text, Word, optional, rows_of
 from tools_app.api.routing import StrictRouter
 from tools_app.base import database
 from tools_app.catalog import catalog, listed
 from tools_app.catalog.entry import Entry
 from tools_app.catalog.snapshot import Snapshot
 from tools_app.models.tools import POLICY
-from tools_app.sdk.errors import AuthorizationError, ToolNotFoundError
+from tools_app.sdk.errors import ToolNotFoundError
+from tools_app.sdk.names import NAME
 from tools_app.sdk.parameters import ToolParameter
 
 router = StrictRouter(tags=["tools"])
@@ -30,7 +36,7 @@ router = StrictRouter(tags=["tools"])
 EXAMPLE: Final = "echo"
 
 
-class Parameter(Shown):
+class Parameter(ResponseSchema):
     name: str
     type: str
     description: str
@@ -42,73 +48,115 @@ class Parameter(Shown):
     maximum: float | None = None
 
 
-class ToolItem(Shown):
+class ToolItem(ResponseSchema):
     """A tool in a list. If this process has not loaded it, its last known values are shown."""
 
-    name: str = Field(examples=[EXAMPLE])
+    name: str = Field(validation_alias="shown_name", examples=[EXAMPLE])
     title: str
     description: str
-    parameters: list[Parameter]
+    parameters: AsIs[list[Parameter]]
     version: str
     category: str
     tags: list[str]
-    author: str
+    author: str = Field(validation_alias=AliasPath("spec", "author"))
     enabled: bool
-    registered_at: str
-    available: bool
-    unavailable_reason: str | None = None
-    deprecated: str | None = Field(default=None, description="Set if the tool is deprecated: what to use instead")
+    registered_at: Timestamp
+    available: bool = Field(validation_alias="callable")
+    unavailable_reason: str | None = omitted_if_empty()
+    deprecated: str | None = omitted_if_empty(
+        "Set if the tool is deprecated: what to use instead", validation_alias=AliasPath("spec", "deprecated")
+    )
     annotations: dict[str, bool] | None
     input_schema: dict[str, Any] | None
     tokens: int | None = Field(description="Estimated tokens of its entry in the MCP tool list")
 
+    @classmethod
+    def shown(cls, entry: Entry, **details: Any) -> Self:
+        schema = entry.input_schema
+        return cls.of(
+            entry,
+            parameters=[parameter.as_dict() for parameter in ToolParameter.all_of(schema)],
+            unavailable_reason=entry.refusal.reason if entry.refusal is not None else None,
+            annotations=entry.hints.as_dict(),
+            input_schema=schema or None,
+            tokens=listed.cost(entry),
+            **details,
+        )
 
-class Example(Shown):
+
+class ToolExample(ResponseSchema):
     description: str
     parameters: dict[str, Any]
     expected_result: Any = None
 
 
-class Rate(Shown):
-    max: int
-    time_window: float = Field(description="Milliseconds")
+# Described as a number, of which only whole ones are sent.
+Milliseconds = Annotated[
+    int, BeforeValidator(lambda seconds: round(seconds * 1000)), WithJsonSchema({"type": "number"})
+]
 
 
-class Policy(Shown):
-    """Effective limits of the tool's calls, and where each comes from."""
+# Read from a `Rate`, or from the columns of a row.
+class RateLimit(ResponseSchema):
+    max: int = Field(validation_alias=AliasChoices("most", "rate_calls"))
+    time_window: Milliseconds = Field(
+        validation_alias=AliasChoices("seconds", "rate_seconds"), description="Milliseconds"
+    )
+
+
+class ToolPolicy(ResponseSchema):
+    """Effective limits of the tool's calls.
+
+    `origins` says where each comes from: `operator`, `source`, `tool`, `pack` or `settings`. Callers cannot raise those
+    that an operator has set for the tool or its source.
+    """
 
     timeout_ms: int
     retries: int
     retry_delay_ms: int
-    rate_limit: Rate | None
+    rate_limit: RateLimit | None
     cache_seconds: int
     answer_tokens: int
     origins: dict[str, str]
 
 
 class ToolDetail(ToolItem):
-    aliases: list[str]
-    examples: list[Example]
+    aliases: list[str] = Field(validation_alias=AliasPath("spec", "aliases"))
+    examples: AsIs[list[ToolExample]]
     dependencies: list[str]
     pack: str
-    output_schema: dict[str, Any] | None
-    policy: Policy
+    output_schema: dict[str, Any] | None = Field(validation_alias=AliasPath("spec", "output_schema"))
+    policy: AsIs[ToolPolicy]
     ask: bool = Field(description="Every call requires an operator's approval")
     definition_hash: str
 
+    @classmethod
+    def in_full(cls, entry: Entry, view: Snapshot, **details: Any) -> Self:
+        return cls.shown(
+            entry,
+            examples=entry.spec.body.get("examples", []),
+            dependencies=_dependencies(entry, view),
+            policy=entry.policy.as_dict(),
+            **details,
+        )
+
 
 class ChangedTool(ToolDetail):
-    warnings: list[str] | None = Field(default=None, description="Side effects of the change")
+    warnings: list[str] | None = omitted_if_empty("Side effects of the change")
 
 
-class Pagination(Shown):
+class Pagination(ResponseSchema):
     page: int
     limit: int
     total: int
     total_pages: int
 
+    @classmethod
+    def over(cls, query: Paged, *, total: int) -> Pagination:
+        return cls(page=query.page, limit=query.limit, total=total, total_pages=math.ceil(total / query.limit))
 
-class ToolPage(Shown):
+
+class ToolPage(ResponseSchema):
     tools: list[ToolItem]
     pagination: Pagination
     listed_tokens: int = Field(description="Estimated tokens of the MCP tool list for this key")
@@ -153,7 +201,7 @@ class RateDecision(Body):
 
 
 class PolicyDecision(Body):
-    """Omitted fields are unchanged; null inherits the value from the tool, its pack or the settings."""
+    """Omitted fields are unchanged; null inherits the value from the source, the tool, its pack or the settings."""
 
     timeout_ms: int | None = _policy_field(
         "timeout_ms", "Timeout of a call in milliseconds; callers can request less, not more"
@@ -179,13 +227,27 @@ class PolicyDecision(Body):
         return columns
 
 
-class Change(Body):
+class HintDecision(Body):
+    """What a call of a tool from outside does. Omitted fields are unchanged; null: not known, the worst is assumed."""
+
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+
+
+class ToolChange(Body):
     """Decisions of operators about a tool. Omitted fields are unchanged."""
 
     enabled: bool = Field(default=True, json_schema_extra=without_default)
     ask: bool = Field(
         default=False,
         description="Whether every call requires an operator's approval",
+        json_schema_extra=without_default,
+    )
+    hints: HintDecision = Field(
+        default=HintDecision(),
+        description="Only for tools of sources outside: those of Python code are declared by their authors",
         json_schema_extra=without_default,
     )
     policy: PolicyDecision = Field(default=PolicyDecision(), json_schema_extra=without_default)
@@ -195,72 +257,74 @@ class Change(Body):
         json_schema_extra={
             "examples": [
                 {"enabled": False, "reason": "The tracker is being moved"},
+                {"hints": {"readOnly": True}, "reason": "It was tried against a copy"},
                 {"policy": {"timeoutMs": 5000, "rateLimit": {"max": 60, "timeWindow": 60_000}, "retries": None}},
             ]
         }
     )
 
 
-@router.get("", response={200: ToolPage, 304: None, **failures()}, url_name="tools")
-async def list_tools(request: HttpRequest, query: Query[ListQuery]) -> HttpResponse:
+@router.get("", response={200: ToolPage, 304: None}, url_name="tools")
+async def list_tools(request: HttpRequest, query: Query[ListQuery]) -> ToolPage:
     """List the tools by name, in pages. Filters are combined (AND)."""
-    caller = caller_of(request)
-    access.require(caller, "tools:list")
-    snapshot = (await catalog.fresh()).seen_by(caller)
+    require(request, actions.TOOLS_LIST)
+    snapshot = await _view(request)
     candidates = snapshot.all if query.q is None else sorted(snapshot.matching(query.q), key=lambda entry: entry.name)
-    matching = [entry for entry in candidates if query.fits(entry)]
-    first = (query.page - 1) * query.limit
-    page = {
-        "tools": [shown(entry) for entry in matching[first : first + query.limit]],
-        "pagination": {
-            "page": query.page,
-            "limit": query.limit,
-            "total": len(matching),
-            "totalPages": math.ceil(len(matching) / query.limit),
-        },
-        "listedTokens": listed.cost_of_list(snapshot),
-    }
-    return answer_unless_known(request, page)
+    matching_entries = [entry for entry in candidates if query.fits(entry)]
+    return ToolPage(
+        tools=[ToolItem.shown(entry) for entry in matching_entries[rows_of(query)]],
+        pagination=Pagination.over(query, total=len(matching_entries)),
+        listed_tokens=listed.cost_of_list(snapshot),
+    )
 
 
-@router.get("/{name}", response={200: ToolDetail, 304: None, **failures(404)}, url_name="tool")
-async def show_tool(request: HttpRequest, name: str) -> HttpResponse:
+@router.get("/{name}", response={200: ToolDetail, 304: None}, url_name="tool")
+async def show_tool(request: HttpRequest, name: str) -> ToolDetail:
     """Show a tool in full. Its aliases are accepted, and `a-b` for `a_b`."""
-    access.require(caller_of(request), "tools:read")
-    return answer_unless_known(request, await _detail(request, name))
+    require(request, actions.TOOLS_READ)
+    view = await _view(request)
+    return ToolDetail.in_full(_find(view, name), view)
 
 
-@router.patch("/{name}", response={200: ChangedTool, **failures(404, 408, 413, 415)})
-async def change_tool(request: HttpRequest, name: str, body: Change) -> HttpResponse:
+@router.patch("/{name}", response={200: ChangedTool, 409: Failure})
+async def change_tool(request: HttpRequest, name: str, body: ToolChange) -> ChangedTool:
     """Enable or disable a tool and set its policy, atomically. Requires `tools:manage`.
 
-    Omitted fields are unchanged. A policy field that is null is inherited from the tool, its pack or the settings. The
-    change takes effect on the next call, through every door. Required approval (`ask`) can be turned off only by
-    people and by keys with `admin:*`.
+    Omitted fields are unchanged. A policy field that is null is inherited from its source, the tool, its pack or the
+    settings. The change takes effect on the next call, through every door. Only people and keys with `admin:*` can turn
+    off required approval (`ask`) and set hints that declare a tool less dangerous.
     """
-    caller = caller_of(request)
-    access.require(caller, "tools:manage")
-    entry = await seen(request, name)
-    if entry.ask and "ask" in body.model_fields_set and not body.ask and not access.may_lift(caller):
-        raise AuthorizationError(
-            f"Permission denied: your key cannot turn off the required approval of {entry.shown_name}",
-            next_step="Ask an operator to turn it off in the admin, or use a key with admin:*.",
-        )
+    caller = require(request, actions.TOOL_CHANGE)
+    entry = _find(await _view(request), name)
+    if entry.ask and "ask" in body.model_fields_set and not body.ask:
+        actions.TOOL_ASK_NOT.require(caller, entry.shown_name)
     await database.run(
         governance.change_tool,
         entry.name,
         enabled=body.enabled if "enabled" in body.model_fields_set else None,
         ask=body.ask if "ask" in body.model_fields_set else None,
+        hints=body.hints.model_dump(exclude_unset=True),
         policy=body.policy.as_columns(),
-        actor=str(caller),
+        actor=governance.of_caller(caller),
         reason=body.reason,
     )
-    changed = await _detail(request, entry.name)
-    if not changed["enabled"]:
-        snapshot = (await catalog.fresh()).seen_by(caller)
-        if warnings := governance.consequences([entry.name], snapshot):
-            changed["warnings"] = warnings
-    return answer(changed)
+    view = await _view(request)
+    entry = _find(view, entry.name)
+    warnings = [] if entry.enabled else governance.consequences([entry.name], view)
+    return ChangedTool.in_full(entry, view, warnings=warnings)
+
+
+@router.delete("/{name}", response={204: None, 409: Failure})
+async def delete_tool(request: HttpRequest, name: str, query: Query[Removal]) -> None:
+    """Delete a tool that no source provides any more, with its definitions and all decisions. Requires `tools:manage`.
+
+    Its name can be used by another tool then. Only people and keys with `admin:*` can do this, as the restrictions of
+    the tool are deleted too. Its calls stay in the journal.
+    """
+    actor = actor_of(request, actions.TOOL_DELETE)
+    if not NAME.fullmatch(name):
+        raise ToolNotFoundError.named(name)
+    await database.run(governance.delete_tool, name, actor=actor, reason=query.reason or "")
 
 
 def serve_tool_named(name: str, beside: StrictRouter) -> None:
@@ -269,72 +333,34 @@ def serve_tool_named(name: str, beside: StrictRouter) -> None:
     Agents expect some tools to be called `search`: the hub's own paths reserve no names.
     """
 
-    async def show(request: HttpRequest) -> HttpResponse:
+    async def show(request: HttpRequest) -> ToolDetail:
         return await show_tool(request, name)
 
-    async def change(request: HttpRequest, body: Change) -> HttpResponse:
+    async def change(request: HttpRequest, body: ToolChange) -> ChangedTool:
         return await change_tool(request, name, body)
 
-    beside.get(f"/{name}", include_in_schema=False)(show)
-    beside.patch(f"/{name}", include_in_schema=False)(change)
+    async def delete(request: HttpRequest, query: Query[Removal]) -> None:
+        await delete_tool(request, name, query)
+
+    beside.get(f"/{name}", response={200: ToolDetail, 304: None}, include_in_schema=False)(show)
+    beside.patch(f"/{name}", response=ChangedTool, include_in_schema=False)(change)
+    beside.delete(f"/{name}", response={204: None}, include_in_schema=False)(delete)
 
 
-async def seen(request: HttpRequest, name: str) -> Entry:
-    """The tool, if it exists for this caller.
+async def _view(request: HttpRequest) -> Snapshot:
+    return (await catalog.fresh()).seen_by(caller_of(request))
 
-    Raises:
-        ToolNotFoundError
-    """
-    entry = (await catalog.fresh()).seen_by(caller_of(request)).find(name)
+
+def _find(view: Snapshot, name: str) -> Entry:
+    """Raises: ToolNotFoundError."""
+    entry = view.find(name)
     if entry is None:
         raise ToolNotFoundError.named(name)
     return entry
 
 
-def shown(entry: Entry) -> dict[str, Any]:
-    """A tool in a list."""
-    tool = entry.tool
-    item: dict[str, Any] = {
-        "name": entry.shown_name,
-        "title": entry.title,
-        "description": entry.description,
-        "parameters": [parameter.as_dict() for parameter in ToolParameter.all_of(entry.input_schema)],
-        "version": entry.version,
-        "category": entry.category,
-        "tags": entry.tags,
-        "author": entry.author,
-        "enabled": entry.enabled,
-        "registeredAt": timestamp(entry.registered_at),
-        "available": entry.callable,
-        "annotations": entry.annotations,
-        "inputSchema": entry.input_schema or None,
-        "tokens": listed.cost(entry) if tool else None,
-    }
-    if entry.refusal is not None:
-        item["unavailableReason"] = entry.refusal.reason
-    if tool is not None and tool.deprecated:
-        item["deprecated"] = tool.deprecated
-    return item
-
-
 def _dependencies(entry: Entry, view: Snapshot) -> list[str]:
     """Dependencies as the author wrote them, only those that the caller can see."""
     visible = view.needs(entry)
-    return [dependency for dependency, need in zip(entry.dependencies, entry.needs, strict=True) if need in visible]
-
-
-async def _detail(request: HttpRequest, name: str) -> dict[str, Any]:
-    """Raises: ToolNotFoundError."""
-    entry = await seen(request, name)
-    view = (await catalog.fresh()).seen_by(caller_of(request))
-    return {
-        **shown(entry),
-        "aliases": entry.aliases,
-        "examples": entry.examples,
-        "dependencies": _dependencies(entry, view),
-        "pack": entry.pack,
-        "outputSchema": entry.output_schema,
-        "policy": entry.policy.as_dict(),
-        "ask": entry.ask,
-        "definitionHash": entry.definition_hash,
-    }
+    dependencies = entry.spec.body.get("dependencies", ())
+    return [text for text, need in zip(dependencies, entry.spec.needs, strict=True) if need in visible]

@@ -5,22 +5,21 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from ninja import Query
 from pydantic import ConfigDict, Field
 
 from tools_app import governance
-from tools_app.access import access
-from tools_app.api.answers import Shown, answer, timestamp
-from tools_app.api.authentication import caller_of
+from tools_app.access import actions
+from tools_app.api.answers import AsIs, ResponseSchema, Timestamp
+from tools_app.api.authentication import actor_of, require
 from tools_app.api.bodies import NOT_BLANK, Body, Reason
-from tools_app.api.errors import failures
+from tools_app.api.errors import Failure
 from tools_app.api.queries import Removal
 from tools_app.api.routing import StrictRouter
 from tools_app.base import database
 from tools_app.catalog import catalog, listed
 from tools_app.models import Toolset
-from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import NotFoundError
 from tools_app.sdk.names import NAME
 
@@ -28,7 +27,7 @@ router = StrictRouter(tags=["toolsets"])
 
 Named = Annotated[str, Field(min_length=1, max_length=64, json_schema_extra=NOT_BLANK)]
 Selector = Annotated[list[Named], Field(max_length=1000)]
-
+Mode = Literal["", "direct", "search", "auto"]
 
 _MODE = (
     "How agents get these tools over MCP: as a full list (direct), through a search tool (search), or through a search "
@@ -37,15 +36,15 @@ _MODE = (
 _OVERRIDES = "Other names and descriptions of tools in this toolset, by tool name"
 
 
-class Override(Body):
+class ToolOverride(Body):
     """Omitted fields keep the tool's own value."""
 
     name: str = Field(default="", max_length=64)
     description: str = Field(default="", max_length=1024)
 
 
-class ToolsetItem(Shown):
-    """The tools that match any of the selectors; all tools if there are none."""
+class ToolsetItem(ResponseSchema):
+    """The tools that match any of the selectors; all tools if there are none, except those of sources outside."""
 
     name: str
     description: str
@@ -54,11 +53,13 @@ class ToolsetItem(Shown):
     tags: list[str]
     names: list[str]
     read_only: bool = Field(description="Only read-only tools from the selection")
-    mode: Literal["", "direct", "search", "auto"] = Field(description=_MODE)
-    overrides: dict[str, Override] = Field(description=_OVERRIDES)
-    keys: int = Field(description="Number of keys restricted to it, including revoked ones")
-    created_at: str
-    updated_at: str
+    mode: AsIs[Mode] = Field(description=_MODE)
+    overrides: AsIs[dict[str, ToolOverride]] = Field(description=_OVERRIDES)
+    keys: int = Field(
+        validation_alias="number_of_keys", description="Number of keys restricted to it, including revoked ones"
+    )
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
 class ToolsetDetail(ToolsetItem):
@@ -67,7 +68,7 @@ class ToolsetDetail(ToolsetItem):
     listed_tokens: int = Field(description="Estimated tokens of the MCP tool list in the toolset's mode")
 
 
-class Toolsets(Shown):
+class Toolsets(ResponseSchema):
     toolsets: list[ToolsetItem]
     total: int
 
@@ -81,8 +82,8 @@ class ToolsetChange(Body):
     tags: Selector = Field(default=[], description="All tools with one of these tags")
     names: Selector = Field(default=[], description="These tools")
     read_only: bool = False
-    mode: Literal["", "direct", "search", "auto"] = Field(default="", description=_MODE)
-    overrides: dict[str, Override] = Field(default={}, max_length=1000, description=_OVERRIDES)
+    mode: Mode = Field(default="", description=_MODE)
+    overrides: dict[str, ToolOverride] = Field(default={}, max_length=1000, description=_OVERRIDES)
     reason: Reason = ""
 
     def values(self) -> dict[str, Any]:
@@ -99,60 +100,48 @@ class ToolsetRequest(ToolsetChange):
     )
 
 
-@router.get("", response={200: Toolsets, **failures()}, url_name="toolsets")
-async def list_toolsets(request: HttpRequest) -> HttpResponse:
+@router.get("", response=Toolsets, url_name="toolsets")
+async def list_toolsets(request: HttpRequest) -> Toolsets:
     """List the toolsets by name. Requires `admin:*`."""
-    _administrator(request)
-    items = [_item(toolset) for toolset in await database.run(list, _rows())]
-    return answer({"toolsets": items, "total": len(items)})
+    require(request, actions.TOOLSETS_READ)
+    items = [ToolsetItem.of(toolset) for toolset in await database.run(list, _rows())]
+    return Toolsets(toolsets=items, total=len(items))
 
 
-@router.post("", response={201: ToolsetDetail, **failures(408, 409, 413, 415)})
-async def create_toolset(request: HttpRequest, body: ToolsetRequest) -> HttpResponse:
+@router.post("", response={201: ToolsetDetail, 409: Failure})
+async def create_toolset(request: HttpRequest, body: ToolsetRequest) -> ToolsetDetail:
     """Create a toolset. Requires `admin:*`. It includes all tools that match a selector, also future ones."""
-    caller = _administrator(request)
-    await database.run(governance.create_toolset, body.name, actor=str(caller), reason=body.reason, **body.values())
-    return answer(await _detail(body.name), 201)
+    actor = actor_of(request, actions.TOOLSET_CREATE)
+    await database.run(governance.create_toolset, body.name, actor=actor, reason=body.reason, **body.values())
+    return await _detail(body.name)
 
 
-@router.get("/{name}", response={200: ToolsetDetail, **failures(404)}, url_name="toolset")
-async def show_toolset(request: HttpRequest, name: str) -> HttpResponse:
+@router.get("/{name}", response=ToolsetDetail, url_name="toolset")
+async def show_toolset(request: HttpRequest, name: str) -> ToolsetDetail:
     """Show a toolset and its current tools. Requires `admin:*`."""
-    _administrator(request)
-    return answer(await _detail(name))
+    require(request, actions.TOOLSETS_READ)
+    return await _detail(name)
 
 
-@router.patch("/{name}", response={200: ToolsetDetail, **failures(404, 408, 413, 415)})
-async def change_toolset(request: HttpRequest, name: str, body: ToolsetChange) -> HttpResponse:
+@router.patch("/{name}", response=ToolsetDetail)
+async def change_toolset(request: HttpRequest, name: str, body: ToolsetChange) -> ToolsetDetail:
     """Change a toolset. Requires `admin:*` and a key not restricted to toolsets.
 
     Takes effect on the next request of every key restricted to it.
     """
-    caller = caller_of(request)
-    access.require_all_tools(caller, "admin:*")
-    await database.run(
-        governance.change_toolset, _checked(name), actor=str(caller), reason=body.reason, **body.values()
-    )
-    return answer(await _detail(name))
+    actor = actor_of(request, actions.TOOLSET_CHANGE)
+    await database.run(governance.change_toolset, _valid_name(name), actor=actor, reason=body.reason, **body.values())
+    return await _detail(name)
 
 
-@router.delete("/{name}", response={204: None, **failures(404, 409)})
-async def delete_toolset(request: HttpRequest, name: str, query: Query[Removal]) -> HttpResponse:
+@router.delete("/{name}", response={204: None, 409: Failure})
+async def delete_toolset(request: HttpRequest, name: str, query: Query[Removal]) -> None:
     """Delete a toolset. Requires `admin:*`. Refused while a key is restricted to it, even a revoked one."""
-    caller = _administrator(request)
-    await database.run(governance.delete_toolset, _checked(name), actor=str(caller), reason=query.reason or "")
-    response = HttpResponse(status=204)
-    del response["Content-Type"]
-    return response
+    actor = actor_of(request, actions.TOOLSET_DELETE)
+    await database.run(governance.delete_toolset, _valid_name(name), actor=actor, reason=query.reason or "")
 
 
-def _administrator(request: HttpRequest) -> Caller:
-    caller = caller_of(request)
-    access.require(caller, "admin:*")
-    return caller
-
-
-def _checked(name: str) -> str:
+def _valid_name(name: str) -> str:
     """The name if it is well-formed; the database is not queried for any other."""
     if not NAME.fullmatch(name):
         raise _not_found()
@@ -167,34 +156,17 @@ def _rows() -> QuerySet[Toolset]:
     return Toolset.objects.annotate(number_of_keys=Count("keys")).order_by("name")
 
 
-def _item(toolset: Any) -> dict[str, Any]:
-    return {
-        "name": toolset.name,
-        "description": toolset.description,
-        "packs": toolset.packs,
-        "categories": toolset.categories,
-        "tags": toolset.tags,
-        "names": toolset.names,
-        "readOnly": toolset.read_only,
-        "mode": toolset.mode,
-        "overrides": toolset.overrides,
-        "keys": toolset.number_of_keys,
-        "createdAt": timestamp(toolset.created_at),
-        "updatedAt": timestamp(toolset.updated_at),
-    }
-
-
-async def _detail(name: str) -> dict[str, Any]:
-    toolset = await database.run(_rows().filter(name=_checked(name)).first)
+async def _detail(name: str) -> ToolsetDetail:
+    toolset = await database.run(_rows().filter(name=_valid_name(name)).first)
     if toolset is None:
         raise _not_found()
     choice = toolset.choice()
     snapshot = await catalog.fresh()
     entries = [entry for entry in snapshot.all if choice.holds(entry)]
     costs = listed.costs(snapshot)
-    return {
-        **_item(toolset),
-        "tools": [entry.name for entry in entries],
-        "tokens": sum(costs.get(entry.name, 0) for entry in entries if entry.callable and not entry.is_finder),
-        "listedTokens": listed.cost_of_list(snapshot.within(name)),
-    }
+    return ToolsetDetail.of(
+        toolset,
+        tools=[entry.name for entry in entries],
+        tokens=sum(costs.get(entry.name, 0) for entry in entries if entry.callable and not entry.is_finder),
+        listed_tokens=listed.cost_of_list(snapshot.within(name)),
+    )

@@ -22,6 +22,8 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import load_backend
 
+from tools_app.base import hub
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -29,25 +31,87 @@ THREADS: Final = 4
 # A connection that was used within this time is assumed to be alive.
 TRUSTED_SECONDS: Final = 5.0
 
-_lock = threading.Lock()
-_pool: ThreadPoolExecutor | None = None
-_opened: dict[BaseDatabaseWrapper, float] = {}
-_reader: sqlite3.Connection | None = None
-_reader_of: tuple[str, int] | None = None
+
+class Database:
+    """The database threads of a hub, and its connections for reading."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+        self._opened: dict[BaseDatabaseWrapper, float] = {}
+        self._reader: sqlite3.Connection | None = None
+        self._reader_of: tuple[str, int] | None = None
+
+    def threads(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            with self._lock:
+                self._pool = self._pool or ThreadPoolExecutor(THREADS, thread_name_prefix="toolhub-db")
+        return self._pool
+
+    def fetch(self, path: str, query: str) -> tuple[Any, ...] | None:
+        with self._lock:
+            row: tuple[Any, ...] | None = self._read_only_connection(path).execute(query).fetchone()
+        return row
+
+    def _read_only_connection(self, path: str) -> sqlite3.Connection:
+        try:
+            # The inode, since an open connection would still read a database file that was moved and replaced.
+            identity = (path, os.stat(path).st_ino)  # noqa: PTH116 – on the path of every call
+        except OSError as error:
+            raise sqlite3.OperationalError(f"unable to open database file: {error.strerror}") from error
+        if self._reader is None or self._reader_of != identity:
+            if self._reader is not None:
+                self._reader.close()
+            # Autocommit: every read sees all earlier commits. A reader in WAL mode does not wait for writers.
+            address = f"file:{quote(path)}?mode=rw"
+            self._reader = sqlite3.connect(
+                address, timeout=0.1, isolation_level=None, check_same_thread=False, uri=True
+            )
+            self._reader_of = identity
+        return self._reader
+
+    def check(self) -> None:
+        """Close connections that are no longer usable. A server is only queried if there is reason to doubt, since the
+        query takes as long as the work itself."""
+        for connection in connections.all(initialized_only=True):
+            idle = time.monotonic() - self._opened.get(connection, 0.0)
+            doubtful = connection.errors_occurred or idle > TRUSTED_SECONDS or connection.vendor == "sqlite"
+            if connection.connection is not None and doubtful:
+                if connection.is_usable():
+                    connection.errors_occurred = False
+                else:
+                    connection.close()
+
+    def remember(self) -> None:
+        now = time.monotonic()
+        self._opened.update((connection, now) for connection in connections.all(initialized_only=True))
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        with self._lock:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+        for connection in list(self._opened):
+            connection.inc_thread_sharing()
+            connection.close()
 
 
 async def run(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Run database work in one of the database threads."""
 
+    database = hub.part(Database)
+
     def job() -> R:
-        _check()
+        database.check()
         try:
             return work(*args, **kwargs)
         finally:
-            _remember()
+            database.remember()
 
     # With the context variables of the caller: audit entries record where a request came from.
-    return await asyncio.get_running_loop().run_in_executor(_threads(), contextvars.copy_context().run, job)
+    return await asyncio.get_running_loop().run_in_executor(database.threads(), contextvars.copy_context().run, job)
 
 
 def reads_now() -> bool:
@@ -61,10 +125,7 @@ def fetch_now(query: str) -> tuple[Any, ...] | None:
     Raises:
         sqlite3.Error: the database cannot be read.
     """
-    path = str(_settings()["NAME"])
-    with _lock:
-        row: tuple[Any, ...] | None = _read_only_connection(path).execute(query).fetchone()
-    return row
+    return hub.part(Database).fetch(str(_settings()["NAME"]), query)
 
 
 def _settings() -> dict[str, Any]:
@@ -80,60 +141,6 @@ def _vendor(engine: str) -> str:
     return vendor
 
 
-def _read_only_connection(path: str) -> sqlite3.Connection:
-    global _reader, _reader_of
-    try:
-        # The inode, since an open connection would still read a database file that was moved and replaced.
-        identity = (path, os.stat(path).st_ino)  # noqa: PTH116 – on the path of every call
-    except OSError as error:
-        raise sqlite3.OperationalError(f"unable to open database file: {error.strerror}") from error
-    if _reader is None or _reader_of != identity:
-        if _reader is not None:
-            _reader.close()
-        # Autocommit: every read sees all earlier commits. A reader in WAL mode does not wait for writers.
-        address = f"file:{quote(path)}?mode=rw"
-        _reader = sqlite3.connect(address, timeout=0.1, isolation_level=None, check_same_thread=False, uri=True)
-        _reader_of = identity
-    return _reader
-
-
 def close() -> None:
-    """Close all threads and connections. For the end of a process, and for tests."""
-    global _pool, _reader
-    with _lock:
-        pool, _pool = _pool, None
-        reader, _reader = _reader, None
-    if pool is not None:
-        pool.shutdown(wait=True, cancel_futures=True)
-    if reader is not None:
-        reader.close()
-    for connection in list(_opened):
-        connection.inc_thread_sharing()
-        connection.close()
-    _opened.clear()
-
-
-def _threads() -> ThreadPoolExecutor:
-    global _pool
-    if _pool is None:
-        with _lock:
-            _pool = _pool or ThreadPoolExecutor(THREADS, thread_name_prefix="toolhub-db")
-    return _pool
-
-
-def _check() -> None:
-    """Close connections that are no longer usable. A server is only queried if there is reason to doubt, since the
-    query takes as long as the work itself."""
-    for connection in connections.all(initialized_only=True):
-        idle = time.monotonic() - _opened.get(connection, 0.0)
-        doubtful = connection.errors_occurred or idle > TRUSTED_SECONDS or connection.vendor == "sqlite"
-        if connection.connection is not None and doubtful:
-            if connection.is_usable():
-                connection.errors_occurred = False
-            else:
-                connection.close()
-
-
-def _remember() -> None:
-    now = time.monotonic()
-    _opened.update((connection, now) for connection in connections.all(initialized_only=True))
+    """Close all threads and connections. The next use opens others."""
+    hub.current().drop(Database)

@@ -14,7 +14,6 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
-from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Final
@@ -22,13 +21,9 @@ from typing import IO, Any, Final
 from django.core.exceptions import ImproperlyConfigured
 from typing_extensions import override
 
+from tools_app.base.log_fields import RESERVED, call_id
 from tools_app.sdk.levels import LEVELS, TRACE
 from tools_app.text.redaction import CUT, one_line, one_line_json, redacted, redacted_beginning, redacted_ends
-
-# The id of the current call, added to every log record.
-call_id: ContextVar[str] = ContextVar("call_id", default="")
-# Method and path of the current REST request, for the log line of a failed call.
-request: ContextVar[tuple[str, str]] = ContextVar("request", default=("", ""))
 
 MOST_BYTES: Final = 8 * 1024  # in a line
 MOST_MESSAGE: Final = 6 * 1024
@@ -94,11 +89,6 @@ def _stamp(record: logging.LogRecord) -> bool:
     if not hasattr(record, "call_id"):
         record.call_id = call_id.get()
     return True
-
-
-def compact(value: Any) -> str:
-    """JSON-like data for a log line: on one line, of bounded size, without secrets."""
-    return one_line_json(redacted(value))
 
 
 def _lowered(record: logging.LogRecord) -> bool:
@@ -260,12 +250,6 @@ def _exception(record: logging.LogRecord) -> str:
 
 def _ends(text: str, length: int) -> str:
     return text if len(text) <= 2 * length else f"{text[:length]}\n{CUT}\n{text[len(text) - length :]}"
-
-
-RESERVED: Final = frozenset(
-    {*vars(logging.makeLogRecord({})), "message", "asctime", "call_id", "taskName", "exc_info", "exc_text"}
-    | {"color_message"}  # uvicorn's message once more, with colours
-)
 
 
 def _extras(record: logging.LogRecord) -> dict[str, Any]:

@@ -1,30 +1,40 @@
-"""Accounts at upstreams: from the environment, and those that operators created."""
+"""Accounts at upstreams: from the environment, and those that operators created.
+
+Those of sources outside (their kind is `optional`) have a form, and are bound to the address of their source.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from tools_app import sources
-from tools_app.base import conf, secrets
-from tools_app.models import Connection
+from tools_app.base import conf, references, secrets
+from tools_app.base.references import References
+from tools_app.catalog import forms
+from tools_app.models import Connection, Source, Stop
 from tools_app.models.tools import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS
 from tools_app.sdk import variables
-from tools_app.sdk.accounts import Account, ConnectionKind, is_sendable
+from tools_app.sdk.accounts import Account, ConnectionKind, Credentials, is_sendable
 from tools_app.sdk.errors import ConfigurationError, NotFoundError, shortened
 from tools_app.sdk.names import NAME
+from tools_app.sdk.outside import Origin
 from tools_app.sdk.reach import ENVIRONMENT
 from tools_app.sdk.variables import UnreadableError
-from tools_app.sources.registry import Registry
-
-if TYPE_CHECKING:
-    from tools_app.http import ApiClient
 
 _Value = TypeVar("_Value")
+TIME_LIMIT: Final = variables.whole_number(MIN_TIMEOUT_MS, MAX_TIMEOUT_MS)
 
-_COLUMNS: Final = ("name", "pack", "url", "sealed", "read_only", "allow_http", "timeout_ms", "enabled", "options")
+Form = Connection.Form
+# Address (nothing, if it is a child process) and epoch of sources outside, by name.
+Places = Mapping[str, tuple[str, int]]
+
+_COLUMNS: Final = (
+    *("name", "pack", "form", "names", "references", "url", "sealed", "read_only", "allow_http", "timeout_ms"),
+    *("enabled", "options"),
+)
+_SET_AGAIN: Final = "An administrator of this hub should set its secret again."
 
 
 class Accounts:
@@ -33,14 +43,24 @@ class Accounts:
     def __init__(self) -> None:
         self._stored: dict[str, list[dict[str, Any]]] | None = None
         self._known: dict[str, tuple[Account, ...]] = {}
+        self._places: Places | None = None
 
     def of(self, pack: str, kind: ConnectionKind) -> tuple[Account, ...]:
         """The account of the environment first, then the others by name."""
         if pack not in self._known:
             from_env = from_environment(pack, kind)
-            rows = [_from_row(row, kind) for row in self._rows().get(pack, ())]
+            rows = [
+                self._account(row, kind) for row in self._rows().get(pack, ()) if bool(row["form"]) == kind.optional
+            ]
             self._known[pack] = (from_env, *rows) if from_env is not None else tuple(rows)
         return self._known[pack]
+
+    def _account(self, row: dict[str, Any], kind: ConnectionKind) -> Account:
+        if not kind.optional:
+            return _from_row(row, kind)
+        if self._places is None:
+            self._places = places()
+        return _outside(row, kind, self._places.get(row["pack"]))
 
     def _rows(self) -> dict[str, list[dict[str, Any]]]:
         if self._stored is None:
@@ -50,10 +70,17 @@ class Accounts:
         return self._stored
 
 
-def all_of(registry: Registry) -> list[Account]:
-    """Every enabled account of every pack."""
+def places() -> Places:
+    """The sources outside, by name."""
+    rows = Source.objects.filter(kind__in=Source.OUTSIDE, removed_at=None)
+    return {name: (location, epoch) for name, location, epoch in rows.values_list("name", "location", "epoch")}
+
+
+def all_of(kinds: Mapping[str, ConnectionKind]) -> list[Account]:
+    """Every enabled account of every pack. Sources outside are tested by describing them."""
     accounts = Accounts()
-    available = [account for pack, kind in sorted(kinds(registry).items()) for account in accounts.of(pack, kind)]
+    packs = [(pack, kind) for pack, kind in sorted(kinds.items()) if not kind.optional]
+    available = [account for pack, kind in packs for account in accounts.of(pack, kind)]
     return [account for account in available if account.enabled]
 
 
@@ -62,7 +89,7 @@ def identifier(account: Account) -> str:
     return f"{ENVIRONMENT}:{account.pack}" if account.name == ENVIRONMENT else account.name
 
 
-def identified(identifier: str) -> Account:
+def identified(identifier: str, kinds: Mapping[str, ConnectionKind]) -> Account:
     """The connection with this identifier.
 
     Raises:
@@ -70,32 +97,50 @@ def identified(identifier: str) -> Account:
         ConfigurationError: its pack, which implements the connection, is not loaded.
     """
     source, _, pack = identifier.partition(":")
-    kinds_by_pack = kinds(sources.loaded())
     if source == ENVIRONMENT:
-        from_env = from_environment(pack, kinds_by_pack[pack]) if pack in kinds_by_pack else None
+        from_env = from_environment(pack, kinds[pack]) if pack in kinds else None
         if from_env is None:
             raise NotFoundError(f"There is no connection {shortened(identifier)!r}")
         return from_env
     row = Connection.objects.filter(name=identifier).first() if NAME.fullmatch(identifier) else None
     if row is None:
         raise NotFoundError(f"There is no connection {shortened(identifier)!r}")
-    if row.pack not in kinds_by_pack:
+    kind = kind_of(row, kinds)
+    if kind is None:
         raise ConfigurationError(f"The pack {row.pack}, to which this connection belongs, is not loaded")
-    return of_row(row, kinds_by_pack[row.pack])
+    return of_row(row, kind)
 
 
-def kinds(registry: Registry) -> dict[str, ConnectionKind]:
-    """The connection kinds of the loaded packs, by pack name."""
-    by_pack = {}
-    for pack in (*registry.resting.values(), *(loaded.tool.pack for loaded in registry)):
-        if pack is not None and pack.connection is not None:
-            by_pack[pack.name] = pack.connection
-    return by_pack
+def kind_of(connection: Connection, kinds: Mapping[str, ConnectionKind]) -> ConnectionKind | None:
+    """The kind of a stored connection; None if its pack, which declares it, is not loaded."""
+    return ConnectionKind.outside(connection.pack) if connection.form else kinds.get(connection.pack)
 
 
-def of_row(connection: Connection, kind: ConnectionKind) -> Account:
-    """The account of a stored connection, as calls would use it."""
-    return _from_row({column: getattr(connection, column) for column in _COLUMNS}, kind)
+def of_row(connection: Connection, kind: ConnectionKind, known_places: Places | None = None) -> Account:
+    """The account of a stored connection, as calls would use it. `known_places`: for many of them."""
+    row = {column: getattr(connection, column) for column in _COLUMNS}
+    if not kind.optional:
+        return _from_row(row, kind)
+    return _outside(row, kind, (places() if known_places is None else known_places).get(connection.pack))
+
+
+def account_of(name: str) -> Account:
+    """The account with which a source outside is described: the connection of that name.
+
+    Raises:
+        NotFoundError: there is none.
+        ConfigurationError: it cannot be used now.
+    """
+    row = Connection.objects.filter(name=name).exclude(form=Form.PACK).first()
+    if row is None:
+        raise NotFoundError(f"There is no connection {shortened(name)!r} of a source outside the hub")
+    account = of_row(row, ConnectionKind.outside(row.pack))
+    stop = Stop.objects.filter(kind=Stop.Kind.CONNECTION, name=name).first()
+    if obstacle := (stop.words if stop is not None else "") or account.obstacle_now(writes=False):
+        raise ConfigurationError(
+            f"{obstacle[0].upper()}{obstacle[1:]}", next_step="Check the connections in the admin."
+        )
+    return account
 
 
 def from_environment(pack: str, kind: ConnectionKind) -> Account | None:
@@ -103,19 +148,22 @@ def from_environment(pack: str, kind: ConnectionKind) -> Account | None:
 
     If any of its variables is invalid, the account cannot be used: a typo must not remove a restriction.
     """
-    return _Variables(kind).account(pack)
+    return None if kind.optional else _Variables(kind).account(pack)
 
 
-def unreadable(registry: Registry) -> list[str]:
+def unreadable(kinds: Mapping[str, ConnectionKind], required: Iterable[str]) -> list[str]:
     """The invalid variables of packs, each with its name and what it accepts."""
-    required = {name for loaded in registry if loaded.tool.pack for name in loaded.tool.pack.requires}
-    faults = [str(fault) for _, kind in sorted(kinds(registry).items()) for fault in _Variables(kind).faults]
+    faults = [str(fault) for kind in _with_variables(kinds) for fault in _Variables(kind).faults]
     for name in sorted(required):
         try:
-            conf.own(name)
+            conf.own(name, variables.LINE, "")
         except UnreadableError as error:
             faults.append(str(error))
     return list(dict.fromkeys(faults))
+
+
+def _with_variables(kinds: Mapping[str, ConnectionKind]) -> list[ConnectionKind]:
+    return [kind for _, kind in sorted(kinds.items()) if not kind.optional]
 
 
 class _Variables:
@@ -124,10 +172,11 @@ class _Variables:
     def __init__(self, kind: ConnectionKind) -> None:
         self.kind = kind
         self.faults: list[UnreadableError] = []
-        self.url, self.secret = self._text(kind.url_variable), self._text(kind.secret_variable)
-        self.allow_http = self._read(kind.allow_http_variable, variables.flag, False)
-        self.read_only = self._read(kind.read_only_variable, variables.flag, False)
-        self.timeout_ms = self._read(kind.timeout_variable, _time_limit, None)
+        self.url = self._read(kind.url_variable, variables.LINE, "")
+        self.secret = self._read(kind.secret_variable, variables.LINE, "")
+        self.allow_http = self._read(kind.allow_http_variable, variables.FLAG, False)
+        self.read_only = self._read(kind.read_only_variable, variables.FLAG, False)
+        self.timeout_ms = self._read(kind.timeout_variable, _optional_limit, None)
         options = {
             option.name: self._read(kind.option_variable(option), option.read, option.default)
             for option in kind.options
@@ -152,33 +201,27 @@ class _Variables:
             allow_http=self.allow_http,
             timeout_ms=self.timeout_ms,
             options=self.options,
-            fault="; ".join(fault.brief for fault in self.faults),
+            defect="; ".join(fault.brief for fault in self.faults),
         )
 
-    def _text(self, name: str) -> str:
+    def _read(self, name: str, read: Callable[[str], _Value], default: _Value) -> _Value:
         try:
-            return conf.own(name)
+            return conf.own(name, read, default)
         except UnreadableError as error:
             self.faults.append(error)
-            return ""
-
-    def _read(self, name: str, read: Callable[[str], _Value], default: _Value) -> _Value:
-        text = self._text(name)
-        try:
-            return read(text) if text else default
-        except ValueError as error:
-            self.faults.append(UnreadableError.because(name, error, text))
             return default
 
 
-def _time_limit(text: str) -> int | None:
-    return variables.whole_number(text, MIN_TIMEOUT_MS, MAX_TIMEOUT_MS)
+def _optional_limit(text: str) -> int | None:
+    return TIME_LIMIT(text)
 
 
-def fault(connection: Connection, kind: ConnectionKind | None) -> str:
+def fault(connection: Connection, kind: ConnectionKind | None, known_places: Places | None = None) -> str:
     """Why a connection cannot be used for any call; empty if it can."""
     if kind is None:
         return f"its pack {connection.pack} is not loaded"
+    if kind.optional:
+        return _fault_outside(of_row(connection, kind, known_places))
     if secrets.decrypted(bytes(connection.sealed)) is None:
         return "its secret cannot be decrypted: set it again, or add its key to TOOLHUB_ENCRYPTION_KEY"
     return of_row(connection, kind).fault
@@ -186,7 +229,7 @@ def fault(connection: Connection, kind: ConnectionKind | None) -> str:
 
 def missing(kind: ConnectionKind) -> list[str]:
     """The variables that are not set for the account of the environment."""
-    return conf.unset((kind.url_variable, kind.secret_variable))
+    return [] if kind.optional else conf.unset((kind.url_variable, kind.secret_variable))
 
 
 def secret_of(account: Account) -> str:
@@ -207,6 +250,93 @@ def secret_of(account: Account) -> str:
     return plain.decode()
 
 
+def values_of(account: Account) -> dict[str, str]:
+    """The decrypted values of a connection with a form, by name. Their references are not resolved.
+
+    Raises:
+        ConfigurationError: they cannot be read.
+    """
+    values: dict[str, str] = json.loads(secret_of(account))
+    return values
+
+
+def credentials_of(account: Account, origin: Origin | None = None) -> Credentials:
+    """What the upstream of an account gets, with the current values of its references. Use it only to send it there.
+
+    `origin`: the source as the connection is made to it, which may have been changed since. May read files.
+
+    Raises:
+        ConfigurationError: it cannot be used: the message is safe to show.
+    """
+    if account.defect:
+        raise _unusable(account, account.defect)
+    if origin is not None and (origin.name, origin.epoch) != (account.pack, account.epoch):
+        # A connection to the former server must not get the secret for the present one.
+        raise _unusable(account, f"{account.pack} has been changed meanwhile", "Try again.")
+    if not account.form:
+        return Credentials(headers={account.kind.header: f"{account.kind.prefix}{secret_of(account)}"})
+    try:
+        values = {name: references.resolved(value) for name, value in values_of(account).items()}
+    except references.MissingError as error:
+        next_step = "An operator should set what is missing, or an administrator another secret."
+        raise _unusable(account, str(error), next_step) from None
+    form = Form(account.form)
+    for name, value in values.items():
+        if fault := forms.fault_of_value(form, name, value):
+            raise _unusable(account, fault)
+    return forms.credentials(form, values)
+
+
+def _unusable(account: Account, reason: str, next_step: str = _SET_AGAIN) -> ConfigurationError:
+    return ConfigurationError(f"The connection {account.name} cannot be used: {reason}", next_step=next_step)
+
+
+def _fault_outside(account: Account) -> str:
+    if fault := account.fault:
+        return fault
+    try:
+        credentials_of(account)
+    except ConfigurationError as error:
+        return error.message
+    return ""
+
+
+def _outside(row: dict[str, Any], kind: ConnectionKind, place: tuple[str, int] | None) -> Account:
+    """The account at a source outside. `place`: where the source is now; None: there is no such source."""
+    sealed, defect = bytes(row["sealed"]), ""
+    location, epoch = place or ("", 0)
+    if place is None:
+        defect = f"there is no source {row['pack']}"
+    elif not sealed:
+        defect = "its source has changed, and its secret was deleted: set it again"
+    elif origin_of(location) != origin_of(row["url"]):
+        # A change of a source that does not delete the secrets must not send them elsewhere.
+        defect = "its secret was set for another address of its source: set it again"
+    return Account(
+        name=row["name"],
+        pack=row["pack"],
+        kind=kind,
+        base=location,
+        epoch=epoch,
+        sealed=sealed,
+        read_only=row["read_only"],
+        enabled=row["enabled"],
+        form=row["form"],
+        names=tuple(row["names"]),
+        references=References(tuple(row["references"])) if row["references"] else None,
+        defect=defect,
+    )
+
+
+def origin_of(url: str) -> tuple[str, str]:
+    """Where a secret that was set for this address is sent to."""
+    try:
+        parts = urlsplit(url.strip().lower())
+    except ValueError:
+        return "", url
+    return parts.scheme, parts.netloc
+
+
 def _from_row(row: dict[str, Any], kind: ConnectionKind) -> Account:
     base, fault = _base(kind, row["url"], allow_http=row["allow_http"])
     return Account(
@@ -220,28 +350,7 @@ def _from_row(row: dict[str, Any], kind: ConnectionKind) -> Account:
         timeout_ms=row["timeout_ms"],
         enabled=row["enabled"],
         options=kind.settled(row["options"]),
-        fault=fault,
-    )
-
-
-def client(account: Account, *, explained: bool = True) -> ApiClient:
-    """The HTTP client for an account, which sends its secret to that upstream only.
-
-    With `explained`, its errors are in the words of the pack, otherwise in those of HTTP.
-
-    Raises:
-        ConfigurationError: the secret cannot be read.
-    """
-    kind = account.kind if explained else replace(account.kind, explain=None)
-    return kind.client(
-        account.base,
-        secret_of(account),
-        name=kind.title if account.name == ENVIRONMENT else f"{kind.title} ({account.name})",
-        # Without a timeout of its own, the deadline of the call applies.
-        timeout=(account.timeout_ms or MAX_TIMEOUT_MS) / 1000,
-        allow_http=account.allow_http,
-        read_only=account.read_only,
-        link_local=_may_be_link_local(account.base),
+        defect=fault,
     )
 
 
@@ -255,7 +364,7 @@ def base(kind: ConnectionKind, url: str, *, allow_http: bool) -> str:
     from tools_app.http import addresses, public
 
     address = addresses.base(url, below=kind.path, allow_http=allow_http)
-    if public.names_the_machine(address.host) and not _may_be_link_local(str(address)):
+    if public.names_the_machine(address.host) and not may_be_link_local(str(address)):
         raise ConfigurationError(
             "The base URL points to the machine's own network, where clouds serve credentials",
             next_step="Use the upstream's own address. If this is intended, an operator adds the host to "
@@ -264,7 +373,7 @@ def base(kind: ConnectionKind, url: str, *, allow_http: bool) -> str:
     return str(address)
 
 
-def _may_be_link_local(base: str) -> bool:
+def may_be_link_local(base: str) -> bool:
     return (urlsplit(base).hostname or "") in conf.value("TOOLHUB_LINK_LOCAL_HOSTS")
 
 

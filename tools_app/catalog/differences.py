@@ -9,29 +9,15 @@ from typing import Any, Final
 
 from tools_app.catalog import schema_table
 from tools_app.catalog.schema_table import SchemaRow
+from tools_app.sdk.spec import ToolSpec
 
 ADDED, REMOVED, CHANGED = "added", "removed", "changed"
-# Display order; other fields follow alphabetically. Databases do not keep the order of keys.
-_ORDER: Final = (
-    "name",
-    "title",
-    "description",
-    "version",
-    "category",
-    "author",
-    "tags",
-    "aliases",
-    "keywords",
-    "dependencies",
-    "deprecated",
-    "icon",
-    "annotations",
-    "inputSchema",
-    "outputSchema",
-)
 # These are compared by their parts, each under its own name.
 SCHEMAS: Final = {"inputSchema": "parameter", "outputSchema": "value"}
 HINTS: Final = "annotations"
+# Display order; fields of offers follow alphabetically. Databases do not keep the order of keys.
+_LONG: Final = (HINTS, *SCHEMAS, "examples")
+_ORDER: Final = (*(field.key for field in ToolSpec.fields() if field.key not in _LONG), *_LONG)
 # The columns of a schema table that are compared.
 ASPECTS: Final = ("type", "required", "default", "constraints", "description")
 

@@ -3,57 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
 from tools_app.base import conf
 from tools_app.models import ToolRecord
-from tools_app.models.tools import MAX_TIMEOUT_MS
+from tools_app.models.tools import MAX_TIMEOUT_MS, PolicyColumns
 from tools_app.sdk import accounts
 from tools_app.sdk.accounts import Account, ConnectionKind
-from tools_app.sdk.dependencies import Dependency
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.hub_errors import Refusal
 from tools_app.sdk.names import folded
-from tools_app.sdk.pack import Pack
+from tools_app.sdk.outside import Origin
 from tools_app.sdk.policies import Rate
 from tools_app.sdk.reach import Reach
 from tools_app.sdk.schemas import Schema
-from tools_app.sdk.tool import Hints, Tool
+from tools_app.sdk.spec import Kind, ToolSpec
 
 READER: Final = "read_result"
 # The tools with which agents search for and call tools that are not listed.
 FINDERS: Final = frozenset({"search_tools", "describe_tool", "call_tool", "call_writing_tool"})
-ORIGINS: Final = ("operator", "tool", "pack", "settings")
+ORIGINS: Final = ("operator", "source", "tool", "pack", "settings")
+# Who decides over callers: they may lower these limits, but not raise them.
+_OPERATORS: Final = frozenset({"operator", "source"})
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One tool, as it is right now."""
+    """One tool, prompt or resource, as it is right now."""
 
+    spec: ToolSpec
     name: str
-    title: str
-    description: str
-    version: str
-    category: str
-    tags: tuple[str, ...]
-    author: str
+    # The name of its source, and the kind of source as callers see it.
+    source_name: str
     source: str
+    # Its source and epoch, in digests of approvals, cached answers and idempotency keys. Empty for code in its first
+    # epoch, so that digests from before an upgrade hold.
+    identity: tuple[str, int] | tuple[()]
     pack: str
+    tags: tuple[str, ...]
     enabled: bool
     registered_at: datetime
     updated_at: datetime
     policy: Policy
-    tool: Tool | None
+    hints: Hints
     refusal: Refusal | None
     # The accounts at its upstream: all, or those of the caller.
     accounts: tuple[Account, ...] = ()
     # True if every call needs an operator's approval.
     ask: bool = False
-    # The name in the caller's toolset, if it differs.
+    # The row of the definition.
+    definition_pk: int | None = None
+    # The name and description in the caller's toolset, if they differ.
     alias: str = ""
-    # The stored definition, if this process has not loaded the tool.
-    body: Mapping[str, Any] = field(default_factory=dict)
+    own_words: str = ""
+    # True if its source has a newer version that no operator has approved, or has begun a new epoch and is not
+    # described yet: it is listed, but does not run.
+    is_held: bool = False
+    # The source, if it is outside.
+    origin: Origin | None = None
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether its source is outside, so that toolsets must select it."""
+        return self.origin is not None
+
+    @property
+    def source_epoch(self) -> int:
+        """The epoch of a source outside; 0 for others."""
+        return self.origin.epoch if self.origin is not None else 0
 
     @property
     def shown_name(self) -> str:
@@ -61,8 +80,24 @@ class Entry:
         return self.alias or self.name
 
     @property
+    def title(self) -> str:
+        return self.spec.title
+
+    @property
+    def description(self) -> str:
+        return self.own_words or self.spec.shown_description
+
+    @property
+    def version(self) -> str:
+        return self.spec.version
+
+    @property
+    def category(self) -> str:
+        return self.spec.category
+
+    @property
     def folded_name(self) -> str:
-        return folded(self.name)
+        return folded(self.name) if self.spec.kind is Kind.TOOL else self.spec.folded_name
 
     @property
     def callable(self) -> bool:
@@ -74,7 +109,7 @@ class Entry:
 
     @property
     def forwards(self) -> bool:
-        return self.tool is not None and self.tool.forwards
+        return self.spec.forwards
 
     def beyond(self, reach: Reach) -> str:
         """The right that a caller lacks to use it: `write`, `destroy` or none.
@@ -86,51 +121,28 @@ class Entry:
 
     @property
     def definition_hash(self) -> str:
-        return self.tool.fingerprint if self.tool else ""
-
-    @property
-    def hints(self) -> Hints:
-        return self.tool.hints if self.tool else Hints()
+        return self.spec.hash
 
     @property
     def connection_kind(self) -> ConnectionKind | None:
-        return self.tool.connection_kind if self.tool else None
+        """The kind of account that it uses: as its pack declares, or that of its source, if it is outside."""
+        return self.spec.connection or (ConnectionKind.outside(self.source_name) if self.origin is not None else None)
 
     @property
     def input_schema(self) -> Schema:
         """The schema for callers: the tool's own, plus the choice of an account if the caller has several."""
-        if self.tool is None:
-            return dict(self.body.get("inputSchema") or {})
-        kind = self.tool.connection_kind
+        kind = self.connection_kind
         if kind is None:
-            return self.tool.input_schema
-        return accounts.with_choice(self.tool.input_schema, kind, self.accounts, writes=self.tool.hints.writes)
+            return self.spec.input_schema
+        return accounts.with_choice(self.spec.input_schema, kind, self.accounts, writes=self.hints.writes)
 
     @property
-    def output_schema(self) -> Schema | None:
-        return self.tool.output_schema if self.tool else self.body.get("outputSchema")
-
-    @property
-    def annotations(self) -> dict[str, bool] | None:
-        """The hints (read-only, destructive…); None if unknown."""
-        return self.tool.hints.as_dict() if self.tool else self.body.get("annotations")
-
-    @property
-    def examples(self) -> list[dict[str, Any]]:
-        return [example.as_dict() for example in self.tool.examples] if self.tool else self.body.get("examples", [])
-
-    @property
-    def aliases(self) -> list[str]:
-        return list(self.tool.aliases) if self.tool else self.body.get("aliases", [])
-
-    @property
-    def dependencies(self) -> list[str]:
-        """The tools that it depends on, as its author wrote them."""
-        return list(self.tool.dependencies) if self.tool else self.body.get("dependencies", [])
-
-    @property
-    def needs(self) -> tuple[Dependency, ...]:
-        return self.tool.needs if self.tool else tuple(map(Dependency.read, self.dependencies))
+    def connection_parameter(self) -> str:
+        """The parameter that names the account of a call; empty if its arguments have none."""
+        if self.origin is None:
+            # Also with one account: the caller may have had several.
+            return accounts.PARAMETER
+        return accounts.parameter_of(self.spec.input_schema) if len(self.accounts) > 1 else ""
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -140,10 +152,15 @@ class Entry:
         writes = self.hints.writes
         return tuple(account.name for account in self.accounts if not account.obstacle(writes=writes))
 
+    def completion(self, argument: str) -> Entry:
+        """The function that completes an argument of this prompt or resource."""
+        spec = self.spec.completion(argument)
+        return replace(self, spec=spec, name=spec.name)
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The limits of a tool's calls, and the origin of each: operator, tool, pack or settings."""
+    """The limits of a tool's calls, and the origin of each: operator, source, tool, pack or settings."""
 
     timeout_ms: int
     retries: int
@@ -155,10 +172,12 @@ class Policy:
 
     def decided(self, part: str) -> bool:
         """True if an operator set this part: callers may lower it, but not raise it."""
-        return self.origins[part] == "operator"
+        return self.origins[part] in _OPERATORS
 
     def for_caller(self, timeout_ms: int | None, retries: int | None, retry_delay_ms: int | None) -> Policy:
         """The policy with a caller's options. Parts that no operator set may also be raised above the default."""
+        if timeout_ms is None and retries is None and retry_delay_ms is None:
+            return self
         return replace(
             self,
             timeout_ms=self._for_option("timeout_ms", timeout_ms, min),
@@ -201,29 +220,66 @@ _POLICY_NAMES: Final = {
 }
 
 
-def effective_policy(record: ToolRecord, tool: Tool | None) -> Policy:
-    """The policy set by an operator, or else by the tool, its pack or the settings."""
-    pack = tool.pack if tool else None
+class PolicyDefaults:
+    """The limits in the settings."""
+
+    def __init__(self) -> None:
+        self.timeout_ms = conf.value("TOOLHUB_TIMEOUT_MS")
+        self.retries = conf.value("TOOLHUB_RETRIES")
+        self.retry_delay_ms = conf.value("TOOLHUB_RETRY_DELAY_MS")
+        self.answer_tokens = conf.value("TOOLHUB_ANSWER_TOKENS")
+        calls = conf.value("TOOLHUB_RATE_CALLS")
+        self.rate = Rate(calls, conf.value("TOOLHUB_RATE_SECONDS")) if calls else None
+
+
+_UNDECIDED: Final = ToolRecord()
+
+
+def effective_hints(record: ToolRecord, spec: ToolSpec) -> Hints:
+    """The hints that apply: operators can correct what the source claims."""
+    claimed = spec.hints
+    decided = record.hint_read_only, record.hint_destructive, record.hint_idempotent, record.hint_open_world
+    if decided == (None, None, None, None):
+        return claimed
+    read_only, destructive, idempotent, open_world = decided
+    return Hints(
+        claimed.read_only if read_only is None else read_only,
+        claimed.destructive if destructive is None else destructive,
+        claimed.idempotent if idempotent is None else idempotent,
+        claimed.open_world if open_world is None else open_world,
+    )
+
+
+def effective_policy(
+    record: ToolRecord, spec: ToolSpec, source: PolicyColumns | None = None, defaults: PolicyDefaults | None = None
+) -> Policy:
+    """The policy set by an operator for the tool or its source, or else by the tool, its pack or the settings."""
+    own, pack = spec.policy, spec.pack_policy
+    origin, default = source or _UNDECIDED, defaults or PolicyDefaults()
     chains: dict[str, tuple[Any, ...]] = {
-        "timeout_ms": (record.timeout_ms, _ms(tool), _ms(pack), conf.value("TOOLHUB_TIMEOUT_MS")),
-        "retries": (record.retries, tool and tool.retries, pack and pack.retries, conf.value("TOOLHUB_RETRIES")),
-        "retry_delay_ms": (record.retry_delay_ms, None, None, conf.value("TOOLHUB_RETRY_DELAY_MS")),
-        "rate": (_own_rate(record), tool and tool.rate, pack and pack.rate, _default_rate()),
+        "timeout_ms": (record.timeout_ms, origin.timeout_ms, own.timeout_ms, pack.timeout_ms, default.timeout_ms),
+        "retries": (record.retries, origin.retries, own.retries, pack.retries, default.retries),
+        "retry_delay_ms": (record.retry_delay_ms, origin.retry_delay_ms, None, None, default.retry_delay_ms),
+        "rate": (_rate(record), _rate(origin), own.rate, pack.rate, default.rate),
         # Answers of tools that write are never cached, even if that was set before the tool wrote.
         "cache_seconds": (
-            (None, None, None, 0)
-            if tool is None or tool.hints.writes
-            else (record.cache_seconds, tool.cache_seconds, None, 0)
+            (None, None, None, None, 0)
+            if effective_hints(record, spec).writes
+            else (record.cache_seconds, origin.cache_seconds, own.cache_seconds, None, 0)
         ),
         "answer_tokens": _lowered(
-            (record.answer_tokens, tool.answer_tokens if tool else None, None), conf.value("TOOLHUB_ANSWER_TOKENS")
+            (record.answer_tokens, origin.answer_tokens, own.answer_tokens, None), default.answer_tokens
         ),
     }
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for part, chain in chains.items():
-        candidates = [(value, origin) for value, origin in zip(chain, ORIGINS, strict=True) if value is not None]
-        values[part], origins[part] = candidates[0] if candidates else (None, ORIGINS[-1])
+        for value, decided_by in zip(chain, ORIGINS, strict=True):
+            if value is not None:
+                values[part], origins[part] = value, decided_by
+                break
+        else:
+            values[part], origins[part] = None, ORIGINS[-1]
     return Policy(**values, origins=origins)
 
 
@@ -232,16 +288,7 @@ def _lowered(decided: tuple[int | None, ...], most: int) -> tuple[int | None, ..
     return (*(value if value is not None and value < most else None for value in decided), most)
 
 
-def _ms(what: Tool | Pack | None) -> int | None:
-    return round(what.timeout * 1000) if what is not None and what.timeout is not None else None
-
-
-def _own_rate(record: ToolRecord) -> Rate | None:
-    if record.rate_calls is None or record.rate_seconds is None:
+def _rate(columns: PolicyColumns) -> Rate | None:
+    if columns.rate_calls is None or columns.rate_seconds is None:
         return None
-    return Rate(record.rate_calls, record.rate_seconds)
-
-
-def _default_rate() -> Rate | None:
-    calls = conf.value("TOOLHUB_RATE_CALLS")
-    return Rate(calls, conf.value("TOOLHUB_RATE_SECONDS")) if calls else None
+    return Rate(columns.rate_calls, columns.rate_seconds)

@@ -15,7 +15,7 @@ from tools_app.base import conf
 from tools_app.catalog.entry import READER, Entry
 from tools_app.catalog.snapshot import Snapshot, mode_of
 from tools_app.sdk.reach import Mode
-from tools_app.sdk.tool import Tool
+from tools_app.sdk.spec import ToolSpec
 from tools_app.text.budget import size_of, tokens_of
 
 WireTool = dict[str, Any]
@@ -31,53 +31,54 @@ _cost_of: dict[tuple[object, ...], int] = {}
 MOST_KNOWN: Final = 60_000
 
 
-def as_listed(entry: Entry, tool: Tool) -> WireTool:
-    """The entry of a tool in the list. `tool` is the entry's own, present as long as it can be called."""
+def as_listed(entry: Entry) -> WireTool:
+    """The entry of a tool in the list."""
+    spec = entry.spec
     wire: WireTool = {
         "name": entry.shown_name,
         "description": entry.description,
         "inputSchema": entry.input_schema,
-        "annotations": tool.hints.as_dict(),
+        "annotations": entry.hints.as_dict(),
         "_meta": {
             "toolhub/version": entry.version,
             "toolhub/category": entry.category,
             "toolhub/tags": list(entry.tags),
         },
     }
-    if tool.deprecated:
-        wire["_meta"]["toolhub/deprecated"] = tool.deprecated
+    if spec.deprecated:
+        wire["_meta"]["toolhub/deprecated"] = spec.deprecated
     if entry.title:
         wire["title"] = entry.title
-    if tool.picture is not None:
-        wire["icons"] = [tool.picture.as_dict()]
-    if (output := listed_output(tool)) is not None:
+    if spec.icon is not None:
+        wire["icons"] = [dict(spec.icon)]
+    if (output := listed_output(spec)) is not None:
         wire["outputSchema"] = with_outline(output)
     return wire
 
 
-def listed_output(tool: Tool) -> dict[str, Any] | None:
+def listed_output(spec: ToolSpec) -> dict[str, Any] | None:
     """The output schema for clients. Clients of the handshake era accept only objects."""
-    schema = tool.output_schema
+    schema = spec.output_schema
     return schema if schema is not None and schema.get("type") == "object" else None
 
 
 def cost(entry: Entry) -> int:
-    """Approximate tokens that a tool adds to a list; 0 if it is not loaded here."""
-    return tokens_of(size_of(as_listed(entry, entry.tool))) if entry.tool is not None else 0
+    """Approximate tokens that a tool adds to a list."""
+    return tokens_of(size_of(as_listed(entry)))
 
 
 def costs(snapshot: Snapshot) -> dict[str, int]:
-    """Approximate tokens of each tool in a list, by name; without tools that are not loaded here."""
+    """Approximate tokens of each tool in a list, by name."""
     tokens = _costs.get(snapshot)
     if tokens is None:
-        tokens = _costs[snapshot] = {tool.name: _cached_cost(tool) for tool in snapshot.all if tool.tool is not None}
+        tokens = _costs[snapshot] = {entry.name: _cached_cost(entry) for entry in snapshot.all}
     return tokens
 
 
 def _cached_cost(entry: Entry) -> int:
     """Cached across snapshots: a switch or a new key makes a new snapshot, in which few tools differ."""
     texts = entry.shown_name, entry.definition_hash, entry.title, entry.description, entry.category, entry.tags
-    key = *texts, entry.version, entry.choices
+    key = *texts, entry.version, entry.hints, entry.choices
     tokens = _cost_of.get(key)
     if tokens is None:
         if len(_cost_of) >= MOST_KNOWN:
@@ -106,7 +107,7 @@ def digest(view: Snapshot) -> str:
     if value is None:
         hasher = hashlib.sha256()
         for entry in listed(view):
-            texts = (entry.shown_name, entry.title, entry.tags, entry.definition_hash, *entry.choices)
+            texts = entry.shown_name, entry.title, entry.tags, entry.definition_hash, entry.hints, *entry.choices
             hasher.update(f"{texts}{entry.description}\n".encode())
         value = _digests[view] = hasher.hexdigest()
     return value

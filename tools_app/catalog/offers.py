@@ -4,142 +4,121 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
-from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from django.utils import timezone
-
-from tools_app import sources
-from tools_app.base import conf
-from tools_app.catalog.entry import Entry, effective_policy
+from tools_app.catalog.entry import Entry
 from tools_app.catalog.snapshot import Snapshot
-from tools_app.models import ToolRecord
-from tools_app.sdk.decorator import FunctionTool
-from tools_app.sdk.names import folded
-from tools_app.sdk.offer import Offer
-from tools_app.sdk.prompt import Prompt
-from tools_app.sdk.reach import Reach
-from tools_app.sdk.resource import Resource
-from tools_app.sdk.tool import Hints
-from tools_app.sources.registry import Origin
-
-OfferT = TypeVar("OfferT", bound=Offer)
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """An offer in the form in which toolsets select tools."""
-
-    folded_name: str
-    pack: str
-    category: str
-    tags: tuple[str, ...]
-    hints: Hints
+from tools_app.sdk.accounts import Account
+from tools_app.sdk.offered import wire
+from tools_app.sdk.spec import Kind
+from tools_app.sdk.uris import UriTemplate
 
 
 class Offers:
-    """The prompts and resources of a caller, in a fixed order."""
+    """The prompts and resources of a caller, each kind in the order of its keys."""
 
-    def __init__(self, items: Iterable[Offer]) -> None:
-        offers = list(items)
-        self.prompts = _sorted(offer for offer in offers if isinstance(offer, Prompt))
-        resources = _sorted(offer for offer in offers if isinstance(offer, Resource))
-        self.resources = tuple(resource for resource in resources if resource.fixed)
-        self.templates = tuple(resource for resource in resources if not resource.fixed)
-        self._fixed = {resource.uri: resource for resource in self.resources}
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        by_kind: dict[Kind, dict[str, Entry]] = {Kind.PROMPT: {}, Kind.RESOURCE: {}, Kind.TEMPLATE: {}}
+        for entry in sorted(entries, key=lambda entry: entry.spec.shown_key):
+            by_kind[entry.spec.kind][entry.spec.shown_key] = entry
+        self.prompts: Mapping[str, Entry] = by_kind[Kind.PROMPT]
+        self.resources: Mapping[str, Entry] = by_kind[Kind.RESOURCE]
+        self.templates: Mapping[str, Entry] = by_kind[Kind.TEMPLATE]
 
-    def prompt(self, name: str) -> Prompt | None:
-        return next((prompt for prompt in self.prompts if prompt.name == name), None)
-
-    def template(self, uri_template: str) -> Resource | None:
-        return next((resource for resource in self.templates if resource.uri == uri_template), None)
-
-    def resource(self, uri: str) -> tuple[Resource, dict[str, str]] | None:
+    def resource(self, uri: str) -> tuple[Entry, dict[str, str]] | None:
         """The resource at a URI, with the values of its placeholders. An exact match precedes templates."""
-        if (fixed := self._fixed.get(uri)) is not None:
+        if (fixed := self.resources.get(uri)) is not None:
             return fixed, {}
-        for template in self.templates:
-            if (values := template.template.values(uri)) is not None:
-                return template, values
+        for text, template in self._templates.items():
+            if (values := template.values(uri)) is not None:
+                return self.templates[text], values
         return None
+
+    @cached_property
+    def _templates(self) -> dict[str, UriTemplate]:
+        return {text: UriTemplate(text) for text in self.templates}
 
     @cached_property
     def prompts_digest(self) -> str:
         """Changes exactly when the list of prompts changes."""
-        return _digest(prompt.wire() for prompt in self.prompts)
+        return _digest(self.prompts.values())
 
     @cached_property
     def resources_digest(self) -> str:
-        return _digest(resource.wire() for resource in (*self.resources, *self.templates))
+        return _digest((*self.resources.values(), *self.templates.values()))
 
 
 _cached_offers: WeakKeyDictionary[Snapshot, Offers] = WeakKeyDictionary()
 
 
-def of(view: Snapshot, reach: Reach) -> Offers:
+def of(view: Snapshot) -> Offers:
     """The offers for this view of a snapshot; all callers with the same reach share one view."""
     offers = _cached_offers.get(view)
     if offers is None:
-        offers = _cached_offers[view] = Offers(
-            offer for offer, pack in sources.loaded().offers if _is_available(offer, pack, view, reach)
-        )
+        offers = _cached_offers[view] = Offers(entry for entry in view.offers.values() if _is_available(entry, view))
     return offers
 
 
-def entry(offer: Offer, view: Snapshot, runner: FunctionTool | None = None) -> Entry:
-    """An offer, or the completion of one of its arguments, as an entry that the engine can run.
-
-    An offer has no parameter for the account: it uses the caller's only one, or none.
-    """
-    tool = runner or offer.runner
-    pack = offer.pack.name if offer.pack else ""
-    now = timezone.now()
-    accounts = view.accounts_of(pack)
-    return Entry(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
-        version=tool.effective_version,
-        category=tool.category,
-        tags=tuple(tool.tags),
-        author=tool.author,
-        source=Origin.CODE,
-        pack=pack,
-        enabled=True,
-        registered_at=now,
-        updated_at=now,
-        policy=effective_policy(ToolRecord(), tool),
-        tool=tool,
-        refusal=view.stopped(pack),
-        accounts=accounts if len(accounts) == 1 else (),
-    )
+def runnable(entry: Entry, view: Snapshot) -> Entry:
+    """An offer as a call takes it. It has no parameter for the account: it uses the caller's only one, or none."""
+    if entry.origin is not None:
+        return replace(entry, accounts=_of_source(entry, view))
+    accounts = view.accounts_of(entry.pack)
+    return replace(entry, accounts=accounts if len(accounts) == 1 else ())
 
 
-def _is_available(offer: Offer, pack: str, view: Snapshot, reach: Reach) -> bool:
-    if view.stopped(pack) is not None:
+def _of_source(entry: Entry, view: Snapshot) -> tuple[Account, ...]:
+    """The caller's only account at a source outside, or that with which the source is described."""
+    permitted = tuple(account for account in entry.accounts if view.reach.through(account.name))
+    if len(permitted) <= 1 or entry.origin is None:
+        return permitted
+    return tuple(account for account in permitted if account.name == entry.origin.connection)
+
+
+def find(view: Snapshot, kind: Kind, address: str) -> Entry | None:
+    """A prompt, resource or completion by its address."""
+    argument = ""
+    if kind is Kind.COMPLETION:
+        address, _, argument = address.rpartition(":")
+    offers = of(view)
+    for entry in (*offers.prompts.values(), *offers.resources.values(), *offers.templates.values()):
+        if entry.spec.address == address and (kind is Kind.COMPLETION or entry.spec.kind is kind):
+            return runnable(entry.completion(argument) if argument else entry, view)
+    return None
+
+
+def unmet(snapshot: Snapshot) -> list[str]:
+    """Prompts and resources that no caller can get, since they need tools that do not exist."""
+    problems = []
+    for entry in snapshot.offers.values():
+        if missing := [name for name in entry.spec.tools if snapshot.find(name) is None]:
+            kind, names = entry.spec.kind.family, ", ".join(missing)
+            problems.append(f"{entry.spec.place}: {kind} {entry.spec.key} needs tools that do not exist: {names}")
+    return problems
+
+
+def _is_available(entry: Entry, view: Snapshot) -> bool:
+    if entry.refusal is not None:
         return False
-    if offer.pack is not None and conf.unset(list(offer.pack.requires)):
+    if entry.origin is not None:
+        # Without any connection, a source outside is called without credentials.
+        if entry.accounts and not _of_source(entry, view):
+            return False
+    elif entry.spec.connection is not None and not view.accounts_of(entry.pack):
         return False
-    if offer.pack is not None and offer.pack.connection is not None and not view.accounts_of(pack):
-        return False
-    for name in offer.tools:
+    for name in entry.spec.tools:
         tool = view.find(name)
         if tool is None or not tool.callable:
             return False
     # A caller that may use all its tools may use it. Without tools, toolsets select it by its own labels.
-    if offer.tools or reach.toolsets is None:
+    if entry.spec.tools:
         return True
-    candidate = _Candidate(folded(offer.name), pack, offer.category, offer.tags, offer.hints)
-    choices = [view.toolsets[name] for name in reach.toolsets if name in view.toolsets]
-    return any(choice.holds(candidate) for choice in choices)
+    return view.reach.includes(entry, view.choices)
 
 
-def _sorted(offers: Iterable[OfferT]) -> tuple[OfferT, ...]:
-    return tuple(sorted(offers, key=lambda offer: offer.key))
-
-
-def _digest(wires: Iterable[object]) -> str:
-    return hashlib.sha256(json.dumps(list(wires), sort_keys=True).encode(errors="replace")).hexdigest()
+def _digest(entries: Iterable[Entry]) -> str:
+    wires = [wire(entry.spec) for entry in entries]
+    return hashlib.sha256(json.dumps(wires, sort_keys=True).encode(errors="replace")).hexdigest()

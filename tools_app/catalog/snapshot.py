@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -12,7 +12,7 @@ from tools_app.catalog import obstacles
 from tools_app.catalog.entry import FINDERS, READER, Entry
 from tools_app.catalog.obstacles import Stops
 from tools_app.sdk import accounts
-from tools_app.sdk.accounts import Account
+from tools_app.sdk.accounts import Account, ConnectionKind
 from tools_app.sdk.context import Caller
 from tools_app.sdk.dependencies import Dependency
 from tools_app.sdk.errors import AuthorizationError
@@ -30,14 +30,20 @@ _DISCREET: Final = Refusal("it needs a tool that cannot be called", "Ask an oper
 class Snapshot:
     """All tools at one moment, ordered by name; or a view with those that exist for a caller."""
 
-    revision: int
-    generation: int
     entries: Mapping[str, Entry] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     toolsets: Mapping[str, Choice] = field(default_factory=dict)
     stops: Stops = field(default_factory=dict)
+    # Prompts and resources, by kind and key. They are the same in all views: `offers` selects those of a caller.
+    offers: Mapping[str, Entry] = field(default_factory=dict)
+    # What sources outside say about all of their tools, by name: texts that operators have approved.
+    instructions: Mapping[str, str] = field(default_factory=dict)
+    # The same object for all views of one build.
+    build: object = field(default_factory=object)
     # The reach of the view.
     reach: Reach = EVERYWHERE
+    # Of the whole hub, for a view.
+    _originals: Mapping[str, Sequence[str]] | None = None
     _views: dict[Reach, Snapshot] = field(default_factory=dict)
 
     def seen_by(self, caller: Caller) -> Snapshot:
@@ -49,7 +55,8 @@ class Snapshot:
         return self._view(Reach(frozenset({toolset})))
 
     def _view(self, reach: Reach) -> Snapshot:
-        if reach.everything and not reach.mode and (reach.connections is None or not self.has_accounts):
+        has_all_tools = reach.everything and (reach.outside or not self.has_outside)
+        if has_all_tools and not reach.mode and (reach.connections is None or not self.has_accounts):
             return self
         view = self._views.get(reach)
         if view is None:
@@ -61,11 +68,7 @@ class Snapshot:
     def _within(self, reach: Reach) -> Snapshot:
         # A deleted toolset contains nothing.
         choices = [self.toolsets[name] for name in sorted(reach.toolsets or ()) if name in self.toolsets]
-        entries = {
-            key: _limit(entry, reach)
-            for key, entry in self.entries.items()
-            if reach.toolsets is None or any(choice.holds(entry) for choice in choices)
-        }
+        entries = {key: _limit(entry, reach) for key, entry in self.entries.items() if reach.includes(entry, choices)}
         if entries and (reader := self.entries.get(READER)) is not None and reader.pack == "builtin":
             # The tool that reads large answers comes with any tool.
             entries[READER] = _limit(reader, reach)
@@ -83,17 +86,33 @@ class Snapshot:
             if entry.refusal is not None and not all(folded(name) in names for name in entry.refusal.names):
                 entries[key] = replace(entry, refusal=_DISCREET)
         _rename(entries, names, choices)
-        return Snapshot(self.revision, self.generation, entries, names, self.toolsets, self.stops, reach)
+        return replace(self, entries=entries, names=names, reach=reach, _originals=self.originals, _views={})
 
     def needs(self, entry: Entry) -> tuple[Dependency, ...]:
         """The dependencies of a tool that this view may reveal."""
-        needs = entry.needs
+        needs = entry.spec.needs
         return needs if self.reach.toolsets is None else tuple(need for need in needs if self.find(need.name))
 
     def find(self, name: str) -> Entry | None:
-        """By name or alias; `a-b` finds `a_b`."""
+        """By name or alias; `a-b` finds `a_b`. A tool outside is also found by the name that its source uses, if only
+        one tool here has it: descriptions by that source name its other tools so."""
         key = self.names.get(folded(name))
+        if key is None:
+            keys = [key for key in self.originals.get(name, ()) if key in self.entries]
+            key = keys[0] if len(keys) == 1 else None
         return self.entries.get(key) if key is not None else None
+
+    @cached_property
+    def originals(self) -> Mapping[str, Sequence[str]]:
+        """The keys of tools outside by original name, except those that any tool of this hub has as its name: a source
+        must not get calls that are meant for another tool, even if this caller cannot use that."""
+        if self._originals is not None:
+            return self._originals
+        originals: dict[str, list[str]] = {}
+        for key, entry in self.entries.items():
+            if entry.spec.is_outside and folded(entry.spec.key) not in self.names:
+                originals.setdefault(entry.spec.key, []).append(key)
+        return originals
 
     def matching(self, query: str) -> list[Entry]:
         """Tools that contain every word of the query; matches in names come first."""
@@ -123,10 +142,21 @@ class Snapshot:
         keys = {self.names.get(folded(name), "") for name in names}
         dependents: dict[str, list[str]] = {}
         for entry in self.all:
-            for name in entry.tool.required if entry.tool else ():
+            for name in entry.spec.required:
                 if (key := self.names.get(name, "")) in keys and key in self.entries:
                     dependents.setdefault(self.entries[key].name, []).append(entry.name)
         return dependents
+
+    @cached_property
+    def connection_kinds(self) -> dict[str, ConnectionKind]:
+        """The kinds of accounts that packs need, by pack."""
+        entries = (*self.entries.values(), *self.offers.values())
+        return {entry.pack: entry.spec.connection for entry in entries if entry.spec.connection is not None}
+
+    @cached_property
+    def required_variables(self) -> set[str]:
+        """The environment variables that packs need."""
+        return {name for entry in (*self.entries.values(), *self.offers.values()) for name in entry.spec.requires}
 
     def accounts_of(self, pack: str) -> tuple[Account, ...]:
         """The accounts at the upstream of a pack."""
@@ -135,7 +165,16 @@ class Snapshot:
     @cached_property
     def has_accounts(self) -> bool:
         """True if callers' permitted connections can make a difference."""
-        return any(entry.accounts for entry in self.entries.values())
+        return any(entry.accounts for entry in (*self.entries.values(), *self.offers.values()))
+
+    @cached_property
+    def has_outside(self) -> bool:
+        return any(entry.is_outside for entry in (*self.entries.values(), *self.offers.values()))
+
+    @property
+    def choices(self) -> list[Choice]:
+        """Those of the toolsets of this view. A deleted toolset contains nothing."""
+        return [self.toolsets[name] for name in sorted(self.reach.toolsets or ()) if name in self.toolsets]
 
 
 def _limit(entry: Entry, reach: Reach) -> Entry:
@@ -158,17 +197,13 @@ def _rename(entries: dict[str, Entry], names: dict[str, str], choices: Iterable[
             entry = entries.get(key)
             if entry is None or not choice.holds(entry):
                 continue
-            if override.description and entry.description == _own_description(entry):
-                entry = replace(entry, description=override.description)
+            if override.description and not entry.own_words:
+                entry = replace(entry, own_words=override.description)
             alias = folded(override.name)
             if alias and not entry.alias and names.get(alias, key) == key:
                 entry = replace(entry, alias=override.name)
                 names[alias] = key
             entries[key] = entry
-
-
-def _own_description(entry: Entry) -> str:
-    return entry.tool.description if entry.tool else entry.description
 
 
 def mode_of(choice: Choice | None, reach: Reach) -> Mode:
@@ -189,4 +224,4 @@ def _with_accounts(entry: Entry, reach: Reach) -> Entry:
     return replace(entry, accounts=permitted, refusal=refusal)
 
 
-NOTHING: Final = Snapshot(revision=-1, generation=-1)
+NOTHING: Final = Snapshot()

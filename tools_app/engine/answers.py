@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import secrets as random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from tools_app.base import conf
+from tools_app.catalog.entry import Entry
 from tools_app.sdk import content
 from tools_app.sdk.content import Part
 from tools_app.sdk.errors import Problem, ToolError, ToolExecutionError, ValidationError
-from tools_app.sdk.tool import FORMAT_PARAMETER, RAW_PARAMETER, Tool
+from tools_app.sdk.runner import Returned
+from tools_app.sdk.spec import ToolSpec
 from tools_app.text import hygiene, redaction
+from tools_app.text.budget import written
 
 _LEFT_OUT: Final = "Invisible characters removed from this answer: {}. If you write this text back, they are lost."
 _NOTICE: Final = (
@@ -25,7 +29,10 @@ _NOTICE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A result in all forms that the channels need; built once."""
+    """A result in the forms that the channels send; built once.
+
+    `text` is what the call's channel sends: the tool's text form, or JSON. `size` and the journal's hash are of that.
+    """
 
     value: Any
     text: str
@@ -76,51 +83,55 @@ def between_marks(text: str) -> str:
 _MARKS: Final = len(between_marks("").encode())
 
 
-def shaped(tool: Tool, result: Any, arguments: Mapping[str, Any]) -> Answer:
-    """Convert a tool's return value into its final form; `arguments` are those of the call.
+def shaped(entry: Entry, returned: Returned) -> Answer:
+    """Convert what a tool returned into its final form.
 
     Raises:
         ToolExecutionError: it is not JSON, violates the output schema, or is too large.
     """
-    if (pieces := _pieces(tool, result)) is not None:
-        return _of_pieces(tool, pieces)
-    data = jsonable(tool, result)
-    if tool.minimal is not None and arguments.get(RAW_PARAMETER) is not True:
-        data = jsonable(tool, tool.minimal(data))
-    hint = tool.guidance(data) if callable(tool.guidance) else tool.guidance
-    if hint is not None and isinstance(data, dict):
-        data = {**data, "_guidance": jsonable(tool, hint)}
-    data, left_out = _cleaned(tool, data)
-    if tool.output_checker is not None and not tool.output_checker.accepts(data):
-        wrong = tool.output_checker.problems(data)[0]
-        raise ToolExecutionError.of(tool.name, f"the answer does not fit the output schema: {wrong}")
-    value = {"success": True, "message": hygiene.cleaned(tool.done), "data": data} if tool.done else data
+    spec, name = entry.spec, entry.name
+    if (pieces := _pieces(name, returned.value)) is not None:
+        return _of_pieces(spec, name, pieces, returned.structured)
+    data = jsonable(name, returned.value)
+    if returned.shape is not None:
+        data = returned.shape(data, functools.partial(jsonable, name))
+    data, left_out = _cleaned(name, data)
+    if spec.output_checker is not None and not spec.output_checker.accepts(data):
+        wrong = spec.output_checker.problems(data)[0]
+        raise ToolExecutionError.of(name, f"the answer does not fit the output schema: {wrong}")
+    value = {"success": True, "message": hygiene.cleaned(spec.done), "data": data} if spec.done else data
     # Formatted after cleaning: cleaning formatted text could break its markup.
-    formed = tool.text_form if arguments.get(FORMAT_PARAMETER) != "json" else None
-    text = formed.write(value) if formed is not None else _text(tool, value)
-    marks = tool.marks_text and (not formed.escapes if formed is not None else isinstance(value, str))
+    text = returned.write(value) if returned.write is not None else _text(name, value)
+    marks = spec.marks_text and (not returned.escapes if returned.write is not None else isinstance(value, str))
     structured = data if isinstance(data, dict) else None
-    size = _size(tool, text)
-    return Answer(value, text, structured, size, untrusted=tool.passes_on, marks=marks, left_out=left_out)
+    size = _size(name, text)
+    return Answer(value, text, structured, size, untrusted=spec.passes_on, marks=marks, left_out=left_out)
 
 
-def _pieces(tool: Tool, result: Any) -> Sequence[str | Part] | None:
+def _pieces(name: str, result: Any) -> Sequence[str | Part] | None:
     try:
         return content.parts_in(result)
     except TypeError as error:
-        raise ToolExecutionError.of(tool.name, error, str(error)) from error
+        raise ToolExecutionError.of(name, error, str(error)) from error
 
 
-def _of_pieces(tool: Tool, pieces: Sequence[str | Part]) -> Answer:
-    """Content blocks are sent as they are: no short form, no output schema."""
-    if tool.output_checker is not None:
-        raise ToolExecutionError.of(tool.name, "content instead of the answer that the output schema describes")
+def _of_pieces(spec: ToolSpec, name: str, pieces: Sequence[str | Part], structured: Any) -> Answer:
+    """Content blocks are sent as they are: no short form, no output schema, which other servers check themselves."""
+    if not spec.runtime.get("outside") and spec.output_checker is not None:
+        raise ToolExecutionError.of(name, "content instead of the answer that the output schema describes")
     cleaned = [_cleaned_piece(content.wire_of(piece)) for piece in pieces]
     wires = [wire for wire, _ in cleaned]
     left_out = sum(count for _, count in cleaned)
     text = "\n".join(hygiene.cleaned(piece if isinstance(piece, str) else piece.in_words()) for piece in pieces)
-    size = _size(tool, _dumped(tool, wires))
-    return Answer(wires, text, None, size, wires, untrusted=tool.passes_on, marks=tool.marks_text, left_out=left_out)
+    size = _size(name, _text(name, wires))
+    if structured is not None:
+        structured, more = _cleaned(name, structured)
+        left_out += more
+        # Clients usually give a model one of the two.
+        size = max(size, _size(name, _text(name, structured)))
+    return Answer(
+        wires, text, structured, size, wires, untrusted=spec.passes_on, marks=spec.marks_text, left_out=left_out
+    )
 
 
 def _cleaned_piece(wire: dict[str, Any]) -> tuple[dict[str, Any], int]:
@@ -151,21 +162,21 @@ def clean(error: ToolError) -> None:
         error.problems = tuple(Problem(**hygiene.cleaned_json(problem.as_dict())) for problem in error.problems)
 
 
-def jsonable(tool: Tool, value: Any) -> Any:
+def jsonable(name: str, value: Any) -> Any:
     """Models, dates, enums etc. as JSON values."""
     if value is None or isinstance(value, str | bool | int):
         return value
     try:
         return to_jsonable_python(value, inf_nan_mode="constants")
     except (PydanticSerializationError, UnicodeDecodeError, ValueError) as error:
-        raise _not_json(tool, error) from error
+        raise _not_json(name, error) from error
 
 
-def _cleaned(tool: Tool, data: Any) -> tuple[Any, int]:
+def _cleaned(name: str, data: Any) -> tuple[Any, int]:
     cleaned_data, left_out = hygiene.counted_json(data)
     if cleaned_data is not data:
         # Unpaired surrogates are refused; cleaning must not hide them.
-        _encoded(tool, _text(tool, data))
+        _encoded(name, _text(name, data))
     return cleaned_data, left_out
 
 
@@ -175,41 +186,33 @@ def text_of(value: Any) -> str:
     Raises:
         ValueError, TypeError, RecursionError: not representable in JSON.
     """
-    return value if isinstance(value, str) else _json(value)
+    return value if isinstance(value, str) else written(value)
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def _text(tool: Tool, value: Any) -> str:
-    return value if isinstance(value, str) else _dumped(tool, value)
-
-
-def _dumped(tool: Tool, value: Any) -> str:
+def _text(name: str, value: Any) -> str:
     try:
-        return _json(value)
+        return text_of(value)
     except (ValueError, TypeError, RecursionError) as error:
-        raise _not_json(tool, error) from error
+        raise _not_json(name, error) from error
 
 
-def _encoded(tool: Tool, text: str) -> bytes:
+def _encoded(name: str, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise _not_json(tool, error) from error
+        raise _not_json(name, error) from error
 
 
-def _size(tool: Tool, text: str) -> int:
-    size = len(_encoded(tool, text))
+def _size(name: str, text: str) -> int:
+    size = len(_encoded(name, text))
     limit = conf.value("TOOLHUB_MAX_ANSWER_BYTES")
     if size > limit:
         cause = f"the answer has {size:,} bytes, more than the {limit:,} allowed"
         raise ToolExecutionError(
-            f"Tool execution failed: {tool.name}: {cause}", next_step="Ask for less: narrow the request or use paging."
+            f"Tool execution failed: {name}: {cause}", next_step="Ask for less: narrow the request or use paging."
         )
     return size
 
 
-def _not_json(tool: Tool, cause: Exception) -> ToolExecutionError:
-    return ToolExecutionError.of(tool.name, cause, "its answer cannot be expressed as JSON")
+def _not_json(name: str, cause: Exception) -> ToolExecutionError:
+    return ToolExecutionError.of(name, cause, "its answer cannot be expressed as JSON")

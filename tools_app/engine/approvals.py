@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from django.db import DatabaseError, InterfaceError, transaction
@@ -61,17 +62,20 @@ _CHORE: Final = "approvals"
 _returning: set[asyncio.Task[None]] = set()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Request:
     """The parts of a call that an approval is bound to."""
 
     call: Call
     arguments: Mapping[str, Any]
+    # Of the tool's source, as in `Entry`.
+    identity: tuple[str, int] | tuple[()] = ()
 
-    @property
+    @cached_property
     def hash(self) -> str:
         call = self.call
-        return json_text.digest([call.tool_name, call.definition_hash, call.connection, self.arguments])
+        parts = [call.tool_name, call.definition_hash, call.connection, self.arguments]
+        return json_text.digest([*parts, *self.identity])
 
 
 def kept_values(arguments: Mapping[str, Any], tool: str, caller_id: str) -> dict[str, Any]:

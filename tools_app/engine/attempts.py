@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import random
 from collections.abc import Awaitable, Callable
@@ -12,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tools_app.base import conf
+from tools_app.catalog.entry import Entry
 from tools_app.engine.guards import Guards, Place
 from tools_app.engine.workers import Workers
 from tools_app.sdk import network_errors
@@ -19,8 +19,8 @@ from tools_app.sdk.accounts import Account
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import ToolError, ToolExecutionError, ToolTimeoutError
 from tools_app.sdk.policies import Backoff
-from tools_app.sdk.questions import InputRequired
-from tools_app.sdk.tool import Tool
+from tools_app.sdk.questions import Ask
+from tools_app.sdk.runner import Returned, Runner
 from tools_app.text import redaction
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ Before = Callable[[], Awaitable[None]]
 class Plan:
     """A tool run: what to run, and its limits."""
 
-    tool: Tool
+    entry: Entry
+    runner: Runner
     arguments: Any
     context: Context
     timeout_ms: int
@@ -48,11 +49,11 @@ class Plan:
     # The upstream whose limits apply; empty if the tool uses none.
     upstream: str
 
-    def through(self, account: Account, client: ApiClient) -> Plan:
+    def through(self, account: Account, client: ApiClient | None) -> Plan:
         """The same plan with an account at the upstream."""
-        call_client = client.for_call(self.context.call_id, self.context.remaining)
+        call_client = client.for_call(self.context.call_id, self.context.remaining) if client is not None else None
         options = MappingProxyType(dict(account.options))
-        context = replace(self.context, connection=account.name, upstream=call_client, options=options)
+        context = replace(self.context, connection=account.name, upstream=call_client, options=options, account=account)
         return replace(self, context=context, upstream=account.upstream)
 
     def too_slow(self, *, writes: bool) -> ToolTimeoutError:
@@ -60,14 +61,14 @@ class Plan:
 
     def settle(self, error: ToolError) -> None:
         """Allow callers to retry only if that cannot make a change twice."""
-        if self.tool.hints.repeatable:
+        if self.entry.hints.repeatable:
             error.allow_repeat()
-        elif error.retryable and not error.nothing_done:
+        elif (error.retryable or error.is_unanswered) and not error.nothing_done:
             error.leave_outcome_open()
 
     def again_after(self, error: ToolError, attempt: int) -> float | None:
         """Backoff in seconds until the next attempt; None: a retry would not help, is not safe or comes too late."""
-        if not error.retryable or not self.tool.hints.repeatable or attempt >= self.retries:
+        if not error.retryable or not self.entry.hints.repeatable or attempt >= self.retries:
             return None
         # Jitter: not security relevant; it spreads callers out.
         seconds = self.backoff.wait(attempt, random.random(), error.retry_after)  # noqa: S311
@@ -79,7 +80,7 @@ class Attempts:
         self._workers = workers
         self._guards = guards
 
-    async def run(self, plan: Plan, before: Before) -> Any:
+    async def run(self, plan: Plan, before: Before) -> Returned | Ask:
         """Run the tool and return its result. `before` is awaited ahead of each attempt, once it has its place.
 
         Raises:
@@ -98,9 +99,9 @@ class Attempts:
                 return await self._until_it_works(plan, mark_start, deadline)
         except TimeoutError as error:
             # A timeout inside the tool becomes a ToolError in the attempt: this one is the call's deadline.
-            raise plan.too_slow(writes=ran and not plan.tool.hints.repeatable) from error
+            raise plan.too_slow(writes=ran and not plan.entry.hints.repeatable) from error
 
-    async def _until_it_works(self, plan: Plan, before: Before, deadline: asyncio.Timeout) -> Any:
+    async def _until_it_works(self, plan: Plan, before: Before, deadline: asyncio.Timeout) -> Returned | Ask:
         attempt = 0
         last_error: ToolError | None = None
         while True:
@@ -135,18 +136,17 @@ class Attempts:
             finally:
                 spot.leave()
             attempt += 1
-            log.info("[%s] Attempt %d: %s; retrying in %.1f s", plan.tool.name, attempt, last_error.code, wait)
+            log.info("[%s] Attempt %d: %s; retrying in %.1f s", plan.entry.name, attempt, last_error.code, wait)
             await asyncio.sleep(wait)
 
-    async def _once(self, plan: Plan, spot: _AttemptPlace) -> Any:
-        tool, spot.ran = plan.tool, True
+    async def _once(self, plan: Plan, spot: _AttemptPlace) -> Returned | Ask:
+        spot.ran = True
+
+        async def in_thread(work: Callable[[], Any]) -> Any:
+            return await self._workers.run(work, spot.until_ended())
+
         try:
-            if tool.blocking:
-                # The thread keeps running after the deadline; it occupies the place until it ends.
-                result = await self._workers.run(lambda: tool.run(plan.context, plan.arguments), spot.until_ended())
-            else:
-                result = tool.run(plan.context, plan.arguments)
-            return await result if inspect.isawaitable(result) else result
+            return await plan.runner.run(plan.context, plan.arguments, in_thread)
         except ToolError:
             raise
         except asyncio.CancelledError as error:
@@ -154,19 +154,19 @@ class Attempts:
             if task is not None and task.cancelling():
                 raise
             # Not a cancellation of this call: the tool raised CancelledError itself.
-            raise unforeseen(tool, error) from error
-        except (InputRequired, KeyboardInterrupt):
+            raise unforeseen(plan.entry.name, error) from error
+        except KeyboardInterrupt:
             raise
         except BaseException as error:
-            raise unforeseen(tool, error) from error
+            raise unforeseen(plan.entry.name, error) from error
 
 
-def unforeseen(tool: Tool, error: BaseException) -> ToolExecutionError:
+def unforeseen(tool_name: str, error: BaseException) -> ToolExecutionError:
     """The error for an exception that a tool should not raise."""
     detail = ""
     if conf.value("TOOLHUB_ERROR_DETAIL") == "message":
         detail = redaction.redacted_text(f"{type(error).__name__}: {error}")[:500]
-    tool_error = ToolExecutionError.of(tool.name, error, detail)
+    tool_error = ToolExecutionError.of(tool_name, error, detail)
     return tool_error.by_network() if network_errors.is_network_error(error) else tool_error
 
 

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 from tools_app.answers import bytes_of
-from tools_app.base import conf, logs
-from tools_app.catalog import catalog
+from tools_app.base import conf, log_fields, ports
+from tools_app.catalog import catalog, offers
 from tools_app.catalog.entry import READER, Entry
 from tools_app.catalog.snapshot import Snapshot
 from tools_app.engine import answers, approvals, replies
 from tools_app.engine.answers import Answer
 from tools_app.engine.attempts import Attempts, Plan
 from tools_app.engine.cache import Cache
-from tools_app.engine.clients import Clients
-from tools_app.engine.finding import ToolFinder
 from tools_app.engine.fitting import Fitting, Reading, Shelf
 from tools_app.engine.guards import Guards
-from tools_app.engine.record import CallRecord
+from tools_app.engine.running import RunningCall
 from tools_app.engine.workers import Workers
 from tools_app.journal.journal import Journal
+from tools_app.journal.notes import CallNotes
+from tools_app.models import Call
 from tools_app.models.idempotency import REPLAYED_FOR
 from tools_app.models.tools import POLICY
 from tools_app.sdk import heavy
-from tools_app.sdk.checker import is_small
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import (
     AuthorizationError,
@@ -37,15 +36,15 @@ from tools_app.sdk.errors import (
     Problem,
     ToolError,
     ToolNotFoundError,
+    ToolTimeoutError,
     ValidationError,
 )
-from tools_app.sdk.hub_errors import ShuttingDownError, StorageBusyError
+from tools_app.sdk.hub_errors import DefinitionChangedError, ShuttingDownError, StorageBusyError
 from tools_app.sdk.policies import Rate
-from tools_app.sdk.questions import NO_CLIENT, Client, InputRequired
-from tools_app.sdk.tool import Tool
+from tools_app.sdk.questions import NO_CLIENT, Ask, Client
+from tools_app.sdk.runner import Runner
+from tools_app.sdk.spec import Kind
 from tools_app.text import json_text
-
-R = TypeVar("R")
 
 log = logging.getLogger("tools_app.calls")
 
@@ -67,6 +66,8 @@ class Options:
     answer_tokens: int | None = None
     # The id of an approval, as an earlier call reported it.
     approval: str | None = None
+    # True if the channel sends the answer's value: it is not written in the tool's text form.
+    as_value: bool = False
 
     def check(self) -> None:
         """Raises: ValidationError, with every option that is out of bounds."""
@@ -118,7 +119,7 @@ class Calls:
         self.guards = Guards()
         self.cache = Cache(conf.value("TOOLHUB_CACHE_BYTES"))
         self.shelf = Shelf()
-        self.clients = Clients()
+        self.clients = ports.clients()
         self._attempts = Attempts(self.workers, self.guards)
         self.closing = False
         self._under_way: set[asyncio.Task[Any]] = set()
@@ -134,97 +135,109 @@ class Calls:
         door: str,
         options: Options,
         client: Client,
-        offered: Entry | None = None,
-        quietly: bool = False,
-    ) -> Result:
-        """Run a tool. Every failure is a `ToolError`, recorded before it is raised.
+        kind: Kind = Kind.TOOL,
+    ) -> Result | Ask:
+        """Run a tool, prompt, resource or completion. Every failure is a `ToolError`, recorded before it is raised.
 
-        `offered` is a prompt or resource to run instead of a tool of the catalog, which was looked up for this caller.
-        `quietly` records failures only.
+        Of completions, only failures are recorded.
         """
-        record = CallRecord(self.journal, name, caller, door, dry=options.dry_run, quiet=quietly)
-        token = logs.call_id.set(record.call.id)
+        notes = CallNotes(self.journal, name, caller, door, quiet=kind is Kind.COMPLETION)
+        running = RunningCall(notes, caller, options)
+        token = log_fields.call_id.set(running.call.id)
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._under_way.add(task)
         try:
-            return await self._call(record, name, arguments, options, client, offered)
-        except InputRequired:
-            await record.asked()
-            raise
+            outcome = await self._call(running, name, arguments, options, client, kind)
+            if isinstance(outcome, Ask):
+                await running.asked()
+            return outcome
         except ToolError as error:
-            await record.failed(error)
+            await running.failed(error)
             raise
         except asyncio.CancelledError:
             if not self._is_aborted:
-                await record.cancelled("the caller")
+                await running.cancelled("the caller")
                 raise
-            await record.cancelled("the end of this process")
+            await running.cancelled("the end of this process")
             task.uncancel()
-            raise record.broken_off() from None
+            raise running.broken_off() from None
         except Exception as bug:
             internal = InternalError(detail=bug)
-            await record.failed(internal)
+            await running.failed(internal)
             raise internal from bug
         finally:
             self._under_way.discard(task)
             if not self._under_way:
                 self._idle.set()
-            logs.call_id.reset(token)
+            log_fields.call_id.reset(token)
 
     async def _call(
         self,
-        record: CallRecord,
+        running: RunningCall,
         name: str,
         arguments: Mapping[str, Any] | None,
         options: Options,
         client: Client,
-        offered: Entry | None,
-    ) -> Result:
+        kind: Kind,
+    ) -> Result | Ask:
         if self.closing:
             raise ShuttingDownError
         if self.journal.trouble:
             raise StorageBusyError(detail=self.journal.trouble)
-        caller = record.caller
+        caller = running.caller
         snapshot = await catalog.fresh()
-        entry = _allowed(offered or _find(snapshot, name, caller), caller)
-        through = entry if offered is None and entry.forwards else None
+        entry = _allowed(_find(snapshot, kind, name, caller), caller)
+        through = entry if entry.forwards else None
         if through is not None:
-            entry, arguments = await _forwarded(record, through, arguments, snapshot.seen_by(caller))
-        tool = record.resolved(entry)
+            entry, arguments = await _forwarded(running, through, arguments, snapshot.seen_by(caller))
+        running.resolved(entry)
+        spec = entry.spec
         options.check()
-        values = await _off_loop(caller, arguments, lambda: record.complete_arguments(tool, arguments))
-        account = record.connected(entry, values)
-        converted = await _off_loop(caller, arguments, lambda: tool.checked(values))
+        complete = await running.receive(spec, arguments)
+        values = complete.values
+        account = running.connected(entry, values)
+        await complete.check(spec)
+        runner = await self._runner(entry)
+        prepared = await complete.processed(runner.prepared, values)
         cached = bool(entry.policy.cache_seconds) and options.idempotency_key is None
         # A shared answer must not depend on what one of its clients answers.
         client = NO_CLIENT if cached else client
         tokens = min(entry.policy.answer_tokens, options.answer_tokens or entry.policy.answer_tokens)
-        reading = Reading(self.shelf, caller, bytes_of(tokens), tool.name, record.call.id)
-        plan = record.plan(
-            entry, tool, converted, client, reading, options.timeout_ms, options.retries, options.retry_delay_ms
-        )
+        reading = Reading(self.shelf, caller, bytes_of(tokens), entry.name, running.call.id)
+        plan = running.plan(entry, runner, prepared, client, reading)
         if account is not None:
-            plan = plan.through(account, await self.clients.of(account))
-            record.upstream = plan.context.upstream
+            # Runners of sources outside bring a connection of their own.
+            api_client = None if entry.origin is not None else await self.clients.of(account, runner.explain)
+            plan = plan.through(account, api_client)
+            running.notes.upstream = plan.context.upstream
         if options.dry_run:
-            return _result(record, entry, answers.from_hub(self._outlook(entry, plan, values, caller)))
+            return _result(running, entry, answers.from_hub(self._outlook(entry, plan, values, caller)))
         self.guards.count(caller.id, entry.name, _rate(entry, caller))
         if through is not None and through.policy.decided("rate"):
             self.guards.count(caller.id, through.name, through.policy.rate)
-        record.invoked()
-        if options.idempotency_key is not None and (earlier := await record.earlier(options.idempotency_key, values)):
-            answer = record.replayed(earlier)
+        running.invoked()
+        if options.idempotency_key is not None and (earlier := await running.earlier(options.idempotency_key, values)):
+            answer = running.replayed(earlier)
         else:
-            running = self._cached(record, entry, plan, values) if cached else self._run(record, plan, values)
+            run = self._cached(running, entry, plan, values) if cached else self._run(running, plan)
             if approvals.needed(entry, caller):
-                running = _approved(record, values, options.approval, running)
-            answer = await running
-            if offered is None:
-                # The cache holds complete answers: each caller gets its own outline.
-                answer = await self._fitted(record, tool, answer, tokens, options)
-        await record.succeeded(answer)
+                run = _approved(running, values, options.approval, run)
+            outcome = await run
+            if isinstance(outcome, Ask):
+                return outcome
+            # The cache holds complete answers: each caller gets its own outline.
+            answer = await self._fitted(running, entry, outcome, tokens, options) if kind is Kind.TOOL else outcome
+        await running.succeeded(answer)
         # The text of prompts and resources comes from their pack: no marks.
-        return _result(record, entry, answer.marked() if offered is None else answer)
+        return _result(running, entry, answer.marked() if kind is Kind.TOOL else answer)
+
+    async def _runner(self, entry: Entry) -> Runner:
+        """The code of the tool. The first call imports it, within the time of a call."""
+        try:
+            async with asyncio.timeout(entry.policy.timeout_ms / 1000):
+                return await ports.code().runner(entry.source_name, entry.spec, entry.origin)
+        except TimeoutError as error:
+            raise ToolTimeoutError.after(entry.policy.timeout_ms, writes=False) from error
 
     def end_within(self, seconds: float) -> None:
         """Refuse new calls, and cancel those still running after that time: each caller gets an error."""
@@ -247,10 +260,14 @@ class Calls:
             except TimeoutError:
                 log.warning("%d calls were still running after %.0f s", len(self._under_way), seconds)
         self.workers.close()
+        await ports.code().stop()
+        await ports.upstreams().aclose()
         await self.clients.close()
         await asyncio.get_running_loop().run_in_executor(None, self.journal.close, 5.0)
 
-    async def _fitted(self, record: CallRecord, tool: Tool, answer: Answer, tokens: int, options: Options) -> Answer:
+    async def _fitted(
+        self, running: RunningCall, entry: Entry, answer: Answer, tokens: int, options: Options
+    ) -> Answer:
         if answer.size_to_send <= bytes_of(tokens):
             return answer
         seconds = conf.value("TOOLHUB_ANSWER_SECONDS")
@@ -258,46 +275,66 @@ class Calls:
             # The answer must be readable for as long as it is replayed.
             seconds = max(seconds, REPLAYED_FOR.total_seconds())
         try:
-            reader = (await catalog.fresh()).seen_by(record.caller).find(READER)
+            reader = (await catalog.fresh()).seen_by(running.caller).find(READER)
             readable = reader is not None and reader.callable
         except StorageBusyError:
             readable = True  # Nothing can be stored now either; that is the error to report.
-        return await Fitting(tool, record.caller, record.call.id, tokens, seconds, readable).fitted(answer)
+        return await Fitting(entry, running.caller, running.call.id, tokens, seconds, readable).fitted(answer)
 
-    async def _run(self, record: CallRecord, plan: Plan, arguments: Mapping[str, Any]) -> Answer:
-        result = await self._attempts.run(plan, record.attempt)
-        answer = await heavy.by_size(result, answers.shaped, plan.tool, result, arguments)
+    async def _run(self, running: RunningCall, plan: Plan) -> Answer | Ask:
+        returned = await self._attempts.run(plan, running.attempt)
+        if isinstance(returned, Ask):
+            return returned
+        if running.options.as_value:
+            returned = replace(returned, write=None)
+        answer = await heavy.by_size(returned.value, answers.shaped, plan.entry, returned)
         # A tool that reads stored answers passes on their content.
         return replace(answer, untrusted=True) if plan.context.answers.untrusted else answer
 
-    async def _cached(self, record: CallRecord, entry: Entry, plan: Plan, arguments: Mapping[str, Any]) -> Answer:
-        # Includes the definition: an answer from before a change of the tool is not valid after it.
-        parts: list[Any] = [entry.name, entry.definition_hash, arguments, record.account.mark if record.account else ""]
-        if not plan.tool.cache_seconds:
+    async def _cached(
+        self, running: RunningCall, entry: Entry, plan: Plan, arguments: Mapping[str, Any]
+    ) -> Answer | Ask:
+        # Includes source and definition: an answer from before a change of the tool is not valid after it.
+        parts: list[Any] = [
+            entry.source_name,
+            entry.name,
+            entry.definition_hash,
+            *entry.identity,
+            arguments,
+            running.account.mark if running.account else "",
+        ]
+        if running.options.as_value and entry.spec.formats_text:
+            parts.append("as value")
+        if not entry.spec.policy.cache_seconds:
             # Only its author knows whether the tool answers alike for all callers. If operators enabled the cache, an
             # answer is for its caller only, and until the tools or permissions of the hub change.
-            parts += [record.caller.id, catalog.latest().revision]
+            parts += [running.caller.id, *catalog.numbers()]
         key = json_text.digest(parts)
         try:
             answer, is_shared = await self.cache.answer(
-                key, entry.policy.cache_seconds, lambda: self._run(record, plan, arguments), plan.context.remaining
+                key, entry.policy.cache_seconds, lambda: self._answered(running, plan), plan.context.remaining
             )
         except TimeoutError as error:
             raise plan.too_slow(writes=False) from error
         if is_shared:
-            record.from_cache()
+            running.call.answered_by = Call.Origin.CACHE
+        return answer
+
+    async def _answered(self, running: RunningCall, plan: Plan) -> Answer:
+        """The answer of a tool that has no client to ask."""
+        answer = await self._run(running, plan)
+        assert not isinstance(answer, Ask)  # noqa: S101 – without a client, a question is an error
         return answer
 
     def _outlook(self, entry: Entry, plan: Plan, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         """The result of a dry run: what the call would do. Nothing is sent to anyone."""
-        tool = plan.tool
         return {
             "tool": entry.name,
             "version": entry.version,
             "arguments": arguments,
-            "annotations": tool.hints.as_dict(),
+            "annotations": entry.hints.as_dict(),
             "timeoutMs": plan.timeout_ms,
-            "retries": plan.retries if tool.hints.repeatable else 0,
+            "retries": plan.retries if entry.hints.repeatable else 0,
             "policy": entry.policy.as_dict(),
             "approvalRequired": approvals.needed(entry, caller),
             "connection": plan.context.connection or None,
@@ -305,25 +342,25 @@ class Calls:
         }
 
 
-async def _off_loop(caller: Caller, arguments: object, work: Callable[[], R]) -> R:
-    """Process arguments: large ones in a thread, so that the event loop stays responsive."""
-    return work() if is_small(arguments) else await heavy.in_turn(caller.id, work)
-
-
-def _find(snapshot: Snapshot, name: str, caller: Caller) -> Entry:
-    entry = snapshot.seen_by(caller).find(name) if isinstance(name, str) else None
+def _find(snapshot: Snapshot, kind: Kind, name: str, caller: Caller) -> Entry:
+    view = snapshot.seen_by(caller)
+    entry = None
+    if isinstance(name, str):
+        entry = view.find(name) if kind is Kind.TOOL else offers.find(view, kind, name)
     if entry is None:
         raise ToolNotFoundError.named(str(name))
     return entry
 
 
 async def _forwarded(
-    record: CallRecord, through: Entry, arguments: object, view: Snapshot
+    running: RunningCall, through: Entry, arguments: object, view: Snapshot
 ) -> tuple[Entry, Mapping[str, Any]]:
     """The tool that a call of `through` is for, and its arguments."""
-    tool = record.resolved(through)
+    running.resolved(through)
+    spec = through.spec
     try:
-        target = tool.checked(record.complete_arguments(tool, arguments))
+        complete = await running.receive(spec, arguments)
+        await complete.check(spec)
     except InvalidArgumentsError as error:
         # Models put the other tool's arguments beside its name, or send them as text.
         error.next_step = (
@@ -331,18 +368,20 @@ async def _forwarded(
             '{"name": "…", "arguments": {…}}.'
         )
         raise
-    entry = view.find(target.name)
+    values = complete.values
+    name = values["name"]
+    entry = view.find(name)
     if entry is None:
-        raise await ToolFinder(record.caller).none_named(target.name, through.name)
+        raise await ports.finder()(running.caller).none_named(name, through.name)
     if entry.forwards:
         message = f"{entry.name} cannot be called through another tool: call it directly"
         raise InvalidArgumentsError(problems=[Problem("/name", message, "another tool")])
-    record.forwarded(entry, through)
-    _allowed(entry, record.caller)
-    if tool.hints.read_only and not entry.hints.read_only:
+    running.notes.forwarded(entry, through)
+    _allowed(entry, running.caller)
+    if through.hints.read_only and not entry.hints.read_only:
         message = f"{entry.shown_name} changes something: call it with call_writing_tool"
         raise InvalidArgumentsError(problems=[Problem("/name", message, "a tool that only reads")])
-    return _bounded(entry, through), target.arguments
+    return _bounded(entry, through), values["arguments"]
 
 
 def _bounded(entry: Entry, through: Entry) -> Entry:
@@ -366,23 +405,31 @@ def _allowed(entry: Entry, caller: Caller) -> Entry:
         raise AuthorizationError.beyond(entry.name, kind)
     if entry.refusal is not None:
         raise entry.refusal.error(entry.shown_name)
+    if entry.is_held:
+        raise DefinitionChangedError.held(entry.shown_name)
     return entry
 
 
 async def _approved(
-    record: CallRecord, arguments: Mapping[str, Any], approval_id: str | None, running: Coroutine[Any, Any, Answer]
-) -> Answer:
+    running: RunningCall,
+    arguments: Mapping[str, Any],
+    approval_id: str | None,
+    run: Coroutine[Any, Any, Answer | Ask],
+) -> Answer | Ask:
     """Run what an operator has approved, once. The approval is given back if nothing was done."""
     try:
-        approval = await approvals.take(approvals.Request(record.call, arguments), approval_id)
+        approval = await approvals.take(approvals.Request(running.call, arguments, running.identity), approval_id)
         try:
-            return await running
+            answer = await run
         except BaseException as error:
-            if record.attempts == 0 or isinstance(error, InputRequired) or _may_be_repeated(error):
+            if running.attempts == 0 or _may_be_repeated(error):
                 await asyncio.shield(approvals.give_back(approval))
             raise
+        if isinstance(answer, Ask):
+            await asyncio.shield(approvals.give_back(approval))
+        return answer
     finally:
-        running.close()
+        run.close()
 
 
 def _may_be_repeated(error: BaseException) -> bool:
@@ -397,6 +444,6 @@ def _rate(entry: Entry, caller: Caller) -> Rate | None:
     return entry.policy.rate
 
 
-def _result(record: CallRecord, entry: Entry, answer: Answer) -> Result:
-    call, duration_ms = record.call, record.duration_ms
-    return Result(record.call_id, entry, answer, call.started_at, duration_ms, call.answered_by, record.dry, call.via)
+def _result(running: RunningCall, entry: Entry, answer: Answer) -> Result:
+    call, duration_ms = running.call, running.duration_ms
+    return Result(running.call_id, entry, answer, call.started_at, duration_ms, call.answered_by, running.dry, call.via)

@@ -12,7 +12,7 @@ from tools_app import answers as parts
 from tools_app.answers import Document, PageRequest
 from tools_app.base import conf, database
 from tools_app.catalog import catalog
-from tools_app.catalog.entry import READER
+from tools_app.catalog.entry import READER, Entry
 from tools_app.engine import shelf
 from tools_app.engine.answers import Answer
 from tools_app.journal.writer import PATIENCE
@@ -21,7 +21,7 @@ from tools_app.sdk import heavy
 from tools_app.sdk.context import Caller, Kept, NotKeptError
 from tools_app.sdk.errors import InvalidArgumentsError, Problem
 from tools_app.sdk.hub_errors import AnswerNotFoundError, StorageBusyError
-from tools_app.sdk.tool import Tool
+from tools_app.sdk.spec import ToolSpec
 from tools_app.text.budget import written
 
 log = logging.getLogger("tools_app.calls")
@@ -34,7 +34,7 @@ _HELD_SECONDS: Final = 30.0
 class Fitting:
     """How an answer that exceeds the budget of its call is replaced."""
 
-    tool: Tool
+    entry: Entry
     caller: Caller
     call_id: str
     tokens: int
@@ -47,17 +47,17 @@ class Fitting:
         """Its outline; the answer itself if only its images and audio are large."""
         if answer.content is not None and len(answer.text.encode()) <= parts.bytes_of(self.tokens):
             return answer  # Images and audio are not read as text.
-        document, content, is_text = await heavy.aside(_prepared, self.tool, answer)
+        document, content, is_text = await heavy.aside(_prepared, self.entry.spec, answer)
         about = document, len(content), self.tokens
         try:
             row = await self._store(content, is_text=is_text)
         except NotKeptError as error:
-            log.info("[%s] Answer of %d bytes outlined, not stored: %s", self.tool.name, len(content), error)
+            log.info("[%s] Answer of %d bytes outlined, not stored: %s", self.entry.name, len(content), error)
             outline = await heavy.aside(parts.outline_alone, *about, str(error))
         else:
-            log.info("[%s] Answer of %d bytes outlined and stored", self.tool.name, len(content))
+            log.info("[%s] Answer of %d bytes outlined and stored", self.entry.name, len(content))
             outline = await heavy.aside(parts.outline, *about, handle=row.pk, expires_at=row.expires_at)
-        return _replaced(self.tool, answer, outline)
+        return _replaced(self.entry.spec, answer, outline)
 
     async def _store(self, content: bytes, *, is_text: bool) -> StoredAnswer:
         if self.seconds and not self.readable:
@@ -66,7 +66,7 @@ class Fitting:
             content,
             is_text=is_text,
             caller=self.caller,
-            tool=self.tool.name,
+            tool=self.entry.name,
             call_id=self.call_id,
             seconds=self.seconds,
         )
@@ -123,10 +123,10 @@ class Shelf:
         except TimeoutError as error:
             raise StorageBusyError(detail=error) from error
         entry = (await catalog.fresh()).seen_by(caller).find(answer.tool_name)
-        if entry is None or entry.tool is None or not entry.callable:
+        if entry is None or not entry.callable:
             # A caller that may not call the tool any more cannot read its answers either.
             raise AnswerNotFoundError.of(handle)
-        passes_on = entry.tool.passes_on
+        passes_on = entry.spec.passes_on
         if last is not None and last[0] == handle:
             return last[1], passes_on
         document = await heavy.aside(_open, answer)
@@ -178,13 +178,13 @@ class Reading:
         return Kept(answer.pk, answer.expires_at)
 
 
-def _prepared(tool: Tool, answer: Answer) -> tuple[Document, bytes, bool]:
+def _prepared(spec: ToolSpec, answer: Answer) -> tuple[Document, bytes, bool]:
     """The document to outline, the content to store, and whether that is text."""
     if answer.content is not None:
         data: Any = answer.text
     else:
-        data = answer.value["data"] if tool.done else answer.value
-    is_json = data is answer.value and tool.text_form is None
+        data = answer.value["data"] if spec.done else answer.value
+    is_json = data is answer.value and not spec.formats_text
     text = answer.text if is_json or isinstance(data, str) else written(data)
     return parts.beginning_of(data), (data if isinstance(data, str) else text).encode(), isinstance(data, str)
 
@@ -193,10 +193,10 @@ def _open(answer: StoredAnswer) -> Document:
     return parts.opened(shelf.content_of(answer), text=answer.is_text)
 
 
-def _replaced(tool: Tool, answer: Answer, outline: dict[str, Any]) -> Answer:
+def _replaced(spec: ToolSpec, answer: Answer, outline: dict[str, Any]) -> Answer:
     """The answer with its data replaced by the outline."""
     if answer.content is None:
-        value = {**answer.value, "data": outline} if tool.done else outline
+        value = {**answer.value, "data": outline} if spec.done else outline
         text = written(value)
         size = len(text.encode())
         return Answer(value, text, outline, size, untrusted=answer.untrusted, left_out=answer.left_out)

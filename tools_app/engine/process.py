@@ -1,4 +1,4 @@
-"""The event loop on which this process runs calls.
+"""The event loop on which a hub runs its calls.
 
 A server lends its own loop (`adopt_running_loop`); otherwise the engine starts one in a thread at the first call.
 Clients, pools and futures of tools belong to that loop and stay usable across calls.
@@ -12,12 +12,12 @@ import secrets
 import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, overload
 
 from django.db import transaction
 
-from tools_app.access import access
-from tools_app.catalog.entry import Entry
+from tools_app.base import hub, ports
 from tools_app.engine.calls import Calls, Options, Result
 from tools_app.journal.attendance import Presence
 from tools_app.journal.failures import failure, storable
@@ -27,29 +27,91 @@ from tools_app.models import Call
 from tools_app.models.audit import shown_origin
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import InternalError, ToolError
-from tools_app.sdk.questions import NO_CLIENT, Client
+from tools_app.sdk.hub_errors import ShuttingDownError
+from tools_app.sdk.questions import NO_CLIENT, Ask, Client
+from tools_app.sdk.spec import Kind
 
 log = logging.getLogger("tools_app.engine")
 
 DRAIN_SECONDS: Final = 10.0
+RECONNECT_SECONDS: Final = 20.0
 _DEFAULTS: Final = Options()
 
-_lock = threading.Lock()
-_loop: asyncio.AbstractEventLoop | None = None
-_thread: threading.Thread | None = None
-_calls: Calls | None = None
+
+class Engine:
+    """The event loop of a hub, and the calls on it. Both are there from the first call until `aclose`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.calls: Calls | None = None
+        # Runs the loop, if no server has lent one.
+        self._thread: threading.Thread | None = None
+
+    def adopt(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            if self.loop is not None:
+                raise RuntimeError("the engine has a loop already")
+            self.loop, self.calls = loop, Calls()
+            self.calls.journal.start()
+
+    def started(self) -> tuple[asyncio.AbstractEventLoop, Calls]:
+        loop, calls = self.loop, self.calls
+        if loop is not None and calls is not None:
+            return loop, calls
+        with self._lock:
+            if self.loop is None or self.calls is None:
+                if hub.current().is_closing:
+                    raise ShuttingDownError
+                ready = threading.Event()
+                self.loop = asyncio.new_event_loop()
+                self._thread = hub.current().thread(partial(_serve, self.loop, ready), "toolhub-engine")
+                self._thread.start()
+                ready.wait()
+                self.calls = Calls()
+            return self.loop, self.calls
+
+    async def aclose(self, seconds: float = DRAIN_SECONDS) -> None:
+        with self._lock:
+            loop, thread, calls = self.loop, self._thread, self.calls
+            self.loop = self._thread = self.calls = None
+        if loop is None or calls is None:
+            return
+        if loop is asyncio.get_running_loop():
+            await calls.close(seconds)
+            return
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(calls.close(seconds), loop))
+        if thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(2)
 
 
 def adopt_running_loop() -> None:
-    """Run this process's calls on the running loop. Call this before the first call."""
-    global _loop, _calls
-    with _lock:
-        if _loop is not None:
-            raise RuntimeError("the engine has a loop already")
-        _loop, _calls = asyncio.get_running_loop(), Calls()
-        _calls.journal.start()
+    """Run the hub's calls on the running loop. Call this before the first call."""
+    hub.part(Engine).adopt(asyncio.get_running_loop())
 
 
+@overload
+async def call(
+    name: str,
+    arguments: Mapping[str, Any] | None,
+    caller: Caller,
+    *,
+    door: str,
+    options: Options = ...,
+    kind: Kind = ...,
+) -> Result: ...
+@overload
+async def call(
+    name: str,
+    arguments: Mapping[str, Any] | None,
+    caller: Caller,
+    *,
+    door: str,
+    options: Options = ...,
+    kind: Kind = ...,
+    client: Client,
+) -> Result | Ask: ...
 async def call(
     name: str,
     arguments: Mapping[str, Any] | None,
@@ -57,22 +119,18 @@ async def call(
     *,
     door: str,
     options: Options = _DEFAULTS,
+    kind: Kind = Kind.TOOL,
     client: Client = NO_CLIENT,
-    offered: Entry | None = None,
-    quietly: bool = False,
-) -> Result:
-    """Run a tool for a caller, or the prompt or resource `offered`. It can talk to the `client` while it runs.
+) -> Result | Ask:
+    """Run a tool for a caller, or a prompt, resource or completion. It can talk to the `client` while it runs.
 
-    `quietly` records failures only.
+    `Ask`: the tool needs input; the client answers by calling again.
 
     Raises:
         ToolError: for every failure; it is recorded already and has its `call_id` and `duration_ms`.
-        InputRequired: the tool needs input; the client answers by calling again.
     """
-    loop, calls = _started()
-    work = calls.call(
-        name, arguments, caller, door=door, options=options, client=client, offered=offered, quietly=quietly
-    )
+    loop, calls = hub.part(Engine).started()
+    work = calls.call(name, arguments, caller, door=door, options=options, client=client, kind=kind)
     if asyncio.get_running_loop() is loop:
         return await work
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
@@ -94,14 +152,16 @@ def call_sync(
     """
     if transaction.get_connection().in_atomic_block:
         raise RuntimeError("a tool cannot be called inside a transaction: its journal entry could not be committed")
-    loop, calls = _started()
+    loop, calls = hub.part(Engine).started()
     work = calls.call(name, arguments, caller, door=door, options=options, client=NO_CLIENT)
-    return asyncio.run_coroutine_threadsafe(work, loop).result()
+    result = asyncio.run_coroutine_threadsafe(work, loop).result()
+    assert not isinstance(result, Ask)  # noqa: S101 – without a client, a question is an error
+    return result
 
 
 async def report(bug: BaseException, *, door: str, caller: Caller | None = None, where: str = "") -> InternalError:
     """Log an exception that happened outside a call, and return the error that may be shown for it."""
-    loop, calls = _started()
+    loop, calls = hub.part(Engine).started()
     work = _report(calls, bug, door, caller, where)
     if asyncio.get_running_loop() is loop:
         return await work
@@ -110,16 +170,13 @@ async def report(bug: BaseException, *, door: str, caller: Caller | None = None,
 
 def report_sync(bug: BaseException, *, door: str, caller: Caller | None = None, where: str = "") -> InternalError:
     """`report` for code without an event loop."""
-    loop, calls = _started()
+    loop, calls = hub.part(Engine).started()
     return asyncio.run_coroutine_threadsafe(_report(calls, bug, door, caller, where), loop).result()
 
 
 def note_use(key_id: int) -> None:
     """Record that a key was used: its `last_used_at` is updated within a minute."""
-    _started()[1].journal.note_use(key_id)
-
-
-access.on_key_use(note_use)
+    hub.part(Engine).started()[1].journal.note_use(key_id)
 
 
 def note_refusal(
@@ -151,54 +208,64 @@ def note_refusal(
         duration_ms=0,
         attempts=0,
     )
-    _started()[1].journal.count_refusal(refusal, credential.hashes)
+    hub.part(Engine).started()[1].journal.count_refusal(refusal, credential.hashes)
 
 
 def arrived(presence: Presence) -> Presence:
     """Record that an agent is connected to this process, until `left`."""
-    return _started()[1].journal.attendance.arrived(presence)
+    return hub.part(Engine).started()[1].journal.attendance.arrived(presence)
 
 
 def left(presence: Presence) -> None:
-    if _calls is not None:
-        _calls.journal.attendance.left(presence)
+    calls = hub.part(Engine).calls
+    if calls is not None:
+        calls.journal.attendance.left(presence)
 
 
 def trouble() -> str:
     """Why calls cannot be recorded now, for operators; empty if they can."""
-    return _calls.journal.trouble if _calls is not None else ""
+    calls = hub.part(Engine).calls
+    return calls.journal.trouble if calls is not None else ""
 
 
 def end_within(seconds: float) -> None:
     """Refuse new calls, and cancel those still running after that time. For signal handlers; `close` follows."""
-    loop, calls = _loop, _calls
-    if loop is not None and calls is not None:
-        loop.call_soon_threadsafe(calls.end_within, seconds)
+    engine = hub.part(Engine)
+    if engine.loop is not None and engine.calls is not None:
+        engine.loop.call_soon_threadsafe(engine.calls.end_within, seconds)
 
 
 async def close(seconds: float = DRAIN_SECONDS) -> None:
     """Drain: let running calls end, and write the journal. The next call starts a new engine."""
-    global _loop, _thread, _calls
-    with _lock:
-        loop, thread, calls = _loop, _thread, _calls
-        _loop = _thread = _calls = None
-    if loop is None or calls is None:
-        return
-    if loop is asyncio.get_running_loop():
-        await calls.close(seconds)
-        return
-    await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(calls.close(seconds), loop))
-    if thread is not None:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(2)
+    await hub.part(Engine).aclose(seconds)
 
 
 def file_sync(error: ToolError, *, tool: str, door: str) -> None:
     """Log a tool error that did not happen in a call (for threads)."""
-    loop, calls = _started()
+    loop, calls = hub.part(Engine).started()
     about = Call(id="", tool_name=tool, door=door, started_at=datetime.now(UTC))
     entry = JournalEntry(failure=failure(error, secrets.token_hex(16), about))
     asyncio.run_coroutine_threadsafe(calls.journal.write(entry), loop).result()
+
+
+def reconnect(name: str) -> None:
+    """End the connections of a source outside that this process has, and its child processes.
+
+    Waits only in a process without calls, such as a command. Errors are logged: the next call connects again.
+    """
+    loop = hub.part(Engine).loop
+    if loop is None:
+        asyncio.run(_reconnect(name))
+    else:
+        asyncio.run_coroutine_threadsafe(_reconnect(name), loop)
+
+
+async def _reconnect(name: str) -> None:
+    try:
+        async with asyncio.timeout(RECONNECT_SECONDS):
+            await ports.upstreams().reconnect(name)
+    except Exception:
+        log.exception("the connections of source %s cannot be ended", name)
 
 
 async def _report(calls: Calls, bug: BaseException, door: str, caller: Caller | None, where: str) -> InternalError:
@@ -212,22 +279,6 @@ async def _report(calls: Calls, bug: BaseException, door: str, caller: Caller | 
     except ToolError as trouble:
         log.warning("error %s is only in this log: %s", error.error_id, trouble)
     return error
-
-
-def _started() -> tuple[asyncio.AbstractEventLoop, Calls]:
-    global _loop, _thread, _calls
-    loop, calls = _loop, _calls
-    if loop is not None and calls is not None:
-        return loop, calls
-    with _lock:
-        if _loop is None or _calls is None:
-            ready = threading.Event()
-            _loop = asyncio.new_event_loop()
-            _thread = threading.Thread(target=_serve, args=(_loop, ready), name="toolhub-engine", daemon=True)
-            _thread.start()
-            ready.wait()
-            _calls = Calls()
-        return _loop, _calls
 
 
 def _serve(loop: asyncio.AbstractEventLoop, ready: threading.Event) -> None:

@@ -6,7 +6,16 @@ Does not belong here: forms, bodies and prints. The admin, the API and commands 
 
 from __future__ import annotations
 
-from tools_app.governance.approvals import approve_call, approve_definitions, refuse_call, refuse_definitions
+from tools_app.access.actions import SCOPES
+from tools_app.governance.actors import Actor, confirmed, of_caller, of_command, of_user, trusted
+from tools_app.governance.approvals import (
+    approve_call,
+    approve_definitions,
+    approve_tools,
+    refuse_call,
+    refuse_definitions,
+    waiting_versions,
+)
 from tools_app.governance.connections import (
     change_connection,
     check_connection,
@@ -17,11 +26,22 @@ from tools_app.governance.connections import (
     rotate_secrets,
 )
 from tools_app.governance.errors import add_error_note, reopen_errors, resolve_errors
-from tools_app.governance.keys import LONGEST_GRACE, SCOPES, create_key, revoke_key, rotate_key
+from tools_app.governance.hints import set_hints
+from tools_app.governance.keys import LONGEST_GRACE, change_key, create_key, revoke_key, rotate_key
+from tools_app.governance.outside import (
+    add_source,
+    approve_instructions,
+    change_origin,
+    reconnect_source,
+    remove_source,
+)
 from tools_app.governance.payloads import note_export, note_payload_read
+from tools_app.governance.source_checks import command_warnings
+from tools_app.governance.source_tests import SourceTest, test_source
+from tools_app.governance.sources import change_source, describe_source
 from tools_app.governance.stops import resume, stop
 from tools_app.governance.tags import add_tag, remove_tag
-from tools_app.governance.tools import change_tool, consequences, set_ask, set_enabled, set_policy
+from tools_app.governance.tools import change_tool, consequences, delete_tool, set_ask, set_enabled, set_policy
 from tools_app.governance.toolsets import SELECTORS, TOOLSET, change_toolset, create_toolset, delete_toolset
 from tools_app.governance.users import create_admin, note_lock
 
@@ -30,28 +50,45 @@ __all__ = [
     "SCOPES",
     "SELECTORS",
     "TOOLSET",
+    "Actor",
+    "SourceTest",
     "add_error_note",
+    "add_source",
     "add_tag",
     "approve_call",
     "approve_definitions",
+    "approve_instructions",
+    "approve_tools",
     "change_connection",
+    "change_key",
+    "change_origin",
+    "change_source",
     "change_tool",
     "change_toolset",
     "check_connection",
+    "command_warnings",
+    "confirmed",
     "consequences",
     "create_admin",
     "create_connection",
     "create_key",
     "create_toolset",
     "delete_connection",
+    "delete_tool",
     "delete_toolset",
+    "describe_source",
     "note_check",
     "note_export",
     "note_health",
     "note_lock",
     "note_payload_read",
+    "of_caller",
+    "of_command",
+    "of_user",
+    "reconnect_source",
     "refuse_call",
     "refuse_definitions",
+    "remove_source",
     "remove_tag",
     "reopen_errors",
     "resolve_errors",
@@ -61,6 +98,10 @@ __all__ = [
     "rotate_secrets",
     "set_ask",
     "set_enabled",
+    "set_hints",
     "set_policy",
     "stop",
+    "test_source",
+    "trusted",
+    "waiting_versions",
 ]

@@ -15,14 +15,13 @@ from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import ToolError
 from tools_app.sdk.examples import Example
 from tools_app.sdk.hub_errors import ContractBrokenError
-from tools_app.sdk.tool import Tool
 
 DOOR: Final = "command"
 MOST_FAULTS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ExampleOutcome:
     """The outcome of one example."""
 
     example: str
@@ -43,7 +42,7 @@ class Report:
     """The outcomes of one tool's examples; `skipped` says why none was run."""
 
     tool: str
-    outcomes: Sequence[Outcome] = field(default=())
+    outcomes: Sequence[ExampleOutcome] = field(default=())
     skipped: str = ""
 
     @property
@@ -63,16 +62,15 @@ class Report:
 
 def check(entry: Entry, caller: Caller, *, writes: bool = False) -> Report:
     """Run the examples of a tool and store the outcome. Tools that write are skipped unless `writes`."""
-    tool = entry.tool
-    if entry.refusal is not None or tool is None:
-        return Report(entry.name, skipped=entry.refusal.reason if entry.refusal else "not loaded")
-    examples = [example for example in tool.examples if not example.shown_only]
+    if entry.refusal is not None:
+        return Report(entry.name, skipped=entry.refusal.reason)
+    examples = entry.spec.runnable_examples
     if not examples:
         return Report(entry.name, skipped="it has no examples that can be run")
-    if tool.hints.writes and not writes:
+    if entry.hints.writes and not writes:
         return Report(entry.name, skipped="it writes")
-    report = Report(entry.name, [_outcome(tool, example, caller) for example in examples])
-    _remember(report, tool)
+    report = Report(entry.name, [_outcome(entry, example, caller) for example in examples])
+    _remember(report, entry)
     return report
 
 
@@ -80,23 +78,23 @@ def check_all(entries: Iterable[Entry], caller: Caller, *, writes: bool = False)
     return [check(entry, caller, writes=writes) for entry in entries]
 
 
-def _outcome(tool: Tool, example: Example, caller: Caller) -> Outcome:
+def _outcome(entry: Entry, example: Example, caller: Caller) -> ExampleOutcome:
     try:
-        result = engine.call_sync(tool.name, example.parameters, caller, door=DOOR)
+        result = engine.call_sync(entry.name, example.parameters, caller, door=DOOR)
     except ToolError as error:
         # The engine has logged it already, if it belongs in the error log.
-        return Outcome(example.description, error.call_id or "", [f"{error.code}: {error.message}"])
+        return ExampleOutcome(example.description, error.call_id or "", [f"{error.code}: {error.message}"])
     answer = result.answer.value
-    if tool.done and isinstance(answer, dict):
+    if entry.spec.done and isinstance(answer, dict):
         answer = answer.get("data")
     faults = example.mismatches(answer)
     if faults:
-        engine.file_sync(ContractBrokenError.of(tool.name, example.description, faults), tool=tool.name, door=DOOR)
-    return Outcome(example.description, result.call_id, faults)
+        engine.file_sync(ContractBrokenError.of(entry.name, example.description, faults), tool=entry.name, door=DOOR)
+    return ExampleOutcome(example.description, result.call_id, faults)
 
 
-def _remember(report: Report, tool: Tool) -> None:
-    record = ToolRecord.objects.filter(folded_name=tool.folded_name).first()
+def _remember(report: Report, entry: Entry) -> None:
+    record = ToolRecord.objects.filter(folded_name=entry.folded_name).first()
     if record is not None:
         ToolCheck.objects.update_or_create(
             tool=record,
@@ -104,7 +102,7 @@ def _remember(report: Report, tool: Tool) -> None:
                 "passed": report.passed,
                 "examples": len(report.outcomes),
                 "faults": report.faults[:MOST_FAULTS],
-                "definition_hash": tool.fingerprint,
+                "definition_hash": entry.definition_hash,
                 "checked_at": timezone.now(),
             },
         )

@@ -23,7 +23,7 @@ from tools_app.text.redaction import MASK, is_secret
 _TOKEN: Final = re.compile(r"[A-Za-z0-9][\w.+/=~@!#%^*,?-]*", re.ASCII)
 # The authentication scheme before the secret in a header.
 _SCHEME: Final = re.compile(r"(?:bearer|basic|token|digest)\s+", re.IGNORECASE)
-_QUOTED: Final = re.compile(r"""(b?\\*["'])(.*?)(\\*["'])""", re.DOTALL)
+_QUOTATION: Final = re.compile(r"""(b?\\*["'])(.*?)(\\*["'])""", re.DOTALL)
 _KEY_LINE: Final = re.compile(r"[A-Za-z0-9+/=]{32,}")
 # “Bearer” followed by a short word is prose: tokens are longer.
 FEWEST_OF_SCHEME: Final = 16
@@ -35,23 +35,23 @@ MOST_INDENTED: Final = 1024 * 1024
 class Disclosure:
     arguments: Any
     """The complete arguments, with secrets masked."""
-    masked: int
+    masked_count: int
     """The number of masked parts."""
-    kept: Mapping[str, Any] = field(default_factory=dict)
+    stored_results: Mapping[str, Any] = field(default_factory=dict)
     """The stored results that the arguments name, by handle, with secrets masked."""
 
     @property
     def text(self) -> str:
         """The arguments, formatted for people, and after them the stored results."""
         # JSON has no line breaks within texts: no argument can look like the heading of a stored result.
-        parts = [_written(self.arguments), *(f"{handle}:\n{_written(value)}" for handle, value in self.kept.items())]
-        return "\n\n".join(parts)
+        results = (f"{handle}:\n{_json(value)}" for handle, value in self.stored_results.items())
+        return "\n\n".join([_json(self.arguments), *results])
 
 
-def of(arguments: Any, kept: Mapping[str, Any] | None = None) -> Disclosure:
-    copy = _Copy()
+def of(arguments: Any, stored_results: Mapping[str, Any] | None = None) -> Disclosure:
+    copy = _MaskingCopy()
     masked_arguments = copy.of(arguments)
-    masked_results = {handle: copy.of(value) for handle, value in (kept or {}).items()}
+    masked_results = {handle: copy.of(value) for handle, value in (stored_results or {}).items()}
     return Disclosure(masked_arguments, copy.masked, masked_results)
 
 
@@ -66,12 +66,12 @@ def of_approval(approval: Approval) -> Disclosure | None:
         return None
 
 
-def _written(value: Any) -> str:
+def _json(value: Any) -> str:
     text = json.dumps(value, indent=2, ensure_ascii=False)
     return text if len(text) <= MOST_INDENTED else json.dumps(value, ensure_ascii=False)
 
 
-class _Copy:
+class _MaskingCopy:
     """Copies JSON in one pass and counts what it masks."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class _Copy:
         if before == "://":
             user, colon, password = secret.partition(":")
             before, secret = (f"{before}{user}{colon}", password) if colon else (before, secret)
-        elif quotation := _QUOTED.fullmatch(secret):
+        elif quotation := _QUOTATION.fullmatch(secret):
             before, secret, after = before + quotation[1], quotation[2], quotation[3] + after
         bare = secret.lstrip()
         before += secret[: len(secret) - len(bare)]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from django.db import transaction
 from django.utils import timezone
 
+from tools_app.access import actions
+from tools_app.access.actions import SCOPES
 from tools_app.base import secrets
+from tools_app.governance.actors import Actor, changing
 from tools_app.models import ApiKey, Connection, KeyConnection, KeyToolset, Toolset
-from tools_app.models.audit import note
 from tools_app.models.keys import Asks, default_scopes
 from tools_app.models.tools import MAX_RATE_CALLS, MAX_RATE_SECONDS
 from tools_app.sdk.context import Caller
@@ -19,7 +21,6 @@ from tools_app.sdk.errors import AuthorizationError, ConflictError, ValidationEr
 from tools_app.sdk.policies import Rate
 from tools_app.sdk.reach import ENVIRONMENT, Reach
 
-SCOPES: Final = ("tools:list", "tools:read", "tools:execute", "tools:manage", "admin:*")
 # The longest time for which a rotated key's previous secret stays valid.
 LONGEST_GRACE: Final = timedelta(days=7)
 
@@ -27,7 +28,7 @@ LONGEST_GRACE: Final = timedelta(days=7)
 def create_key(
     name: str,
     *,
-    actor: str,
+    actor: Actor,
     scopes: Sequence[str] | None = None,
     toolsets: Iterable[str] = (),
     connections: Iterable[str] = (ENVIRONMENT,),
@@ -37,14 +38,13 @@ def create_key(
     rate: tuple[int, int] | None = None,
     expires_at: datetime | None = None,
     owner: Any = None,
-    within: Caller | None = None,
 ) -> tuple[ApiKey, str]:
     """Create an API key. The second value is the key itself, which cannot be retrieved again.
 
     Without toolsets it reaches every tool. It uses only the connections named here, by default those of the
     environment. A key that may not write may not destroy either. `asks` is one of `Asks`: the calls that need approval.
-    `rate` is the number of requests, and the window in seconds. `within` is the program that creates the key, if it is
-    one: the key gets no more rights than it has.
+    `rate` is the number of requests, and the window in seconds. If a program creates the key, it gets no more rights
+    than the program has.
 
     Raises:
         AuthorizationError: the key would have more rights than its creator.
@@ -54,11 +54,11 @@ def create_key(
     name, granted = name.strip(), sorted(set(default_scopes() if scopes is None else scopes))
     _check(name, granted, asks, rate)
     through = set(connections)
-    if within is not None:
+    if actor.caller is not None:
         reach = Reach(frozenset(toolsets) or None, may_write, may_write and may_destroy, frozenset(through))
-        refuse_wider(within, reach, asks, Rate(*rate) if rate else None)
+        refuse_wider(actor.caller, reach, asks, Rate(*rate) if rate else None)
     secret, prefix = secrets.new_key()
-    with transaction.atomic():
+    with changing(actions.KEY_CREATE, actor) as change:
         toolset_rows, accounts = _toolsets(set(toolsets)), _accounts(through)
         if ApiKey.objects.filter(name=name).exists():
             raise ConflictError(f"A key named {name!r} exists already; revoke it, or choose another name")
@@ -78,19 +78,53 @@ def create_key(
         )
         KeyToolset.objects.bulk_create(KeyToolset(key=key, toolset=toolset) for toolset in toolset_rows)
         KeyConnection.objects.bulk_create(KeyConnection(key=key, connection=account) for account in accounts)
-        settings = {
-            "scopes": key.scopes,
-            "toolsets": [toolset.name for toolset in toolset_rows] or None,
-            "connections": None if through == {ENVIRONMENT} else sorted(through),
-            "may_write": key.may_write,
-            "may_destroy": key.may_destroy,
-            "asks": asks or None,
-            "rate": rate and list(rate),
-            "expires_at": expires_at and expires_at.isoformat(),
-        }
-        changes = {part: [None, value] for part, value in settings.items() if value is not None}
-        note("key.create", f"key:{name}", actor=actor, changes=changes)
+        change.note(f"key:{name}", _rights_in_audit(key, [toolset.name for toolset in toolset_rows], through, rate))
     return key, secret
+
+
+def change_key(key: ApiKey, *, connections: Iterable[str], actor: Actor, reason: str = "") -> bool:
+    """Give a key other connections, effective from its next request on. False: it has exactly these already.
+
+    Its other rights are fixed. A program may do this only for keys that it could create.
+
+    Raises:
+        AuthorizationError: the key would have more rights than the program.
+        ValidationError: a connection is unknown.
+        ConflictError: the key is revoked or expired.
+    """
+    through = set(connections)
+    with changing(actions.KEY_CHANGE, actor, reason) as change:
+        row = ApiKey.objects.select_for_update().get(pk=key.pk)
+        if actor.caller is not None:
+            refuse_wider(actor.caller, replace(row.reach, connections=frozenset(through)), row.asks, row.rate)
+        if not row.usable(timezone.now()):
+            message = f"The key {row.name!r} is {row.state(timezone.now())}: it cannot be changed"
+            raise ConflictError(message, next_step="Make another key.")
+        accounts, before = _accounts(through), row.connection_names
+        if set(before) == through:
+            return False
+        ApiKey.objects.filter(pk=row.pk).update(uses_environment=ENVIRONMENT in through)
+        KeyConnection.objects.filter(key=row).exclude(connection__in=accounts).delete()
+        new = [KeyConnection(key=row, connection=account) for account in accounts if account.name not in before]
+        KeyConnection.objects.bulk_create(new)
+        change.note(f"key:{row.name}", {"connections": [before, sorted(through)]})
+    return True
+
+
+def _rights_in_audit(
+    key: ApiKey, toolsets: list[str], connections: set[str], rate: tuple[int, int] | None
+) -> dict[str, list[Any]]:
+    rights = {
+        "scopes": key.scopes,
+        "toolsets": toolsets or None,
+        "connections": None if connections == {ENVIRONMENT} else sorted(connections),
+        "may_write": key.may_write,
+        "may_destroy": key.may_destroy,
+        "asks": key.asks or None,
+        "rate": rate and list(rate),
+        "expires_at": key.expires_at and key.expires_at.isoformat(),
+    }
+    return {part: [None, value] for part, value in rights.items() if value is not None}
 
 
 def refuse_wider(caller: Caller, reach: Reach, asks: str, rate: Rate | None) -> None:
@@ -130,8 +164,8 @@ def _check(name: str, scopes: Sequence[str], asks: str, rate: tuple[int, int] | 
     """
     if not name or len(name) > 100:
         raise ValidationError("A key needs a name of 1 to 100 characters")
-    if unknown := sorted(set(scopes) - set(SCOPES)):
-        raise ValidationError(f"Unknown scope {unknown[0]!r}; known are {', '.join(SCOPES)}")
+    if unknown_names := sorted(set(scopes) - set(SCOPES)):
+        raise ValidationError(f"Unknown scope {unknown_names[0]!r}; known are {', '.join(SCOPES)}")
     if rate is not None and not (1 <= rate[0] <= MAX_RATE_CALLS and 1 <= rate[1] <= MAX_RATE_SECONDS):
         raise ValidationError(f"A rate limit is 1 to {MAX_RATE_CALLS} requests in 1 to {MAX_RATE_SECONDS} seconds")
     if asks not in Asks.values:
@@ -145,9 +179,9 @@ def _toolsets(names: set[str]) -> list[Toolset]:
         ValidationError: one is unknown.
     """
     toolsets = list(Toolset.objects.select_for_update().filter(name__in=names).order_by("name"))
-    if unknown := sorted(names - {toolset.name for toolset in toolsets}):
-        existing = ", ".join(Toolset.objects.values_list("name", flat=True)) or "none"
-        raise ValidationError(f"There is no toolset {shortened(unknown[0])!r}; there are: {existing}")
+    if unknown_names := sorted(names - {toolset.name for toolset in toolsets}):
+        existing_names = ", ".join(Toolset.objects.values_list("name", flat=True)) or "none"
+        raise ValidationError(f"There is no toolset {shortened(unknown_names[0])!r}; there are: {existing_names}")
     return toolsets
 
 
@@ -158,29 +192,28 @@ def _accounts(through: set[str]) -> list[Connection]:
         ValidationError: one is unknown.
     """
     accounts = list(Connection.objects.select_for_update().filter(name__in=through).order_by("name"))
-    if unknown := sorted(through - {ENVIRONMENT, *(account.name for account in accounts)}):
-        existing = ", ".join([ENVIRONMENT, *Connection.objects.values_list("name", flat=True)])
-        raise ValidationError(f"There is no connection {shortened(unknown[0])!r}; there are: {existing}")
+    if unknown_names := sorted(through - {ENVIRONMENT, *(account.name for account in accounts)}):
+        existing_names = ", ".join([ENVIRONMENT, *Connection.objects.values_list("name", flat=True)])
+        raise ValidationError(f"There is no connection {shortened(unknown_names[0])!r}; there are: {existing_names}")
     return accounts
 
 
-def revoke_key(key: ApiKey, *, actor: str, reason: str = "") -> bool:
+def revoke_key(key: ApiKey, *, actor: Actor, reason: str = "") -> bool:
     """Revoke a key: refused from the next request on, in every process. False: it was revoked already."""
-    with transaction.atomic():
+    with changing(actions.KEY_REVOKE, actor, reason) as change:
         now = timezone.now()
         if not ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now):
             return False
-        changes = {"revoked_at": [None, now.isoformat()]}
-        note("key.revoke", f"key:{key.name}", actor=actor, reason=reason, changes=changes)
+        change.note(f"key:{key.name}", {"revoked_at": [None, now.isoformat()]})
     key.revoked_at = now
     return True
 
 
-def rotate_key(key: ApiKey, *, grace: timedelta, actor: str, reason: str = "", within: Caller | None = None) -> str:
+def rotate_key(key: ApiKey, *, grace: timedelta, actor: Actor, reason: str = "") -> str:
     """Give a key a new secret, which cannot be retrieved again. The previous one stays valid for the grace period.
 
-    The key keeps its name, its call history and its permissions. A secret in an earlier grace period ends now. `within`
-    is the program that rotates it, if it is one: it gets the secret, and with it all rights of the key.
+    The key keeps its name, its call history and its permissions. A secret in an earlier grace period ends now. A
+    program that rotates it gets the secret, and with it all rights of the key.
 
     Raises:
         AuthorizationError: the key has more rights than the program that rotates it.
@@ -190,11 +223,11 @@ def rotate_key(key: ApiKey, *, grace: timedelta, actor: str, reason: str = "", w
     if not timedelta() <= grace <= LONGEST_GRACE:
         raise ValidationError(f"The grace period is 0 to {LONGEST_GRACE.days} days")
     secret, prefix = secrets.new_key()
-    with transaction.atomic():
+    with changing(actions.KEY_ROTATE, actor, reason) as change:
         now = timezone.now()
         row = ApiKey.objects.select_for_update().get(pk=key.pk)
-        if within is not None:
-            refuse_wider(within, row.reach, row.asks, row.rate)
+        if actor.caller is not None:
+            refuse_wider(actor.caller, row.reach, row.asks, row.rate)
         if not row.usable(now):
             message = f"The key {row.name!r} is {row.state(now)}: it cannot be rotated"
             raise ConflictError(message, next_step="Make another key.")
@@ -209,7 +242,7 @@ def rotate_key(key: ApiKey, *, grace: timedelta, actor: str, reason: str = "", w
         }
         ApiKey.objects.filter(pk=row.pk).update(**fields)
         changes = {"prefix": [row.prefix, prefix], "previous_until": [None, (now + grace).isoformat()]}
-        note("key.rotate", f"key:{row.name}", actor=actor, reason=reason, changes=changes)
+        change.note(f"key:{row.name}", changes)
     for part, value in fields.items():
         setattr(key, part, value)
     return secret

@@ -6,15 +6,19 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import parse_qsl
 
 from django.db import connections as database_connections
 
-from tools_app import governance, sources
-from tools_app.base import database
-from tools_app.catalog import connections
+from tools_app import governance
+from tools_app.access import actions
+from tools_app.base import database, ports
+from tools_app.base.ports import UnavailableError
+from tools_app.catalog import catalog, clients, connections
+from tools_app.governance.actors import Actor
+from tools_app.models import Source
 from tools_app.sdk.accounts import Account
 from tools_app.sdk.errors import (
     ApiError,
@@ -24,10 +28,14 @@ from tools_app.sdk.errors import (
     UpstreamTlsError,
     UpstreamUnavailableError,
 )
+from tools_app.sdk.outside import Origin
+from tools_app.text import redaction
 
 log = logging.getLogger("tools_app.catalog.connections")
 
 SECONDS: Final = 10.0
+# Anything shorter occurs in every text.
+_SHORTEST_SECRET: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,34 +50,40 @@ class ProbeResult:
         return f"{self.words} {self.next_step}".strip()
 
 
-async def tested(identifier: str, *, actor: str) -> ProbeResult:
+async def test(identifier: str, *, actor: Actor) -> ProbeResult:
     """Test a connection, and record the result.
 
     Raises:
         NotFoundError
     """
-    account = await database.run(connections.identified, identifier)
-    result = await probed(account)
+    actor.require(actions.CONNECTION_TEST)
+    account = await database.run(_account, identifier)
+    if account.form:
+        # Not in a database thread: the source may take minutes.
+        result = await asyncio.to_thread(_list_elsewhere, account, await database.run(_origin_of, account))
+    else:
+        result = await probe(account)
     await database.run(_note, account, result, actor)
     return result
 
 
-def tested_sync(identifier: str, *, actor: str) -> ProbeResult:
+def test_sync(identifier: str, *, actor: Actor) -> ProbeResult:
     """The same for code without an event loop."""
-    account = connections.identified(identifier)
-    result = asyncio.run(probed(account))
+    actor.require(actions.CONNECTION_TEST)
+    account = _account(identifier)
+    result = _list(account, _origin_of(account)) if account.form else asyncio.run(probe(account))
     _note(account, result, actor)
     return result
 
 
-def look_at_all() -> None:
+def probe_all() -> None:
     """Test every enabled connection, so that problems are known before a call meets them.
 
     Runs in its own thread when the hub starts: nothing waits for it, and no error escapes.
     """
     try:
-        accounts = connections.all_of(sources.loaded())
-        for account, result in zip(accounts, asyncio.run(_all_probed(accounts)), strict=True):
+        accounts = connections.all_of(catalog.current().connection_kinds)
+        for account, result in zip(accounts, asyncio.run(_probe_each(accounts)), strict=True):
             if not result.healthy:
                 log.warning("connection %s: %s", connections.identifier(account), result)
             governance.note_health(account.name, healthy=result.healthy, words=str(result))
@@ -79,18 +93,23 @@ def look_at_all() -> None:
         database_connections.close_all()
 
 
-async def _all_probed(accounts: Sequence[Account]) -> list[ProbeResult]:
-    return await asyncio.gather(*(probed(account) for account in accounts))
+def _account(identifier: str) -> Account:
+    """Raises: NotFoundError, ConfigurationError."""
+    return connections.identified(identifier, catalog.current().connection_kinds)
 
 
-async def probed(account: Account) -> ProbeResult:
+async def _probe_each(accounts: Sequence[Account]) -> list[ProbeResult]:
+    return await asyncio.gather(*(probe(account) for account in accounts))
+
+
+async def probe(account: Account) -> ProbeResult:
     """Send the kind's probe request once. Changes nothing, neither there nor here."""
     if account.fault:
         return ProbeResult(False, f"It cannot be used: {account.fault}.", "Correct it.")
-    kind, started = account.kind, time.monotonic()
+    kind, started_at = account.kind, time.monotonic()
     path, _, query = kind.probe.partition("?")
     try:
-        client = connections.client(account, explained=False)
+        client = clients.client_of(account)
         try:
             await client.get(
                 *filter(None, path.split("/")),
@@ -104,7 +123,48 @@ async def probed(account: Account) -> ProbeResult:
     except ToolError as error:
         words, next_step = _in_words(error, account)
         return ProbeResult(False, words, next_step)
-    return ProbeResult(True, f"{kind.title} accepted the secret after {(time.monotonic() - started) * 1000:.0f} ms.")
+    return ProbeResult(True, f"{kind.title} accepted the secret after {(time.monotonic() - started_at) * 1000:.0f} ms.")
+
+
+def _origin_of(account: Account) -> Origin | None:
+    """The source outside to which an account belongs; None if it was removed."""
+    source = Source.objects.filter(name=account.pack, removed_at=None).first()
+    return source.origin if source is not None else None
+
+
+def _list_elsewhere(account: Account, origin: Origin | None) -> ProbeResult:
+    """In a thread that keeps no connection to the database."""
+    try:
+        return _list(account, origin)
+    finally:
+        database_connections.close_all()
+
+
+def _list(account: Account, origin: Origin | None) -> ProbeResult:
+    """Have a source outside list what it has, through this account. Blocks."""
+    if account.fault or origin is None:
+        return ProbeResult(False, f"It cannot be used: {account.fault or 'its source was removed'}.", "Correct it.")
+    started_at = time.monotonic()
+    try:
+        listing = ports.upstreams().listing(replace(origin, connection=account.name))
+    except (UnavailableError, ToolError) as error:
+        reason = _without_secrets(str(error), account).rstrip(".")
+        return ProbeResult(False, f"{account.pack} cannot be described: {reason}.", "Check its page.")
+    milliseconds = (time.monotonic() - started_at) * 1000
+    return ProbeResult(True, f"{account.pack} listed {len(listing.tools)} tools after {milliseconds:.0f} ms.")
+
+
+def _without_secrets(text: str, account: Account) -> str:
+    """A message that may repeat what the upstream said."""
+    try:
+        values = connections.credentials_of(account).secrets
+    except ToolError:
+        values = ()
+    for value in sorted(values, key=len, reverse=True):
+        for part in {value, *value.split()}:
+            if len(part) >= _SHORTEST_SECRET:
+                text = text.replace(part, redaction.MASK)
+    return redaction.redacted_text(text)
 
 
 def _in_words(error: ToolError, account: Account) -> tuple[str, str]:
@@ -147,5 +207,5 @@ def _of_status(status: int, message: str, account: Account) -> tuple[str, str]:
     return f"{title} has a problem: it answers {status}.", f"Check {title}, and test again later."
 
 
-def _note(account: Account, result: ProbeResult, actor: str) -> None:
+def _note(account: Account, result: ProbeResult, actor: Actor) -> None:
     governance.note_check(account.name, account.pack, healthy=result.healthy, words=str(result), actor=actor)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from django.db import transaction
 from django.utils import timezone
 
-from tools_app.catalog import connections
+from tools_app.access import actions
+from tools_app.catalog import catalog, connections
+from tools_app.governance.actors import Actor, changing, clean_reason
 from tools_app.models import ApiKey, Connection, Stop, ToolRecord
-from tools_app.models.audit import note
-from tools_app.models.stops import MOST_REASON
 from tools_app.sdk.errors import (
-    AuthorizationError,
     ConfigurationError,
     NotFoundError,
     Problem,
@@ -20,10 +18,10 @@ from tools_app.sdk.errors import (
     shortened,
 )
 
-KINDS: Final = tuple(str(kind) for kind in Stop.Kind)
+KINDS: Final = actions.STOP_KINDS
 
 
-def stop(kind: str, name: str = "", *, actor: str, reason: str = "") -> bool:
+def stop(kind: str, name: str = "", *, actor: Actor, reason: str = "") -> bool:
     """Refuse all calls of the hub, of a pack, through a connection or with a key, until an operator resumes it.
 
     Running calls are not cancelled. False: it was stopped already; nothing is changed.
@@ -32,44 +30,38 @@ def stop(kind: str, name: str = "", *, actor: str, reason: str = "") -> bool:
         NotFoundError: there is nothing with that name to stop.
         ValidationError: the kind is unknown, or the reason is too long.
     """
-    reason = reason.strip()
-    if len(reason) > MOST_REASON:
-        raise ValidationError(problems=[Problem("/reason", f"A reason has at most {MOST_REASON} characters")])
-    with transaction.atomic():
+    reason = clean_reason(reason)
+    with changing(actions.STOP, actor, reason) as change:
         _check(kind, name)
         new_stop, created = Stop.objects.get_or_create(
-            kind=kind, name=name, defaults={"reason": reason, "since": timezone.now(), "by": actor[:150]}
+            kind=kind, name=name, defaults={"reason": reason, "since": timezone.now(), "by": actor.name[:150]}
         )
         if created:
-            changes = {"stopped": [None, new_stop.since.isoformat()]}
-            note(f"{kind}.stop", _subject(new_stop), actor=actor, reason=reason, changes=changes)
+            change.note(_subject(new_stop), {"stopped": [None, new_stop.since.isoformat()]}, actions.STOP_OF[kind])
     return created
 
 
-def resume(kind: str, name: str = "", *, actor: str, reason: str = "", own_only: bool = False) -> bool:
-    """Resume what was stopped. False: it was not stopped. `own_only`: only if this key has stopped it.
+def resume(kind: str, name: str = "", *, actor: Actor, reason: str = "") -> bool:
+    """Resume what was stopped. False: it was not stopped.
 
     Also resumes what no longer exists, so that no stop remains that cannot be named.
 
     Raises:
         NotFoundError: there is nothing with that name, and no such stop.
         ValidationError: the kind is unknown.
-        AuthorizationError: another caller stopped it, and only own stops may be resumed.
+        AuthorizationError: another caller stopped it, and this program may resume only its own stops.
     """
-    with transaction.atomic():
-        existing = Stop.objects.select_for_update().filter(kind=kind, name=name).first()
-        if existing is None:
+    with changing(actions.STOP, actor, reason) as change:
+        stop = Stop.objects.select_for_update().filter(kind=kind, name=name).first()
+        if stop is None:
             _check(kind, name)
             return False
         # The name of a token is chosen by its holder: it proves nothing.
-        if own_only and not (existing.by == actor[:150] and actor.startswith("key:")):
-            raise AuthorizationError(
-                "Permission denied: your key may resume only what it stopped itself",
-                next_step="Ask an operator to resume it in the admin, or use a key with admin:*.",
-            )
-        existing.delete()
-        changes = {"stopped": [existing.since.isoformat(), None], "reason": [existing.reason, None]}
-        note(f"{kind}.resume", _subject(existing), actor=actor, reason=reason, changes=changes)
+        if not (stop.by == actor.name[:150] and actor.name.startswith("key:")):
+            actor.require(actions.RESUME_ANY)
+        stop.delete()
+        changes = {"stopped": [stop.since.isoformat(), None], "reason": [stop.reason, None]}
+        change.note(_subject(stop), changes, actions.RESUME_OF[kind])
     return True
 
 
@@ -104,6 +96,6 @@ def packs() -> list[str]:
 def _is_there(identifier: str) -> bool:
     """True if this is a connection of the environment."""
     try:
-        return connections.identified(identifier) is not None
+        return connections.identified(identifier, catalog.current().connection_kinds) is not None
     except (NotFoundError, ConfigurationError):
         return False

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from django.db import transaction
 from django.utils import timezone
 
+from tools_app.access import actions
+from tools_app.governance.actors import Actor, Change, changing
 from tools_app.models import Tag, ToolRecord, ToolTag
-from tools_app.models.audit import note_all
 from tools_app.sdk.errors import ConflictError, ToolNotFoundError, ValidationError, shortened
 from tools_app.sdk.names import folded
 from tools_app.text import hygiene
@@ -28,7 +28,7 @@ class Tagging:
     declared: list[str] = field(default_factory=list)
 
 
-def add_tag(tag: str, names: Iterable[str], *, actor: str, reason: str = "") -> Tagging:
+def add_tag(tag: str, names: Iterable[str], *, actor: Actor, reason: str = "") -> Tagging:
     """Add a tag to tools. Toolsets that select by this tag contain them from the next request on.
 
     Raises:
@@ -37,7 +37,7 @@ def add_tag(tag: str, names: Iterable[str], *, actor: str, reason: str = "") -> 
         ValidationError: the tag is not valid.
     """
     tag = _word(tag)
-    with transaction.atomic():
+    with changing(actions.TOOL_TAG, actor, reason) as change:
         result, records = Tagging(), _lock(names)
         current_tags = _tags(records)
         tag_row, _ = Tag.objects.get_or_create(name=tag)
@@ -48,13 +48,13 @@ def add_tag(tag: str, names: Iterable[str], *, actor: str, reason: str = "") -> 
                 raise ConflictError(f"{record.name} has {MOST_TAGS} tags, which is the maximum")
             else:
                 result.changed.append(record.name)
-        changed = [record for record in records if record.name in set(result.changed)]
-        ToolTag.objects.bulk_create(ToolTag(tool=record, tag=tag_row) for record in changed)
-        _note("tool.tag", result.changed, {"tag": [None, tag]}, actor=actor, reason=reason)
+        records_to_tag = [record for record in records if record.name in set(result.changed)]
+        ToolTag.objects.bulk_create(ToolTag(tool=record, tag=tag_row) for record in records_to_tag)
+        _note(change, result.changed, {"tag": [None, tag]})
     return result
 
 
-def remove_tag(tag: str, names: Iterable[str], *, actor: str, reason: str = "") -> Tagging:
+def remove_tag(tag: str, names: Iterable[str], *, actor: Actor, reason: str = "") -> Tagging:
     """Remove from tools a tag that an operator added.
 
     Raises:
@@ -62,7 +62,7 @@ def remove_tag(tag: str, names: Iterable[str], *, actor: str, reason: str = "") 
         ValidationError: the tag is not valid.
     """
     tag = _word(tag)
-    with transaction.atomic():
+    with changing(actions.TOOL_UNTAG, actor, reason) as change:
         result, records = Tagging(), _lock(names)
         current_tags = _tags(records)
         for record in records:
@@ -70,7 +70,7 @@ def remove_tag(tag: str, names: Iterable[str], *, actor: str, reason: str = "") 
             group = result.already if declared is None else result.declared if declared else result.changed
             group.append(record.name)
         ToolTag.objects.filter(tool__name__in=result.changed, tag__name=tag, declared=False).delete()
-        _note("tool.untag", result.changed, {"tag": [tag, None]}, actor=actor, reason=reason)
+        _note(change, result.changed, {"tag": [tag, None]})
     return result
 
 
@@ -89,8 +89,8 @@ def _lock(names: Iterable[str]) -> list[ToolRecord]:
     """Raises: ToolNotFoundError."""
     names_by_folded = {folded(name): name for name in names}
     records = list(ToolRecord.objects.select_for_update().filter(folded_name__in=names_by_folded).order_by("pk"))
-    if missing := names_by_folded.keys() - {record.folded_name for record in records}:
-        raise ToolNotFoundError.named(names_by_folded[min(missing)])
+    if missing_names := names_by_folded.keys() - {record.folded_name for record in records}:
+        raise ToolNotFoundError.named(names_by_folded[min(missing_names)])
     return sorted(records, key=lambda record: record.name)
 
 
@@ -103,6 +103,7 @@ def _tags(records: Iterable[ToolRecord]) -> dict[int, dict[str, bool]]:
     return by_tool
 
 
-def _note(action: str, names: list[str], changes: dict[str, Any], *, actor: str, reason: str) -> None:
+def _note(change: Change, names: list[str], changes: dict[str, Any]) -> None:
     ToolRecord.objects.filter(name__in=names).update(updated_at=timezone.now())
-    note_all([(action, name, changes) for name in names], actor=actor, reason=reason)
+    for name in names:
+        change.note(name, changes)

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from django.core.exceptions import ValidationError as DjangoValidationError
-from django.db import transaction
 
+from tools_app.access import actions
 from tools_app.catalog import catalog
 from tools_app.catalog.entry import FINDERS, READER
+from tools_app.governance.actors import Actor, changing
 from tools_app.models import Toolset
-from tools_app.models.audit import note
 from tools_app.models.toolsets import LIKE_A_TOOL
 from tools_app.sdk.errors import ConflictError, NotFoundError, Problem, ValidationError, shortened
 from tools_app.sdk.names import NAME, folded
@@ -27,24 +27,24 @@ MOST_OVERRIDES: Final = 1_000
 MOST_SAID: Final = 1_024
 
 
-def create_toolset(name: str, *, actor: str, reason: str = "", **parts: Any) -> Toolset:
+def create_toolset(name: str, *, actor: Actor, reason: str = "", **parts: Any) -> Toolset:
     """Create a toolset. `parts` holds any of the names in `TOOLSET`.
 
     Raises:
         ValidationError: the name exists or is invalid, or a selector is not a list of names.
     """
     toolset = Toolset(name=name)
-    with transaction.atomic():
+    with changing(actions.TOOLSET_CREATE, actor, reason) as change:
         if Toolset.objects.filter(name=name).exists():
             raise ConflictError(f"A toolset named {shortened(name)!r} exists already")
         _set(toolset, parts)
         toolset.save(force_insert=True)
         changes = {part: [None, getattr(toolset, part)] for part in TOOLSET if getattr(toolset, part)}
-        note("toolset.create", f"toolset:{name}", actor=actor, reason=reason, changes=changes)
+        change.note(f"toolset:{name}", changes)
     return toolset
 
 
-def change_toolset(name: str, *, actor: str, reason: str = "", **parts: Any) -> list[str]:
+def change_toolset(name: str, *, actor: Actor, reason: str = "", **parts: Any) -> list[str]:
     """Change a toolset, effective for every key that has it from its next request. Returns the changed parts.
 
     Its name cannot change: keys could be updated, but agents are started with the name.
@@ -52,32 +52,32 @@ def change_toolset(name: str, *, actor: str, reason: str = "", **parts: Any) -> 
     Raises:
         NotFoundError, ValidationError
     """
-    with transaction.atomic():
+    with changing(actions.TOOLSET_CHANGE, actor, reason) as change:
         toolset = _toolset(name)
         before = {part: getattr(toolset, part) for part in TOOLSET}
         _set(toolset, parts)
         changes = {part: [was, getattr(toolset, part)] for part, was in before.items() if getattr(toolset, part) != was}
         if changes:
             toolset.save()
-            note("toolset.change", f"toolset:{name}", actor=actor, reason=reason, changes=changes)
+            change.note(f"toolset:{name}", changes)
     return sorted(changes)
 
 
-def delete_toolset(name: str, *, actor: str, reason: str = "") -> None:
+def delete_toolset(name: str, *, actor: Actor, reason: str = "") -> None:
     """Delete a toolset that no key has, not even a revoked one: without it, the key would reach every tool.
 
     Raises:
         NotFoundError
         ValidationError: names the keys that have it.
     """
-    with transaction.atomic():
+    with changing(actions.TOOLSET_DELETE, actor, reason) as change:
         toolset = _toolset(name)
         if keys := list(toolset.keys.values_list("name", flat=True)[: MOST_NAMED + 1]):
             key_names = ", ".join(keys[:MOST_NAMED]) + (" and others" if len(keys) > MOST_NAMED else "")
             raise ConflictError(f"Toolset {name} cannot be deleted: it is in use by {key_names}")
         changes = {part: [getattr(toolset, part), None] for part in TOOLSET if getattr(toolset, part)}
         toolset.delete()
-        note("toolset.delete", f"toolset:{name}", actor=actor, reason=reason, changes=changes)
+        change.note(f"toolset:{name}", changes)
 
 
 def _toolset(name: str) -> Toolset:
@@ -112,7 +112,7 @@ def _overrides(value: Any) -> dict[str, dict[str, str]]:
     """Raises: ValidationError."""
     if not isinstance(value, Mapping) or len(value) > MOST_OVERRIDES:
         raise _wrong("", f"must be an object with at most {MOST_OVERRIDES:,} names of tools")
-    cleaned: dict[str, dict[str, str]] = {}
+    clean_overrides: dict[str, dict[str, str]] = {}
     for tool, override in value.items():
         if not isinstance(tool, str) or not NAME.fullmatch(tool):
             raise _wrong("", "must be by names of tools")
@@ -128,8 +128,8 @@ def _overrides(value: Any) -> dict[str, dict[str, str]]:
         if hygiene.cleaned(description) != description:
             raise _wrong(tool, "the description has characters that people do not see", "description")
         if texts := {key: text for key, text in (("name", name), ("description", description)) if text}:
-            cleaned[tool] = texts
-    return dict(sorted(cleaned.items()))
+            clean_overrides[tool] = texts
+    return dict(sorted(clean_overrides.items()))
 
 
 def _check_names(toolset: Toolset) -> None:

@@ -10,12 +10,14 @@ from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db import transaction
 from django.utils import timezone
 
+from tools_app.access import actions
+from tools_app.governance.actors import Actor, changing
 from tools_app.models import AuditEntry
 from tools_app.models.audit import note
 from tools_app.sdk.errors import ValidationError
 
 
-def create_admin(username: str, password: str, *, actor: str) -> None:
+def create_admin(username: str, password: str, *, actor: Actor) -> None:
     """Create a superuser.
 
     Raises:
@@ -26,15 +28,15 @@ def create_admin(username: str, password: str, *, actor: str) -> None:
         validate_password(password)
     except DjangoValidationError as error:
         raise ValidationError(f"The password for {username!r} is refused: {' '.join(error.messages)}") from error
-    with transaction.atomic():
+    with changing(actions.USER_CREATE, actor) as change:
         users.create_superuser(username, password=password)
-        note("user.create", f"user:{username}", actor=actor, changes={"is_superuser": [None, True]})
+        change.note(f"user:{username}", {"is_superuser": [None, True]})
 
 
 def note_lock(username: str, address: str, *, within: timedelta) -> None:
     """Record that a user is locked out; one entry per user and address within that time."""
     subject = f"user:{username}"[:150]
-    recent = AuditEntry.objects.filter(action="user.lock", subject=subject, at__gte=timezone.now() - within)
+    recent = AuditEntry.objects.filter(action=actions.USER_LOCK.event, subject=subject, at__gte=timezone.now() - within)
     with transaction.atomic():
         if not recent.filter(changes__address=[None, address]).exists():
-            note("user.lock", subject, actor="hub", changes={"address": [None, address]})
+            note(actions.USER_LOCK.event, subject, actor="hub", changes={"address": [None, address]})

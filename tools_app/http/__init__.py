@@ -30,7 +30,7 @@ Does not belong here: which account a call uses (sdk, catalog), and what an upst
 from __future__ import annotations
 
 from tools_app.http.client import ApiClient
-from tools_app.http.responses import Refused, Response
+from tools_app.http.responses import Response, UpstreamRefusal
 from tools_app.http.web import Page, WebClient
 
-__all__ = ["ApiClient", "Page", "Refused", "Response", "WebClient"]
+__all__ = ["ApiClient", "Page", "Response", "UpstreamRefusal", "WebClient"]

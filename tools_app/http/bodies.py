@@ -31,35 +31,35 @@ _TURN_SECONDS: Final = 0.005
 _GZIP: Final = zlib.MAX_WBITS | 16
 
 
-class Unreadable(Exception):
+class UnreadableBody(Exception):
     """The body cannot be used. The message continues `the response of <upstream> …`."""
 
 
-class TooLarge(Unreadable):
+class TooLarge(UnreadableBody):
     """The body exceeds the limit."""
 
 
-class WebPage(Unreadable):
+class WebPage(UnreadableBody):
     """The body is an HTML page instead of an API response, such as a login page."""
 
 
-async def collected(
+async def collect(
     chunks: AsyncIterator[bytes], encoding: str, declared: str, most: int, slots: AsyncExitStack
 ) -> bytes:
     """The whole body, decompressed. A large one takes a slot (`LARGE_AT_ONCE`) until `slots` exits.
 
     Raises:
-        Unreadable: it is larger than `most`, or its compression is invalid.
+        UnreadableBody: it is larger than `most`, or its compression is invalid.
     """
     if declared.isdecimal() and (len(declared) > 18 or int(declared) > most):
         raise _too_large(most)
     body = bytearray()
-    received, is_large = 0, False
+    received_bytes, is_large = 0, False
     async with aclosing(_pieces(chunks, _inflater(encoding))) as pieces:
-        async for piece, arrived in pieces:
+        async for piece, chunk_bytes in pieces:
             body += piece
-            received += arrived
-            if len(body) > most or received > most:
+            received_bytes += chunk_bytes
+            if len(body) > most or received_bytes > most:
                 raise _too_large(most)
             if not is_large and len(body) > MOST_BYTES:
                 is_large = True
@@ -67,18 +67,18 @@ async def collected(
     return bytes(body)
 
 
-async def beginning(chunks: AsyncIterator[bytes], encoding: str, most: int) -> bytes:
+async def read_beginning(chunks: AsyncIterator[bytes], encoding: str, most: int) -> bytes:
     """The first bytes of a body, for display. Errors in it are ignored."""
     body = bytearray()
-    received = 0
+    received_bytes = 0
     try:
         async with aclosing(_pieces(chunks, _inflater(encoding))) as pieces:
-            async for piece, arrived in pieces:
+            async for piece, chunk_bytes in pieces:
                 body += piece
-                received += arrived
-                if len(body) >= most or received >= MOST_BYTES:
+                received_bytes += chunk_bytes
+                if len(body) >= most or received_bytes >= MOST_BYTES:
                     break
-    except Unreadable:
+    except UnreadableBody:
         pass
     return bytes(body[:most])
 
@@ -99,17 +99,17 @@ async def _pieces(chunks: AsyncIterator[bytes], inflater: _Inflater | None) -> A
 
     Neither many tiny chunks nor one highly compressed chunk would ever await by itself.
     """
-    started = time.monotonic()
+    started_at = time.monotonic()
     async for chunk in chunks:
-        arrived = len(chunk)
+        chunk_bytes = len(chunk)
         for piece in inflater.pieces(chunk) if inflater is not None else (chunk,):
-            yield piece, arrived
-            arrived = 0
-            if time.monotonic() - started > _TURN_SECONDS:
+            yield piece, chunk_bytes
+            chunk_bytes = 0
+            if time.monotonic() - started_at > _TURN_SECONDS:
                 await asyncio.sleep(0)
-                started = time.monotonic()
+                started_at = time.monotonic()
     if inflater is not None and inflater.begun and not inflater.ended:
-        raise Unreadable("ends in the middle")
+        raise UnreadableBody("ends in the middle")
 
 
 # ---- compression
@@ -130,7 +130,7 @@ class _Inflater:
         while data or not self.ended:
             if self.ended:
                 if self._bits != _GZIP:
-                    raise Unreadable("has data after its compressed end")
+                    raise UnreadableBody("has data after its compressed end")
                 self._next_member()
             piece = self._inflate(data)
             data = self._stream.unconsumed_tail
@@ -146,7 +146,7 @@ class _Inflater:
             piece = self._stream.decompress(data, _STEP)
         except zlib.error:
             if self.begun or self._bits != zlib.MAX_WBITS:
-                raise Unreadable("has an invalid compression") from None
+                raise UnreadableBody("has an invalid compression") from None
             # Many servers send `deflate` without the zlib header.
             self._bits = -zlib.MAX_WBITS
             self._stream = zlib.decompressobj(self._bits)
@@ -157,7 +157,7 @@ class _Inflater:
     def _next_member(self) -> None:
         self._members += 1
         if self._members > MOST_MEMBERS:
-            raise Unreadable("is compressed in too many parts")
+            raise UnreadableBody("is compressed in too many parts")
         self._stream, self.ended = zlib.decompressobj(self._bits), False
 
 
@@ -165,15 +165,15 @@ def _inflater(encoding: str) -> _Inflater | None:
     """The decompressor for a `Content-Encoding`.
 
     Raises:
-        Unreadable: several encodings. Each multiplies a decompression bomb by up to a thousand before the last one
+        UnreadableBody: several encodings. Each multiplies a decompression bomb by up to a thousand before the last one
             yields any bytes that could be counted.
     """
     names = [name for part in encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]
     if len(names) > 1:
-        raise Unreadable("is compressed more than once")
+        raise UnreadableBody("is compressed more than once")
     bits = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
-    if unknown := [name for name in names if name not in bits]:
-        raise Unreadable(f"has an unsupported compression: {unknown[0][:20]!r}")
+    if unknown_names := [name for name in names if name not in bits]:
+        raise UnreadableBody(f"has an unsupported compression: {unknown_names[0][:20]!r}")
     return _Inflater(bits[names[0]]) if names else None
 
 
@@ -184,7 +184,7 @@ async def read(body: bytes, reads: Reads, content_type: str, most: int = MOST_BY
     """The body as Python values, text or bytes; `most` is how large it could have been.
 
     Raises:
-        Unreadable: it is not what was asked for.
+        UnreadableBody: it is not what was asked for.
     """
     if reads == "bytes":
         return body
@@ -200,7 +200,7 @@ async def read(body: bytes, reads: Reads, content_type: str, most: int = MOST_BY
     except json_text.TooManyValuesError as error:
         raise TooLarge(f"is too large: {error}") from error
     except json_text.JsonError as error:
-        raise Unreadable(f"is not valid JSON: {error}") from error
+        raise UnreadableBody(f"is not valid JSON: {error}") from error
 
 
 def text(body: bytes, content_type: str) -> str:

@@ -43,7 +43,7 @@ def of_body(body: bytes, content_type: str, *, markup: bool = False) -> str:
         if body.startswith(bom):
             return name
     label = _LABEL.search(content_type)
-    return (_encoding(label[1]) if label else "") or (_declared(body) if markup else "") or _detect(body)
+    return (_encoding(label[1]) if label else "") or (_declared_encoding(body) if markup else "") or _detect(body)
 
 
 def has_bom(body: bytes) -> bool:
@@ -77,7 +77,7 @@ def _encoding(label: str) -> str:
     return encoding.name if encoding is not None else ""
 
 
-def _declared(body: bytes) -> str:
+def _declared_encoding(body: bytes) -> str:
     head = body[:_HEAD]
     xml = _XML.match(head)
     labels = [xml[1]] if xml else []

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from tools_app.http import addresses
 from tools_app.http.addresses import Params
 from tools_app.http.bodies import MOST_BYTES
-from tools_app.http.responses import ACCEPT, Reads, Refused, Response, UpstreamRequest
+from tools_app.http.responses import ACCEPT, Reads, Response, UpstreamRefusal, UpstreamRequest
 from tools_app.http.secrecy import Secrets
 from tools_app.http.sockets import Sockets
 from tools_app.sdk.errors import (
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     import httpx
 
+    from tools_app.sdk.accounts import ConnectionKind
+
 SECONDS: Final = 30.0
 AT_ONCE: Final = 10
 # The engine's deadline for the call must fire first: its error says more.
@@ -41,10 +43,10 @@ _OURS: Final = frozenset(
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _HEX: Final = frozenset(string.hexdigits)
 
-Explain = Callable[[Refused], ToolError | None]
+Explain = Callable[[UpstreamRefusal], ToolError | None]
 
 
-class Sending(TypedDict, total=False):
+class RequestOptions(TypedDict, total=False):
     """Options of a request."""
 
     resource: str  # type of the resource, for errors: `Workflow`
@@ -59,6 +61,15 @@ class Sending(TypedDict, total=False):
     timeout: float
     writes: bool  # False for a POST that only reads
     most_bytes: int  # maximum size of the decompressed response
+
+
+class ClientOptions(TypedDict, total=False):
+    """Options of the client of an account."""
+
+    timeout: float
+    allow_http: bool
+    read_only: bool
+    link_local: bool
 
 
 class ApiClient:
@@ -112,6 +123,25 @@ class ApiClient:
         # A cache for packs, shared by all calls of this account. A changed secret creates a new client.
         self.memory: dict[object, Any] = {}
 
+    @classmethod
+    def of_kind(
+        cls, kind: ConnectionKind, address: str, secret: str, *, name: str = "", **options: Unpack[ClientOptions]
+    ) -> ApiClient:
+        """A client for an upstream of this kind, which sends the secret to no other host.
+
+        Raises:
+            ConfigurationError: the address or the secret cannot be used.
+        """
+        return cls(
+            address,
+            name=name or kind.title,
+            below=kind.path,
+            suffix=kind.suffix,
+            secrets={kind.header: f"{kind.prefix}{secret}"},
+            explain=kind.explain,
+            **options,
+        )
+
     def __repr__(self) -> str:
         return f"<ApiClient {self.name} at {self.base.origin}>"
 
@@ -128,32 +158,32 @@ class ApiClient:
 
     # ---- what tools use
 
-    async def get(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Any:
+    async def get(self, *path: str | int, operation: str, **options: Unpack[RequestOptions]) -> Any:
         """The parsed JSON; None for `204 No Content`."""
-        return (await self.request("GET", *path, operation=operation, **sending)).data
+        return (await self.request("GET", *path, operation=operation, **options)).data
 
-    async def get_text(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> str:
+    async def get_text(self, *path: str | int, operation: str, **options: Unpack[RequestOptions]) -> str:
         """A text, HTML page or XML document, as text."""
-        return (await self.request("GET", *path, operation=operation, reads="text", **sending)).data or ""
+        return (await self.request("GET", *path, operation=operation, reads="text", **options)).data or ""
 
-    async def get_bytes(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> bytes:
+    async def get_bytes(self, *path: str | int, operation: str, **options: Unpack[RequestOptions]) -> bytes:
         """A file, as bytes."""
-        return (await self.request("GET", *path, operation=operation, reads="bytes", **sending)).data or b""
+        return (await self.request("GET", *path, operation=operation, reads="bytes", **options)).data or b""
 
-    async def post(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Response:
-        return await self.request("POST", *path, operation=operation, **sending)
+    async def post(self, *path: str | int, operation: str, **options: Unpack[RequestOptions]) -> Response:
+        return await self.request("POST", *path, operation=operation, **options)
 
-    async def put(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Response:
-        return await self.request("PUT", *path, operation=operation, **sending)
+    async def put(self, *path: str | int, operation: str, **options: Unpack[RequestOptions]) -> Response:
+        return await self.request("PUT", *path, operation=operation, **options)
 
-    async def patch(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Response:
-        return await self.request("PATCH", *path, operation=operation, **sending)
+    async def patch(self, *path: str | int, operation: str, **options: Unpack[RequestOptions]) -> Response:
+        return await self.request("PATCH", *path, operation=operation, **options)
 
-    async def delete(self, *path: str | int, operation: str, **sending: Unpack[Sending]) -> Response:
-        return await self.request("DELETE", *path, operation=operation, **sending)
+    async def delete(self, *path: str | int, operation: str, **options: Unpack[RequestOptions]) -> Response:
+        return await self.request("DELETE", *path, operation=operation, **options)
 
     async def request(
-        self, method: str, *path: str | int, operation: str, reads: Reads = "json", **sending: Unpack[Sending]
+        self, method: str, *path: str | int, operation: str, reads: Reads = "json", **options: Unpack[RequestOptions]
     ) -> Response:
         """Send a request. Each part of the path is encoded as one segment.
 
@@ -163,7 +193,7 @@ class ApiClient:
         Raises:
             ToolError: the message is for the caller of the tool; the upstream's own text is in the detail, for the log.
         """
-        upstream_request = self._upstream_request(method, path, operation, sending)
+        upstream_request = self._upstream_request(method, path, operation, options)
         if self.read_only and upstream_request.writes:
             raise AuthorizationError(
                 f"Permission denied: the connection to {self.name} is read-only",
@@ -172,14 +202,13 @@ class ApiClient:
         # Imports httpx: at the first request.
         from tools_app.http.exchange import Exchange
 
-        request = self._http_request(upstream_request, path, reads, sending)
-        seconds = sending.get("timeout", self.timeout)
+        request = self._http_request(upstream_request, path, reads, options)
+        seconds = options.get("timeout", self.timeout)
         if self._remaining is not None:
             seconds = min(seconds, self._remaining() + _GRACE)
-        exchange = Exchange(
-            upstream_request, request, self._secrets, seconds, sending.get("most_bytes", self._most_bytes), reads
-        )
-        started = time.monotonic()
+        most_bytes = options.get("most_bytes", self._most_bytes)
+        exchange = Exchange(upstream_request, request, self._secrets, seconds, most_bytes, reads)
+        started_at = time.monotonic()
         # Counted before sending: if the request is cancelled, its outcome is unknown.
         self._changes += upstream_request.writes and self._remaining is not None
         try:
@@ -189,7 +218,7 @@ class ApiClient:
             self._weigh(upstream_request, error)
             raise
         finally:
-            self.seconds += time.monotonic() - started
+            self.seconds += time.monotonic() - started_at
         if isinstance(outcome, Response):
             return outcome
         refusal = self._refusal(outcome)
@@ -203,29 +232,29 @@ class ApiClient:
     # ---- how it is sent
 
     def _upstream_request(
-        self, method: str, path: tuple[str | int, ...], operation: str, sending: Sending
+        self, method: str, path: tuple[str | int, ...], operation: str, options: RequestOptions
     ) -> UpstreamRequest:
-        resource = sending.get("resource", "")
-        resource_id = sending.get("resource_id", path[1] if resource and len(path) > 1 else "")
+        resource = options.get("resource", "")
+        resource_id = options.get("resource_id", path[1] if resource and len(path) > 1 else "")
         method = method.upper()
-        writes = sending.get("writes", method not in _SAFE)
+        writes = options.get("writes", method not in _SAFE)
         return UpstreamRequest(self.name, method, operation, resource, str(resource_id), writes)
 
     def _http_request(
-        self, upstream_request: UpstreamRequest, path: tuple[str | int, ...], reads: Reads, sending: Sending
+        self, upstream_request: UpstreamRequest, path: tuple[str | int, ...], reads: Reads, options: RequestOptions
     ) -> httpx.Request:
         import httpx
 
         label = f"{upstream_request.resource} ID" if upstream_request.resource else "Every part of the path"
         parts = "".join(f"/{addresses.segment(part, label)}" for part in path)
-        target = f"{self.base.path}{parts}{sending.get('suffix', self._suffix)}" or "/"
-        if query := addresses.query(sending.get("params")):
+        target = f"{self.base.path}{parts}{options.get('suffix', self._suffix)}" or "/"
+        if query := addresses.query(options.get("params")):
             target = f"{target}?{query}"
-        content, content_type = _content(sending)
+        content, content_type = _content(options)
         headers = self._headers | {"accept": ACCEPT[reads], "accept-encoding": "gzip, deflate"}
         if content_type:
             headers["content-type"] = content_type
-        headers |= self._tool_headers(sending.get("headers", {}))
+        headers |= self._tool_headers(options.get("headers", {}))
         pairs = [*headers.items(), *self._secrets.headers]
         try:
             request = httpx.Request(upstream_request.method, self.base.origin + target, headers=pairs, content=content)
@@ -236,11 +265,11 @@ class ApiClient:
         return request
 
     def _tool_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        lowered = {name.lower(): value for name, value in headers.items()}
-        if reserved := lowered.keys() & (_OURS | {name for name, _ in self._secrets.headers}):
-            raise ValueError(f"a tool may not set the header {min(reserved)}")
-        Secrets(lowered)  # validates the headers
-        return lowered
+        lowercase_headers = {name.lower(): value for name, value in headers.items()}
+        if reserved_names := lowercase_headers.keys() & (_OURS | {name for name, _ in self._secrets.headers}):
+            raise ValueError(f"a tool may not set the header {min(reserved_names)}")
+        Secrets(lowercase_headers)  # validates the headers
+        return lowercase_headers
 
     def _weigh(self, upstream_request: UpstreamRequest, error: ToolError) -> None:
         """Set `nothing_done` of an error: only if no request of this call can have changed anything."""
@@ -248,35 +277,35 @@ class ApiClient:
         self._changes -= harmless and upstream_request.writes and self._remaining is not None
         error.nothing_done = harmless and not self._changes
 
-    def _refusal(self, refused: Refused) -> ToolError:
+    def _refusal(self, refusal: UpstreamRefusal) -> ToolError:
         from tools_app.http import failures
 
-        error = (self._explain(refused) if self._explain is not None else None) or failures.refusal(refused)
+        error = (self._explain(refusal) if self._explain is not None else None) or failures.refusal(refusal)
         if error.detail is None:
-            error.detail = refused.detail
-        if refused.status not in UNSURE_STATUSES:
+            error.detail = refusal.detail
+        if refusal.status not in UNSURE_STATUSES:
             error.nothing_done = True
-        elif refused.asked.writes and error.retryable:
+        elif refusal.request.writes and error.retryable:
             error.leave_outcome_open()
         return error
 
 
-def _content(sending: Sending) -> tuple[bytes | None, str]:
+def _content(options: RequestOptions) -> tuple[bytes | None, str]:
     """The body and its type.
 
     Raises:
         InvalidArgumentsError: the value cannot be represented as JSON.
     """
-    if "json" in sending:
+    if "json" in options:
         try:
-            text = jsonlib.dumps(sending["json"], ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            text = jsonlib.dumps(options["json"], ensure_ascii=False, allow_nan=False, separators=(",", ":"))
             return text.encode(), "application/json"
         except (ValueError, TypeError, RecursionError) as error:
             raise InvalidArgumentsError("A value cannot be sent as JSON", detail=error) from error
-    if "form" in sending:
-        return urlencode(sending["form"]).encode(), "application/x-www-form-urlencoded"
-    content = sending.get("content")
-    kind = sending.get("content_type", "text/plain; charset=utf-8" if isinstance(content, str) else "")
+    if "form" in options:
+        return urlencode(options["form"]).encode(), "application/x-www-form-urlencoded"
+    content = options.get("content")
+    kind = options.get("content_type", "text/plain; charset=utf-8" if isinstance(content, str) else "")
     return (content.encode() if isinstance(content, str) else content), kind
 
 

@@ -15,7 +15,7 @@ from tools_app.text import redaction
 if TYPE_CHECKING:
     import httpx
 
-    from tools_app.http.responses import Refused, UpstreamRequest
+    from tools_app.http.responses import UpstreamRefusal, UpstreamRequest
     from tools_app.http.secrecy import Secrets
     from tools_app.sdk.errors import ToolError
 
@@ -27,13 +27,13 @@ _PART: Final = 1_500
 _BINARY: Final = 1_000
 
 
-def sending(request: httpx.Request, secrets: Secrets) -> None:
+def request_sent(request: httpx.Request, secrets: Secrets) -> None:
     if log.isEnabledFor(logging.DEBUG):
         url = secrets.hidden_in(str(request.url))
         log.debug("Sending HTTP request", extra={"method": request.method, "url": url})
 
 
-def answered(request: httpx.Request, response: httpx.Response | None, size: int, seconds: float) -> None:
+def request_ended(request: httpx.Request, response: httpx.Response | None, size: int, seconds: float) -> None:
     """The end of a request, with the `size` of its body after decompression."""
     if log.isEnabledFor(logging.DEBUG):
         status = response.status_code if response is not None else "no response"
@@ -58,17 +58,17 @@ def body(content: bytes, content_type: str, secrets: Secrets) -> None:
         log.log(TRACE, "HTTP response body: truncated, it has %d bytes", len(content))
 
 
-def failed(upstream_request: UpstreamRequest, request: httpx.Request, problem: ToolError, secrets: Secrets) -> None:
+def no_response(upstream_request: UpstreamRequest, request: httpx.Request, error: ToolError, secrets: Secrets) -> None:
     """Log a request without a usable response."""
-    cause = problem.__cause__
+    cause = error.__cause__
     behind = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
-    _log_failure(upstream_request, request, problem.log_level, secrets.hidden_in(f"{problem.message}{behind}"))
+    _log_failure(upstream_request, request, error.log_level, secrets.hidden_in(f"{error.message}{behind}"))
 
 
-def refused(request: httpx.Request, refusal: Refused) -> None:
+def request_refused(request: httpx.Request, refusal: UpstreamRefusal) -> None:
     """Log a server error (5xx). Other refusals are in the log line of the call."""
     if refusal.status >= 500:
-        _log_failure(refusal.asked, request, logging.ERROR, f"HTTP {refusal.status}")
+        _log_failure(refusal.request, request, logging.ERROR, f"HTTP {refusal.status}")
 
 
 def _log_failure(upstream_request: UpstreamRequest, request: httpx.Request, level: int, error: str) -> None:

@@ -12,10 +12,10 @@ from typing import Any, Final
 import httpx
 
 from tools_app.http import bodies, events, failures
-from tools_app.http.bodies import Unreadable, WebPage
+from tools_app.http.bodies import UnreadableBody, WebPage
 from tools_app.http.network import CONNECT_SECONDS, NotOurOriginError, NotPublicError
 from tools_app.http.pool import WAITS
-from tools_app.http.responses import Reads, Refused, Response, UpstreamRequest
+from tools_app.http.responses import Reads, Response, UpstreamRefusal, UpstreamRequest
 from tools_app.http.secrecy import Secrets
 from tools_app.sdk import heavy
 from tools_app.sdk.errors import ToolError
@@ -50,35 +50,32 @@ class Exchange:
     response: httpx.Response | None = None
     size: int = 0  # of its body
 
-    async def over(self, transport: httpx.AsyncBaseTransport) -> Response | Refused:
+    async def over(self, transport: httpx.AsyncBaseTransport) -> Response | UpstreamRefusal:
         """Send the request and read the response.
 
         Raises:
             ToolError: there is no usable response.
         """
-        started = time.monotonic()
-        events.sending(self.request, self.secrets)
+        started_at = time.monotonic()
+        events.request_sent(self.request, self.secrets)
         try:
             outcome = await self._within_time(transport)
         except ToolError as problem:
             if (response := self._successful_change(problem)) is None:
-                events.failed(self.upstream_request, self.request, problem, self.secrets)
+                events.no_response(self.upstream_request, self.request, problem, self.secrets)
                 raise
-            log.warning(
-                "[%s] the change was made, but its response was lost: %s",
-                self.upstream_request.upstream,
-                problem.message,
-            )
-            warning = f"The change was made, but the response of {self.upstream_request.upstream} could not be read."
+            upstream = self.upstream_request.upstream
+            log.warning("[%s] the change was made, but its response was lost: %s", upstream, problem.message)
+            warning = f"The change was made, but the response of {upstream} could not be read."
             return Response(response.status_code, headers=self._visible_headers(response), warning=warning)
         else:
-            if isinstance(outcome, Refused):
-                events.refused(self.request, outcome)
+            if isinstance(outcome, UpstreamRefusal):
+                events.request_refused(self.request, outcome)
             return outcome
         finally:
-            events.answered(self.request, self.response, self.size, time.monotonic() - started)
+            events.request_ended(self.request, self.response, self.size, time.monotonic() - started_at)
 
-    async def _within_time(self, transport: httpx.AsyncBaseTransport) -> Response | Refused:
+    async def _within_time(self, transport: httpx.AsyncBaseTransport) -> Response | UpstreamRefusal:
         self.request.extensions = {**_TIMEOUTS, WAITS: True}
         try:
             # httpx's timeouts apply to single reads: a slowly dripping body outlives them.
@@ -92,51 +89,50 @@ class Exchange:
         except TimeoutError as error:
             sent = WAITS not in self.request.extensions
             raise failures.too_slow(self.upstream_request, self.seconds, self._detail(), sent=sent) from error
-        except Unreadable as error:
+        except UnreadableBody as error:
             raise failures.unreadable(error, self.upstream_request, self._detail()) from error
         except (httpx.HTTPError, OSError, NotPublicError, NotOurOriginError) as error:
-            raise failures.unreachable(
-                error, self.upstream_request, self._detail(f"{type(error).__name__}: {error}")
-            ) from error
+            detail = self._detail(f"{type(error).__name__}: {error}")
+            raise failures.unreachable(error, self.upstream_request, detail) from error
 
-    async def _read(self, response: httpx.Response) -> Response | Refused:
+    async def _read(self, response: httpx.Response) -> Response | UpstreamRefusal:
         headers, stream = response.headers, response.stream
         if not isinstance(stream, httpx.AsyncByteStream):
             raise TypeError("the transport is not one for asyncio")
         encoding, kind = headers.get("content-encoding", ""), headers.get("content-type", "")
         if not response.is_success:
-            body = await bodies.beginning(aiter(stream), encoding, MOST_SHOWN)
-            return self._refusal(response, self._logged(body, kind))
+            body = await bodies.read_beginning(aiter(stream), encoding, MOST_SHOWN)
+            return self._refusal(response, self._log_body(body, kind))
         declared = headers.get("content-length", "")
         async with AsyncExitStack() as slots:
-            received = await bodies.collected(aiter(stream), encoding, declared, self.most_bytes, slots)
-            self._logged(received, kind)
+            body_bytes = await bodies.collect(aiter(stream), encoding, declared, self.most_bytes, slots)
+            self._log_body(body_bytes, kind)
             # An upstream may echo our key: it is masked for callers, the journal and the cache.
-            body = await heavy.by_size(received, self.secrets.masked_body, received)
+            body = await heavy.by_size(body_bytes, self.secrets.masked_body, body_bytes)
             empty = response.status_code in (204, 205) or self.upstream_request.method == "HEAD"
             if empty or (self.upstream_request.writes and not body.strip()):
                 return Response(response.status_code, None, self._visible_headers(response))
             data = await bodies.read(body, self.reads, kind, self.most_bytes)
-        return Response(response.status_code, data, self._visible_headers(response), masked=body is not received)
+        return Response(response.status_code, data, self._visible_headers(response), masked=body is not body_bytes)
 
-    def _logged(self, body: bytes, kind: str) -> bytes:
+    def _log_body(self, body: bytes, kind: str) -> bytes:
         self.size = len(body)
         events.body(body, kind, self.secrets)
         return body
 
-    def _refusal(self, response: httpx.Response, body: bytes) -> Refused:
+    def _refusal(self, response: httpx.Response, body: bytes) -> UpstreamRefusal:
         headers = self._visible_headers(response)
         kind = headers.get("content-type", "")
         text = self.secrets.hidden_in(bodies.text(body, kind))
         try:
-            parsed = json_text.parsed(text.encode(errors="replace"), bodies.JSON_BOUNDS)
+            value = json_text.parsed(text.encode(errors="replace"), bodies.JSON_BOUNDS)
         except json_text.JsonError:
-            parsed = None
-        return Refused(
-            asked=self.upstream_request,
+            value = None
+        return UpstreamRefusal(
+            request=self.upstream_request,
             status=response.status_code,
-            said=tuple(failures.words(parsed, text, kind)),
-            body=parsed,
+            reasons=tuple(failures.words(value, text, kind)),
+            body=value,
             headers=headers,
             retry_after=failures.retry_after(headers.get("retry-after", "")),
             detail=self._detail(text),

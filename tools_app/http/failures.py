@@ -12,9 +12,9 @@ from typing import Any, Final, TypeVar
 
 import httpx
 
-from tools_app.http.bodies import TooLarge, Unreadable
+from tools_app.http.bodies import TooLarge, UnreadableBody
 from tools_app.http.network import NotOurOriginError, NotPublicError
-from tools_app.http.responses import Refused, UpstreamRequest
+from tools_app.http.responses import UpstreamRefusal, UpstreamRequest
 from tools_app.sdk import network_errors
 from tools_app.sdk.errors import (
     ApiError,
@@ -48,33 +48,31 @@ _TITLE: Final = re.compile(r"<title[^>]{0,100}>([^<]{1,300})", re.IGNORECASE)
 
 def unreachable(error: Exception, request: UpstreamRequest, detail: str) -> ToolError:
     """The error for an exception of the network or the HTTP library."""
-    who = request.upstream
+    upstream = request.upstream
     causes = list(network_errors.causes(error, hidden=True))
     if _first(causes, NotPublicError):
         return InvalidArgumentsError(
-            f"{who} is not on the open web", next_step="Only public addresses can be read.", detail=detail
+            f"{upstream} is not on the open web", next_step="Only public addresses can be read.", detail=detail
         )
     if _first(causes, NotOurOriginError):
-        return UpstreamInvalidResponseError(f"{who} can only be reached at its configured address", detail=detail)
-    if untrusted := _first(causes, ssl.SSLCertVerificationError):
-        reason = shortened(untrusted.verify_message or "its certificate is not valid")
+        return UpstreamInvalidResponseError(f"{upstream} can only be reached at its configured address", detail=detail)
+    if certificate_error := _first(causes, ssl.SSLCertVerificationError):
+        reason = shortened(certificate_error.verify_message or "its certificate is not valid")
         return UpstreamTlsError(
-            f"{who} has an invalid certificate: {reason}",
+            f"{upstream} has an invalid certificate: {reason}",
             detail=detail,
             next_step="An operator should check the base URL and the certificate of this connection.",
         )
     if insecure := _first(causes, ssl.SSLError):
         reason = shortened((insecure.reason or "the handshake failed").replace("_", " ").lower())
-        return UpstreamTlsError(f"{who} cannot be reached securely: {reason}", detail=detail, next_step=_OPERATOR)
+        return UpstreamTlsError(f"{upstream} cannot be reached securely: {reason}", detail=detail, next_step=_OPERATOR)
     if isinstance(error, httpx.ConnectTimeout):
         return _unavailable(request, "does not accept connections", detail, sent=False)
     if isinstance(error, httpx.ConnectError | OSError) and not isinstance(error, httpx.ReadError):
         return _unavailable(request, _why_not_connected(causes), detail, sent=False)
     if isinstance(error, httpx.RemoteProtocolError) and not _GONE.search(str(error)):
-        odd = UpstreamInvalidResponseError(
-            f"{who} does not respond with valid HTTP", detail=detail, next_step=_OPERATOR
-        )
-        return _mark_outcome(odd, request)
+        message = f"{upstream} does not respond with valid HTTP"
+        return _mark_outcome(UpstreamInvalidResponseError(message, detail=detail, next_step=_OPERATOR), request)
     return _unavailable(request, "closed the connection", detail, sent=True)
 
 
@@ -98,7 +96,7 @@ def too_slow(request: UpstreamRequest, seconds: float, detail: str, *, sent: boo
     return _mark_outcome(slow, request)
 
 
-def unreadable(error: Unreadable, request: UpstreamRequest, detail: str) -> ToolError:
+def unreadable(error: UnreadableBody, request: UpstreamRequest, detail: str) -> ToolError:
     """The error for a successful response that cannot be read."""
     too_large = isinstance(error, TooLarge)
     odd = UpstreamInvalidResponseError(
@@ -134,8 +132,8 @@ def _mark_outcome(error: ToolError, request: UpstreamRequest) -> ToolError:
 
 
 def _why_not_connected(causes: list[BaseException]) -> str:
-    if unnamed := _first(causes, socket.gaierror):
-        if unnamed.errno == socket.EAI_AGAIN:
+    if dns_error := _first(causes, socket.gaierror):
+        if dns_error.errno == socket.EAI_AGAIN:
             return "cannot be found now: the DNS lookup of its host name failed"
         return "cannot be found: its host name has no address"
     if _first(causes, ConnectionRefusedError):
@@ -151,49 +149,49 @@ def _first(causes: list[BaseException], kind: type[_Kind]) -> _Kind | None:
 # ---- an answer that says no
 
 
-def refusal(refused: Refused) -> ToolError:
+def refusal(refusal: UpstreamRefusal) -> ToolError:
     """The error for a status code, unless the pack has a more specific one."""
-    request, status = refused.asked, refused.status
+    request, status = refusal.request, refusal.status
     if status == 404 and request.resource and request.resource_id:
         context = {"operation": request.operation, "resourceType": request.resource, "resourceId": request.resource_id}
         message = f"{request.resource} '{shortened(request.resource_id)}' not found"
-        return NotFoundError(message, detail=refused.detail, context=context)
+        return NotFoundError(message, detail=refusal.detail, context=context)
     if status == 422:
-        message = ", ".join(refused.said) or f"{request.upstream} did not accept the values"
-        return UpstreamValidationError(message, detail=refused.detail)
-    message, next_step = _in_words(refused)
+        message = ", ".join(refusal.reasons) or f"{request.upstream} did not accept the values"
+        return UpstreamValidationError(message, detail=refusal.detail)
+    message, next_step = _in_words(refusal)
     return ApiError(
         message,
-        detail=refused.detail,
-        context=request.context(statusCode=status, errorDetails=", ".join(refused.said) or None),
+        detail=refusal.detail,
+        context=request.context(statusCode=status, errorDetails=", ".join(refusal.reasons) or None),
         next_step=next_step,
-        retry_after=refused.retry_after,
+        retry_after=refusal.retry_after,
     )
 
 
-def _in_words(refused: Refused) -> tuple[str, str]:
-    request, who = refused.asked, refused.asked.upstream
-    match refused.status:
+def _in_words(refusal: UpstreamRefusal) -> tuple[str, str]:
+    request, upstream = refusal.request, refusal.request.upstream
+    match refusal.status:
         case 301 | 302 | 303 | 307 | 308:
-            target = shown_target(refused.headers.get("location", ""))
+            target = shown_target(refusal.headers.get("location", ""))
             return (
-                f"Failed to {request.operation}: {who} redirects to {target}, which is not followed",
+                f"Failed to {request.operation}: {upstream} redirects to {target}, which is not followed",
                 "The base URL of this connection is probably wrong: an operator should check it.",
             )
         case 401:
             return (
-                f"Authentication failed: {who} does not accept the key of this connection",
+                f"Authentication failed: {upstream} does not accept the key of this connection",
                 "An operator should check the key of this connection.",
             )
         case 403:
             return (
-                f"Permission denied: {who} does not let this connection {request.operation}",
+                f"Permission denied: {upstream} does not let this connection {request.operation}",
                 "An operator can check the permissions of this connection's account.",
             )
         case 404:
-            return f"Failed to {request.operation}: {who} has nothing at that URL", _OPERATOR
+            return f"Failed to {request.operation}: {upstream} has nothing at that URL", _OPERATOR
         case 408 | 429 | 502 | 503 | 504:
-            return f"Failed to {request.operation}: {who} is busy or not available now", "Try again in a moment."
+            return f"Failed to {request.operation}: {upstream} is busy or not available now", "Try again in a moment."
     return f"Failed to {request.operation}", ""
 
 

@@ -49,8 +49,8 @@ class Names:
     def _lookup(self, host: str, port: int) -> Future[list[str]]:
         key = host, port
         with self._lock:
-            if (running := self._running.get(key)) is not None:
-                return running
+            if (current := self._running.get(key)) is not None:
+                return current
             if len(self._running) >= self._most:
                 raise socket.gaierror(socket.EAI_AGAIN, "too many names are being looked up")
             lookup = self._running[key] = Future()

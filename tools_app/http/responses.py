@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -52,17 +53,25 @@ class UpstreamRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class UpstreamRefusal:
     """An error response.
 
-    `said` are the upstream's error messages, if any were found: without secrets, one line each, truncated. They are
+    `reasons` are the upstream's error messages, if any were found: without secrets, one line each, truncated. They are
     external content and must not be trusted.
     """
 
-    asked: UpstreamRequest
+    request: UpstreamRequest
     status: int
-    said: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
     body: Any = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     retry_after: float | None = None
     detail: str = field(default="", repr=False)
+
+    # Old names, which work for one more release.
+    asked = property(lambda self: self._renamed("request"))
+    said = property(lambda self: self._renamed("reasons"))
+
+    def _renamed(self, name: str) -> Any:
+        warnings.warn(f"use UpstreamRefusal.{name}: its old name is deprecated", DeprecationWarning, stacklevel=3)
+        return getattr(self, name)

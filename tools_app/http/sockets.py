@@ -24,11 +24,11 @@ class Sockets:
 
     async def __aenter__(self) -> httpx.AsyncBaseTransport:
         if self._closed:
-            changed = UpstreamUnavailableError(
+            error = UpstreamUnavailableError(
                 "The connection was changed while the tool ran", next_step="Call again to use the new connection."
             )
-            changed.nothing_done, changed.blames_upstream = True, False
-            raise changed
+            error.nothing_done, error.blames_upstream = True, False
+            raise error
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop

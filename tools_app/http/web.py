@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode, urljoin
 from tools_app.http import addresses
 from tools_app.http.addresses import Base, Params
 from tools_app.http.public import Address, is_public
-from tools_app.http.responses import ACCEPT, Reads, Refused, Response, UpstreamRequest
+from tools_app.http.responses import ACCEPT, Reads, Response, UpstreamRefusal, UpstreamRequest
 from tools_app.http.secrecy import Secrets
 from tools_app.http.sockets import Sockets
 from tools_app.sdk.errors import (
@@ -176,7 +176,7 @@ class WebClient:
         headers: Mapping[str, str],
         reads: Reads,
         end: float,
-    ) -> Response | Refused:
+    ) -> Response | UpstreamRefusal:
         # Imports httpx: at the first request.
         import httpx
 
@@ -200,41 +200,41 @@ class WebClient:
             raise
 
 
-def _target(place: Base, refused: Refused) -> str:
+def _target(place: Base, refusal: UpstreamRefusal) -> str:
     """Where a refusal redirects to.
 
     Raises:
         ToolError: it is not a redirect, or one that is not safe to follow.
     """
-    location = refused.headers.get("location", "") if refused.status in _REDIRECTS else ""
+    location = refusal.headers.get("location", "") if refusal.status in _REDIRECTS else ""
     if not location:
-        raise _refusal(refused)
+        raise _refusal(refusal)
     url = urljoin(str(place), location)
     if place.scheme == "https" and not url.lower().startswith("https:"):
         raise InvalidArgumentsError(f"{shortened(place.host)} redirects from https to http")
     return url
 
 
-def _refusal(refused: Refused) -> ApiError:
+def _refusal(refusal: UpstreamRefusal) -> ApiError:
     """The error for a status code of a web page: no account and no base URL are involved."""
-    upstream_request, who = refused.asked, refused.asked.upstream
-    match refused.status:
+    upstream_request, upstream = refusal.request, refusal.request.upstream
+    match refusal.status:
         case 401 | 407:
-            why, next_step = f"{who} requires a login", _ELSEWHERE
+            reason, next_step = f"{upstream} requires a login", _ELSEWHERE
         case 403 | 451:
-            why, next_step = f"{who} denies access to this page", _ELSEWHERE
+            reason, next_step = f"{upstream} denies access to this page", _ELSEWHERE
         case 404 | 410:
-            why, next_step = f"there is no such page at {who}", "Check the URL, or look for another page."
+            reason, next_step = f"there is no such page at {upstream}", "Check the URL, or look for another page."
         case 408 | 429 | 502 | 503 | 504:
-            why, next_step = f"{who} is busy or not available now", _LATER
+            reason, next_step = f"{upstream} is busy or not available now", _LATER
         case status:
-            why, next_step = f"{who} answered with status {status}", _LATER if status >= 500 else _ELSEWHERE
+            reason, next_step = f"{upstream} answered with status {status}", _LATER if status >= 500 else _ELSEWHERE
     return ApiError(
-        f"Failed to {upstream_request.operation}: {why}",
-        detail=refused.detail,
-        context=upstream_request.context(statusCode=refused.status, errorDetails=", ".join(refused.said) or None),
+        f"Failed to {upstream_request.operation}: {reason}",
+        detail=refusal.detail,
+        context=upstream_request.context(statusCode=refusal.status, errorDetails=", ".join(refusal.reasons) or None),
         next_step=next_step,
-        retry_after=refused.retry_after,
+        retry_after=refusal.retry_after,
     )
 
 

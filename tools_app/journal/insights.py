@@ -1,4 +1,4 @@
-"""Figures about calls, read from the journal's aggregates, never from the calls themselves.
+"""Figures about calls: of the last hour from the calls themselves, of longer periods from the aggregates.
 
 Queries take about the same time however long the journal is, and figures outlive the calls. This module is read-only.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from itertools import pairwise
-from operator import add, or_
+from operator import add
 from typing import Any, Final
 
 from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
@@ -20,16 +20,18 @@ from django.db.models.functions import Coalesce
 from django.db.models.lookups import GreaterThanOrEqual
 from django.utils import timezone
 
-from tools_app.models import Call, CallHour, CallSum, ErrorGroup
-from tools_app.models.figures import DAY, DURATIONS, EVERY_TOOL, HOUR, MOMENT, beginning
+from tools_app.models import Call, CallHour, ErrorGroup
+from tools_app.models.calls import LONGEST
+from tools_app.models.figures import COUNTS, DAY, DURATIONS, HOUR, beginning, numbers_by_duration
 
 # Refusals are correct behaviour, not errors.
 ERRORS: Final = (Call.Status.FAILED, Call.Status.TIMEOUT, Call.Status.INTERRUPTED)
 # Only these have a meaningful duration: refusals take no time, and interrupted calls would have taken longer.
 _TIMED: Final = (Call.Status.SUCCEEDED, Call.Status.FAILED, Call.Status.TIMEOUT)
-_COUNTS: Final = (*(f"within_{bound}" for bound in DURATIONS), "slower")
-_SUMS: Final = tuple(map(Sum, ("calls", *_COUNTS)))
-_NONE: Final = (0,) * len(_COUNTS)
+_SUMS: Final = {f"sum_{name}": Sum(name) for name in ("calls", *COUNTS)}
+_NONE: Final = (0,) * len(COUNTS)
+# The parts of the last hour.
+MOMENT: Final = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,15 @@ class Figures:
     refused: int = 0
     durations: tuple[int, ...] = _NONE
     """Histogram of durations: one number per bound in `DURATIONS`, and the last for longer calls."""
+
+    def __add__(self, other: Figures) -> Figures:
+        return Figures(
+            calls=self.calls + other.calls,
+            succeeded=self.succeeded + other.succeeded,
+            errors=self.errors + other.errors,
+            refused=self.refused + other.refused,
+            durations=tuple(map(add, self.durations, other.durations)),
+        )
 
     @property
     def others(self) -> int:
@@ -107,65 +118,51 @@ def last_day(now: datetime) -> tuple[datetime, datetime]:
     return day.since, day.until
 
 
-def over(window: Period, *, tool: str | None = None) -> list[Bucket]:
+def over(window: Period) -> list[Bucket]:
     """The calls of each part of a period. A constant number of queries."""
     if window.key == "1h":
-        moments = _moments(window)
-        return _buckets(window.cuts, _sums(moments if tool is None else moments.filter(tool_name=tool), "start"))
-    if tool is not None:
-        return between(window.cuts, tool=tool)
-    summed = _summed_days(window)
-    hour_sums = CallSum.objects.filter(span=CallSum.Span.HOUR, tool_name=EVERY_TOOL)
-    rows = _sums(hour_sums.filter(start__gte=window.since, start__lt=window.until), "start")
-    return _buckets(window.cuts, [*rows, *_sums(CallHour.objects.filter(_remaining_hours(window, summed)), "hour")])
+        parts = (When(finished_at__lt=end, then=Value(start)) for start, end in pairwise(window.cuts))
+        return _buckets(window.cuts, _sums(_last_calls(window), Case(*parts), numbers_by_duration()))
+    hours = CallHour.sums.filter(span=CallHour.Span.TOTAL, hour__gte=window.since, hour__lt=window.until)
+    return _buckets(window.cuts, _sums(hours, F("hour")))
 
 
-def between(cuts: Sequence[datetime], *, tool: str | None = None, caller: str | None = None) -> list[Bucket]:
-    """The calls in each interval, oldest first, by whole hours, including empty ones. One query."""
-    begin = beginning(cuts[0], HOUR)
-    rows = CallHour.objects.filter(hour__gte=begin, hour__lt=cuts[-1])
-    if tool is not None:
-        rows = rows.filter(tool_name=tool)
-    if caller is not None:
-        rows = rows.filter(caller_id=caller)
-    return _buckets([begin, *cuts[1:]], _sums(rows, "hour"))
-
-
-def by_hour(since: datetime, until: datetime, *, tool: str | None = None, caller: str | None = None) -> list[Bucket]:
+def by_hour(since: datetime, until: datetime, *, tool: str | None = None) -> list[Bucket]:
     """Every hour from `since` up to `until` (exclusive), oldest first, including empty ones. One query."""
     begin = beginning(since, HOUR)
-    hours = math.ceil((until - begin) / HOUR)
-    return between([begin + HOUR * number for number in range(hours + 1)], tool=tool, caller=caller)
+    rows = CallHour.objects.filter(hour__gte=begin, hour__lt=until)
+    if tool is not None:
+        rows = rows.filter(tool_name=tool)
+    cuts = [begin + HOUR * number for number in range(math.ceil((until - begin) / HOUR) + 1)]
+    return _buckets(cuts, _sums(rows, F("hour")))
 
 
 def by_tool(since: datetime, until: datetime, tools: Sequence[str]) -> dict[str, Figures]:
     """The outcomes of the calls of these tools, by whole hours; tools without calls are omitted. One query."""
     rows = CallHour.objects.filter(hour__gte=beginning(since, HOUR), hour__lt=until, tool_name__in=tools)
-    return _by_name(_sums(rows, "tool_name"))
+    return _grouped(_sums(rows, F("tool_name")))
 
 
 def tools(window: Period) -> dict[str, Figures]:
     """The outcomes of the calls of every tool that was called. A constant number of queries."""
+    tool = F("tool_name")
     if window.key == "1h":
-        rows = _sums(_moments(window), "tool_name")
-    else:
-        summed = {day for day in _summed_days(window) if window.since <= day and day + DAY <= window.until}
-        rows = _sums(CallSum.objects.filter(span=CallSum.Span.DAY, start__in=summed), "tool_name")
-        rows += _sums(CallHour.objects.filter(_remaining_hours(window, summed)), "tool_name")
+        unknown = Q(status=Call.Status.REFUSED, code="TOOL_NOT_FOUND")
+        return _grouped(_sums(_last_calls(window).exclude(unknown), tool, numbers_by_duration()))
+    # Whole days, and the hours before and after them.
+    first, last = beginning(window.since + DAY - timedelta.resolution, DAY), beginning(window.until, DAY)
+    if first >= last:
+        first = last = window.until
+    rows = _sums(CallHour.sums.filter(span=CallHour.Span.DAY, hour__gte=first, hour__lt=last), tool)
+    outside = Q(hour__gte=window.since, hour__lt=first) | Q(hour__gte=last, hour__lt=window.until)
+    rows += _sums(CallHour.objects.filter(outside), tool)
     # The empty name is for calls of unknown tools.
-    return _by_name(row for row in rows if row[0])
+    return _grouped(row for row in rows if row[0])
 
 
 def together(figures: Iterable[Figures]) -> Figures:
     """The sum of all figures."""
-    items = list(figures)
-    return Figures(
-        calls=sum(item.calls for item in items),
-        succeeded=sum(item.succeeded for item in items),
-        errors=sum(item.errors for item in items),
-        refused=sum(item.refused for item in items),
-        durations=tuple(map(sum, zip(*(item.durations for item in items), strict=True))) or _NONE,
-    )
+    return sum(figures, Figures())
 
 
 def percentile(figures: Iterable[Figures], share: float) -> float | None:
@@ -197,9 +194,9 @@ def percentile_of(tool: OuterRef, since: datetime, percent: int) -> Subquery:
     Tools without timed calls have none.
     """
     rows = CallHour.objects.filter(tool_name=tool, hour__gte=since, status__in=_TIMED).order_by().values("tool_name")
-    timed = Sum(reduce(add, map(F, _COUNTS)))
+    timed = Sum(reduce(add, map(F, COUNTS)))
     bounds = (
-        When(GreaterThanOrEqual(Sum(reduce(add, map(F, _COUNTS[:number]))) * 100, timed * percent), then=Value(bound))
+        When(GreaterThanOrEqual(Sum(reduce(add, map(F, COUNTS[:number]))) * 100, timed * percent), then=Value(bound))
         for number, bound in enumerate(DURATIONS, start=1)
     )
     duration = Case(*bounds, default=Value(DURATIONS[-1] + 1))
@@ -210,61 +207,37 @@ def open_error_groups() -> int:
     return ErrorGroup.objects.filter(resolved_at=None).count()
 
 
-def _moments(window: Period) -> QuerySet[CallSum]:
-    return CallSum.objects.filter(span=CallSum.Span.MOMENT, start__gte=window.since, start__lt=window.until)
+def _last_calls(window: Period) -> QuerySet[Call]:
+    """The calls that ended within a short period: found by their start, which has an index."""
+    return Call.objects.filter(
+        started_at__gte=window.since - LONGEST, finished_at__gte=window.since, finished_at__lt=window.until
+    )
 
 
-def _summed_days(window: Period) -> set[datetime]:
-    """The days of a period that have been aggregated."""
-    days = CallSum.objects.filter(span=CallSum.Span.DAY, start__lt=window.until)
-    return set(days.filter(start__gt=window.since - DAY).order_by().values_list("start", flat=True).distinct())
-
-
-def _remaining_hours(window: Period, summed: set[datetime]) -> Q:
-    """The hours of a period outside those days. If there are none, the database is not even queried."""
-    spans: list[tuple[datetime, datetime]] = []
-    day = beginning(window.since, DAY)
-    while day < window.until:
-        if day not in summed:
-            begin, end = max(day, window.since), min(day + DAY, window.until)
-            if spans and spans[-1][1] == begin:
-                begin, _ = spans.pop()
-            spans.append((begin, end))
-        day += DAY
-    return reduce(or_, (Q(hour__gte=begin, hour__lt=end) for begin, end in spans), Q(pk__in=[]))
-
-
-def _sums(rows: QuerySet[Any], column: str) -> list[tuple[Any, ...]]:
-    return list(rows.order_by().values_list(column, "status").annotate(*_SUMS))
+def _sums(rows: QuerySet[Any], column: F | Case, sums: Mapping[str, Sum] = _SUMS) -> list[tuple[Any, ...]]:
+    return list(rows.order_by().values_list(column, "status").annotate(**sums))  # house: allow lookup – our own names
 
 
 def _buckets(cuts: Sequence[datetime], rows: Iterable[tuple[Any, ...]]) -> list[Bucket]:
-    parts = [Figures()] * (len(cuts) - 1)
-    for start, status, calls, *durations in rows:
-        part = bisect_right(cuts, start) - 1
-        parts[part] = _more(parts[part], status, calls, durations)
+    parts = _grouped((bisect_right(cuts, start) - 1, *row) for start, *row in rows)
     return [
-        Bucket(begin, end - begin, **_values(figures))
-        for (begin, end), figures in zip(pairwise(cuts), parts, strict=True)
+        Bucket(begin, end - begin, **_values(parts.get(part, Figures())))
+        for part, (begin, end) in enumerate(pairwise(cuts))
     ]
 
 
-def _by_name(rows: Iterable[tuple[Any, ...]]) -> dict[str, Figures]:
-    by_name: dict[str, Figures] = {}
-    for name, status, calls, *durations in rows:
-        by_name[name] = _more(by_name.get(name, Figures()), status, calls, durations)
-    return by_name
-
-
-def _more(before: Figures, status: str, calls: int, durations: Sequence[int]) -> Figures:
-    """The figures plus calls with one status."""
-    return Figures(
-        calls=before.calls + calls,
-        succeeded=before.succeeded + (calls if status == Call.Status.SUCCEEDED else 0),
-        errors=before.errors + (calls if status in ERRORS else 0),
-        refused=before.refused + (calls if status == Call.Status.REFUSED else 0),
-        durations=tuple(map(add, before.durations, durations)) if status in _TIMED else before.durations,
-    )
+def _grouped(rows: Iterable[tuple[Any, ...]]) -> dict[Any, Figures]:
+    """Figures by the first column of rows of `_sums`."""
+    figures: dict[Any, Figures] = {}
+    for key, status, calls, *durations in rows:
+        figures[key] = figures.get(key, Figures()) + Figures(
+            calls=calls,
+            succeeded=calls if status == Call.Status.SUCCEEDED else 0,
+            errors=calls if status in ERRORS else 0,
+            refused=calls if status == Call.Status.REFUSED else 0,
+            durations=tuple(durations) if status in _TIMED else _NONE,
+        )
+    return figures
 
 
 def _values(figures: Figures) -> dict[str, Any]:

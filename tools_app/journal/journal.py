@@ -12,6 +12,7 @@ import threading
 import time
 from typing import Final
 
+from tools_app.base import hub
 from tools_app.journal import rows
 from tools_app.journal.attendance import Attendance
 from tools_app.journal.quotas import ReplyQuota
@@ -34,6 +35,9 @@ class Journal:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._noted: dict[int, float] = {}
+        # When each caller that waits gives up, the first one first.
+        self._waiting: dict[asyncio.Future[bool], float] = {}
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def process_id(self) -> str:
@@ -59,13 +63,14 @@ class Journal:
             raise StorageBusyError(detail=self.trouble)
         entry.future = asyncio.get_running_loop().create_future()
         self._put(entry)
+        # One timer for all that wait: one for each would cost more than the rest of this.
+        self._waiting[entry.future] = time.monotonic() + HUNG
+        if self._timer is None:
+            self._timer = entry.future.get_loop().call_later(HUNG, self._give_up)
         try:
-            async with asyncio.timeout(HUNG):
-                return await entry.future
-        except TimeoutError:
-            # The next callers do not have to wait for the same timeout.
-            self._writer.trouble = self.trouble or "it does not answer"
-            raise StorageBusyError(detail=self.trouble) from None
+            return await entry.future
+        finally:
+            del self._waiting[entry.future]
 
     def post(self, entry: JournalEntry) -> None:
         """Queue the entry without waiting for the commit."""
@@ -92,7 +97,7 @@ class Journal:
         if self._thread is None:
             with self._lock:
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._writer.run, name="toolhub-journal", daemon=True)
+                    self._thread = hub.current().thread(self._writer.run, "toolhub-journal")
                     self._thread.start()
 
     def close(self, seconds: float) -> None:
@@ -102,6 +107,18 @@ class Journal:
         if thread is not None:
             self._entries.put(None)
             thread.join(seconds)
+
+    def _give_up(self) -> None:
+        """Fail the callers that have waited too long; the next ones do not have to wait as long."""
+        self._timer = None
+        now = time.monotonic()
+        for future, until in self._waiting.items():
+            if until > now:
+                self._timer = future.get_loop().call_later(until - now, self._give_up)
+                break
+            self._writer.trouble = self.trouble or "it does not answer"
+            if not future.done():
+                future.set_exception(StorageBusyError(detail=self.trouble))
 
     def _put(self, entry: JournalEntry) -> None:
         self.start()

@@ -100,7 +100,7 @@ def interrupt_orphans(own_id: str) -> tuple[int, bool]:
             call.status, call.code, call.error, call.finished_at = Call.Status.INTERRUPTED, INTERRUPTED, WORDS, now
         orphan_rows = Call.objects.filter(pk__in=[call.pk for call in orphans])
         orphan_rows.update(status=Call.Status.INTERRUPTED, code=INTERRUPTED, error=WORDS, finished_at=now)
-        rows.add_to_figures((call, 1) for call in orphans)
+        rows.insert_counts((call, 1) for call in orphans)
         return len(orphans), open_calls.exists()
 
 

@@ -13,7 +13,7 @@ import logging
 import queue
 import time
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -36,12 +36,15 @@ PATIENCE: Final = 5.0
 # Lock timeout of one attempt; between two attempts, entries that have waited too long fail.
 TRIAL: Final = 0.5
 TRIAL_PAUSE: Final = 0.05
-# Intervals: probes of an unreachable database, the search for orphans, writing counted refusals.
+# Intervals: probes of an unreachable database, the search for orphans, writing counted refusals, figures.
 PROBE_SECONDS: Final = 0.5
 ORPHANS_SECONDS: Final = 5.0
 # The search for orphans while other processes have open calls.
 OTHERS_SECONDS: Final = 1.0
 REFUSALS_SECONDS: Final = 1.0
+FOLD_SECONDS: Final = 2.0
+# While there is more to add: calls come first.
+FOLD_AGAIN_SECONDS: Final = 0.02
 # Delay before the first check: an agent waits for the process to start.
 QUIET_START: Final = 1.0
 
@@ -77,6 +80,7 @@ class Writer:
         self._refusals = refusals
         self._unwritten: deque[JournalEntry] = deque(maxlen=MOST_UNWRITTEN)
         self._next_orphans = self._next_refusals = self._next_agents = self._next_probe = now + QUIET_START
+        self._next_fold = now + FOLD_SECONDS
 
     def run(self) -> None:
         """Write until the end marker (None) arrives in the queue."""
@@ -126,19 +130,20 @@ class Writer:
         for call, begins in [(entry.call, entry.begins) for entry in entries if entry.call is not None]:
             (self.lease.open.add if begins else self.lease.open.discard)(call.id)
         renew = self.lease.due(time.monotonic()) <= 0
-        with transaction.atomic():
+        with _brief_transaction():
             conflicting = [entry for entry in entries if entry.claim is not None and not rows.claim(entry.claim)]
             accepted = [entry for entry in entries if entry not in conflicting] if conflicting else entries
             rows.insert_calls(entry.call for entry in accepted if entry.call is not None and not entry.known)
             known_calls = [entry.call for entry in accepted if entry.call is not None and entry.known]
-            rows.take_back(known_calls)
+            counts = [(call, -1) for call in rows.given_up(known_calls)]
             rows.upsert_calls(known_calls)
             rows.settle(entry.reply for entry in accepted if entry.reply is not None)
             rows.note_uses({entry.key_used for entry in accepted if entry.key_used is not None})
             if renew:
                 self.lease.renew()
             rows.insert_failures([entry.failure for entry in accepted if entry.failure is not None])
-            rows.add_to_figures((entry.call, 1) for entry in accepted if entry.call is not None and not entry.begins)
+            counts += [(entry.call, 1) for entry in accepted if entry.call is not None and not entry.begins]
+            rows.insert_counts(counts)
         if renew:
             self.lease.renewed(time.monotonic())
         self.lease.open.difference_update(entry.call.id for entry in conflicting if entry.call is not None)
@@ -210,7 +215,7 @@ class Writer:
         now = time.monotonic()
         if self.trouble:
             return self._next_probe - now
-        return min(self.lease.due(now), self._next_orphans - now, REFUSALS_SECONDS)
+        return min(self.lease.due(now), self._next_orphans - now, self._next_fold - now, REFUSALS_SECONDS)
 
     def _look_after(self, *, last: bool) -> None:
         """Run the periodic tasks that are due. A database error here sets `trouble` for all callers."""
@@ -227,6 +232,7 @@ class Writer:
                 self._write_refusals()
             if last:
                 self.lease.give_back()
+                rows.fold()
             else:
                 if now >= self._next_agents:
                     self._next_agents = now + ARRIVALS_SECONDS
@@ -244,6 +250,11 @@ class Writer:
     def _keep_watch(self, now: float) -> None:
         if self.lease.due(now) <= 0:
             self._probe()
+        if now >= self._next_fold:
+            self._next_fold = now + FOLD_SECONDS
+            _ready_connection()
+            if rows.fold() == rows.FOLDED_AT_ONCE:
+                self._next_fold = now + FOLD_AGAIN_SECONDS
         if now >= self._next_orphans:
             number, others_open = interrupt_orphans(self.lease.process_id)
             self._next_orphans = now + (OTHERS_SECONDS if others_open else ORPHANS_SECONDS)
@@ -276,7 +287,7 @@ class Writer:
             for call, hashes in self._refusals.unnamed():
                 rows.name_key(call, hashes)
             rows.upsert_calls(call for call, _ in refusal_rows)
-            rows.add_to_figures(refusal_rows)
+            rows.insert_counts(refusal_rows)
         self._refusals.mark_written(refusal_rows)
 
     def _write_agents(self) -> None:
@@ -307,17 +318,36 @@ class Writer:
 
 def _ready_connection() -> None:
     """Open a connection with short timeouts: between two attempts, entries that have waited too long must fail."""
-    if connection.connection is not None and connection.vendor == "sqlite" and not connection.is_usable():
+    # Not the proxy, which looks up every attribute by thread.
+    own = transaction.get_connection()
+    if own.connection is not None and own.vendor == "sqlite" and not own.is_usable():
         _close_connection()
-    if connection.connection is None:
-        connection.ensure_connection()
+    if own.connection is None:
+        own.ensure_connection()
         milliseconds = round(TRIAL * 1000)
-        with connection.cursor() as cursor:
-            if connection.vendor == "sqlite":
+        with own.cursor() as cursor:
+            if own.vendor == "sqlite":
                 cursor.execute(f"PRAGMA busy_timeout = {milliseconds}")
             else:
                 cursor.execute(f"SET lock_timeout = {milliseconds}")
                 cursor.execute(f"SET statement_timeout = {round(PATIENCE * 1000)}")
+
+
+@contextlib.contextmanager
+def _brief_transaction() -> Iterator[None]:
+    """`transaction.atomic`; on SQLite without its bookkeeping, which takes as long as the statements of a call.
+
+    After an exception, the connection has to be closed, which rolls back.
+    """
+    own = transaction.get_connection()
+    if own.vendor != "sqlite":
+        with transaction.atomic():
+            yield
+        return
+    with own.wrap_database_errors:
+        own.connection.execute("BEGIN IMMEDIATE")
+        yield
+        own.connection.execute("COMMIT")
 
 
 def _close_connection() -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 Entry = dict[str, Any]
 
 # The members of an entry that describe the server. Others, such as enabled or disabled, belong to the client and user.
-DECIDED: Final = frozenset({"type", "command", "args", "env", "url", "headers"})
+SERVER_MEMBERS: Final = frozenset({"type", "command", "args", "env", "url", "headers"})
 
 
 @dataclass(frozen=True)
@@ -59,20 +59,20 @@ def _vscode(machine: Machine) -> Path:
 
 
 @dataclass(frozen=True)
-class Client:
-    """`member` is the object in its file that holds the servers; `typed` is True if each entry has a `type`."""
+class McpClient:
+    """`member` is the object in its file that holds the servers; `has_type`: whether each entry has a `type`."""
 
     name: str
     title: str
     user_file: Callable[[Machine], Path] | None = None
     project_file: str = ""
     member: str = "mcpServers"
-    typed: bool = True
+    has_type: bool = True
     http: bool = True
     next_step: str = ""
 
     def over_stdio(self, command: Sequence[str], variables: Mapping[str, str]) -> Entry:
-        kind = {"type": "stdio"} if self.typed else {}
+        kind = {"type": "stdio"} if self.has_type else {}
         return {**kind, "command": command[0], "args": list(command[1:]), "env": dict(variables)}
 
     def over_http(self, url: str, key: str) -> Entry:
@@ -82,29 +82,29 @@ class Client:
 CLIENTS: Final = {
     client.name: client
     for client in (
-        Client(
+        McpClient(
             "claude-code",
             "Claude Code",
             _claude_code,
             ".mcp.json",
             next_step="Restart Claude Code; /mcp shows the server. It asks you to approve servers of a project.",
         ),
-        Client(
+        McpClient(
             "claude-desktop",
             "Claude Desktop",
             _claude_desktop,
-            typed=False,
+            has_type=False,
             http=False,
             next_step="Quit and restart Claude Desktop; closing its window is not enough.",
         ),
-        Client(
+        McpClient(
             "cursor",
             "Cursor",
             _cursor,
             ".cursor/mcp.json",
             next_step="In Cursor's settings, under MCP, check that the server is enabled.",
         ),
-        Client(
+        McpClient(
             "vscode",
             "VS Code",
             _vscode,
@@ -112,6 +112,6 @@ CLIENTS: Final = {
             member="servers",
             next_step="In VS Code, run `MCP: List Servers` to start and trust the server.",
         ),
-        Client("generic", "An MCP client"),
+        McpClient("generic", "An MCP client"),
     )
 }

@@ -23,11 +23,11 @@ _TOKEN: Final = re.compile(
 _REST_OF_LINE: Final = re.compile(r"[ \t]*\r?\n")
 
 
-class Unfit(Exception):
+class ConfigFileError(Exception):
     """The file cannot be read or changed; the message says why."""
 
 
-class _Malformed(ValueError):
+class _EditError(ValueError):
     """The text cannot be edited."""
 
 
@@ -65,7 +65,7 @@ class ConfigFile:
         """The servers in it.
 
         Raises:
-            Unfit
+            ConfigFileError
         """
         return self._text().entries
 
@@ -75,7 +75,7 @@ class ConfigFile:
         `private`: remove the read permission of other users.
 
         Raises:
-            Unfit
+            ConfigFileError
         """
         return self._write(self._text().with_entry(name, entry), private=private)
 
@@ -89,11 +89,11 @@ class ConfigFile:
         except FileNotFoundError:
             text = ""
         except (OSError, UnicodeDecodeError) as error:
-            raise Unfit(f"{self.path} cannot be read: {_reason(error)}") from error
+            raise ConfigFileError(f"{self.path} cannot be read: {_reason(error)}") from error
         try:
             return _Text(text if text.strip() else "{}\n", self.member)
-        except (_Malformed, RecursionError) as error:
-            raise Unfit(f"{self.path} is not changed: {error}") from error
+        except (_EditError, RecursionError) as error:
+            raise ConfigFileError(f"{self.path} is not changed: {error}") from error
 
     def _write(self, text: str, *, private: bool) -> bool:
         """Replace the file atomically: readers see the old or the new one."""
@@ -102,7 +102,7 @@ class ConfigFile:
             mode = target.stat().st_mode & 0o777 if (existed := target.exists()) else 0o644
             target.parent.mkdir(parents=True, exist_ok=True)
             if existed:
-                shutil.copyfile(target, _made_private(self.backup))
+                shutil.copyfile(target, _create_private(self.backup))
             descriptor, draft = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(text.encode())
@@ -114,11 +114,11 @@ class ConfigFile:
             if draft is not None:
                 with contextlib.suppress(OSError):
                     Path(draft).unlink(missing_ok=True)
-            raise Unfit(f"{self.path} cannot be written: {_reason(error)}") from error
+            raise ConfigFileError(f"{self.path} cannot be written: {_reason(error)}") from error
         return existed
 
 
-def _made_private(path: Path) -> Path:
+def _create_private(path: Path) -> Path:
     """Create an empty file that only its owner can read: the configuration may contain keys of other servers."""
     path.unlink(missing_ok=True)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -129,7 +129,7 @@ class _Text:
     """JSON text, possibly with comments and trailing commas.
 
     Raises:
-        _Malformed
+        _EditError
     """
 
     def __init__(self, text: str, member: str) -> None:
@@ -143,27 +143,27 @@ class _Text:
         try:
             parsed = json.loads(plain, object_pairs_hook=_unique)
         except json.JSONDecodeError as error:
-            raise _Malformed(f"it is not JSON ({error.msg})") from error
+            raise _EditError(f"it is not JSON ({error.msg})") from error
         entries = parsed.get(member, {}) if isinstance(parsed, dict) else None
         if not isinstance(entries, dict):
-            raise _Malformed(f"it is not an object whose {member!r} is an object")
+            raise _EditError(f"it is not an object whose {member!r} is an object")
         self.entries: dict[str, Any] = entries
 
     def with_entry(self, name: str, entry: dict[str, Any]) -> str:
         root = self._members(0)
         if self.member not in root:
-            return self._appended(0, root, self.member, {name: entry}, depth=1)
+            return self._with_member(0, root, self.member, {name: entry}, depth=1)
         servers = root[self.member].value
         members = self._members(servers)
         if name not in members:
-            return self._appended(servers, members, name, entry, depth=2)
+            return self._with_member(servers, members, name, entry, depth=2)
         start, end = self.tokens[members[name].value].start, self.tokens[members[name].last].end
-        return self.text[:start] + self._laid_out(entry, depth=2) + self.text[end:]
+        return self.text[:start] + self._as_json(entry, depth=2) + self.text[end:]
 
     def without_entry(self, name: str) -> str:
-        found = self._members(self._members(0)[self.member].value)[name]
-        start, end = self.tokens[found.name].start, self.tokens[found.last].end
-        before, after = self.tokens[found.name - 1], self.tokens[found.last + 1]
+        entry_member = self._members(self._members(0)[self.member].value)[name]
+        start, end = self.tokens[entry_member.name].start, self.tokens[entry_member.last].end
+        before, after = self.tokens[entry_member.name - 1], self.tokens[entry_member.last + 1]
         if after.text == ",":
             end = after.end
         head, tail = self.text[:start], self.text[end:]
@@ -173,20 +173,20 @@ class _Text:
             head = head[: before.start] + head[before.end :]
         return head + tail
 
-    def _appended(self, opening: int, members: dict[str, Member], name: str, value: Any, *, depth: int) -> str:
-        """The text with a new member at the end of the object that starts at token `opening`."""
-        closing = self._end(opening)
-        before = self.tokens[closing - 1]
-        head, tail = self.text[: self.tokens[closing].start], self.text[self.tokens[closing].start :]
+    def _with_member(self, start: int, members: dict[str, Member], name: str, value: Any, *, depth: int) -> str:
+        """The text with a new member at the end of the object that starts at token `start`."""
+        end = self._end(start)
+        before = self.tokens[end - 1]
+        head, tail = self.text[: self.tokens[end].start], self.text[self.tokens[end].start :]
         if members and before.text != ",":
             head = f"{head[: before.end]},{head[before.end :]}"
         newline = self._newline + self._indent * depth
-        made = f"{newline}{json.dumps(name, ensure_ascii=False)}: {self._laid_out(value, depth=depth)}"
+        line = f"{newline}{json.dumps(name, ensure_ascii=False)}: {self._as_json(value, depth=depth)}"
         if before.text == ",":  # The file uses trailing commas.
-            made += ","
-        return head.rstrip() + made + newline.removesuffix(self._indent) + tail
+            line += ","
+        return head.rstrip() + line + newline.removesuffix(self._indent) + tail
 
-    def _laid_out(self, value: Any, *, depth: int) -> str:
+    def _as_json(self, value: Any, *, depth: int) -> str:
         lines = json.dumps(value, indent=self._indent, ensure_ascii=False).split("\n")
         return (self._newline + self._indent * depth).join(lines)
 
@@ -196,12 +196,12 @@ class _Text:
 
     @property
     def _indent(self) -> str:
-        found = re.search(r'\n([ \t]+)"', self.text)
-        return found[1] if found else "  "
+        match = re.search(r'\n([ \t]+)"', self.text)
+        return match[1] if match else "  "
 
-    def _members(self, opening: int) -> dict[str, Member]:
+    def _members(self, start: int) -> dict[str, Member]:
         members = {}
-        place = opening + 1
+        place = start + 1
         while self.tokens[place].text != "}":
             last = self._end(place + 2)
             members[json.loads(self.tokens[place].text)] = Member(place, place + 2, last)
@@ -223,20 +223,20 @@ class _Text:
 def _tokens(text: str) -> Iterable[Token]:
     place = 0
     while place < len(text):
-        found = _TOKEN.match(text, place)
-        if found is None:
+        match = _TOKEN.match(text, place)
+        if match is None:
             line = text.count("\n", 0, place) + 1
-            raise _Malformed(f"it is not JSON (line {line})")
-        if found["space"] is None:
-            yield Token(found[0], *found.span())
-        place = found.end()
+            raise _EditError(f"it is not JSON (line {line})")
+        if match["space"] is None:
+            yield Token(match[0], *match.span())
+        place = match.end()
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise _Malformed("one of its objects has a duplicate key")
-    return made
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise _EditError("one of its objects has a duplicate key")
+    return members
 
 
 def _reason(error: Exception) -> str:

@@ -16,7 +16,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from tools_app.management.hub_command import Stop
+from tools_app.management.hub_command import Abort
 
 PATIENCE_SECONDS: Final = 30.0
 _REFUSALS: Final = {
@@ -32,46 +32,46 @@ for _noisy in ("httpx2", "mcp"):  # Their errors are reported here.
 
 
 @dataclass(frozen=True)
-class Proof:
+class ConnectionTest:
     tools: int
     seconds: float
 
 
-class Failed(Stop):
-    """The test failed; `why` includes what to do."""
+class CheckFailed(Abort):
+    """The test failed; `reason` includes what to do."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, reason: str) -> None:
         super().__init__(
-            f"the connection test failed: {why.rstrip('.')}. Nothing was changed; --no-check skips the test"
+            f"the connection test failed: {reason.rstrip('.')}. Nothing was changed; --no-check skips the test"
         )
 
 
-def prove(entry: dict[str, Any]) -> Proof:
+def check_entry(entry: dict[str, Any]) -> ConnectionTest:
     """Connect as the client would, and count its tools.
 
     Raises:
-        Failed
+        CheckFailed
     """
     begun = time.monotonic()
     if "url" in entry:
         tools = asyncio.run(_over_http(entry["url"], entry["headers"]))
     else:
         tools = asyncio.run(_over_stdio(entry))
-    return Proof(tools, time.monotonic() - begun)
+    return ConnectionTest(tools, time.monotonic() - begun)
 
 
-def look(url: str) -> None:
+def check_hub(url: str) -> None:
     """Check that a hub answers (with 401) before a key is created.
 
     Raises:
-        Failed
+        CheckFailed
     """
     try:
         answer = httpx2.post(url, timeout=PATIENCE_SECONDS)
     except httpx2.TransportError as error:
-        raise _silent(url) from error
+        raise _no_answer_error(url) from error
     if answer.status_code != HTTPStatus.UNAUTHORIZED:
-        raise _refused(url, answer.status_code)
+        raise _refusal_error(url, answer.status_code)
 
 
 async def _over_stdio(entry: dict[str, Any]) -> int:
@@ -83,11 +83,11 @@ async def _over_stdio(entry: dict[str, Any]) -> int:
         try:
             return await _tools(stdio_client(server, errlog=stderr))
         except OSError as error:
-            raise Failed(f"{entry['command']} cannot be started ({error.strerror})") from error
+            raise CheckFailed(f"{entry['command']} cannot be started ({error.strerror})") from error
         except TimeoutError as error:
-            raise Failed(f"it did not answer within {PATIENCE_SECONDS:.0f} s. {_last_words(stderr)}") from error
+            raise CheckFailed(f"it did not answer within {PATIENCE_SECONDS:.0f} s. {_last_words(stderr)}") from error
         except MCPError as error:
-            raise Failed(_last_words(stderr) or error.message) from error
+            raise CheckFailed(_last_words(stderr) or error.message) from error
 
 
 async def _over_http(url: str, headers: dict[str, str]) -> int:
@@ -100,7 +100,7 @@ async def _over_http(url: str, headers: dict[str, str]) -> int:
         try:
             return await _tools(streamable_http_client(url, http_client=http))
         except (httpx2.TransportError, MCPError, TimeoutError) as error:
-            raise (_refused(url, statuses[-1], str(error)) if statuses else _silent(url)) from error
+            raise (_refusal_error(url, statuses[-1], str(error)) if statuses else _no_answer_error(url)) from error
 
 
 async def _tools(transport: Any) -> int:
@@ -129,9 +129,9 @@ def _last_words(stderr: IO[str]) -> str:
     return (own or lines or [""])[-1]
 
 
-def _silent(url: str) -> Failed:
-    return Failed(f"no answer from {url}. Start the hub: toolhub serve")
+def _no_answer_error(url: str) -> CheckFailed:
+    return CheckFailed(f"no answer from {url}. Start the hub: toolhub serve")
 
 
-def _refused(url: str, status: int, otherwise: str = "it is not a hub") -> Failed:
-    return Failed(f"{url} answers {status}: {_REFUSALS.get(status, otherwise)}")
+def _refusal_error(url: str, status: int, otherwise: str = "it is not a hub") -> CheckFailed:
+    return CheckFailed(f"{url} answers {status}: {_REFUSALS.get(status, otherwise)}")

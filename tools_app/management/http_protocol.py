@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import h11
 from h11._receivebuffer import ReceiveBuffer
@@ -23,6 +23,8 @@ LINGER_SECONDS: Final = 2.0
 # A client must read this many bytes of a pending answer in each of these periods.
 READ_SECONDS: Final = 10.0
 READ_BYTES: Final = 16 * 1024
+# Larger parts of a response do not wait for more.
+MOST_UNSENT: Final = 64 * 1024
 
 
 class StrictLines(ReceiveBuffer):
@@ -43,7 +45,36 @@ class StrictLines(ReceiveBuffer):
         return lines
 
 
-class Connection(H11Protocol):
+class JoinedWrites:
+    """A transport that sends the head of a response together with its body: one system call, and one packet.
+
+    What is written is sent when anything else is asked of the transport, which the end of a response does, and at the
+    latest in the next round of the event loop.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._unsent = bytearray()
+
+    def write(self, data: bytes) -> None:
+        if not self._unsent:
+            self._loop.call_soon(self._flush)
+        self._unsent += data
+        if len(self._unsent) > MOST_UNSENT:
+            self._flush()
+
+    def __getattr__(self, name: str) -> Any:
+        self._flush()
+        return getattr(self._transport, name)
+
+    def _flush(self) -> None:
+        if self._unsent:
+            data, self._unsent = self._unsent, bytearray()
+            self._transport.write(data)
+
+
+class HttpConnection(H11Protocol):
     """uvicorn's protocol with timeouts, and with refusals in our error format."""
 
     _head_late: asyncio.TimerHandle | None = None
@@ -52,7 +83,7 @@ class Connection(H11Protocol):
     _unread = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(cast(asyncio.Transport, JoinedWrites(transport, self.loop)))
         self.conn._receive_buffer = StrictLines()
         self._watch_head()
 
@@ -97,13 +128,12 @@ class Connection(H11Protocol):
             # An answer has been started, so no error can be sent.
             self.transport.close()
             return
-        made = errors.envelope(error)
-        told: list[tuple[Any, Any]] = [(name.lower(), value) for name, value in made.items()]
-        told += [*headers.STRICT, ("content-length", str(len(made.content))), ("connection", "close")]
-        reason = HTTPStatus(made.status_code).phrase.encode()
+        status, own_headers, body = errors.last_response(error)
         for event in (
-            h11.Response(status_code=made.status_code, headers=told, reason=reason),
-            h11.Data(data=made.content),
+            h11.Response(
+                status_code=status, headers=[*own_headers, *headers.STRICT], reason=HTTPStatus(status).phrase.encode()
+            ),
+            h11.Data(data=body),
             h11.EndOfMessage(),
         ):
             self.transport.write(self.conn.send(event) or b"")
@@ -142,7 +172,7 @@ class Connection(H11Protocol):
 
 # Arguments of uvicorn.Config, for all who start the server.
 SERVING: Final[dict[str, Any]] = {
-    "http": Connection,
+    "http": HttpConnection,
     "lifespan": "on",
     "log_config": None,
     # It would log query strings, which may contain keys; the engine logs calls itself.

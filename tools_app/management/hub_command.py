@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any, Never
 
@@ -9,11 +10,13 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError
 
 from tools_app import sources
-from tools_app.catalog import connections
-from tools_app.models import Connection, ToolRecord
+from tools_app.base import setting_origins
+from tools_app.catalog import catalog, connections
+from tools_app.models import Connection
 from tools_app.sdk.errors import ToolError
 from tools_app.sdk.reach import ENVIRONMENT, Mode
 from tools_app.setup import installation
+from tools_app.setup.installation import Schema
 
 REFUSED = 2
 
@@ -41,25 +44,17 @@ def through(connections: list[str] | None) -> frozenset[str]:
     """The connections of `--connection`.
 
     Raises:
-        Stop: a connection does not exist.
+        Abort: a connection does not exist.
     """
     if connections is None:
         return frozenset({ENVIRONMENT})
     known = {ENVIRONMENT, *Connection.objects.values_list("name", flat=True)}
     if unknown := [name for name in connections if name not in known]:
-        raise Stop(f"there is no connection {unknown[0]!r}; there are: {', '.join(sorted(known))}", REFUSED)
+        raise Abort(f"there is no connection {unknown[0]!r}; there are: {', '.join(sorted(known))}", REFUSED)
     return frozenset(connections)
 
 
-def not_synced(name: str) -> str:
-    """Advice about a tool that is loaded but not in the database yet; empty for any other."""
-    loaded = sources.loaded().get(name)
-    if loaded is None or ToolRecord.objects.present().filter(folded_name=loaded.tool.folded_name).exists():
-        return ""
-    return f"{name} exists in {loaded.tool.place}, but is not synced yet: run `toolhub synctools`"
-
-
-class Stop(Exception):
+class Abort(Exception):
     """Ends the command with a line on stderr and an exit code."""
 
     def __init__(self, message: str, code: int = 1) -> None:
@@ -71,26 +66,24 @@ class HubCommand(BaseCommand):
     """A command of the hub. Subclasses implement `handle`.
 
     `needs_ready`: the database schema must be current. `needs_variables`: the variables of packs must be valid.
-    `spares`: packs without an account are not loaded.
     """
 
     needs_ready = True
     needs_variables = True
-    spares = False
     requires_system_checks = ()
 
     def execute(self, *args: Any, **options: Any) -> str | None:
+        for line in setting_origins.deprecations():
+            self.tell(f"toolhub: {line}")
         try:
-            if self.spares:
-                sources.spare()
-            if self.needs_variables:
-                self.require_variables()
             if self.needs_ready:
                 installation.require_ready(self.tell)
+            if self.needs_variables:
+                self.require_variables()
             return super().execute(*args, **options)
         except installation.NotReady as error:
             self._end(str(error), REFUSED)
-        except Stop as error:
+        except Abort as error:
             self._end(str(error), error.code)
         except ToolError as error:
             self._end(" ".join(filter(None, (error.message.rstrip(".") + ".", error.next_step))), 1)
@@ -98,11 +91,25 @@ class HubCommand(BaseCommand):
             self._end(installation.database_trouble(error), REFUSED)
         except KeyboardInterrupt:
             sys.exit(130)
+        except BrokenPipeError:
+            # What reads the output has seen enough, such as `head`. Nothing is left to be written at the exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
 
     def require_variables(self) -> None:
-        """Raises: Stop: names every invalid variable of a pack."""
-        if faults := connections.unreadable(sources.loaded()):
-            raise Stop("\n".join(faults), REFUSED)
+        """Raises: Abort: names every invalid variable of a pack."""
+        try:
+            is_recorded = installation.schema() is Schema.CURRENT
+        except installation.NotReady:
+            return  # Some commands need no database; the others report it themselves.
+        if is_recorded:
+            kinds, required = catalog.current().connection_kinds, catalog.current().required_variables
+        else:
+            loaded_tools = sources.current().inspected().tools
+            kinds = {tool.pack: tool.spec.connection for tool in loaded_tools if tool.spec.connection is not None}
+            required = {name for tool in loaded_tools for name in tool.spec.requires}
+        if faults := connections.unreadable(kinds, required):
+            raise Abort("\n".join(faults), REFUSED)
 
     def tell(self, line: str) -> None:
         """Print progress to stderr, as stdout is for results."""

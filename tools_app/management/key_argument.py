@@ -5,19 +5,19 @@ from __future__ import annotations
 from django.db.models import Q
 
 from tools_app.base import secrets
-from tools_app.management.hub_command import Stop
+from tools_app.management.hub_command import Abort
 from tools_app.models import ApiKey
 
 HELP = "its name, or its prefix as listkeys shows it"
 
 
 def find(text: str) -> ApiKey:
-    """Raises: Stop: no key matches, or more than one."""
+    """Raises: Abort: no key matches, or more than one."""
     prefix = secrets.prefix_in(text)
     keys = ApiKey.objects.filter(Q(name=text) | Q(prefix=prefix) | (Q(previous_prefix=prefix) & ~Q(previous_prefix="")))
     matches = keys[:2]
     if not matches:
-        raise Stop(f"there is no key {text[:100]!r}; `toolhub listkeys` lists the keys")
+        raise Abort(f"there is no key {text[:100]!r}; `toolhub listkeys` lists the keys")
     if len(matches) > 1:
-        raise Stop(f"{text!r} is the name of one key and the prefix of another; use the other's name or prefix")
+        raise Abort(f"{text!r} is the name of one key and the prefix of another; use the other's name or prefix")
     return matches[0]

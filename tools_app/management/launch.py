@@ -20,12 +20,12 @@ from tools_app.base import conf
 
 _OWN_SETTINGS: Final = "toolhub.settings"
 # Variables for HTTP and for the first start do not concern an agent's process.
-_MATTERS: Final = re.compile(
+_NEEDED: Final = re.compile(
     r"""DATABASE_URL(_FILE)? | LOG_LEVEL
       | TOOLHUB_ (?! PROCESS$ | ADMIN_ | HTTPS$ | TRUSTED_ | CORS_ | BODY_ | MCP_ | TEST_ ) \w+""",
     re.VERBOSE,
 )
-_PATHS: Final = re.compile(r"TOOLHUB_(ENV_FILE|TOOLS_DIR|LOG_FILE)|\w+_FILE")
+_PATHS: Final = re.compile(r"TOOLHUB_(ENV_FILE|TOOLS_DIR|SECRETS_DIR|LOG_FILE)|\w+_FILE")
 
 
 def command(arguments: Sequence[str]) -> list[str]:
@@ -38,21 +38,21 @@ def environment() -> dict[str, str]:
 
     Values in the .env file are not included: the process reads the file itself, also after changes.
     """
-    found = {name: os.environ[name] for name in sorted(os.environ) if _is_needed(name)}
-    for name, value in found.items():
+    variables = {name: os.environ[name] for name in sorted(os.environ) if _is_needed(name)}
+    for name, value in variables.items():
         if _PATHS.fullmatch(name):
-            found[name] = str(Path(value).expanduser().absolute())
+            variables[name] = str(Path(value).expanduser().absolute())
     if (home := conf.home()) is not None:
-        found["TOOLHUB_HOME"] = str(home.absolute())
+        variables["TOOLHUB_HOME"] = str(home.absolute())
     if os.environ.get("DATABASE_URL") and connection.vendor == "sqlite":
         path = Path(str(connection.settings_dict["NAME"]))
-        if "DATABASE_URL" in found or not path.is_absolute():
-            found["DATABASE_URL"] = f"sqlite:///{path.absolute()}"
+        if "DATABASE_URL" in variables or not path.is_absolute():
+            variables["DATABASE_URL"] = f"sqlite:///{path.absolute()}"
     if (module := os.environ.get("DJANGO_SETTINGS_MODULE", _OWN_SETTINGS)) != _OWN_SETTINGS:
-        found["DJANGO_SETTINGS_MODULE"] = module
+        variables["DJANGO_SETTINGS_MODULE"] = module
     if places := list(dict.fromkeys(_places(module))):
-        found["PYTHONPATH"] = os.pathsep.join(places)
-    return found
+        variables["PYTHONPATH"] = os.pathsep.join(places)
+    return variables
 
 
 def _is_needed(name: str) -> bool:
@@ -62,19 +62,22 @@ def _is_needed(name: str) -> bool:
     if not conf.given(name):
         # From the .env file, with a path relative to the current directory.
         return _PATHS.fullmatch(name) is not None and not Path(value).expanduser().is_absolute()
-    return _MATTERS.fullmatch(name) is not None or name in _of_packs()
+    return _NEEDED.fullmatch(name) is not None or name in _of_packs()
 
 
 def _of_packs() -> set[str]:
-    packs = {loaded.tool.pack.name: loaded.tool.pack for loaded in sources.loaded() if loaded.tool.pack is not None}
-    return {form for pack in packs.values() for name in pack.variables for form in (name, f"{name}_FILE")}
+    """The variables of all packs. From their code, since the database may not be reachable here."""
+    specs = [tool.spec for tool in sources.current().inspected().tools]
+    names = {name for spec in specs for name in spec.requires}
+    names.update(*(spec.connection.variables for spec in specs if spec.connection is not None))
+    return {form for name in names for form in (name, f"{name}_FILE")}
 
 
 def _places(settings_module: str) -> Iterator[str]:
     """Directories for PYTHONPATH: of packages that the interpreter does not find by itself."""
     parts = {name.partition(".")[0] for name in ("toolhub", settings_module, *settings.INSTALLED_APPS)}
     alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    looked = subprocess.run(
+    finished_process = subprocess.run(
         [
             sys.executable,
             "-c",
@@ -88,7 +91,7 @@ def _places(settings_module: str) -> Iterator[str]:
         timeout=30,
         check=True,
     )
-    for name in looked.stdout.split():
+    for name in finished_process.stdout.split():
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.origin is not None:
             path = Path(spec.origin)

@@ -6,7 +6,7 @@ Most agents never do, so the modules are imported at the first request: it keeps
 from __future__ import annotations
 
 import importlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,12 +24,12 @@ from mcp_types import (
 from tools_app import engine
 from tools_app.catalog.entry import Entry
 from tools_app.engine import Result
-from tools_app.mcp_server.cancelling import whole
 from tools_app.mcp_server.changes import Changes, RequestContext
 from tools_app.mcp_server.conversation import Conversation
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import InputRequiredError
-from tools_app.sdk.questions import InputRequired
+from tools_app.sdk.offered import typed
+from tools_app.sdk.questions import Ask
 
 # Method → type of its parameters, module and function of the handler.
 _METHODS: Final[dict[str, tuple[type[RequestParams], str, str]]] = {
@@ -45,21 +45,22 @@ _ABOUT: Final = ("name", "arguments", "uri")
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class Requester:
     """The caller of a request, its protocol revision, and the client that running code can ask questions."""
 
     caller: Caller
     version: str
     client: Conversation
 
-    async def run(self, entry: Entry, arguments: dict[str, Any]) -> Result:
+    async def run(self, entry: Entry, texts: Mapping[str, str]) -> Result | Ask:
         """Run a prompt or resource of a pack.
 
         Raises:
-            ToolError, InputRequired
+            ToolError
         """
-        call = engine.call(entry.name, arguments, self.caller, door="mcp", client=self.client, offered=entry)
-        return await whole(call)
+        spec = entry.spec
+        arguments = typed(spec, texts)
+        return await engine.call(spec.address, arguments, self.caller, door="mcp", client=self.client, kind=spec.kind)
 
 
 def serve(server: Server[Any], changes: Changes, caller_of: Callable[[RequestContext], Caller], *, tells: bool) -> None:
@@ -80,10 +81,9 @@ def _later(
         client = Conversation(context, caller, about)
         client.check()
         try:
-            asking = Asking(caller, context.protocol_version, client)
-            return await getattr(importlib.import_module(module), name)(asking, params)
-        except InputRequired as required:
-            return client.result(required)
+            requester = Requester(caller, context.protocol_version, client)
+            answer = await getattr(importlib.import_module(module), name)(requester, params)
+            return client.result(answer) if isinstance(answer, Ask) else answer
         except InputRequiredError as error:
             if (refusal := client.refusal(error)) is not None:
                 raise refusal from error

@@ -1,19 +1,18 @@
-"""A tool call, from its parameters to its wire result. Shared by the SDK's handler and the short cut."""
+"""A tool call, from its parameters to its wire result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, CallToolRequestParams
 
 from tools_app import engine
 from tools_app.mcp_server import results
-from tools_app.mcp_server.conversation import Conversation
+from tools_app.mcp_server.conversation import Conversation, RequestContext
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import InputRequiredError, ToolError, ToolNotFoundError, shortened
-from tools_app.sdk.questions import NO_CLIENT
+from tools_app.sdk.questions import Ask
 
 # In the `_meta` of a call: a call with the same key gets the result of the first.
 IDEMPOTENCY_KEY: Final = "toolhub/idempotencyKey"
@@ -25,13 +24,16 @@ ANSWER_TOKENS: Final = "toolhub/answerTokens"
 APPROVAL: Final = "toolhub/approval"
 
 
-async def result_of(
-    name: str, arguments: Mapping[str, Any] | None, meta: Mapping[str, Any], caller: Caller, client: Conversation | None
-) -> results.WireResult:
-    """Raises:
+async def result_of(context: RequestContext, params: CallToolRequestParams, caller: Caller) -> results.WireResult:
+    """The result of a call, or the questions of the tool.
+
+    Raises:
     MCPError: the request is invalid, for example names an unknown tool.
-    InputRequired: the tool has questions.
     """
+    client = Conversation(context, caller, [params.name, params.arguments])
+    client.check()
+    # Any content.
+    meta: Any = params.meta or {}
     options = engine.Options(
         timeout_ms=meta.get(TIMEOUT),
         idempotency_key=meta.get(IDEMPOTENCY_KEY),
@@ -39,16 +41,20 @@ async def result_of(
         approval=meta.get(APPROVAL),
     )
     try:
-        done = await engine.call(name, arguments, caller, door="mcp", options=options, client=client or NO_CLIENT)
-        return results.succeeded(done)
+        result = await engine.call(params.name, params.arguments, caller, door="mcp", options=options, client=client)
+        return client.result(result) if isinstance(result, Ask) else results.success_result(result)
     except ToolError as error:
         if isinstance(error, ToolNotFoundError) and error.error_id is None and "through" not in error.context:
             # Refused before anything ran: a tool that raises this error has an error id. If another tool was told to
             # call the unknown name, it is a failure of that tool, which the model must see.
-            raise MCPError(INVALID_PARAMS, f"Unknown tool: {shortened(name)}", results.wire_form(error)) from error
-        if isinstance(error, InputRequiredError) and client is not None and (refusal := client.refusal(error)):
+            raise MCPError(
+                INVALID_PARAMS, f"Unknown tool: {shortened(params.name)}", results.wire_form(error)
+            ) from error
+        if isinstance(error, InputRequiredError) and (refusal := client.refusal(error)):
             raise refusal from error
-        return results.failed(error)
+        return results.error_result(error)
+    finally:
+        await client.end()
 
 
 def refusal(error: ToolError) -> MCPError:

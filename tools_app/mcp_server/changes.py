@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import anyio
+from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
-from mcp.server.session import ServerSession
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
@@ -22,6 +23,7 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    CONNECTION_CLOSED,
     INVALID_PARAMS,
     EmptyResult,
     NotificationParams,
@@ -36,6 +38,7 @@ from tools_app.base import conf
 from tools_app.catalog import catalog, listed, offers
 from tools_app.catalog.snapshot import Snapshot
 from tools_app.mcp_server.conversation import connection_of
+from tools_app.models.revision import Numbers
 from tools_app.sdk import resource
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import RateLimitError, ToolError
@@ -52,6 +55,11 @@ State: TypeAlias = dict[ServerEvent, str]
 PATIENCE_SECONDS: Final = 5.0
 TROUBLE_TIMES: Final = 10
 MOST_SUBSCRIBED: Final = 256
+# In the state of a connection: the snapshot at its handshake; whether it has ended; and, if it cannot always be sent
+# to, a function that tells whether it can now.
+_SNAPSHOT: Final = "toolhub.snapshot"
+_ENDED: Final = "toolhub.ended"
+CAN_NOTIFY: Final = "toolhub.can_notify"
 LISTS: Final[tuple[ServerEvent, ...]] = (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged())
 
 
@@ -70,14 +78,19 @@ class _Listener:
 
     current_caller: CurrentCaller
     send: Callable[[ServerEvent], Awaitable[None]]
-    wanted: set[ServerEvent]
-    seen: State
-    due: set[ServerEvent] = field(default_factory=set)
-    telling: asyncio.Task[None] | None = None
+    events: set[ServerEvent]
+    last_state: State
+    # Whether a notification would arrive. Until then, it stays pending.
+    can_notify: Callable[[], bool] = lambda: True
+    pending_events: set[ServerEvent] = field(default_factory=set)
+    send_task: asyncio.Task[None] | None = None
+    # Whether it did not read the last notification in time.
+    is_slow: bool = False
 
     @property
-    def busy(self) -> bool:
-        return self.telling is not None and not self.telling.done()
+    def is_due(self) -> bool:
+        is_busy = self.send_task is not None and not self.send_task.done()
+        return bool(self.pending_events) and not is_busy and self.can_notify()
 
 
 class Changes:
@@ -95,39 +108,48 @@ class Changes:
         self._listeners: dict[int, _Listener] = {}
         # Open streams → caller ids.
         self._streams: dict[ListenHandler, str] = {}
-        self._somebody = asyncio.Event()
-        self._snapshot: Snapshot | None = None
+        self._has_listeners = asyncio.Event()
+        self._numbers: Numbers | None = None
         # Resources that packs reported as changed.
         self._uris: set[str] = set()
 
+    async def remember(self, context: RequestContext) -> None:
+        """Handshake era: remember what there is now, before the client can list any of it.
+
+        It is compared with once the client has joined. A state that was read only then could already contain a change
+        after the client's first list, which would never be told.
+        """
+        with suppress(StorageBusyError):
+            connection_of(context).state[_SNAPSHOT] = await catalog.fresh()
+
     async def join(self, context: RequestContext, _: NotificationParams) -> None:
         """Handshake era: notify the client, which is ready now, until it disconnects."""
-        await self._joined(context)
+        await self._listener_of(context)
 
     async def subscribe(self, context: RequestContext, params: SubscribeRequestParams) -> EmptyResult:
         """Handshake era: subscribe to changes of a resource."""
         from tools_app.mcp_server import resources
 
-        listener = await self._joined(context)
+        listener = await self._listener_of(context)
         event = ResourceUpdated(params.uri)
         caller = await listener.current_caller()
         snapshot = await catalog.fresh()
         if not resources.can_change(params.uri, snapshot.seen_by(caller), caller):
             raise resources.not_found(params.uri, context.protocol_version)
-        if len(listener.wanted) >= MOST_SUBSCRIBED + len(LISTS):
+        if len(listener.events) >= MOST_SUBSCRIBED + len(LISTS):
             raise MCPError(INVALID_PARAMS, f"At most {MOST_SUBSCRIBED} resources can be subscribed to at once")
-        if event not in listener.wanted:
-            listener.seen |= await _state(snapshot, caller, [event])
-            listener.wanted.add(event)
+        if event not in listener.events:
+            listener.last_state |= await _state(snapshot, caller, [event])
+            listener.events.add(event)
         return EmptyResult()
 
     async def unsubscribe(self, context: RequestContext, params: UnsubscribeRequestParams) -> EmptyResult:
         listener = self._listeners.get(id(connection_of(context)))
         if listener is not None:
             event = ResourceUpdated(params.uri)
-            listener.wanted.discard(event)
-            listener.due.discard(event)
-            listener.seen.pop(event, None)
+            listener.events.discard(event)
+            listener.pending_events.discard(event)
+            listener.last_state.pop(event, None)
         return EmptyResult()
 
     async def listen(
@@ -141,9 +163,9 @@ class Changes:
         self._check_room(caller)
         self._streams[stream] = caller.id
         try:
-            chosen = await _honoured(params.notifications, current_caller)
-            self._add(id(stream), await _listener(current_caller, bus.publish, _events(chosen)))
-            return await stream(context, params.model_copy(update={"notifications": chosen}))
+            accepted = await _accepted_part(params.notifications, current_caller)
+            self._add(id(stream), await _listener(current_caller, bus.publish, _events(accepted)))
+            return await stream(context, params.model_copy(update={"notifications": accepted}))
         finally:
             self._listeners.pop(id(stream), None)
             del self._streams[stream]
@@ -171,10 +193,10 @@ class Changes:
     async def tell(self) -> None:
         loop = asyncio.get_running_loop()
 
-        def changed(uri: str) -> None:
+        def on_change(uri: str) -> None:
             loop.call_soon_threadsafe(self._note, uri)
 
-        unwatch = resource.watch(changed)
+        unwatch = resource.watch(on_change)
         try:
             await self._tell()
         finally:
@@ -183,50 +205,60 @@ class Changes:
     async def _tell(self) -> None:
         trouble = False
         while True:
-            await self._somebody.wait()
+            await self._has_listeners.wait()
             try:
                 await self._look()
                 trouble = False
             except StorageBusyError as error:
-                self._snapshot = None
+                self._numbers = None
                 if not trouble:
                     log.warning("cannot look for changes: %s", error.detail)
                 trouble = True
             except Exception:
-                self._snapshot = None
+                self._numbers = None
                 log.exception("looking for changes failed")
             await asyncio.sleep(conf.value("TOOLHUB_WATCH_SECONDS") * (TROUBLE_TIMES if trouble else 1))
 
-    async def _joined(self, context: RequestContext) -> _Listener:
+    async def _listener_of(self, context: RequestContext) -> _Listener:
         connection = connection_of(context)
         if id(connection) not in self._listeners:
-            listener = await _listener(self._caller_of(context), _sender(context.session), LISTS)
+            # Before it is waited for: the connection may end meanwhile.
+            connection.exit_stack.callback(self._leave, connection)
+            first: Snapshot | None = connection.state.pop(_SNAPSHOT, None)
+            listener = await _listener(self._caller_of(context), _sender(connection), LISTS, first)
+            if _ENDED in connection.state:
+                raise MCPError(CONNECTION_CLOSED, "Connection closed")
             if id(connection) not in self._listeners:
-                connection.exit_stack.callback(self._listeners.pop, id(connection), None)
+                listener.can_notify = connection.state.get(CAN_NOTIFY, listener.can_notify)
                 self._add(id(connection), listener)
         return self._listeners[id(connection)]
 
+    def _leave(self, connection: Connection) -> None:
+        connection.state[_ENDED] = True
+        self._listeners.pop(id(connection), None)
+
     def _add(self, key: int, listener: _Listener) -> None:
         self._listeners[key] = listener
-        self._snapshot = None
-        self._somebody.set()
+        self._numbers = None
+        self._has_listeners.set()
 
     def _note(self, uri: str) -> None:
         """Handle a pack's report that a resource has changed."""
         event = ResourceUpdated(uri)
-        if any(event in listener.wanted for listener in self._listeners.values()):
+        if any(event in listener.events for listener in self._listeners.values()):
             self._uris.add(uri)
 
     async def _look(self) -> None:
         """Notify the clients whose state has changed. Changes during a notification are sent after it."""
         if not self._listeners:
-            self._somebody.clear()
+            self._has_listeners.clear()
             return
         snapshot = await catalog.fresh()
+        numbers = catalog.numbers()
         uris, self._uris = self._uris, set()
-        if snapshot is not self._snapshot or uris:
+        if numbers != self._numbers or uris:
             # Set before the loop: a client that joins during it resets this to None, so that it gets checked next time.
-            self._snapshot = snapshot
+            self._numbers = numbers
             try:
                 for listener in list(self._listeners.values()):
                     await _notice(listener, snapshot, uris)
@@ -234,51 +266,55 @@ class Changes:
                 self._uris |= uris
                 raise
         for listener in list(self._listeners.values()):
-            if listener.due and not listener.busy:
-                events, listener.due = listener.due, set()
+            if listener.is_due:
+                events, listener.pending_events = listener.pending_events, set()
                 # In a task of its own: a client that does not read must not delay the others.
-                listener.telling = asyncio.create_task(_send(listener, events))
+                listener.send_task = asyncio.create_task(_send(listener, events))
 
 
 async def _listener(
-    current_caller: CurrentCaller, send: Callable[[ServerEvent], Awaitable[None]], wanted: Iterable[ServerEvent]
+    current_caller: CurrentCaller,
+    send: Callable[[ServerEvent], Awaitable[None]],
+    subscription: Iterable[ServerEvent],
+    first: Snapshot | None = None,
 ) -> _Listener:
-    events = set(wanted)
+    """`first` is the snapshot with which the client began; without it, it begins with the current one."""
+    events = set(subscription)
     try:
-        seen = await _state(await catalog.fresh(), await current_caller(), events)
+        last_state = await _state(first or await catalog.fresh(), await current_caller(), events)
     except ToolError as error:
         log.warning("the state of a client's subscriptions cannot be read yet: %r", error)
-        seen = {}
-    return _Listener(current_caller, send, events, seen)
+        last_state = {}
+    return _Listener(current_caller, send, events, last_state)
 
 
 async def _notice(listener: _Listener, snapshot: Snapshot, uris: set[str]) -> None:
     """Mark the changes that a client must be notified of."""
     try:
         caller = await listener.current_caller()
-        state = await _state(snapshot, caller, list(listener.wanted))
+        state = await _state(snapshot, caller, list(listener.events))
     except StorageBusyError:
         raise
     except ToolError:
         return  # Its key is no longer valid: it gets no notifications, and its stream is about to end.
-    state = {event: now for event, now in state.items() if event in listener.wanted}
-    listener.due |= {event for event, now in state.items() if listener.seen.get(event) != now}
-    listener.due |= {event for event in map(ResourceUpdated, uris) if state.get(event)}
-    listener.seen |= state
+    state = {event: now for event, now in state.items() if event in listener.events}
+    listener.pending_events |= {event for event, now in state.items() if listener.last_state.get(event) != now}
+    listener.pending_events |= {event for event in map(ResourceUpdated, uris) if state.get(event)}
+    listener.last_state |= state
 
 
-async def _state(snapshot: Snapshot, caller: Caller, wanted: Iterable[ServerEvent]) -> State:
+async def _state(snapshot: Snapshot, caller: Caller, subscribed_events: Iterable[ServerEvent]) -> State:
     """The current state of each event; empty for what this caller cannot see."""
     view = snapshot.seen_by(caller)
     state: State = {}
-    for event in wanted:
+    for event in subscribed_events:
         match event:
             case ToolsListChanged():
                 state[event] = listed.digest(view)
             case PromptsListChanged():
-                state[event] = offers.of(view, caller.reach).prompts_digest
+                state[event] = offers.of(view).prompts_digest
             case ResourcesListChanged():
-                state[event] = offers.of(view, caller.reach).resources_digest
+                state[event] = offers.of(view).resources_digest
             case ResourceUpdated(uri):
                 # Imported at first use, here and below: few clients subscribe, and all wait for the start.
                 from tools_app.mcp_server import resources
@@ -287,11 +323,11 @@ async def _state(snapshot: Snapshot, caller: Caller, wanted: Iterable[ServerEven
     return state
 
 
-async def _honoured(requested: SubscriptionFilter, current_caller: CurrentCaller) -> SubscriptionFilter:
+async def _accepted_part(subscription: SubscriptionFilter, current_caller: CurrentCaller) -> SubscriptionFilter:
     """The accepted part of a subscription: only resources that the caller can read and that can change."""
-    uris = list(dict.fromkeys(requested.resource_subscriptions or ()))
+    uris = list(dict.fromkeys(subscription.resource_subscriptions or ()))
     if not uris:
-        return requested
+        return subscription
     if len(uris) > MOST_SUBSCRIBED:
         raise MCPError(INVALID_PARAMS, f"At most {MOST_SUBSCRIBED} resources can be subscribed to at once")
     from tools_app.mcp_server import resources
@@ -299,34 +335,46 @@ async def _honoured(requested: SubscriptionFilter, current_caller: CurrentCaller
     caller = await current_caller()
     view = (await catalog.fresh()).seen_by(caller)
     readable = [uri for uri in uris if resources.can_change(uri, view, caller)]
-    return requested.model_copy(update={"resource_subscriptions": readable})
+    return subscription.model_copy(update={"resource_subscriptions": readable})
 
 
-def _events(chosen: SubscriptionFilter) -> set[ServerEvent]:
-    flags = (chosen.tools_list_changed, chosen.prompts_list_changed, chosen.resources_list_changed)
-    lists = {event for event, wanted in zip(LISTS, flags, strict=True) if wanted}
-    return lists | {ResourceUpdated(uri) for uri in chosen.resource_subscriptions or ()}
+def _events(accepted: SubscriptionFilter) -> set[ServerEvent]:
+    flags = (accepted.tools_list_changed, accepted.prompts_list_changed, accepted.resources_list_changed)
+    lists = {event for event, is_subscribed in zip(LISTS, flags, strict=True) if is_subscribed}
+    return lists | {ResourceUpdated(uri) for uri in accepted.resource_subscriptions or ()}
 
 
-def _sender(session: ServerSession) -> Callable[[ServerEvent], Awaitable[None]]:
+def _sender(connection: Connection) -> Callable[[ServerEvent], Awaitable[None]]:
+    """Not through the session of a request, which would stay in memory as long as the connection."""
+
     async def send(event: ServerEvent) -> None:
         match event:
             case ToolsListChanged():
-                await session.send_tool_list_changed()
+                await connection.notify("notifications/tools/list_changed", None)
             case PromptsListChanged():
-                await session.send_prompt_list_changed()
+                await connection.notify("notifications/prompts/list_changed", None)
             case ResourcesListChanged():
-                await session.send_resource_list_changed()
+                await connection.notify("notifications/resources/list_changed", None)
             case ResourceUpdated(uri):
-                await session.send_resource_updated(uri)
+                await connection.notify("notifications/resources/updated", {"uri": uri})
 
     return send
 
 
 async def _send(listener: _Listener, events: set[ServerEvent]) -> None:
+    unsent = set(events)
     try:
         with anyio.fail_after(PATIENCE_SECONDS):
             for event in events:
                 await listener.send(event)
+                unsent.discard(event)
+    except TimeoutError:
+        # It does not read now. What it missed is sent when it does.
+        listener.pending_events |= unsent
+        if not listener.is_slow:
+            log.warning("a client does not read: it will be notified of changes later")
+        listener.is_slow = True
     except Exception as error:
         log.warning("a client could not be notified of changes: %r", error)
+    else:
+        listener.is_slow = False

@@ -18,7 +18,7 @@ INTERNAL_ERROR: Final = -32603
 LONGEST: Final = 1024 * 1024
 
 
-def refuse(readable: int, writable: int, why: str) -> None:
+def refuse(readable: int, writable: int, reason: str) -> None:
     """Answer every request with the error `why`, until the client disconnects or a signal arrives."""
     if os.isatty(readable):
         return  # A person at a terminal has read it on stderr.
@@ -26,20 +26,20 @@ def refuse(readable: int, writable: int, why: str) -> None:
         signal.signal(number, _leave)
     for descriptor in (readable, writable):
         os.set_blocking(descriptor, True)
-    rest = b""
+    incomplete_line = b""
     try:
         while data := os.read(readable, 65536):
-            *lines, rest = (rest + data).split(b"\n")
+            *lines, incomplete_line = (incomplete_line + data).split(b"\n")
             for line in lines:
-                _send(writable, _answer(line, why))
-            if len(rest) > LONGEST:
-                rest = rest[:1]  # Enough to fail as JSON.
-        _send(writable, _answer(rest, why))
+                _send(writable, _answer(line, reason))
+            if len(incomplete_line) > LONGEST:
+                incomplete_line = incomplete_line[:1]  # Enough to fail as JSON.
+        _send(writable, _answer(incomplete_line, reason))
     except OSError:
         return  # The client has disconnected.
 
 
-def _answer(line: bytes, why: str) -> dict[str, Any] | None:
+def _answer(line: bytes, reason: str) -> dict[str, Any] | None:
     if not line.strip():
         return None
     try:
@@ -53,7 +53,7 @@ def _answer(line: bytes, why: str) -> dict[str, Any] | None:
     request_id = message["id"]
     if isinstance(request_id, bool) or not isinstance(request_id, str | int):
         return _error(None, INVALID_REQUEST, "Invalid request: not a JSON-RPC 2.0 message")
-    return _error(request_id, INTERNAL_ERROR, f"ToolHub cannot be used: {why}")
+    return _error(request_id, INTERNAL_ERROR, f"ToolHub cannot be used: {reason}")
 
 
 def _error(request_id: str | int | None, code: int, message: str) -> dict[str, Any]:

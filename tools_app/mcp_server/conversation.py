@@ -28,7 +28,7 @@ from pydantic import ValidationError
 from tools_app.base import conf, secrets
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import InputRequiredError
-from tools_app.sdk.questions import LEVELS, InputRequired, Question, Unfit
+from tools_app.sdk.questions import LEVELS, Ask, InputRequired, Question, Unfit
 from tools_app.text import hygiene, json_text, redaction
 
 log = logging.getLogger("tools_app.mcp")
@@ -70,13 +70,18 @@ class Conversation:
         self._modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
         self._thread = threading.get_ident()
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[Callable[[], Awaitable[None]]] = deque()
-        self._sending: asyncio.Task[None] | None = None
-        self._done = float("-inf")
-        self._known: dict[str, Any] | None = None
-        self._times: Counter[str] = Counter()
+        self._queue: deque[Callable[[], Awaitable[None]]] = deque()
+        self._send_task: asyncio.Task[None] | None = None
+        self._last_progress = float("-inf")
+        self._answers_by_key: dict[str, Any] | None = None
+        self._question_counts: Counter[str] = Counter()
 
     # ---- for the tool
+
+    @property
+    def session_id(self) -> str:
+        """Of a client of the handshake era over HTTP; empty for others."""
+        return connection_of(self._context).session_id or ""
 
     def can(self, capability: str) -> bool:
         if not self._modern and not self._context.session.can_send_request:
@@ -84,13 +89,13 @@ class Conversation:
         return getattr(self._context.session.client_capabilities, capability, None) is not None
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        self._post(lambda: self._report(done, total, _sanitized(message) or None))
+        self._post(lambda: self._report(done, total, _sanitize(message) or None))
 
     def tell(self, level: str, message: str, data: Mapping[str, Any]) -> None:
         minimum = self._level()
         if minimum is None or LEVELS.index(level) < LEVELS.index(minimum):
             return
-        content: Any = _sanitized(message)
+        content: Any = _sanitize(message)
         if data:
             content = {"message": content, **redaction.redacted(hygiene.cleaned_json(dict(data)))}
         params: dict[str, Any] = {"level": level, "data": content, "logger": "tool"}
@@ -102,30 +107,30 @@ class Conversation:
             if not self.can(question.capability):
                 raise InputRequiredError.nobody_can(question.capability)
         if self._modern:
-            return self._answers({self._numbered(key): key for key in questions}, questions)
+            return self._answers({self._numbered_key(key): key for key in questions}, questions)
         return {key: await self._ask_now(question) for key, question in questions.items()}
 
     # ---- for the door
 
     async def end(self) -> None:
         """Send pending messages before the result."""
-        if self._sending is not None:
+        if self._send_task is not None:
             with anyio.move_on_after(PATIENCE_SECONDS):
-                await self._sending
-            self._sending.cancel()
+                await self._send_task
+            self._send_task.cancel()
 
-    def result(self, required: InputRequired) -> dict[str, Any]:
+    def result(self, ask: Ask) -> dict[str, Any]:
         """The result that carries the questions in the modern era."""
-        requests = {key: {"method": one.method, "params": one.params()} for key, one in required.questions.items()}
-        return {"resultType": "input_required", "inputRequests": requests, "requestState": self._sealed()}
+        requests = {key: {"method": one.method, "params": one.params()} for key, one in ask.questions.items()}
+        return {"resultType": "input_required", "inputRequests": requests, "requestState": self._seal()}
 
     def refusal(self, error: InputRequiredError) -> MCPError | None:
         """The protocol's error for a client that lacks a capability; None in the handshake era."""
         capability = error.context.get("capability")
         if not self._modern or capability is None:
             return None
-        required: dict[str, Any] = {"requiredCapabilities": {capability: {}}}
-        return MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, error.message, required)
+        data: dict[str, Any] = {"requiredCapabilities": {capability: {}}}
+        return MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, error.message, data)
 
     # ---- notifications
 
@@ -138,23 +143,23 @@ class Conversation:
 
     async def _report(self, done: float, total: float | None, message: str | None) -> None:
         # Progress must increase: reports from several threads may arrive out of order.
-        if done > self._done:
-            self._done = done
+        if done > self._last_progress:
+            self._last_progress = done
             await self._context.session.report_progress(done, total, message)
 
     def _post(self, message: Callable[[], Awaitable[None]]) -> None:
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self._post, message)
             return
-        if len(self._waiting) >= MOST_WAITING:
-            self._waiting.popleft()
-        self._waiting.append(message)
-        if self._sending is None or self._sending.done():
-            self._sending = self._loop.create_task(self._send())
+        if len(self._queue) >= MOST_WAITING:
+            self._queue.popleft()
+        self._queue.append(message)
+        if self._send_task is None or self._send_task.done():
+            self._send_task = self._loop.create_task(self._send())
 
     async def _send(self) -> None:
-        while self._waiting:
-            message = self._waiting.popleft()
+        while self._queue:
+            message = self._queue.popleft()
             try:
                 await message()
             except Exception as error:
@@ -166,25 +171,25 @@ class Conversation:
     async def _ask_now(self, question: Question) -> Any:
         request_type, result_type = _REQUESTS[question.method]
         request = request_type.model_validate({"method": question.method, "params": question.params()})
-        related = ServerMessageMetadata(related_request_id=self._context.request_id)
+        metadata = ServerMessageMetadata(related_request_id=self._context.request_id)
         timeout = conf.value("TOOLHUB_ASK_SECONDS")
         try:
-            reply = await self._context.session.send_request(request, result_type, timeout, related)
+            reply = await self._context.session.send_request(request, result_type, timeout, metadata)
             return question.read(reply.model_dump(by_alias=True, mode="json", exclude_none=True))
         except (ValidationError, Unfit) as error:
             raise InputRequiredError.unanswered("the answer is invalid", detail=error) from error
         except MCPError as error:
             raise InputRequiredError.unanswered("the client refused or timed out", detail=error) from error
 
-    def _numbered(self, key: str) -> str:
+    def _numbered_key(self, key: str) -> str:
         """A unique key for each question: in every run the n-th question with the same key is the same one."""
-        self._times[key] += 1
-        return key if self._times[key] == 1 else f"{key}-{self._times[key]}"
+        self._question_counts[key] += 1
+        return key if self._question_counts[key] == 1 else f"{key}-{self._question_counts[key]}"
 
     def _answers(self, keys: Mapping[str, str], questions: Mapping[str, Question]) -> Mapping[str, Any]:
-        answers = self._known_answers()
+        answers = self._sent_answers()
         results: dict[str, Any] = {}
-        missing: dict[str, Question] = {}
+        open_questions: dict[str, Question] = {}
         for number, key in keys.items():
             try:
                 if number not in answers:
@@ -192,13 +197,13 @@ class Conversation:
                 results[key] = questions[key].read(answers[number])
             except Unfit:
                 answers.pop(number, None)
-                missing[number] = questions[key]
-        if missing:
-            raise InputRequired(missing)
+                open_questions[number] = questions[key]
+        if open_questions:
+            raise InputRequired(open_questions)
         return results
 
-    def _known_answers(self) -> dict[str, Any]:
-        if self._known is None:
+    def _sent_answers(self) -> dict[str, Any]:
+        if self._answers_by_key is None:
             params = self._context.params or {}
             responses = params.get("inputResponses")
             responses = {} if responses is None else responses
@@ -206,8 +211,8 @@ class Conversation:
                 raise MCPError(INVALID_PARAMS, "Invalid inputResponses: expected an object, with an answer to each key")
             if len(json.dumps(responses)) > MOST_ANSWERS:
                 raise MCPError(INVALID_PARAMS, f"The answers are longer than {MOST_ANSWERS:,} characters")
-            self._known = {**self._unsealed(params.get("requestState")), **responses}
-        return self._known
+            self._answers_by_key = {**self._unseal(params.get("requestState")), **responses}
+        return self._answers_by_key
 
     def check(self) -> None:
         """Check the answers before the call starts.
@@ -216,13 +221,13 @@ class Conversation:
             MCPError: the `requestState` is not valid for this call.
         """
         if self._modern and self._context.params and self._context.params.keys() & {"requestState", "inputResponses"}:
-            self._known_answers()
+            self._sent_answers()
 
-    def _sealed(self) -> str:
-        content = {"for": self._caller.id, "about": json_text.digest(self._about), "said": self._known or {}}
+    def _seal(self) -> str:
+        content = {"for": self._caller.id, "about": json_text.digest(self._about), "said": self._answers_by_key or {}}
         return secrets.sealed(json.dumps(content, separators=(",", ":")).encode())
 
-    def _unsealed(self, state: object) -> dict[str, Any]:
+    def _unseal(self, state: object) -> dict[str, Any]:
         if state is None:
             return {}
         plain = secrets.unsealed(state, STATE_SECONDS) if isinstance(state, str) else None
@@ -234,6 +239,6 @@ class Conversation:
         return answers
 
 
-def _sanitized(message: str) -> str:
+def _sanitize(message: str) -> str:
     """A tool may have taken the message from anywhere."""
     return redaction.redacted_text(hygiene.cleaned(str(message)))[:MOST_MESSAGE]

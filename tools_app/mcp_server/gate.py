@@ -16,9 +16,9 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from tools_app.access import access, limits
-from tools_app.access.limits import Standing
+from tools_app.access.limits import LimitStatus
 from tools_app.catalog import catalog
-from tools_app.mcp_server.refusals import Refused
+from tools_app.mcp_server.refusals import RequestRefused
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import AuthenticationError, NotFoundError, shortened
 from tools_app.sdk.hub_errors import StoppedError
@@ -69,7 +69,7 @@ async def admit(request: Request) -> tuple[Visitor, Caller]:
     """
     at = place(request.scope)
     try:
-        key = access.presented(request.headers.get("x-api-key"), request.headers.get("authorization"))
+        key = access.read_credential(request.headers.get("x-api-key"), request.headers.get("authorization"))
         caller = await access.caller_of_key(key, at)
     except (AuthenticationError, StoppedError):
         _check(limits.count_stranger(request.client.host if request.client else ""))
@@ -92,36 +92,37 @@ def check_place(request: Request, origins: Collection[str]) -> None:
     """Refuse pages of other sites than `origins`, also those that use DNS rebinding.
 
     Raises:
-        Refused
+        RequestRefused
     """
     host = request.headers.get("host", "")
     domain, _ = split_domain_port(host)
     if not domain or not validate_host(domain, settings.ALLOWED_HOSTS):
         log.warning("refused: %s is none of ALLOWED_HOSTS", shortened(repr(host)))
-        raise Refused.because(HTTPStatus.MISDIRECTED_REQUEST, "This host is not served here")
+        raise RequestRefused.because(HTTPStatus.MISDIRECTED_REQUEST, "This host is not served here")
     own = f"{request.scope['scheme']}://{host}"
     for origin in request.headers.getlist("origin"):
         if origin != own and origin not in origins and "*" not in origins:
             log.warning("refused: the origin %s is none of ours", shortened(repr(origin)))
-            raise Refused.because(HTTPStatus.FORBIDDEN, "This origin is not allowed")
+            raise RequestRefused.because(HTTPStatus.FORBIDDEN, "This origin is not allowed")
 
 
 def check_form(request: Request) -> None:
     """Check that the body is JSON and that the client accepts both kinds of response.
 
     Raises:
-        Refused
+        RequestRefused
     """
     media_type, _, parameters = request.headers.get("content-type", "").partition(";")
     charset = parameters.replace('"', "").strip().lower()
     if media_type.strip().lower() != "application/json" or charset not in ("", "charset=utf-8"):
-        raise Refused.because(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send JSON in UTF-8, as application/json")
+        raise RequestRefused.because(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send JSON in UTF-8, as application/json")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Refused.because(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Compressed messages are not accepted")
+        raise RequestRefused.because(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Compressed messages are not accepted")
     if check_accept_headers(request) != (True, True):
-        raise Refused.because(HTTPStatus.NOT_ACCEPTABLE, "Accept must name both application/json and text/event-stream")
+        message = "Accept must name both application/json and text/event-stream"
+        raise RequestRefused.because(HTTPStatus.NOT_ACCEPTABLE, message)
 
 
-def _check(standing: Standing | None) -> None:
-    if standing is not None:
-        standing.check()
+def _check(status: LimitStatus | None) -> None:
+    if status is not None:
+        status.check()

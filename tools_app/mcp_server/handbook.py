@@ -27,18 +27,18 @@ def overview(view: Snapshot) -> str:
         lines += [f"## {_line(category) or 'Other'}", ""]
         lines += [f"- `{entry.shown_name}` – {_line(_first(entry.description), _GLANCE)}" for entry in entries]
         lines.append("")
-    if others := [entry for entry in view.all if not entry.callable]:
+    if idle := [entry for entry in view.all if not entry.callable]:
         lines += ["## Not callable now", ""]
         lines += [
-            f"- `{entry.shown_name}` – {_line(entry.refusal.reason)}" for entry in others if entry.refusal is not None
+            f"- `{entry.shown_name}` – {_line(entry.refusal.reason)}" for entry in idle if entry.refusal is not None
         ]
         lines.append("")
-    return _finished(lines)
+    return _page(lines)
 
 
 def page(entry: Entry) -> str:
     """The page of a tool."""
-    tool = entry.tool
+    spec = entry.spec
     lines = [
         f"# {_line(entry.title or entry.shown_name)}",
         "",
@@ -48,22 +48,20 @@ def page(entry: Entry) -> str:
     if entry.refusal is not None:
         lines += [f"**It cannot be called now: {_line(entry.refusal.reason)}.** {_line(entry.refusal.next_step)}", ""]
     lines += [entry.description, ""]
-    if tool is None:
-        return _finished(lines)
     lines += ["## Parameters", "", *_parameters(entry.input_schema), ""]
-    if tool.examples:
+    if spec.examples:
         lines += ["## Examples", ""]
-        for example in tool.examples:
-            lines += [f"{_line(example.description)}:", "", *_fenced(_pretty(dict(example.parameters))), ""]
+        for example in spec.examples:
+            lines += [f"{_line(example.description)}:", "", *_code_block(_pretty(dict(example.parameters))), ""]
             if example.expected_result is not None:
-                lines += ["Result:", "", *_fenced(_pretty(example.expected_result)), ""]
+                lines += ["Result:", "", *_code_block(_pretty(example.expected_result)), ""]
     lines += ["## Effects", "", *_effects(entry), ""]
-    if tool.output_schema is not None:
-        lines += ["## Result", "", *_fenced(_pretty(tool.output_schema)), ""]
+    if spec.output_schema is not None:
+        lines += ["## Result", "", *_code_block(_pretty(spec.output_schema)), ""]
     lines += ["## Limits", "", *_limits(entry), ""]
-    facts = {"Category": entry.category, "Tags": ", ".join(entry.tags), "Pack": entry.pack, "Author": entry.author}
+    facts = {"Category": entry.category, "Tags": ", ".join(entry.tags), "Pack": entry.pack, "Author": spec.author}
     lines += [f"- {name}: {_line(fact)}" for name, fact in facts.items() if fact]
-    return _finished(lines)
+    return _page(lines)
 
 
 def calls(entry: Entry, latest: Iterable[Call]) -> str:
@@ -77,7 +75,7 @@ def calls(entry: Entry, latest: Iterable[Call]) -> str:
         lines += ["| started | status | code | message | details |", "|---|---|---|---|---|", *rows]
     else:
         lines.append("No calls yet.")
-    return _finished(lines)
+    return _page(lines)
 
 
 def call(one: Call) -> str:
@@ -99,17 +97,17 @@ def call(one: Call) -> str:
     }
     lines = [f"# Call of `{_line(one.tool_name)}`", ""]
     lines += [f"- {name}: {_line(fact)}" for name, fact in facts.items() if fact]
-    for name, stored in (("Arguments", one.arguments), ("Result", one.result)):
-        if stored:
-            lines += ["", f"## {name} (as stored)", "", *_fenced(stored)]
-    return _finished(lines)
+    for name, payload in (("Arguments", one.arguments), ("Result", one.result)):
+        if payload:
+            lines += ["", f"## {name} (as stored)", "", *_code_block(payload)]
+    return _page(lines)
 
 
 def _parameters(schema: Schema) -> list[str]:
-    required = schema.get("required", ())
+    required_names = schema.get("required", ())
     rows = [
-        f"| `{name}` | {_cell(_kind(part))} | {'yes' if name in required else _cell(_default(part))} "
-        f"| {_cell(_explained(part))} |"
+        f"| `{name}` | {_cell(_kind(part))} | {'yes' if name in required_names else _cell(_default(part))} "
+        f"| {_cell(_description(part))} |"
         for name, part in schema.get("properties", {}).items()
     ]
     return ["| name | type | required | description |", "|---|---|---|---|", *rows] if rows else ["None."]
@@ -146,7 +144,7 @@ _BOUNDS: Final = {
 }
 
 
-def _explained(part: Any) -> str:
+def _description(part: Any) -> str:
     if not isinstance(part, dict):
         return ""
     texts = [part.get("description", "")]
@@ -171,7 +169,7 @@ def _effects(entry: Entry) -> Iterator[str]:
             else "- Not idempotent: repeating a call repeats its effect."
         )
     yield "- It accesses other systems." if hints.open_world else "- It accesses nothing outside this hub."
-    if entry.tool is not None and entry.tool.passes_on:
+    if entry.spec.passes_on:
         yield "- Its results may contain external content and are then marked as untrusted."
 
 
@@ -200,20 +198,20 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _moment(when: datetime) -> str:
-    return f"{when:%Y-%m-%d %H:%M:%S} UTC"
+def _moment(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _pretty(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2, default=str)
 
 
-def _fenced(text: str) -> list[str]:
+def _code_block(text: str) -> list[str]:
     """A code block whose fence is longer than any in the text."""
     ticks = "`" * (max(map(len, re.findall(r"`{3,}", text)), default=2) + 1)
     return [f"{ticks}json", text, ticks]
 
 
-def _finished(lines: Iterable[str]) -> str:
+def _page(lines: Iterable[str]) -> str:
     text: str = hygiene.cleaned("\n".join(lines).strip() + "\n")
     return text

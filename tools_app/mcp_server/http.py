@@ -22,9 +22,9 @@ from tools_app import engine
 from tools_app.access import limits
 from tools_app.base.asgi import SENDER, Again, whole_body
 from tools_app.mcp_server import frames, gate
-from tools_app.mcp_server.frames import Unreadable
+from tools_app.mcp_server.frames import InvalidMessage
 from tools_app.mcp_server.gate import Visitor
-from tools_app.mcp_server.refusals import Refused
+from tools_app.mcp_server.refusals import RequestRefused
 from tools_app.mcp_server.transport import Transport, is_modern
 from tools_app.sdk import heavy
 from tools_app.sdk.errors import AuthenticationError, ToolError, shortened
@@ -92,10 +92,10 @@ class Http:
         request = Request({**scope, "headers": headers})
         gate.check_place(request, self._origins)
         visitor, caller = await gate.admit(request)
-        allowed = ["GET", "POST", "DELETE"] if transport.has_sessions and not is_modern(request) else ["POST"]
-        if request.method not in allowed:
-            methods = ", ".join(allowed)
-            raise Refused.because(HTTPStatus.METHOD_NOT_ALLOWED, f"Allowed methods: {methods}", {"Allow": methods})
+        allowed_methods = ["GET", "POST", "DELETE"] if transport.has_sessions and not is_modern(request) else ["POST"]
+        if request.method not in allowed_methods:
+            allow = ", ".join(allowed_methods)
+            raise RequestRefused.because(HTTPStatus.METHOD_NOT_ALLOWED, f"Allowed methods: {allow}", {"Allow": allow})
         message, body = None, b""
         if request.method == "POST":
             gate.check_form(request)
@@ -110,25 +110,25 @@ class Http:
                 message = frames.read(content)
             body = content
         again = Again(body, receive)
-        answering = transport.answer(message, request, visitor, caller, again, send)
+        response_task = transport.answer(message, request, visitor, caller, again, send)
         subscribes = isinstance(message, JSONRPCRequest) and message.method == "subscriptions/listen"
         try:
             if request.method == "GET" or subscribes:
-                await _while_authorized(answering, visitor, transport)
+                await _while_authorized(response_task, visitor, transport)
             else:
-                await answering
+                await response_task
         finally:
             again.end()
 
 
-async def _while_authorized(answering: Coroutine[Any, Any, None], visitor: Visitor, transport: Transport) -> None:
+async def _while_authorized(response_task: Coroutine[Any, Any, None], visitor: Visitor, transport: Transport) -> None:
     """Answer with a stream that ends when its key becomes invalid or the process shuts down."""
     with anyio.CancelScope() as stream:
-        watching = asyncio.create_task(_watch(visitor, transport, stream))
+        watch_task = asyncio.create_task(_watch(visitor, transport, stream))
         try:
-            await answering
+            await response_task
         finally:
-            watching.cancel()
+            watch_task.cancel()
 
 
 async def _watch(visitor: Visitor, transport: Transport, stream: anyio.CancelScope) -> None:
@@ -147,19 +147,19 @@ async def _watch(visitor: Visitor, transport: Transport, stream: anyio.CancelSco
     stream.cancel()
 
 
-async def _refusal(error: Exception, scope: Scope) -> Refused:
-    where = f"{scope['method']} {shortened(scope['path'])}"
+async def _refusal(error: Exception, scope: Scope) -> RequestRefused:
+    request_line = f"{scope['method']} {shortened(scope['path'])}"
     match error:
-        case Refused():
+        case RequestRefused():
             return error
-        case Unreadable():
-            return Refused.unreadable(error)
+        case InvalidMessage():
+            return RequestRefused.invalid(error)
         case ToolError():
-            log.log(error.log_level, "%s: %s %s", where, error.code, error.message)
+            log.log(error.log_level, "%s: %s %s", request_line, error.code, error.message)
             if isinstance(error, AuthenticationError | StoppedError):
                 request = Request(scope)
                 address = request.client.host if request.client else ""
                 client = request.headers.get("user-agent", "")
                 engine.note_refusal(error, door=DOOR, address=address, client=client)
-            return Refused.by(error, gate.place(scope))
-    return Refused.by(await engine.report(error, door=DOOR, where=where), gate.place(scope))
+            return RequestRefused.by(error, gate.place(scope))
+    return RequestRefused.by(await engine.report(error, door=DOOR, where=request_line), gate.place(scope))

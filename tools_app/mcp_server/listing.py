@@ -15,11 +15,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, methods
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
-from pydantic_core import to_json
 
+from tools_app.catalog import catalog
 from tools_app.catalog.entry import Entry
 from tools_app.catalog.listed import WireTool, as_listed, listed
 from tools_app.catalog.snapshot import Snapshot
+from tools_app.mcp_server.frames import CachedItems
 
 log = logging.getLogger("tools_app.mcp")
 
@@ -42,81 +43,72 @@ class Listing:
         self._keys: list[str] = [item[key] for item in self._items]
 
     @cached_property
-    def first_items(self) -> bytes:
-        """The items of the first page as JSON."""
-        return to_json(self._items[:PAGE])
-
-    @cached_property
-    def first_page_without_items(self) -> dict[str, Any]:
-        page = self.page(None)
-        del page[self._kind]
-        return page
+    def _first_items(self) -> CachedItems:
+        return CachedItems(self._items[:PAGE])
 
     def page(self, cursor: str | None, size: int = PAGE) -> dict[str, Any]:
         """Raises: MCPError, when the cursor is invalid."""
         start = 0 if cursor is None else bisect_right(self._keys, _read_cursor(cursor))
-        page: dict[str, Any] = {self._kind: self._items[start : start + size]}
+        items = self._first_items if (start, size) == (0, PAGE) else self._items[start : start + size]
+        page: dict[str, Any] = {self._kind: items}
         if start + size < len(self._items):
             page["nextCursor"] = _cursor(self._keys[start + size - 1])
         return page
 
 
 class Listings:
-    """Caches the listings of the latest snapshot for both eras, and rebuilds only what has changed."""
+    """The listings of the latest snapshot for both eras: a part of the hub. Only what has changed is rebuilt."""
 
     def __init__(self) -> None:
         self._eras = {False: _Era(modern=False), True: _Era(modern=True)}
 
     def of(self, view: Snapshot, version: str) -> Listing:
-        """`seen` is the caller's view of a snapshot: one object for all callers with the same view."""
+        """`view` is the caller's view of a snapshot: one object for all callers with the same view."""
         return self._eras[version in MODERN_PROTOCOL_VERSIONS].listing(view)
 
 
 class _Era:
     def __init__(self, *, modern: bool) -> None:
         self._modern = modern
-        self._moment = (-1, -1)
+        self._moment: tuple[int, ...] = ()
         self._listings: WeakKeyDictionary[Snapshot, Listing] = WeakKeyDictionary()
-        self._known: dict[_Key, WireTool | None] = {}
-        self._earlier: dict[_Key, WireTool | None] = {}
+        self._cache: dict[_Key, WireTool | None] = {}
+        self._previous_cache: dict[_Key, WireTool | None] = {}
 
     def listing(self, view: Snapshot) -> Listing:
         listing = self._listings.get(view)
         if listing is None:
-            if self._moment != (view.revision, view.generation):
-                self._moment = (view.revision, view.generation)
-                self._earlier, self._known = self._known, {}
+            if self._moment != catalog.numbers():
+                self._moment = catalog.numbers()
+                self._previous_cache, self._cache = self._cache, {}
             wires = map(self._wire, listed(view))
             listing = self._listings[view] = Listing(wire for wire in wires if wire is not None)
         return listing
 
     def _wire(self, entry: Entry) -> WireTool | None:
         key = _key(entry)
-        if key not in self._known:
-            earlier = self._earlier
-            self._known[key] = earlier[key] if key in earlier else _checked(entry, modern=self._modern)
-        return self._known[key]
+        if key not in self._cache:
+            earlier = self._previous_cache
+            self._cache[key] = earlier[key] if key in earlier else _serialized(entry, modern=self._modern)
+        return self._cache[key]
 
 
 def _key(entry: Entry) -> _Key:
     """Two entries with the same key look the same on the wire."""
     texts = entry.shown_name, entry.definition_hash, entry.title, entry.description, entry.category, entry.tags
-    return *texts, entry.choices
+    return *texts, entry.hints, entry.choices
 
 
-def _checked(entry: Entry, *, modern: bool) -> WireTool | None:
+def _serialized(entry: Entry, *, modern: bool) -> WireTool | None:
     """The tool as the SDK would send it; None if the SDK refuses it, which would otherwise fail the whole list."""
-    tool = entry.tool
-    if tool is None:
-        return None
     version = LATEST_MODERN_VERSION if modern else LATEST_HANDSHAKE_VERSION
-    alone = {"tools": [as_listed(entry, tool)], "resultType": "complete", "ttlMs": 0, "cacheScope": LIST_SCOPE}
+    alone = {"tools": [as_listed(entry)], "resultType": "complete", "ttlMs": 0, "cacheScope": LIST_SCOPE}
     try:
-        checked: WireTool = methods.serialize_server_result("tools/list", version, alone)["tools"][0]
+        wire_tool: WireTool = methods.serialize_server_result("tools/list", version, alone)["tools"][0]
     except ValidationError as error:
         log.error("tool %r is left out of the list for clients: %s", entry.name, error)  # noqa: TRY400
         return None
-    return checked
+    return wire_tool
 
 
 def _cursor(name: str) -> str:

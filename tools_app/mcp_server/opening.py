@@ -28,10 +28,6 @@ class Opening:
         self._trouble: NotReady | None = trouble
         self._prepare = prepare
 
-    @property
-    def refuses(self) -> bool:
-        return self._trouble is not None
-
     async def look(self) -> None:
         """Retry until the hub is ready."""
         while self._trouble is not None:

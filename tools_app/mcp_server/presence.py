@@ -14,13 +14,13 @@ from tools_app.sdk.context import Caller
 from tools_app.text import hygiene
 
 # Clients without a session, in one process; LRU: the one seen longest ago is evicted.
-MOST_PASSING: Final = 500
+MOST_SESSIONLESS: Final = 500
 # Idle time after which such a client counts as disconnected.
-PASSING_SECONDS: Final = 300.0
+IDLE_SECONDS: Final = 300.0
 MOST_CHARACTERS: Final = 64
 
 
-def introduced(
+def new_presence(
     door: str, caller: Caller, client: Any, protocol: str, *, modern: bool, idle_seconds: float | None = None
 ) -> engine.Presence:
     """The presence of a new client with this `clientInfo`, for `engine.arrived`."""
@@ -42,13 +42,13 @@ def follow(agent: engine.Presence, message: JSONRPCMessage | None) -> None:
         agent.seen(calls=message.method == "tools/call")
 
 
-class Passing:
+class SessionlessClients:
     """Clients without sessions, identified by their caller and their `clientInfo`."""
 
     def __init__(self) -> None:
         self._agents: OrderedDict[tuple[str, ...], engine.Presence] = OrderedDict()
 
-    def seen(self, caller: Caller, message: JSONRPCMessage | None, *, modern: bool) -> engine.Presence | None:
+    def presence_of(self, caller: Caller, message: JSONRPCMessage | None, *, modern: bool) -> engine.Presence | None:
         """The client that sent this message; None if it is not a request."""
         if not isinstance(message, JSONRPCRequest):
             return None
@@ -56,9 +56,9 @@ class Passing:
         key = (caller.id, *sorted(caller.reach.toolsets or ()), "", protocol, *_name_and_version(client))
         agent = self._agents.get(key)
         if agent is None or agent.left:
-            new = introduced(Agent.Door.HTTP, caller, client, protocol, modern=modern, idle_seconds=PASSING_SECONDS)
+            new = new_presence(Agent.Door.HTTP, caller, client, protocol, modern=modern, idle_seconds=IDLE_SECONDS)
             agent = self._agents[key] = engine.arrived(new)
-            while len(self._agents) > MOST_PASSING:
+            while len(self._agents) > MOST_SESSIONLESS:
                 engine.left(self._agents.popitem(last=False)[1])
         self._agents.move_to_end(key)
         follow(agent, message)

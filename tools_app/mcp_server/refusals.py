@@ -11,11 +11,11 @@ from starlette.responses import Response
 
 from tools_app.access import issuer
 from tools_app.mcp_server import frames, results
-from tools_app.mcp_server.frames import Unreadable
+from tools_app.mcp_server.frames import InvalidMessage
 from tools_app.sdk.errors import ToolError
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A refused request. `error` is the response."""
 
     def __init__(self, status: int, error: JSONRPCError, headers: Mapping[str, str] | None = None) -> None:
@@ -25,15 +25,15 @@ class Refused(Exception):
         self.headers = dict(headers or {})
 
     @classmethod
-    def because(cls, status: HTTPStatus, message: str, headers: Mapping[str, str] | None = None) -> Refused:
+    def because(cls, status: HTTPStatus, message: str, headers: Mapping[str, str] | None = None) -> RequestRefused:
         return cls(status, _error(INVALID_REQUEST, message), headers)
 
     @classmethod
-    def unreadable(cls, fault: Unreadable) -> Refused:
+    def invalid(cls, fault: InvalidMessage) -> RequestRefused:
         return cls(HTTPStatus.BAD_REQUEST, fault.answer)
 
     @classmethod
-    def by(cls, error: ToolError, url: str) -> Refused:
+    def by(cls, error: ToolError, url: str) -> RequestRefused:
         """A refusal with the error of a request to `url`."""
         headers = {}
         if challenge := issuer.challenge(error, url):

@@ -20,7 +20,7 @@ UNTRUSTED: Final = "toolhub/untrusted"
 LEFT_OUT: Final = "toolhub/invisibleCharactersLeftOut"
 
 
-def succeeded(result: Result) -> WireResult:
+def success_result(result: Result) -> WireResult:
     """The result as text, and as structured content if the tool declares an output schema.
 
     Clients validate structured content against the declared schema and refuse a result without it. Undeclared, no
@@ -38,13 +38,14 @@ def succeeded(result: Result) -> WireResult:
         # As text too: few clients show `_meta` to their model.
         content.append(_text(answer.note))
     wire = _wire(content, failed=False, meta=meta)
-    tool = result.entry.tool
-    if answer.structured is not None and tool is not None and not result.via and listed_output(tool) is not None:
+    # Beside content that another server has sent as well: its clients may know what is in it.
+    declared = answer.content is not None or listed_output(result.entry.spec) is not None
+    if answer.structured is not None and not result.via and declared:
         wire["structuredContent"] = answer.structured
     return wire
 
 
-def failed(error: ToolError) -> WireResult:
+def error_result(error: ToolError) -> WireResult:
     """First the exact message, then further details as text, since models rarely see `_meta`.
 
     Without structured content: clients would validate it against the output schema and drop the message.
@@ -81,9 +82,9 @@ def _text(text: str) -> dict[str, Any]:
 
 def _details(error: ToolError) -> Iterator[str]:
     for problem in error.details:
-        expected = f" (expected {problem.expected})" if problem.expected not in problem.message else ""
-        if expected or len(error.details) > 1:
-            yield f"- {problem.path or 'arguments'}: {problem.message}{expected}"
+        expected_text = f" (expected {problem.expected})" if problem.expected not in problem.message else ""
+        if expected_text or len(error.details) > 1:
+            yield f"- {problem.path or 'arguments'}: {problem.message}{expected_text}"
     for reason in (error.context.get("reason"), error.context.get("errorDetails")):
         if reason:
             # Quoted, so that text of an upstream cannot pass for ours.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,22 +27,23 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from tools_app import engine
-from tools_app.access import access
-from tools_app.base import conf
+from tools_app.access import actions
+from tools_app.base import conf, hub
 from tools_app.catalog import catalog
-from tools_app.mcp_server import beyond, calling
-from tools_app.mcp_server.cancelling import whole
+from tools_app.mcp_server import beyond, calling, instructions
 from tools_app.mcp_server.changes import Changes
-from tools_app.mcp_server.conversation import Conversation, set_level
+from tools_app.mcp_server.conversation import connection_of, set_level
 from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listings
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import ToolError
-from tools_app.sdk.questions import InputRequired
+
+log = logging.getLogger("tools_app.mcp")
 
 RequestContext = ServerRequestContext[Any, Any]
 
 FAVICON: Final = Path(__file__).resolve().parent.parent / "static" / "tools_app" / "favicon.svg"
 DISCOVER_TTL_MS: Final = 60_000
+GREETINGS: Final = frozenset({"initialize", "server/discover"})
 INSTRUCTIONS: Final = (
     "Operators can enable and disable tools at any time: list the tools again when the list changes. "
     "If search_tools is in the list, use it to find tools that are not. "
@@ -52,14 +55,14 @@ INSTRUCTIONS: Final = (
 def build(
     changes: Changes,
     caller_of: Callable[[RequestContext], Caller],
+    on_handshake: Callable[[RequestContext, str], None] | None = None,
     *,
     tells: bool = True,
-    schema_of: Callable[[str], Mapping[str, Any] | None] | None = None,
 ) -> Server[Any]:
     """A server for this process's hub. The transport provides the caller.
 
-    `tells`: clients of the handshake era can receive change notifications. `schema_of` returns the input schema of a
-    tool, against which an HTTP transport checks parameters in headers.
+    `on_handshake` gets every successful `initialize`, with the version that was negotiated. `tells`: clients of the
+    handshake era can receive change notifications.
     """
     agents = _Agents(caller_of)
     server = _AgentServer(
@@ -68,20 +71,33 @@ def build(
         title="ToolHub",
         icons=[_own_icon()],
         instructions=INSTRUCTIONS,
-        on_list_tools=agents.list_tools,
+        on_list_tools=agents.nothing_listed,
         on_call_tool=agents.call_tool,
         on_subscriptions_listen=changes.listen,
         cache_hints={"server/discover": CacheHint(ttl_ms=DISCOVER_TTL_MS, scope="public")},
-        get_tool_input_schema=schema_of,
     )
     server.tells = tells
+
+    async def greet(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+        if ctx.method not in GREETINGS:
+            return await call_next(ctx)
+        is_handshake = ctx.method == "initialize"
+        if is_handshake:
+            await changes.remember(ctx)
+        result = await call_next(ctx)
+        if isinstance(result, dict):
+            if is_handshake and on_handshake is not None:
+                on_handshake(ctx, result["protocolVersion"])
+            await agents.add_instructions(ctx, result)
+        return result
+
     # Not as an argument, for which the SDK logs a warning: the modern era has another way.
     server.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
     beyond.serve(server, changes, caller_of, tells=tells)
     server.add_notification_handler("notifications/initialized", NotificationParams, changes.join)
     agents.stamp = server.server_info_stamp
     # Replaces the SDK's tracing, which costs time even if no traces are collected.
-    server.middleware[:] = [_contained, agents.short_cut, server.introduce]
+    server.middleware[:] = [_contained, agents.list_tools, greet, server.introduce]
     return server
 
 
@@ -98,6 +114,11 @@ class _AgentServer(Server[Any]):
     @property
     def server_info_stamp(self) -> dict[str, Any]:
         """The server info in every response of the modern era, without the icon to keep it small."""
+        return dict(self._small_stamp)
+
+    @cached_property
+    def _small_stamp(self) -> dict[str, Any]:
+        # The SDK copies it deeply for every response.
         return {name: value for name, value in super().server_info_stamp.items() if name != "icons"}
 
     async def introduce(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
@@ -124,47 +145,40 @@ class _Agents:
 
     def __init__(self, caller_of: Callable[[RequestContext], Caller]) -> None:
         self._caller_of = caller_of
-        self._listings = Listings()
         self.stamp: dict[str, Any] = {}
 
-    async def list_tools(self, context: RequestContext, params: PaginatedRequestParams | None) -> Any:
-        page = await self._page(context, params.cursor if params is not None else None)
-        return {**page, "resultType": "complete", "ttlMs": LIST_TTL_MS, "cacheScope": LIST_SCOPE}
+    async def nothing_listed(self, context: RequestContext, params: PaginatedRequestParams | None) -> Any:
+        """Announces the capability. `list_tools` answers before the SDK gets here."""
+        raise NotImplementedError
+
+    async def add_instructions(self, context: RequestContext, result: dict[str, Any]) -> None:
+        """Add those of sources. A client whose handshake fails disconnects, so it never fails because of them."""
+        try:
+            text, is_private = await instructions.added(self._caller_of(context))
+        except Exception:
+            log.exception("instructions of sources are left out")
+            text, is_private = "", True
+        if text:
+            result["instructions"] = f"{INSTRUCTIONS}\n\n{text}"
+        if is_private and "cacheScope" in result:
+            result["cacheScope"] = "private"
 
     async def call_tool(self, context: RequestContext, params: CallToolRequestParams) -> Any:
-        caller = self._caller_of(context)
-        client = Conversation(context, caller, [params.name, params.arguments])
-        client.check()
-        try:
-            return await whole(calling.result_of(params.name, params.arguments, _open(params.meta), caller, client))
-        except InputRequired as required:
-            return client.result(required)
-        finally:
-            await client.end()
+        return await calling.result_of(context, params, self._caller_of(context))
 
-    async def short_cut(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+    async def list_tools(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         """Answer `tools/list` without the SDK validating the result: every tool in it has been validated already."""
-        if ctx.method != "tools/list" or ctx.request_id is None:
-            return await call_next(ctx)
-        modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-        if not modern and ctx.session.client_params is None:
-            return await call_next(ctx)  # Before the handshake: the SDK reports the error.
+        if ctx.method != "tools/list" or ctx.request_id is None or not connection_of(ctx).initialize_accepted:
+            return await call_next(ctx)  # Before the handshake, the SDK reports the error.
         methods.validate_client_request(ctx.method, ctx.protocol_version, ctx.params)
-        page = await self._page(ctx, (ctx.params or {}).get("cursor"))
-        if modern:
+        caller = self._caller_of(ctx)
+        actions.TOOLS_LIST.require(caller)
+        listing = hub.part(Listings).of((await catalog.fresh()).seen_by(caller), ctx.protocol_version)
+        page = listing.page((ctx.params or {}).get("cursor"))
+        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             page |= {"resultType": "complete", "ttlMs": LIST_TTL_MS, "cacheScope": LIST_SCOPE}
             page["_meta"] = {SERVER_INFO_META_KEY: self.stamp}
         return page
-
-    async def _page(self, context: RequestContext, cursor: str | None) -> dict[str, Any]:
-        caller = self._caller_of(context)
-        access.require(caller, "tools:list")
-        return self._listings.of((await catalog.fresh()).seen_by(caller), context.protocol_version).page(cursor)
-
-
-def _open(meta: Any) -> Mapping[str, Any]:
-    """`_meta` as a mapping of any content."""
-    return meta or {}
 
 
 async def _contained(ctx: RequestContext, call_next: CallNext) -> HandlerResult:

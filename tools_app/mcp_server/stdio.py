@@ -5,27 +5,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import anyio
+from mcp.server.connection import Connection
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CLIENT_INFO_META_KEY,
+    INVALID_REQUEST,
     PROTOCOL_VERSION_META_KEY,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    ErrorData,
     JSONRPCMessage,
     JSONRPCNotification,
     JSONRPCRequest,
-    JSONRPCResponse,
     RequestId,
 )
-from mcp_types.version import LATEST_MODERN_VERSION
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from tools_app import engine
-from tools_app.mcp_server import presence, server
+from tools_app import engine, models
+from tools_app.mcp_server import exchange, frames, presence, server
 from tools_app.mcp_server.changes import Changes, always
+from tools_app.mcp_server.conversation import RequestContext, connection_of
+from tools_app.mcp_server.exchange import Exchange, Questions, is_taken, modern_connection
 from tools_app.mcp_server.opening import Opening
 from tools_app.mcp_server.pipes import Pipes
-from tools_app.mcp_server.shortcut import VERSIONS, Plain, ShortCut
-from tools_app.models import Agent
 from tools_app.sdk.context import Caller
 
 # Together with the timeouts in `pipes` less than two seconds, after which clients kill the process.
@@ -44,113 +51,137 @@ async def serve(readable: int, writable: int, caller: Caller, opening: Opening |
     engine.adopt_running_loop()
     loop = asyncio.get_running_loop()
     changes = Changes(always(caller), MOST_LISTENING)
-    served = server.build(changes, lambda _: caller)
-    pipes = Pipes(leaving=changes.close)
-    pipes.aside = aside = Aside(pipes, ShortCut(served.server_info_stamp), caller, opening)
+    pipes = Pipes(on_leave=changes.close)
+    peer = Peer(pipes, caller)
+    mcp = server.build(changes, lambda _: caller, on_handshake=peer.shake_hands)
+    peer.serve(mcp)
     await pipes.connect(readable, writable)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, pipes.stop)
     if opening is not None:
-        served.middleware.insert(0, opening.guard)
+        mcp.middleware.insert(0, opening.guard)
     tasks = [
         asyncio.create_task(_notify(changes, opening)),
         asyncio.create_task(_watch()),
         asyncio.create_task(_prune()),
     ]
     try:
-        await served.run(pipes, pipes, served.create_initialization_options())
+        await mcp.run(pipes, pipes, mcp.create_initialization_options())
     finally:
         for task in tasks:
             task.cancel()
-        aside.close()
+        peer.close()
         with anyio.move_on_after(CLOSE_SECONDS, shield=True):
             await engine.close(CLOSE_SECONDS / 2)
         await pipes.close()
 
 
-class Aside:
-    """Handles the plain requests of a client, after the SDK has negotiated the protocol with it."""
+class Peer:
+    """The client at the other end. Its first request decides its era."""
 
-    def __init__(self, pipes: Pipes, short: ShortCut, caller: Caller, opening: Opening | None = None) -> None:
+    def __init__(self, pipes: Pipes, caller: Caller) -> None:
         self._pipes = pipes
-        self._opening = opening
-        self._short = short
         self._caller = caller
-        self._version = ""
-        self._ready = False
-        # The request that negotiates the protocol: its id, and the modern version if it asks for that.
-        self._settling: tuple[RequestId, str] | None = None
-        self._client: Any = None
-        self._agent: engine.Presence | None = None
+        self._server: Server[Any]
+        # Handshake era: the connection, from `initialize` on.
+        self._connection: Connection | None = None
+        # Whether the first request was of the modern era; None before it.
+        self._is_modern: bool | None = None
+        self._questions = Questions()
+        self._presence: engine.Presence | None = None
         self._work: dict[RequestId, asyncio.Task[None]] = {}
-        self._cancelled: set[RequestId] = set()
+        self._cancelled_ids: set[RequestId] = set()
+        self._refusals: set[asyncio.Task[None]] = set()
+
+    def serve(self, server: Server[Any]) -> None:
+        self._server = server
+        self._pipes.interceptor = self.takes
 
     def takes(self, message: JSONRPCMessage) -> bool:
-        if self._agent is not None:
-            presence.follow(self._agent, message)
-        if not self._ready:
-            self._negotiate(message)
-            return False
-        if isinstance(message, JSONRPCNotification):
+        if self._presence is not None:
+            presence.follow(self._presence, message)
+        if not isinstance(message, JSONRPCRequest):
             self._cancel(message)
+            return self._questions.takes(message)
+        connection = self._connection_of(message)
+        if connection is None or (message.id in self._work and not self._is_modern):
             return False
-        if isinstance(message, JSONRPCRequest) and (message.method == "initialize" or message.id in self._work):
-            self._ready = False
-            return False
-        if self._opening is not None and self._opening.refuses:
-            return False
-        plain = self._short.takes(message, self._caller, modern=self._version == LATEST_MODERN_VERSION)
-        if plain is None:
-            return False
-        self._work[plain.id] = asyncio.create_task(self._answer(plain))
+        if message.id in self._work:
+            self._refusals.add(task := asyncio.create_task(self._refuse(message.id)))
+            task.add_done_callback(self._refusals.discard)
+            return True
+        self._work[message.id] = asyncio.create_task(self._answer(message, connection))
         return True
 
-    def sent(self, message: JSONRPCMessage) -> None:
-        """Called with each message that the SDK sends."""
-        if self._settling is None or not isinstance(message, JSONRPCResponse) or message.id != self._settling[0]:
-            return
-        modern = self._settling[1] == LATEST_MODERN_VERSION
-        self._version = LATEST_MODERN_VERSION if modern else message.result.get("protocolVersion", "")
-        self._ready, self._settling = modern, None
-        if self._agent is not None:
-            engine.left(self._agent)
-        agent = presence.introduced(Agent.Door.STDIO, self._caller, self._client, self._version, modern=modern)
-        self._agent = engine.arrived(agent)
+    def shake_hands(self, context: RequestContext, version: str) -> None:
+        """Handle a successful `initialize`."""
+        self._connection = connection_of(context)
+        self._arrive((context.params or {}).get("clientInfo"), version, modern=False)
 
     def close(self) -> None:
+        self._questions.close()
         for work in self._work.values():
             work.cancel()
 
-    def _negotiate(self, message: JSONRPCMessage) -> None:
-        if isinstance(message, JSONRPCRequest):
-            meta = (message.params or {}).get("_meta") or {}
-            if message.method == "initialize":
-                self._settling = message.id, ""
-                self._client = (message.params or {}).get("clientInfo")
-            elif isinstance(meta, dict) and meta.get(PROTOCOL_VERSION_META_KEY) == LATEST_MODERN_VERSION:
-                self._settling = message.id, LATEST_MODERN_VERSION
-                self._client = meta.get(CLIENT_INFO_META_KEY)
-        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/initialized":
-            self._ready = self._version in VERSIONS
+    def _connection_of(self, message: JSONRPCRequest) -> Callable[[], Connection] | None:
+        """For an exchange; None: the SDK's dispatcher handles the request, and refuses it in the wrong era."""
+        meta = (message.params or {}).get("_meta")
+        is_enveloped = isinstance(meta, dict) and PROTOCOL_VERSION_META_KEY in meta
+        if self._is_modern is None:
+            self._is_modern = is_enveloped and message.method != "initialize"
+        if self._is_modern:
+            # The SDK never sees an invalid request: its dispatcher would take its first one for the era.
+            is_valid = is_enveloped and message.method != "initialize"
+            return partial(self._modern, message) if is_taken(message) or not is_valid else None
+        connection = self._connection
+        if is_enveloped or not is_taken(message) or connection is None or not connection.initialize_accepted:
+            return None
+        return lambda: connection
 
-    def _cancel(self, message: JSONRPCNotification) -> None:
-        cancelled = (message.params or {}).get("requestId")
-        if message.method == "notifications/cancelled" and isinstance(cancelled, str | int):
-            work = self._work.get(cancelled)
-            if work is not None:
+    def _modern(self, message: JSONRPCRequest) -> Connection:
+        if message.method == "initialize":
+            data = {"supported": list(MODERN_PROTOCOL_VERSIONS)}
+            raise MCPError(UNSUPPORTED_PROTOCOL_VERSION, "This connection is of the modern era: no initialize", data)
+        connection = modern_connection(message)
+        if self._presence is None:
+            client = (message.params or {})["_meta"].get(CLIENT_INFO_META_KEY)
+            self._arrive(client, connection.protocol_version, modern=True)
+        return connection
+
+    def _arrive(self, client: Any, version: str, *, modern: bool) -> None:
+        if self._presence is not None:
+            engine.left(self._presence)
+        agent = presence.new_presence(models.Agent.Door.STDIO, self._caller, client, version, modern=modern)
+        self._presence = engine.arrived(agent)
+
+    def _cancel(self, message: JSONRPCMessage) -> None:
+        if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            cancelled_id: Any = (message.params or {}).get("requestId")
+            work = self._work.get(cancelled_id) if isinstance(cancelled_id, str | int) else None
+            if work is not None and cancelled_id not in self._cancelled_ids:
                 # A cancelled request gets no response.
-                self._cancelled.add(cancelled)
-                work.cancel()
+                self._cancelled_ids.add(cancelled_id)
+                exchange.cancel(work)
 
-    async def _answer(self, plain: Plain) -> None:
+    async def _answer(self, message: JSONRPCRequest, connection: Callable[[], Connection]) -> None:
         try:
-            _, frame = await self._short.answer(plain, self._caller)
-            if plain.id not in self._cancelled:
+            questions = None if self._is_modern else self._questions
+            _, frame = await Exchange(message, self._send, questions).response(self._server, connection)
+            if message.id not in self._cancelled_ids:
                 with contextlib.suppress(anyio.BrokenResourceError):
-                    await self._pipes.put(frame + b"\n", plain.id)
+                    await self._pipes.put(frame + b"\n", message.id)
         finally:
-            self._work.pop(plain.id, None)
-            self._cancelled.discard(plain.id)
+            self._work.pop(message.id, None)
+            self._cancelled_ids.discard(message.id)
+
+    async def _refuse(self, request_id: RequestId) -> None:
+        """Not by the SDK's dispatcher, which would take its first request for the era of the connection."""
+        error = ErrorData(code=INVALID_REQUEST, message="A request with this id is still in progress")
+        with contextlib.suppress(anyio.BrokenResourceError):
+            await self._send(frames.error(request_id, error))
+
+    async def _send(self, frame: bytes) -> None:
+        await self._pipes.put(frame + b"\n", None)
 
 
 async def _notify(changes: Changes, opening: Opening | None) -> None:

@@ -7,32 +7,38 @@ sessions of the others, so every request is stateless, as in the modern era.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from contextvars import ContextVar
+from functools import partial
+from http import HTTPStatus
 from typing import Any, Final
 
 import anyio
+from mcp.server.connection import Connection
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
-from mcp_types import JSONRPCMessage
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import (
+    ERROR_CODE_HTTP_STATUS,
+    MCP_PROTOCOL_VERSION_HEADER,
+    find_duplicated_routing_header,
+    validate_mcp_param_headers,
+)
+from mcp_types import DEFAULT_NEGOTIATED_VERSION, HEADER_MISMATCH, JSONRPCMessage, JSONRPCRequest
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.types import Receive, Send
 
 from tools_app.base import conf
 from tools_app.catalog import catalog
-from tools_app.catalog.snapshot import NOTHING, Snapshot
-from tools_app.mcp_server import answering, server
+from tools_app.mcp_server import exchange, server
+from tools_app.mcp_server.answering import Answer
 from tools_app.mcp_server.changes import Changes, CurrentCaller, RequestContext
+from tools_app.mcp_server.exchange import Exchange, is_taken, modern_connection
 from tools_app.mcp_server.gate import Visitor
-from tools_app.mcp_server.presence import Passing
+from tools_app.mcp_server.presence import SessionlessClients
 from tools_app.mcp_server.sessions import Sessions
-from tools_app.mcp_server.shortcut import Plain, ShortCut
 from tools_app.sdk.context import Caller
 
 _CALLER: Final = "toolhub.caller"
 _VISITOR: Final = "toolhub.visitor"
-_view: ContextVar[Snapshot] = ContextVar("seen", default=NOTHING)
 
 
 class Transport:
@@ -43,12 +49,11 @@ class Transport:
         self.has_sessions = most_sessions > 0
         self.leaving = asyncio.Event()
         self._changes = Changes(_current_caller)
-        self._server = server.build(self._changes, _caller, tells=self.has_sessions, schema_of=_schema)
+        self._sessions = Sessions(most_sessions, conf.value("TOOLHUB_MCP_IDLE_SECONDS"))
+        self._server = server.build(self._changes, _caller, self._sessions.shake_hands, tells=self.has_sessions)
         self._alone = StreamableHTTPSessionManager(self._server, stateless=True)
-        self._short = ShortCut(self._server.server_info_stamp)
-        self._sessions = Sessions(self._server, self._short, most_sessions, conf.value("TOOLHUB_MCP_IDLE_SECONDS"))
         self._loop = asyncio.get_running_loop()
-        self._passing = Passing()
+        self._sessionless = SessionlessClients()
         self._started: asyncio.Future[None] = self._loop.create_future()
         self._closing = asyncio.Event()
         # Session tasks need a parent task that outlives the request.
@@ -73,15 +78,15 @@ class Transport:
         receive: Receive,
         send: Send,
     ) -> None:
-        """Raises: Refused, when the session does not exist or belongs to another caller."""
+        """Raises: RequestRefused, when the session does not exist or belongs to another caller."""
         scope = request.scope
         scope[_VISITOR], scope[_CALLER] = visitor, caller
         modern = is_modern(request)
         if self.has_sessions and not modern:
             owner = f"{caller.id} {visitor.toolset or ''}"
-            await self._sessions.serve(owner, message, caller, scope, receive, send)
+            await self._sessions.serve(owner, message, caller, request, receive, send)
             return
-        agent = self._passing.seen(caller, message, modern=modern)
+        agent = self._sessionless.presence_of(caller, message, modern=modern)
         if agent is not None:
             agent.busy += 1
         try:
@@ -101,14 +106,18 @@ class Transport:
         modern: bool,
     ) -> None:
         """Handle a request without a session."""
-        if modern:
-            plain = self._short.takes(message, caller, modern=True)
-            if plain is not None and _headers_match(plain, request) and not self._short.wants_headers(plain, caller):
-                work = asyncio.create_task(self._short.answer(plain, caller))
-                await answering.respond(work, receive, send, {}, leaves=True)
-                return
-        _view.set((await catalog.fresh()).seen_by(caller))
-        await self._alone.handle_request(request.scope, receive, send)
+        if not isinstance(message, JSONRPCRequest) or not is_taken(message):
+            await self._alone.handle_request(request.scope, receive, send)
+            return
+        connection = partial(_modern_connection if modern else _handshake_connection, message, request, caller)
+
+        async def work(tell: exchange.Send) -> tuple[int, bytes]:
+            error, frame = await Exchange(message, tell, None, request).response(self._server, connection)
+            # In the handshake era, responses with errors are OK, too.
+            code = error.code if modern and error is not None else 0
+            return ERROR_CODE_HTTP_STATUS.get(code, HTTPStatus.OK), frame
+
+        await Answer(receive, send, {}, leaves=True).run(work)
 
     def _leave(self) -> None:
         self.leaving.set()
@@ -116,7 +125,7 @@ class Transport:
 
     async def _run(self) -> None:
         try:
-            async with self._alone.run(), self._sessions.run(), anyio.create_task_group() as tasks:
+            async with self._alone.run(), self._sessions.run(self._server), anyio.create_task_group() as tasks:
                 tasks.start_soon(self._changes.tell)
                 self._started.set_result(None)
                 await self._closing.wait()
@@ -132,19 +141,24 @@ def is_modern(request: Request) -> bool:
     return version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
 
 
-def _headers_match(plain: Plain, request: Request) -> bool:
-    """Whether the MCP headers match the body: each once, not encoded, and without parameters."""
-    headers: dict[str, str] = {}
-    for name, value in request.headers.items():
-        if name.startswith("mcp-") and (name in headers or name.startswith("mcp-param-")):
-            return False
-        headers[name] = value
-    name = headers.get("mcp-name", "")
-    return (
-        headers.get("mcp-method") == plain.method
-        and headers.get("mcp-protocol-version") == LATEST_MODERN_VERSION
-        and (name == plain.name and not name.startswith("=?"))
-    )
+def _handshake_connection(message: JSONRPCRequest, request: Request, caller: Caller) -> Connection:
+    version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
+    return Connection.from_envelope(version, None, None)
+
+
+def _modern_connection(message: JSONRPCRequest, request: Request, caller: Caller) -> Connection:
+    """Raises: MCPError, when the headers do not repeat what is in the message."""
+    headers, params = dict(request.headers), message.params or {}
+    if (name := find_duplicated_routing_header(request.headers.items())) is not None:
+        raise MCPError(HEADER_MISMATCH, f"{name} header appears more than once")
+    connection = modern_connection(message, headers)
+    tool_name, arguments = params.get("name"), params.get("arguments", {})
+    if message.method == "tools/call" and isinstance(tool_name, str) and isinstance(arguments, dict):
+        entry = catalog.latest().seen_by(caller).find(tool_name)
+        schema = entry.input_schema if entry is not None else {}
+        if (rejection := validate_mcp_param_headers(schema, arguments, headers)) is not None:
+            raise MCPError(rejection.code, rejection.message, rejection.data)
+    return connection
 
 
 def _caller(context: RequestContext) -> Caller:
@@ -157,9 +171,3 @@ def _current_caller(context: RequestContext) -> CurrentCaller:
     request: Any = context.request
     visitor: Visitor = request.scope[_VISITOR]
     return visitor.caller
-
-
-def _schema(name: str) -> Mapping[str, Any] | None:
-    """The input schema of a tool, if the current caller can see it."""
-    entry = _view.get().find(name)
-    return entry.input_schema if entry is not None and entry.tool is not None else None

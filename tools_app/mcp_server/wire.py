@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import sys
 
-_claimed: tuple[int, int] | None = None
+_descriptors: tuple[int, int] | None = None
 
 
 def claim() -> None:
     """Reserve stdin and stdout for the protocol. All other code then reads nothing from stdin and prints to stderr."""
-    global _claimed
-    if _claimed is not None:
+    global _descriptors
+    if _descriptors is not None:
         return
     for descriptor in range(3):
         try:
@@ -26,21 +26,21 @@ def claim() -> None:
     if sys.stdout is not None:
         sys.stdout.flush()
     private = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    null_descriptor = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null_descriptor, 0)
+    os.close(null_descriptor)
     os.dup2(2, 1)
     # stderr is line-buffered; the old stdout would hold back a tool's prints until its buffer is full.
     sys.stdout = sys.stderr
-    _claimed = private
+    _descriptors = private
 
 
-def claimed() -> tuple[int, int]:
+def descriptors() -> tuple[int, int]:
     """The descriptors to read requests from and to write answers to.
 
     Raises:
         RuntimeError: `claim` was not called.
     """
-    if _claimed is None:
+    if _descriptors is None:
         raise RuntimeError("stdin and stdout are not claimed; call wire.claim() before everything else")
-    return _claimed
+    return _descriptors

@@ -10,11 +10,12 @@ from tools_app.models.audit import AuditEntry
 from tools_app.models.calls import Call, ErrorGroup, ErrorHour, ErrorLog, ErrorNote
 from tools_app.models.checks import ToolCheck
 from tools_app.models.connections import Connection
-from tools_app.models.figures import CallHour, CallSum
+from tools_app.models.figures import CallHour, PendingCount
 from tools_app.models.idempotency import IdempotencyKey
 from tools_app.models.keys import ApiKey, KeyConnection, KeyToolset
 from tools_app.models.processes import Agent, Chore, Process
 from tools_app.models.revision import Revision
+from tools_app.models.sources import Child, Source, SourceStatus
 from tools_app.models.stops import Stop
 from tools_app.models.tools import Definition, Tag, ToolRecord, ToolTag
 from tools_app.models.toolsets import Toolset
@@ -26,7 +27,7 @@ __all__ = [
     "AuditEntry",
     "Call",
     "CallHour",
-    "CallSum",
+    "Child",
     "Chore",
     "Connection",
     "Definition",
@@ -37,8 +38,11 @@ __all__ = [
     "IdempotencyKey",
     "KeyConnection",
     "KeyToolset",
+    "PendingCount",
     "Process",
     "Revision",
+    "Source",
+    "SourceStatus",
     "Stop",
     "StoredAnswer",
     "Tag",

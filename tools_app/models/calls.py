@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import ClassVar, Final
 
 from django.db import models
@@ -10,6 +11,8 @@ from tools_app.models.audit import MOST_OF_CLIENT
 
 # Calls from this duration on have an index of their own.
 SLOW_MS: Final = 1_000
+# No call takes longer than this.
+LONGEST: Final = timedelta(minutes=10)
 
 
 class Call(models.Model):
@@ -31,6 +34,14 @@ class Call(models.Model):
         ADMIN = "admin"
         COMMAND = "command"
         CODE = "code"
+
+    class Sent(models.TextChoices):
+        """Whether the upstream got the request."""
+
+        UNKNOWN = "", "not recorded"
+        NO = "no"
+        MAYBE = "maybe"
+        YES = "yes"
 
     class Origin(models.TextChoices):
         TOOL = "", "the tool"
@@ -97,6 +108,22 @@ class Call(models.Model):
     upstream_ms = models.PositiveIntegerField(
         "upstream (ms)", null=True, blank=True, help_text="Total duration of the requests to the upstream."
     )
+    source = models.CharField(
+        max_length=200, blank=True, default="", db_default="", help_text="The source that provided the tool."
+    )
+    source_epoch = models.PositiveIntegerField(default=0, db_default=0, help_text="0: not recorded.")
+    original_name = models.CharField(
+        max_length=500, blank=True, default="", db_default="", help_text="The name that the source uses."
+    )
+    upstream_session = models.CharField(max_length=64, blank=True, default="", db_default="")
+    sent = models.CharField(
+        max_length=5,
+        blank=True,
+        default=Sent.UNKNOWN,
+        db_default=Sent.UNKNOWN,
+        choices=Sent.choices,
+        help_text="Whether the upstream received the request.",
+    )
 
     class Meta:
         ordering: ClassVar = ["-started_at"]
@@ -111,6 +138,7 @@ class Call(models.Model):
             ),
             # Partial indexes, so that other calls cost nothing more to write.
             models.Index(fields=["code", "-started_at"], name="call_by_code", condition=~models.Q(code="")),
+            models.Index(fields=["source", "-started_at"], name="call_of_source", condition=~models.Q(source="")),
             models.Index(fields=["-started_at"], name="call_slow", condition=models.Q(duration_ms__gte=SLOW_MS)),
         ]
 

@@ -14,11 +14,43 @@ from tools_app.sdk.accounts import MOST_URL
 
 
 class Connection(models.Model):
-    """An account of the kind that a pack needs. The connection of the environment is not stored."""
+    """An account of the kind that a pack needs, or at a source outside. That of the environment is not stored."""
+
+    class Form(models.TextChoices):
+        PACK = "", "as its pack says"
+        HEADER = "header", "headers"
+        BEARER = "bearer", "bearer token"
+        BASIC = "basic", "user and password"
+        QUERY = "query", "query parameters"
+        ENVIRONMENT = "environment", "environment variables"
 
     name = models.CharField(max_length=64, unique=True, validators=[LIKE_A_TOOL])
     pack = models.CharField("source", max_length=64, help_text="The source whose tools use this connection.")
-    url = models.CharField("URL", max_length=MOST_URL, help_text="Base URL, e.g. https://redmine.example.org")
+    form = models.CharField(
+        max_length=16,
+        blank=True,
+        choices=Form.choices,
+        default=Form.PACK,
+        db_default=Form.PACK,
+        help_text="How the secret is sent.",
+    )
+    names = models.JSONField(
+        default=list,
+        blank=True,
+        editable=False,
+        db_default=models.Value([], models.JSONField()),
+        help_text="Names of the headers, parameters or variables that the secret consists of.",
+    )
+    references = models.JSONField(
+        default=list,
+        blank=True,
+        editable=False,
+        db_default=models.Value([], models.JSONField()),
+        help_text="Variables and files that the secret refers to.",
+    )
+    url = models.CharField(
+        "URL", blank=True, max_length=MOST_URL, help_text="Base URL, e.g. https://redmine.example.org"
+    )
     sealed = models.BinaryField("secret", editable=False)
     read_only = models.BooleanField(default=False, db_default=False, help_text="Tools that write are refused.")
     allow_http = models.BooleanField(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -17,6 +18,8 @@ from tools_app.models.tools import MAX_RATE_CALLS, MAX_RATE_SECONDS
 from tools_app.models.toolsets import Toolset
 from tools_app.sdk.policies import Rate
 from tools_app.sdk.reach import ENVIRONMENT, Reach
+
+OPERATORS: Final = frozenset({"tools:manage", "admin:*"})
 
 
 def default_scopes() -> list[str]:
@@ -191,7 +194,10 @@ class ApiKey(models.Model):
         """The scope of the key. Prefetch its toolsets and connections."""
         toolsets = frozenset(toolset.name for toolset in self.toolsets.all())
         through = frozenset(self.connection_names)
-        return Reach(toolsets or None, writes=self.may_write, destroys=self.may_destroy, connections=through)
+        reach = Reach(toolsets or None, self.may_write, self.may_destroy, through)
+        # Programs of operators manage what they see.
+        manages = not OPERATORS.isdisjoint(self.scopes)
+        return reach if toolsets or manages else replace(reach, outside=False)
 
     @property
     def rate(self) -> Rate | None:
@@ -201,7 +207,7 @@ class ApiKey(models.Model):
 
 
 class KeyToolset(models.Model):
-    """A toolset of a key. It protects the toolset from deletion: a key without toolsets may use every tool."""
+    """A toolset of a key. It protects the toolset from deletion: a key without toolsets may use more tools."""
 
     key = models.ForeignKey(ApiKey, on_delete=models.CASCADE)
     toolset = models.ForeignKey(Toolset, on_delete=models.PROTECT)

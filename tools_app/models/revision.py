@@ -1,154 +1,44 @@
-"""A version counter that increases with every change that callers can see.
+"""Version counters that increase with every change that callers can see.
 
-Database triggers increment it, so that `queryset.update()`, other programs and raw SQL count, too. A table that a
-migration rebuilds loses its triggers on SQLite, so they are dropped before every `migrate` and created again after it.
+`tools` counts what agents see, `access` who may use it: a new key rebuilds no catalog. `value` counts both.
+
+Database triggers (`triggers`) increment them, so that `queryset.update()`, other programs and raw SQL count, too.
 """
 
 from __future__ import annotations
 
-import hashlib
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
-
-# Table → columns that callers see. Without health, last use and the like, which change with every call.
-WATCHED: Final[dict[str, tuple[str, ...]]] = {
-    "tools_app_toolrecord": (
-        "name", "title", "description", "version", "category", "author", "source", "pack", "enabled", "definition_id",
-        "retired_at", "timeout_ms", "retries", "retry_delay_ms", "rate_calls", "rate_seconds", "cache_seconds",
-        "answer_tokens", "ask",
-    ),
-    "tools_app_tag": ("name",),
-    "tools_app_tooltag": ("tool_id", "tag_id"),
-    "tools_app_definition": ("body", "approved_at", "refused_at"),
-    "tools_app_apikey": (
-        "name", "hash", "previous_hash", "previous_until", "scopes", "expires_at", "revoked_at", "may_write",
-        "may_destroy", "asks", "rate_calls", "rate_seconds", "uses_environment",
-    ),
-    "tools_app_toolset": ("name", "packs", "categories", "tags", "names", "read_only", "mode", "overrides"),
-    "tools_app_keytoolset": ("key_id", "toolset_id"),
-    "tools_app_connection": (
-        "name", "pack", "url", "sealed", "read_only", "allow_http", "timeout_ms", "enabled", "options",
-    ),
-    "tools_app_keyconnection": ("key_id", "connection_id"),
-    "tools_app_stop": ("kind", "name", "reason", "since"),
-}  # fmt: skip
 
 
 class Revision(models.Model):
     """A single row. It starts at the current time, so that an emptied table never repeats a number."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
-    value = models.BigIntegerField()
+    value = models.BigIntegerField(help_text="All changes.")
+    tools = models.BigIntegerField(default=0, db_default=0, help_text="Changes of tools, sources and connections.")
+    access = models.BigIntegerField(default=0, db_default=0, help_text="Changes of keys, toolsets and stops.")
 
     def __str__(self) -> str:
         return str(self.value)
 
 
-def create_triggers(connection: BaseDatabaseWrapper) -> None:
-    """Create the triggers, and increment once for changes while they were missing."""
-    present = set(connection.introspection.table_names())
-    if not present.issuperset({*WATCHED, "tools_app_revision"}):
-        return
-    drop_triggers(connection)
-    with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            cursor.execute(_FUNCTION)
-        for statement in _triggers(connection.vendor).values():
-            cursor.execute(statement)
-        cursor.execute(_BUMP[connection.vendor])
+class Numbers(NamedTuple):
+    """The counters at one moment."""
+
+    value: int
+    tools: int
+    access: int
 
 
-def drop_triggers(connection: BaseDatabaseWrapper) -> None:
-    """Drop all triggers, including those of earlier versions with other tables and columns."""
-    with connection.cursor() as cursor:
-        for name, table in _present(connection).items():
-            cursor.execute(f"DROP TRIGGER {name}" + (f" ON {table}" if connection.vendor == "postgresql" else ""))
-
-
-def missing_triggers(connection: BaseDatabaseWrapper) -> set[str]:
-    """Names of the triggers that are missing."""
-    return _triggers(connection.vendor).keys() - _present(connection).keys()
-
-
-def _present(connection: BaseDatabaseWrapper) -> dict[str, str]:
-    """The existing triggers of ToolHub, with their tables."""
-    with connection.cursor() as cursor:
-        cursor.execute(_OURS[connection.vendor])
-        return {name: table for name, table in cursor.fetchall() if name.startswith(_FIRST) and name.endswith(_LAST)}
-
-
-_FIRST, _LAST = "tools_app_", "_bump"
-_OURS: Final = {
-    "sqlite": "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger'",
-    "postgresql": "SELECT tgname, tgrelid::regclass::text FROM pg_trigger "
-    "WHERE NOT tgisinternal AND pg_table_is_visible(tgrelid)",
-}
-_BUMP: Final = {
-    "sqlite": """
-        INSERT INTO tools_app_revision (id, value)
-        VALUES (1, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000)
-        ON CONFLICT (id) DO UPDATE SET value = value + 1
-    """,
-    "postgresql": """
-        INSERT INTO tools_app_revision (id, value)
-        VALUES (1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
-        ON CONFLICT (id) DO UPDATE SET value = tools_app_revision.value + 1
-    """,
-}
-
-# Once per transaction: a sync of thousands of tools must not update one row thousands of times.
-_FUNCTION: Final = f"""
-    CREATE OR REPLACE FUNCTION tools_app_bump() RETURNS trigger LANGUAGE plpgsql AS $$
-    BEGIN
-        IF current_setting('toolhub.bumped', true) IS DISTINCT FROM txid_current()::text THEN
-            {_BUMP["postgresql"]};
-            PERFORM set_config('toolhub.bumped', txid_current()::text, true);
-        END IF;
-        RETURN NULL;
-    END $$
-"""
-
-
-def _triggers(vendor: str) -> dict[str, str]:
-    """Trigger name → its CREATE statement.
-
-    A name has a digest of the statement: a trigger of a version with other columns has another name.
-    """
-    statements = {}
-    for table in WATCHED:
-        for event in ("INSERT", "UPDATE", "DELETE"):
-            statement = _creation(vendor, table, event)
-            digest = hashlib.sha256((_FUNCTION if vendor == "postgresql" else "").encode() + statement.encode())
-            name = f"{table}_{event.lower()}_{digest.hexdigest()[:8]}{_LAST}"
-            statements[name] = statement.format(name=name)
-    return statements
-
-
-def _creation(vendor: str, table: str, event: str) -> str:
-    """The CREATE statement, with a placeholder for the name."""
-    # jsonb is compared as text.
-    differs, as_text = ("IS DISTINCT FROM", "::text") if vendor == "postgresql" else ("IS NOT", "")
-    what, when = event, ""
-    if event == "UPDATE":
-        columns = WATCHED[table]
-        what = f"UPDATE OF {', '.join(columns)}"
-        pairs = (f"OLD.{column}{as_text} {differs} NEW.{column}{as_text}" for column in columns)
-        when = f"WHEN ({' OR '.join(pairs)})"
-    if vendor == "postgresql":
-        # Deferred to the commit: a statement trigger would lock the row early and deadlock two writers.
-        return f"""CREATE CONSTRAINT TRIGGER {{name}} AFTER {what} ON {table} DEFERRABLE INITIALLY DEFERRED
-                   FOR EACH ROW {when} EXECUTE FUNCTION tools_app_bump()"""
-    return f"CREATE TRIGGER {{name}} AFTER {what} ON {table} {when} BEGIN {_BUMP['sqlite']}; END"
-
-
-def read(connection: BaseDatabaseWrapper) -> int:
-    """The current number; 0 if there is none yet."""
+def numbers(connection: BaseDatabaseWrapper) -> Numbers:
+    """The current counters; zeros if there are none yet."""
     with connection.cursor() as cursor:
         cursor.execute(QUERY)
         row: Any = cursor.fetchone()
-    return int(row[0]) if row else 0
+    return Numbers(*map(int, row)) if row else Numbers(0, 0, 0)
 
 
-QUERY: Final = "SELECT value FROM tools_app_revision WHERE id = 1"
+QUERY: Final = "SELECT value, tools, access FROM tools_app_revision WHERE id = 1"

@@ -17,7 +17,7 @@ LIKE_A_TOOL: Final = RegexValidator(
 
 
 class Toolset(models.Model):
-    """The tools that match any of the selectors, or all tools if there is none. New tools are included."""
+    """The tools that match any of the selectors, or all tools of this hub if there is none. New tools are included."""
 
     name = models.CharField(max_length=64, unique=True, validators=[LIKE_A_TOOL])
     description = models.CharField(max_length=500, blank=True)

@@ -6,27 +6,30 @@ caller may use is part of its `Reach`.
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import itertools
+import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Protocol
 
 from tools_app.sdk import variables
+from tools_app.sdk.checker import missing, mistyped
 from tools_app.sdk.errors import AuthorizationError, Problem, ToolError, shortened
 from tools_app.sdk.hub_errors import Refusal
 from tools_app.sdk.reach import ENVIRONMENT
 from tools_app.sdk.schemas import Schema
-
-if TYPE_CHECKING:
-    from tools_app.http import ApiClient
 
 # The argument with which a caller selects an account if there are several.
 PARAMETER: Final = "connection"
 MOST_URL: Final = 500
 MOST_SECRET: Final = 4_000
 MOST_OPTION: Final = 500
+# Headers, parameters or variables of one connection.
+MOST_NAMES: Final = 20
 ASK: Final = "Ask an administrator of this hub: the connections are in the admin."
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
@@ -88,19 +91,10 @@ class ConnectionOption:
         if isinstance(self.default, bool):
             # The value can also list the connections for which the option is on; only this one is configured here.
             names = {name.strip().lower() for name in text.split(",")}
-            return ENVIRONMENT in names or variables.flag(text)
+            return ENVIRONMENT in names or variables.FLAG(text)
         if isinstance(self.default, str):
             return self.taken(text)
-        return self.taken(variables.number(text))
-
-
-class ClientOptions(TypedDict, total=False):
-    """Options of the HTTP client of an account."""
-
-    timeout: float
-    allow_http: bool
-    read_only: bool
-    link_local: bool
+        return self.taken(variables.NUMBER(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,48 +105,54 @@ class ConnectionKind:
     address unless the address has it already. `suffix` ends every path. `probe` is the path that the hub requests
     (GET, JSON response) to check address and secret. `explain` can turn an error response of the upstream into a more
     specific error. `options` are further settings of each connection.
+
+    That of a source outside the hub is `optional`: it has no variables, each connection has the form of its secret, and
+    without any connection the source is called without credentials.
     """
 
     title: str
-    url_variable: str
-    secret_variable: str
-    header: str
+    url_variable: str = ""
+    secret_variable: str = ""
+    header: str = ""
     prefix: str = ""
     path: str = ""
     probe: str = "/"
     suffix: str = ""
     explain: Callable[[Any], ToolError | None] | None = None
     options: tuple[ConnectionOption, ...] = ()
+    optional: bool = False
+
+    @classmethod
+    def outside(cls, source_name: str) -> ConnectionKind:
+        """The kind for the tools of a source outside the hub."""
+        return cls(source_name, optional=True)
 
     def __post_init__(self) -> None:
-        if not self.title or not _TOKEN.fullmatch(self.header):
+        if not self.title or not (self.optional or _TOKEN.fullmatch(self.header)):
             raise ValueError("a connection kind needs a title and the name of a header")
+        if not self.optional and not (self.url_variable and self.secret_variable):
+            raise ValueError("a connection kind needs the names of two variables: of the address and the secret")
         if self.path and (not self.path.startswith("/") or self.path.endswith("/")):
             raise ValueError("the path of a connection kind begins with a slash and ends without one")
         if not self.probe.startswith("/"):
             raise ValueError("the probe of a connection kind begins with a slash")
 
-    def client(self, address: str, secret: str, *, name: str = "", **options: Unpack[ClientOptions]) -> ApiClient:
-        """A client for an upstream of this kind, which sends the secret to no other host.
+    def as_dict(self) -> dict[str, Any]:
+        """The kind as data, without `explain`, which is code."""
+        values = {
+            **{part.name: getattr(self, part.name) for part in fields(self) if part.name not in ("explain", "options")},
+            "options": [[option.name, option.help, option.default] for option in self.options],
+        }
+        return {name: value for name, value in values.items() if value}
 
-        Raises:
-            ConfigurationError: the address or the secret cannot be used.
-        """
-        # Imported at first use: few packs need it, and the import would slow down every start.
-        from tools_app.http import ApiClient
-
-        return ApiClient(
-            address,
-            name=name or self.title,
-            below=self.path,
-            suffix=self.suffix,
-            secrets={self.header: f"{self.prefix}{secret}"},
-            explain=self.explain,
-            **options,
-        )
+    @staticmethod
+    def read(data: Mapping[str, Any]) -> ConnectionKind:
+        return _kind_of(json.dumps(data))
 
     @property
     def variables(self) -> tuple[str, ...]:
+        if self.optional:
+            return ()
         option_variables = (self.option_variable(option) for option in self.options)
         common = self.allow_http_variable, self.read_only_variable, self.timeout_variable
         return self.url_variable, self.secret_variable, *common, *option_variables
@@ -181,6 +181,49 @@ class ConnectionKind:
         return self.url_variable.rpartition("_")[0] or self.url_variable
 
 
+@functools.lru_cache(maxsize=256)
+def _kind_of(data: str) -> ConnectionKind:
+    """One object for all tools of a pack."""
+    values = json.loads(data)
+    options = tuple(ConnectionOption(*option) for option in values.pop("options", ()))
+    return ConnectionKind(**values, options=options)
+
+
+class References(Protocol):
+    """Secrets that are kept outside the database, and that a connection refers to."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    @property
+    def fault(self) -> str:
+        """Which of them have no value now; empty if all have one."""
+        ...
+
+    @property
+    def state(self) -> object:
+        """Its `repr` changes with their values. A secret."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What is sent with each request, or given to a child process. The repr has no values."""
+
+    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """All values: what answers and logs must not repeat."""
+        return (*self.headers.values(), *self.query.values(), *self.environment.values())
+
+    def __repr__(self) -> str:
+        names = ", ".join((*self.headers, *self.query, *self.environment))
+        return f"<Credentials {names or 'none'}>"
+
+
 @dataclass(frozen=True)
 class Account:
     """A connection, as calls use it. `sealed` is the encrypted secret of a row; `secret` is from the environment."""
@@ -197,8 +240,14 @@ class Account:
     enabled: bool = True
     # As pairs, so that accounts are hashable and compare by all fields.
     options: tuple[tuple[str, OptionValue], ...] = ()
-    # Why it cannot be used at all, for example an invalid address.
-    fault: str = ""
+    # How the secret is sent, and the names of its values. Empty: as the kind says.
+    form: str = ""
+    names: tuple[str, ...] = ()
+    references: References | None = None
+    # Of a source outside: the epoch for which this is its account.
+    epoch: int = 0
+    # Why it cannot be used until it is changed, for example an invalid address.
+    defect: str = ""
     # The message for callers if an operator has stopped it.
     stopped: str = ""
 
@@ -210,20 +259,33 @@ class Account:
     @property
     def mark(self) -> str:
         """A digest that changes when the account can reach other data: another address, secret or option."""
-        parts = [self.pack, self.name, self.base, repr(self.options)]
+        parts = [self.pack, self.name, self.base, repr(self.options), self.form, *self.names]
+        if self.references is not None:
+            parts += [*self.references.names, repr(self.references.state)]
         return hashlib.sha256("\n".join(parts).encode() + b"\n" + (self.sealed or self.secret.encode())).hexdigest()
 
+    @property
+    def fault(self) -> str:
+        """Why it cannot be used at this moment; empty if it can."""
+        return self.defect or (self.references.fault if self.references is not None else "")
+
     def obstacle(self, *, writes: bool) -> str:
-        """Why a tool cannot use it; empty if it can."""
+        """Why a tool cannot use it; empty if it can. Without its references, which can change at any time."""
         if self.stopped:
             return self.stopped
         if not self.enabled:
             return f"the connection {self.name} is disabled"
-        if self.fault:
-            return f"the connection {self.name} cannot be used: {self.fault}"
+        if self.defect:
+            return f"the connection {self.name} cannot be used: {self.defect}"
         if writes and self.read_only:
             return f"the connection {self.name} is read-only"
         return ""
+
+    def obstacle_now(self, *, writes: bool) -> str:
+        """The same for a call, with its references."""
+        if obstacle := self.obstacle(writes=writes):
+            return obstacle
+        return f"the connection {self.name} cannot be used: {self.fault}" if self.fault else ""
 
 
 def _or_default(option: ConnectionOption, decided: Mapping[str, object]) -> OptionValue:
@@ -251,11 +313,11 @@ def chosen(mine: Sequence[Account], named: object) -> Account | None:
     return mine[0] if named is None and len(mine) == 1 else None
 
 
-def not_chosen(named: object) -> Problem:
+def not_chosen(named: object, parameter: str = PARAMETER) -> Problem:
     """The problem of a call that has to name an account and does not."""
     if named is None:
-        return Problem(f"/{PARAMETER}", f"Required parameter missing: {PARAMETER}", "the name of a connection")
-    return Problem(f"/{PARAMETER}", f"Invalid type for parameter {PARAMETER}: expected string", "string")
+        return missing([parameter], "the name of a connection")
+    return mistyped([parameter], "string")
 
 
 def refusal(kind: ConnectionKind, mine: Sequence[Account], *, writes: bool) -> Refusal | None:
@@ -299,11 +361,46 @@ def with_choice(schema: Schema, kind: ConnectionKind, mine: Sequence[Account], *
         "enum": names,
         "description": f"Which account at {kind.title} to use",
     }
+    parameter = parameter_of(schema)
     return {
         **schema,
-        "properties": {**schema.get("properties", {}), PARAMETER: part},
-        "required": [*schema.get("required", ()), PARAMETER],
+        "properties": {**schema.get("properties", {}), parameter: part},
+        "required": [*schema.get("required", ()), parameter],
     }
+
+
+def parameter_of(schema: Schema) -> str:
+    """The name of the parameter `connection`, which the tool of a source outside may have itself."""
+    taken = frozenset(_parameters(schema))
+    others = (f"hub_{PARAMETER}{number or ''}" for number in itertools.count())
+    return next(name for name in itertools.chain([PARAMETER], others) if name not in taken)
+
+
+def _parameters(root: Schema) -> Iterator[str]:
+    """The properties that a schema gives to the object itself, also through references to its own definitions."""
+    waiting: list[object] = [root]
+    seen: set[int] = set()
+    while waiting:
+        schema = waiting.pop()
+        if not isinstance(schema, Mapping) or id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        for key in ("properties", "required"):
+            if isinstance(names := schema.get(key), Mapping | list):
+                yield from (name for name in names if isinstance(name, str))
+        waiting += [schema.get(key) for key in ("if", "then", "else")]
+        for key in ("allOf", "anyOf", "oneOf", "dependentSchemas"):
+            parts = schema.get(key)
+            waiting += parts.values() if isinstance(parts, Mapping) else parts if isinstance(parts, list) else ()
+        if isinstance(reference := schema.get("$ref"), str):
+            waiting.append(_definition(root, reference))
+
+
+def _definition(root: Schema, reference: str) -> object:
+    target: object = root if reference.startswith("#") else None
+    for step in reference.split("/")[1:]:
+        target = target.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(target, Mapping) else None
+    return target
 
 
 def is_sendable(secret: str) -> bool:

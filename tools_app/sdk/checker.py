@@ -1,21 +1,28 @@
-"""Validation with messages for agents: the schema is compiled once, a check takes microseconds."""
+"""Validation with messages for agents: the schema is compiled once, a check takes microseconds.
+
+Only this module phrases what is wrong with a value: the faults that JSON Schema finds in the arguments of tools, and
+those that pydantic finds in REST requests.
+"""
 
 from __future__ import annotations
 
 import copy
 import json
 import math
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 
+from tools_app.sdk import heavy
 from tools_app.sdk.errors import Problem, shortened
 from tools_app.sdk.schemas import EACH, MAX_NESTING, Place, Schema, address, compiled, named, shown_type
+from tools_app.text.budget import written
 
+ARGUMENTS: Final = "the arguments"
 MAX_PROBLEMS: Final = 20
 MAX_CHOICES_LISTED: Final = 30
 # Values of up to this many parts are checked for all problems, larger ones for the first only: the validator cannot
@@ -23,7 +30,6 @@ MAX_CHOICES_LISTED: Final = 30
 SMALL: Final = 1_000
 
 _DIGITS: Final = re.compile("0|[1-9][0-9]{0,14}")
-_encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 class Checker:
@@ -37,6 +43,8 @@ class Checker:
         messages: Mapping[tuple[str, ...], str] | None = None,
         numbers: frozenset[Place] = frozenset(),
         digits: frozenset[Place] = frozenset(),
+        *,
+        fills_in: bool = True,
     ) -> None:
         self.schema = schema
         self._validator = compiled(schema)
@@ -46,29 +54,29 @@ class Checker:
         self._defaults = {
             name: part["default"]
             for name, part in schema.get("properties", {}).items()
-            if isinstance(part, dict) and "default" in part
+            if fills_in and isinstance(part, dict) and "default" in part
         }
 
     def accepts(self, value: Any) -> bool:
         return not self.problems(value)
 
-    def problems(self, value: Any) -> list[Problem]:
+    def problems(self, value: Any, parts: int | None = None) -> list[Problem]:
         """The problems of a value, missing parameters first: at most MAX_PROBLEMS, and the number of the others.
 
-        Empty if the value is valid.
+        Empty if the value is valid. `parts`: their number, if the value was measured and is known to be JSON.
         """
         try:
             if self._validator.is_valid(value):
-                _encode(value).encode()  # parts for which the schema allows anything are not checked by the validator
+                if parts is None:
+                    written(value).encode()  # where the schema allows anything, the validator checks nothing
                 return []
-            errors = self._errors(value)
+            is_small = (heavy.measured(value, SMALL).parts if parts is None else parts) <= SMALL
+            errors = self._errors(value, is_small)
             ranked = [entry for error in errors for entry in self._describe(error)]
         except (ValueError, TypeError, RecursionError):  # the value contains something that is not JSON
-            return [_not_json(value)]
-        ranked.sort(key=lambda entry: entry.rank)
-        problems = [entry.problem for entry in ranked[:MAX_PROBLEMS]]
-        more = len(ranked) - len(problems) + sum(map(_omitted_names, errors))
-        return [*problems, Problem.more(more)] if more else problems
+            return [not_json(value)]
+        ranked.sort(key=operator.itemgetter(0))
+        return listed([problem for _, problem in ranked], len(ranked) + sum(map(_omitted_names, errors)))
 
     def with_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments with the schema's top-level defaults, and with ids converted to the type in the schema."""
@@ -76,13 +84,13 @@ class Checker:
             arguments = _changed(arguments, place, _as_text)
         for place in self._digits:
             arguments = _changed(arguments, place, _as_number)
-        missing = self._defaults.keys() - arguments.keys()
+        missing = [name for name in self._defaults if name not in arguments]
         if not missing:
             return arguments
         return arguments | {name: copy.deepcopy(self._defaults[name]) for name in missing}
 
-    def _errors(self, value: Any) -> list[jsonschema_rs.ValidationError]:
-        if is_small(value):
+    def _errors(self, value: Any, is_small: bool) -> list[jsonschema_rs.ValidationError]:
+        if is_small:
             return list(self._validator.iter_errors(value))
         try:
             self._validator.validate(value)
@@ -90,34 +98,35 @@ class Checker:
             return [error]
         return []
 
-    def _describe(self, error: jsonschema_rs.ValidationError) -> list[_RankedProblem]:
+    def _describe(self, error: jsonschema_rs.ValidationError) -> list[tuple[int, Problem]]:
+        """The problems, each with its rank in the list."""
         path = list(error.instance_path)
         steps = tuple(str(step) for step in error.schema_path)
         message = self._messages.get(steps[:-1])
         match error.kind:
             case Kind.Required(property=name):
                 message = self._messages.get((*steps[:-1], "properties", name))
-                return [_missing([*path, name], message)]
+                return [(0, missing([*path, name], message=message))]
             case Kind.AdditionalProperties(unexpected=names) | Kind.UnevaluatedProperties(unexpected=names):
                 allowed_names = ", ".join(sorted(self._properties(steps[:-1]))) or "none"
-                return [_unknown([*path, name], allowed_names) for name in names[:MAX_PROBLEMS]]
+                return [(3, unknown([*path, name], f"one of: {allowed_names}")) for name in names[:MAX_PROBLEMS]]
             case Kind.Type(types=types):
                 # null means that there is no value: the message for a missing value applies.
-                return [_mistyped(path, types, error.instance, message if error.instance is None else None)]
+                return [_of_type(path, types, error.instance, message if error.instance is None else None)]
             case Kind.AnyOf(context=branches) | Kind.OneOfNotValid(context=branches):
                 return self._alternatives(path, branches, message)
             case kind:
-                return [_invalid(path, _expectation(kind), message)]
+                return [(2, invalid(path, _expectation(kind), message=message))]
 
     def _alternatives(
         self, path: list[str | int], branches: list[list[jsonschema_rs.ValidationError]], message: str | None
-    ) -> list[_RankedProblem]:
+    ) -> list[tuple[int, Problem]]:
         """Why none of several schemas matches. If only one has the right type, its problems are described."""
         firsts = [branch[0] for branch in branches if branch]
         types = [error.kind for error in firsts if isinstance(error.kind, Kind.Type)]
         at_path = [error for error in firsts if list(error.instance_path) == path]
         if len(types) == len(at_path) == len(branches):
-            return [_mistyped(path, [name for kind in types for name in kind.types], firsts[0].instance)]
+            return [_of_type(path, [name for kind in types for name in kind.types], firsts[0].instance)]
         right_type = [
             branch
             for branch in branches
@@ -125,8 +134,8 @@ class Checker:
         ]
         if len(right_type) == 1 and message is None:
             return [entry for error in right_type[0] for entry in self._describe(error)]
-        expected = [entry.problem.expected for error in firsts for entry in self._describe(error)[:1]]
-        return [_invalid(path, ", or ".join(dict.fromkeys(expected)), message)]
+        expected = [problem.expected for error in firsts for _, problem in self._describe(error)[:1]]
+        return [(2, invalid(path, ", or ".join(dict.fromkeys(expected)), message=message))]
 
     def _properties(self, steps: Sequence[str]) -> Mapping[str, Any]:
         node: Any = self.schema
@@ -139,12 +148,54 @@ class Checker:
         return properties if isinstance(properties, dict) else {}
 
 
-@dataclass(frozen=True, slots=True)
-class _RankedProblem:
-    """A problem, and its rank in the list."""
+def missing(path: Sequence[Any], expected: str = "a value", *, message: str | None = None) -> Problem:
+    return Problem(address(path), message or f"Required parameter missing: {named(path)}", expected)
 
-    rank: int
-    problem: Problem
+
+def unknown(path: Sequence[Any], expected: str = "") -> Problem:
+    return Problem(address(path), f"Unknown parameter: {named(path)}", expected)
+
+
+def mistyped(path: Sequence[Any], expected: str, *, message: str | None = None, whole: str = ARGUMENTS) -> Problem:
+    """`whole` is what a path of no steps means."""
+    message = message or f"Invalid type for {_subject(path, whole)}: expected {expected}"
+    return Problem(address(path), message, expected)
+
+
+def invalid(path: Sequence[Any], expected: str, *, message: str | None = None, whole: str = ARGUMENTS) -> Problem:
+    message = message or f"Invalid value for {_subject(path, whole)}: expected {expected}"
+    return Problem(address(path), message, expected)
+
+
+def rejected(path: Sequence[Any], reason: str, expected: str = "") -> Problem:
+    """The problem of a value that matches its schema, but cannot be used."""
+    reason += f"; expected {expected}" if expected else ""
+    return Problem(address(path), f"Invalid value for parameter {named(path)}: {reason}", expected)
+
+
+def listed(problems: Sequence[Problem], total: int) -> list[Problem]:
+    """The first problems of all, and the number of the others."""
+    first = list(problems[:MAX_PROBLEMS])
+    return [*first, Problem.more(total - len(first))] if total > len(first) else first
+
+
+def described(fault: Mapping[str, Any], path: Sequence[Any], whole: str) -> Problem:
+    """The problem for one of pydantic's errors. It never repeats the value that was sent."""
+    kind, limits = fault["type"], fault.get("ctx", {})
+    if kind == "missing":
+        return missing(path, message=None if path else "A JSON object is required")
+    if kind == "extra_forbidden":
+        return unknown(path)
+    if expected := _PYDANTIC_TYPES.get(kind):
+        return mistyped(path, expected, whole=whole)
+    if kind == "string_too_short":
+        return invalid(path, _NOT_EMPTY, whole=whole)
+    keyword, limit = _PYDANTIC_LIMITS.get(kind, ("", "expected"))
+    return invalid(path, EXPECTATIONS.get(keyword, "{}").format(limits.get(limit, "another value")), whole=whole)
+
+
+def _subject(path: Sequence[Any], whole: str) -> str:
+    return f"parameter {named(path)}" if path else whole
 
 
 def _omitted_names(error: jsonschema_rs.ValidationError) -> int:
@@ -155,33 +206,15 @@ def _omitted_names(error: jsonschema_rs.ValidationError) -> int:
     return 0
 
 
-def _missing(path: Sequence[Any], message: str | None) -> _RankedProblem:
-    return _RankedProblem(0, Problem(address(path), message or f"Required parameter missing: {named(path)}", "a value"))
-
-
-def _mistyped(path: Sequence[Any], types: Sequence[str], value: Any, message: str | None = None) -> _RankedProblem:
+def _of_type(path: Sequence[Any], types: Sequence[str], value: Any, message: str | None = None) -> tuple[int, Problem]:
     if "integer" in types and isinstance(value, int | float) and not isinstance(value, bool):
         # The value is a number already: with "expected number", a caller would send it again.
-        whole = ["a whole number" if name == "integer" else name for name in types]
-        return _invalid(path, _either(whole))
-    expected = _either(map(shown_type, types))
-    subject = f"parameter {named(path)}" if path else "the arguments"
-    message = message or f"Invalid type for {subject}: expected {expected}"
-    return _RankedProblem(1, Problem(address(path), message, expected))
+        return 2, invalid(path, _either("a whole number" if name == "integer" else name for name in types))
+    return 1, mistyped(path, _either(map(shown_type, types)), message=message)
 
 
 def _either(names: Iterable[str]) -> str:
     return " or ".join(sorted(dict.fromkeys(names), key="null".__eq__))
-
-
-def _invalid(path: Sequence[Any], expected: str, message: str | None = None) -> _RankedProblem:
-    subject = f"parameter {named(path)}" if path else "the arguments"
-    message = message or f"Invalid value for {subject}: expected {expected}"
-    return _RankedProblem(2, Problem(address(path), message, expected))
-
-
-def _unknown(path: Sequence[Any], allowed_names: str) -> _RankedProblem:
-    return _RankedProblem(3, Problem(address(path), f"Unknown parameter: {named(path)}", f"one of: {allowed_names}"))
 
 
 def _expectation(kind: Kind) -> str:
@@ -196,7 +229,7 @@ def _expectation(kind: Kind) -> str:
         case Kind.Pattern(pattern=pattern):
             return f"text that matches {pattern}"
         case Kind.MinLength(limit=1) | Kind.MinItems(limit=1) | Kind.MinProperties(limit=1):
-            return "a value that is not empty"
+            return _NOT_EMPTY
         case Kind.FalseSchema():
             return "no value"
     template = EXPECTATIONS.get(kind.name)
@@ -217,6 +250,22 @@ EXPECTATIONS: Final = {
     "minProperties": "at least {} entries",
     "maxProperties": "at most {} entries",
     "uniqueItems": "items that differ from each other",
+}
+_NOT_EMPTY: Final = "a value that is not empty"
+# Types of pydantic's errors → the expected type, or the schema keyword and the name of the limit.
+_PYDANTIC_TYPES: Final = {
+    "string_type": "string",
+    "int_type": "integer",
+    "bool_type": "boolean",
+    "dict_type": "object",
+    "model_type": "object",
+    "model_attributes_type": "object",
+    "list_type": "array",
+}
+_PYDANTIC_LIMITS: Final = {
+    "greater_than_equal": ("minimum", "ge"),
+    "less_than_equal": ("maximum", "le"),
+    "string_too_long": ("maxLength", "max_length"),
 }
 
 
@@ -248,42 +297,29 @@ def _as_number(value: Any) -> Any:
     return int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else value
 
 
-def is_small(value: Any) -> bool:
-    """Whether it has no more than SMALL parts."""
-    pending, count = [value], 0
-    while pending:
-        current = pending.pop()
-        count += 1
-        if isinstance(current, dict | list | tuple):
-            if count + len(pending) + len(current) > SMALL:
-                return False
-            pending.extend(current.values() if isinstance(current, dict) else current)
-    return True
-
-
-def _not_json(value: Any) -> Problem:
+def not_json(value: Any) -> Problem:
     """The first place at which a value is not JSON."""
     pending: list[tuple[tuple[Any, ...], Any]] = [((), value)]
     while pending:
         path, current = pending.pop()
         if len(path) > MAX_NESTING:
-            return _invalid(path[:3], f"at most {MAX_NESTING} levels").problem
+            return invalid(path[:3], f"at most {MAX_NESTING} levels")
         match current:
             case dict():
                 if any(not isinstance(key, str) or not _encodable(key) for key in current):
-                    return _invalid(path, "names that are text").problem
+                    return invalid(path, "names that are text")
                 pending.extend(((*path, key), item) for key, item in reversed(current.items()))
             case list() | tuple():
                 pending.extend(((*path, index), item) for index, item in reversed(list(enumerate(current))))
             case str() if not _encodable(current):
-                return _invalid(path, "text without lone surrogates").problem
+                return invalid(path, "text without lone surrogates")
             case float() if not math.isfinite(current):
-                return _invalid(path, "a finite number").problem
+                return invalid(path, "a finite number")
             case None | bool() | int() | float() | str():
                 pass
             case _:
-                return _invalid(path, "a JSON value").problem
-    return _invalid((), "JSON").problem
+                return invalid(path, "a JSON value")
+    return invalid((), "JSON")
 
 
 def _encodable(text: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -111,6 +111,28 @@ class ResourceLink(Part):
 
     def in_words(self) -> str:
         return f"[{self.title or self.name}: {self.uri}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Block(Part):
+    """A content block that another MCP server has sent, in wire form. Made by the hub alone."""
+
+    block: Mapping[str, Any]
+
+    def wire(self) -> dict[str, Any]:
+        return dict(self.block)
+
+    def in_words(self) -> str:
+        block = self.block
+        match block["type"]:
+            case "text":
+                return str(block["text"])
+            case "resource_link":
+                return f"[{block.get('title') or block['name']}: {block['uri']}]"
+            case "resource":
+                resource = block["resource"]
+                return str(resource.get("text") or f"[{resource['uri']}, {resource.get('mimeType') or 'bytes'}]")
+        return f"[{block['mimeType']}, {len(block['data']) * 3 // 4:,} bytes]"
 
 
 def contents(uri: str, content: str | bytes, mime_type: str = "") -> dict[str, Any]:

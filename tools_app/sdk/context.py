@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tools_app.sdk.accounts import OptionValue
+from tools_app.sdk.accounts import Account, OptionValue
 from tools_app.sdk.deadline import Deadline
 from tools_app.sdk.errors import ConfigurationError, ToolNotFoundError
 from tools_app.sdk.hub_errors import AnswerNotFoundError
@@ -162,8 +162,12 @@ class Context:
     upstream: ApiClient | None = None
     # All options that the connection kind declares, with their values for this connection.
     options: Mapping[str, OptionValue] = field(default_factory=dict)
+    # The account itself, for the runners of sources outside.
+    account: Account | None = None
     # The directory that contains the files this caller may read. None: it may not read files.
     files: Path | None = None
+    # Told by `note_sent`: what the journal says of the request to the upstream.
+    on_sent: Callable[[str, str], None] | None = None
     # The facts from `note`.
     noted: dict[str, bool | float | str] = field(default_factory=dict)
 
@@ -184,6 +188,11 @@ class Context:
     def note(self, **facts: bool | float | str) -> None:
         """Add facts to the log line `Tool completed`: `ctx.note(results=5)`. Do not pass arguments of the call."""
         self.noted.update(facts)
+
+    def note_sent(self, sent: str, session: str = "") -> None:
+        """Record whether the upstream got the request (`no`, `maybe` or `yes`), and over which session."""
+        if self.on_sent is not None:
+            self.on_sent(sent, session)
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Send progress to the client, if it asked for progress. Works in blocking tools, too."""

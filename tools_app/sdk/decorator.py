@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, overload
+from typing import Any, get_overloads, overload
 
 from tools_app.sdk import signatures
 from tools_app.sdk.context import Context
 from tools_app.sdk.examples import Example
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.places import place_of
 from tools_app.sdk.policies import Rate
 from tools_app.sdk.schemas import Schema, SchemaError
-from tools_app.sdk.tool import Formatter, Guidance, Hints, Tool
+from tools_app.sdk.tool import Formatter, Guidance, Tool
 
 
 class FunctionTool(Tool):
@@ -31,7 +33,6 @@ class FunctionTool(Tool):
         except SchemaError as error:
             raise DefinitionError(f"{self.name}: {error}", self.place) from error
         self._context_parameter = signature.context_parameter
-        self.speaks = signature.context_parameter is not None
         self.convert = signature.convert
         self.settle(signature.schema, function)
 
@@ -46,8 +47,6 @@ class FunctionTool(Tool):
 
 class SchemaTool(Tool):
     """A tool described by a schema instead of Python types; its function takes the arguments as one dict."""
-
-    speaks = False
 
     def __init__(self, function: Callable[[dict[str, Any]], Any], schema: Schema, **declared: Any) -> None:
         self.function = function
@@ -122,19 +121,15 @@ def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
     return lambda function: FunctionTool(function, **declared)
 
 
-_DECLARABLE: Final = frozenset(
-    {
-        *("name", "title", "description", "category", "tags", "author", "version", "hints", "examples", "aliases"),
-        *("retries", "rate", "cache_seconds", "answer_tokens", "starts_off", "deprecated"),
-        *("keywords", "dependencies", "timeout", "minimal", "done", "guidance", "icon", "output_schema", "untrusted"),
-        *("escapes", "logged"),
-    }
-)
+@functools.cache
+def _declarable() -> frozenset[str]:
+    """The options of `tool`, as its signature has them."""
+    return frozenset(inspect.signature(get_overloads(tool)[-1]).parameters)
 
 
 def known(declared: dict[str, Any]) -> dict[str, Any]:
     """Raises: TypeError, for an option that `tool` does not have."""
-    if unknown := declared.keys() - _DECLARABLE:
+    if unknown := declared.keys() - _declarable():
         raise TypeError(f"tool() has no option {', '.join(sorted(unknown))}")
     return declared
 

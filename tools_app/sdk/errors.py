@@ -60,6 +60,8 @@ class ToolError(Exception):
     blames_upstream: bool = False
     # Whether it is certain that nothing was changed: the call was refused, or no request that can change was sent.
     nothing_done: bool = False
+    # Whether the upstream got the request, and there is no answer that says what it did.
+    is_unanswered: bool = False
     # Whether a change may have been made although the call failed.
     outcome_unknown: bool = False
 

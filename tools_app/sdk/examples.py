@@ -45,6 +45,10 @@ class Example:
     expected_result: Any = None
     shown_only: bool = False
 
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Example:
+        return cls(data["description"], data["parameters"], data.get("expectedResult"))
+
     def as_dict(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"description": self.description, "parameters": dict(self.parameters)}
         if self.expected_result is not None:

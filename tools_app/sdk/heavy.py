@@ -12,7 +12,8 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Final, ParamSpec, TypeVar
+from itertools import chain
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 P = ParamSpec("P")
@@ -23,11 +24,14 @@ THREADS: Final = 2
 # Smaller values take about a millisecond.
 LARGE_BYTES: Final = 64 * 1024
 VALUES: Final = 2_000
+_TEXTS: Final = (str, bytes)
 _PLAIN: Final = (int, float, bool, type(None))
+_LISTS: Final = (list, tuple, set, frozenset)
 
 _threads: Final = ThreadPoolExecutor(THREADS, thread_name_prefix="toolhub-heavy")
 _lock: Final = threading.Lock()
-_turns: Final[WeakValueDictionary[str, asyncio.Lock]] = WeakValueDictionary()
+# By loop, as a lock works on one only.
+_turns: Final[WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str], asyncio.Lock]] = WeakValueDictionary()
 _working = 0
 _collects = True
 
@@ -37,7 +41,7 @@ async def aside(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     context = contextvars.copy_context()
 
     def job() -> R:
-        with _no_collections():
+        with without_collections():
             try:
                 return context.run(work, *args, **kwargs)
             except StopIteration as error:  # cannot be set on a future
@@ -48,9 +52,10 @@ async def aside(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 
 async def in_turn(caller_id: str, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """The same, for one piece of work per caller at a time, so that many requests of one do not delay the others."""
-    turn = _turns.get(caller_id)
+    key = asyncio.get_running_loop(), caller_id
+    turn = _turns.get(key)
     if turn is None:
-        turn = _turns[caller_id] = asyncio.Lock()
+        turn = _turns[key] = asyncio.Lock()
     async with turn:
         return await aside(work, *args, **kwargs)
 
@@ -62,34 +67,56 @@ async def by_size(value: Any, work: Callable[P, R], *args: P.args, **kwargs: P.k
 
 def is_large(value: Any) -> bool:
     """Whether work on the whole value takes long. Objects whose size is unknown count as large."""
-    values_left, characters_left = VALUES, LARGE_BYTES
-    pending = [value]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, str | bytes):
-            characters_left -= len(part)
-        elif isinstance(part, dict):
-            values_left -= len(part)
-            pending += (*part.keys(), *part.values()) if values_left >= 0 else ()
-        elif isinstance(part, list | tuple | set | frozenset):
-            values_left -= len(part)
-            pending += part if values_left >= 0 else ()
-        elif not isinstance(part, _PLAIN):
-            attributes = getattr(part, "__dict__", None)
-            if attributes is None:
-                return True
-            values_left -= 1
-            pending.append(attributes)
-        if values_left < 0 or characters_left < 0:
-            return True
-    return False
+    return measured(value, VALUES).is_large(VALUES)
+
+
+class Extent(NamedTuple):
+    """How much there is to read in a value. If there are more parts than the limit, the other figures are too low."""
+
+    parts: int
+    characters: int
+    # Levels of objects and lists.
+    depth: int
+
+    def is_large(self, most_parts: int) -> bool:
+        return self.parts > most_parts or self.characters > LARGE_BYTES
+
+
+def measured(value: Any, most_parts: int) -> Extent:
+    """The extent of a value, in one walk that ends when it has more than `most_parts`."""
+    parts = characters = depth = number = 0
+    level = [value]
+    while level:
+        number += 1
+        next_level: list[Any] = []
+        for part in level:
+            if isinstance(part, _TEXTS):
+                characters += len(part)
+            elif isinstance(part, _PLAIN):
+                continue
+            elif isinstance(part, dict):
+                parts, depth = parts + len(part), number
+                next_level += chain.from_iterable(part.items()) if parts <= most_parts else ()
+            elif isinstance(part, _LISTS):
+                parts, depth = parts + len(part), number
+                next_level += part if parts <= most_parts else ()
+            else:
+                attributes = getattr(part, "__dict__", None)
+                characters += LARGE_BYTES + 1 if attributes is None else 0
+                next_level += () if attributes is None else (attributes,)
+                parts += 1
+            if parts > most_parts:
+                return Extent(parts, characters, depth)
+        level = next_level
+    return Extent(parts, characters, depth)
 
 
 @contextmanager
-def _no_collections() -> Iterator[None]:
-    """Without the garbage collector, which would scan all new values repeatedly and stop every thread meanwhile.
+def without_collections() -> Iterator[None]:
+    """Without the garbage collector, which would scan all objects, repeatedly where many are new.
 
-    The values have no cycles. The collector is off for the whole process while such work runs.
+    It stops every thread meanwhile, and others who wait for what this one has locked. It is off for the whole process
+    while such work runs, which makes few cycles.
     """
     global _working, _collects
     with _lock:

@@ -8,10 +8,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tools_app.sdk import errors
 from tools_app.sdk.errors import ToolDisabledError, ToolError, error_classes, shortened
+
+# Why code is missing, and what to do about it.
+NOT_HERE: Final = "this process does not have it"
+ASK_FOR_REASON: Final = "Ask an operator to run `toolhub doctor`, which reports the reason."
+ASK_TO_RESTART: Final = "Ask an operator to restart the hub, or to run `toolhub synctools`."
 
 
 class AnswerNotFoundError(ToolError):
@@ -40,6 +45,31 @@ class StoppedError(ToolDisabledError):
     @classmethod
     def because(cls, words: str) -> StoppedError:
         return cls(words[:1].upper() + words[1:])
+
+
+class DefinitionChangedError(ToolError):
+    """The code of the tool is another version than the definition that agents see; nothing was run."""
+
+    code = "DEFINITION_CHANGED"
+    status = 409
+    nothing_done = True
+    default_next_step = "List the tools again, and call it as its new definition says."
+
+    @classmethod
+    def of(cls, name: str) -> DefinitionChangedError:
+        return cls(f"The definition of {name} has changed; the call was not run")
+
+    @classmethod
+    def held(cls, name: str) -> DefinitionChangedError:
+        error = cls(f"The definition of {name} has changed, and no operator has approved the new version")
+        error.next_step = "Ask an operator of this hub: it is listed among the approvals in the admin."
+        return error
+
+    @classmethod
+    def outdated(cls, name: str) -> DefinitionChangedError:
+        error = cls(f"This process has loaded another version of {name} than the recorded one")
+        error.next_step = "Ask an operator of this hub to restart this process."
+        return error
 
 
 class ApprovalRequiredError(ToolError):
@@ -127,6 +157,26 @@ class OverloadedError(ToolError):
             "The hub is receiving as much data as it can hold",
             retry_after=1,
             next_step="Retry in a moment, with fewer or smaller requests at once.",
+        )
+
+
+class UpstreamStartingError(ToolError):
+    """A source outside is starting, and could not take the call within its time."""
+
+    code = "UPSTREAM_STARTING"
+    status = 503
+    retryable = True
+    nothing_done = True
+    blames_upstream = False
+
+    @classmethod
+    def of(cls, upstream: str, why: str, retry_after: float) -> UpstreamStartingError:
+        seconds = max(1, round(retry_after))
+        return cls(
+            f"{upstream} is still starting: {why}",
+            context={"upstream": upstream},
+            retry_after=seconds,
+            next_step=f"Call again in {seconds} seconds, or with a longer timeout. Nothing was sent.",
         )
 
 

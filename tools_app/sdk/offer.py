@@ -6,20 +6,41 @@ Only the protocol messages differ.
 
 from __future__ import annotations
 
-import inspect
 import json
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from functools import cached_property
+from typing import Any, ClassVar, Final, TypedDict
 
 from tools_app.sdk.decorator import FunctionTool
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.names import DefinitionError
+from tools_app.sdk.offered import wire
 from tools_app.sdk.pack import Pack
-from tools_app.sdk.schemas import Schema
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.policies import Rate
+from tools_app.sdk.spec import Kind, ToolSpec
 
 READS: Final = Hints(read_only=True)
 READS_WITHIN: Final = Hints(read_only=True, open_world=False)
+
+
+class OfferOptions(TypedDict, total=False):
+    """Options of prompts and resources."""
+
+    name: str
+    title: str
+    description: str
+    category: str
+    tags: Iterable[str]
+    tools: Iterable[str]
+    timeout: float | None
+    rate: Rate | None
+
+
+def check_options(declared: Mapping[str, Any], options: type[OfferOptions], kind: Kind) -> None:
+    """Raises: TypeError, for an option that does not exist."""
+    if unknown := declared.keys() - options.__annotations__.keys():
+        raise TypeError(f"{kind}() has no option {', '.join(sorted(unknown))}")
 
 
 class Completes:
@@ -34,10 +55,18 @@ class Completes:
         self.source = source
 
 
+class OfferFunction(FunctionTool):
+    """The function of a prompt, a resource or a completion. Its answers have a form of their own."""
+
+    @property
+    def text_form(self) -> None:
+        return None
+
+
 class Offer:
     """A prompt or a resource. Calling it calls the function, as if undecorated."""
 
-    kind: ClassVar[str]
+    kind: ClassVar[Kind]
     hints: ClassVar[Hints] = READS_WITHIN
 
     def __init__(
@@ -45,18 +74,17 @@ class Offer:
     ) -> None:
         self.function = function
         self.pack = pack
-        name = declared.get("name") or function.__name__
+        self.name: str = declared.get("name") or function.__name__
         try:
-            self.runner = Runner(self.kind, self.shaped, function, pack=pack, hints=self.hints, **declared)
+            self.tool = OfferFunction(function, pack=pack, hints=self.hints, **declared)
             self.tools = () if isinstance(tools, str) else tuple(tools)
             if isinstance(tools, str) or not all(isinstance(tool, str) for tool in self.tools):
-                raise DefinitionError("tools must be a list of names", self.runner.place)
-            if not all(isinstance(words, str) for words in (self.title, self.category)):
-                raise DefinitionError("title and category must be text", self.runner.place)
-            self._sources = self._completion_sources()
+                raise DefinitionError("tools must be a list of names", self.place)
+            if not all(isinstance(words, str) for words in (self.tool.title, self.tool.category)):
+                raise DefinitionError("title and category must be text", self.place)
+            self.completers = self._completers()
         except DefinitionError as error:
-            raise DefinitionError(f"{self.kind} {name}: {error}", error.place) from error
-        self.name: str = name
+            raise DefinitionError(f"{self.kind} {self.name}: {error}", error.place) from error
 
     @property
     def key(self) -> str:
@@ -64,68 +92,36 @@ class Offer:
         return self.name
 
     @property
-    def title(self) -> str:
-        return self.runner.title
-
-    @property
-    def description(self) -> str:
-        return self.runner.description
-
-    @property
-    def category(self) -> str:
-        return self.runner.category
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        return tuple(self.runner.tags)
-
-    @property
     def place(self) -> str:
-        return self.runner.place
+        return self.tool.place
 
-    @property
-    def properties(self) -> Mapping[str, Schema]:
-        """The schemas of its arguments, by name."""
-        properties: Mapping[str, Schema] = self.runner.input_schema["properties"]
-        return properties
-
-    def read(self, values: Mapping[str, str]) -> dict[str, Any]:
-        """The arguments, which are text on the wire, with the types of the schema. Text that cannot be parsed stays
-        text, and fails validation."""
-        required = self.runner.input_schema.get("required", ())
-        return {
-            # Clients also send the empty fields of a form.
-            name: _read(value, self.properties.get(name, {}))
-            for name, value in values.items()
-            if value or name in required or name not in self.properties
+    @cached_property
+    def spec(self) -> ToolSpec:
+        own = self.tool.spec
+        body: dict[str, Any] = {"kind": str(self.kind)}
+        for name in ("name", "title", "description", "version", "category", "tags", "inputSchema", "annotations"):
+            body[name] = own.body[name]
+        completions = {
+            argument: completer if isinstance(completer, str) else completer.input_schema
+            for argument, completer in sorted(self.completers.items())
         }
+        runtime = {**own.runtime, **({"completions": completions} if completions else {})}
+        return ToolSpec.of({**body, "tools": list(self.tools), **self._own_fields()}, runtime)
+
+    def _own_fields(self) -> dict[str, Any]:
+        """What only this kind has in its definition."""
+        return {}
 
     def shaped(self, returned: Any) -> Any:
         """The return value of the function, as content."""
         raise NotImplementedError
 
-    def wire(self) -> dict[str, Any]:
-        """Its entry in a list."""
-        raise NotImplementedError
-
     def check_listed(self) -> None:
         """Raises: DefinitionError, if it cannot be written as JSON: that would break the whole list."""
         try:
-            json.dumps(self.wire(), ensure_ascii=False, allow_nan=False).encode()
+            json.dumps(wire(self.spec), ensure_ascii=False, allow_nan=False).encode()
         except (TypeError, ValueError) as error:
             raise DefinitionError(f"{self.kind} {self.name}: it cannot be listed: {error}", self.place) from error
-
-    def choices(self, argument: str) -> list[str]:
-        """The values of an argument with an enumerated type."""
-        part = self.properties[argument]
-        if part.get("type") == "boolean":
-            return ["true", "false"]
-        choices = [part["const"]] if "const" in part else part.get("enum", ())
-        return [value if isinstance(value, str) else json.dumps(value) for value in choices]
-
-    def completion(self, argument: str) -> FunctionTool | str | None:
-        """The source of an argument's values: a function, or a URI template."""
-        return self._sources.get(argument)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -133,60 +129,22 @@ class Offer:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.key} at {self.place}>"
 
-    def _completion_sources(self) -> dict[str, FunctionTool | str]:
+    def _completers(self) -> dict[str, OfferFunction | str]:
+        """The source of each argument's values: a function, or a URI template."""
         hints = typing.get_type_hints(self.function, include_extras=True)
-        sources: dict[str, FunctionTool | str] = {}
-        for argument in self.properties.keys() & hints.keys():
+        completers: dict[str, OfferFunction | str] = {}
+        for argument in self.tool.input_schema["properties"].keys() & hints.keys():
             for source in _sources_in(hints[argument]):
-                sources[argument] = source if isinstance(source, str) else self._completer(argument, source)
-        return sources
+                completers[argument] = source if isinstance(source, str) else self._completer(argument, source)
+        return completers
 
-    def _completer(self, argument: str, function: Callable[..., Any]) -> FunctionTool:
-        completer = FunctionTool(
-            function,
-            pack=self.pack,
-            name="completion",
-            description=f"Completes {argument}.",
-            hints=self.hints,
+    def _completer(self, argument: str, function: Callable[..., Any]) -> OfferFunction:
+        completer = OfferFunction(
+            function, pack=self.pack, name="completion", description=f"Completes {argument}.", hints=self.hints
         )
         if not {"value"} <= completer.input_schema["properties"].keys() <= {"value", "arguments"}:
             raise DefinitionError(f"the completion of {argument} must take `value` (and `arguments`)", self.place)
-        completer.name = f"{self.runner.name}:{argument}"
-        completer.output_schema = completer.output_checker = None
         return completer
-
-
-class Runner(FunctionTool):
-    """The tool as which the engine runs an offer."""
-
-    def __init__(self, kind: str, shaped: Callable[[Any], Any], function: Callable[..., Any], **declared: Any) -> None:
-        self._shaped = shaped
-        super().__init__(function, **declared)
-        # The prefix keeps it apart from tools of the same name in the journal.
-        self.name = f"{kind}:{self.name}"
-        self.output_schema = self.output_checker = None
-
-    @property
-    def text_form(self) -> None:
-        """Offers have a format of their own."""
-        return
-
-    def run(self, ctx: Any, arguments: dict[str, Any]) -> Any:
-        returned = super().run(ctx, arguments)
-        return self._await_and_shape(returned) if inspect.isawaitable(returned) else self._shaped(returned)
-
-    async def _await_and_shape(self, returned: Any) -> Any:
-        return self._shaped(await returned)
-
-
-def _read(value: str, part: Schema) -> Any:
-    kinds = part.get("type")
-    if kinds is None or "string" in kinds:
-        return value
-    try:
-        return json.loads(value.lower() if kinds == "boolean" else value)
-    except (ValueError, RecursionError):
-        return value
 
 
 def _sources_in(annotation: Any) -> Sequence[Callable[..., Any] | str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from tools_app.sdk.accounts import ConnectionKind
 from tools_app.sdk.decorator import FunctionTool, known
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from tools_app.sdk.offer import Offer
     from tools_app.sdk.prompt import Prompt
     from tools_app.sdk.resource import Resource
+
+
+# A function without parameters, plain or async.
+Hook = Callable[[], Any]
+_HookT = TypeVar("_HookT", bound=Hook)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,8 @@ class Pack:
     tools: list[Tool] = field(default_factory=list)
     offers: list[Offer] = field(default_factory=list)
     broken: list[DefinitionError] = field(default_factory=list)
+    start_hooks: list[Hook] = field(default_factory=list)
+    stop_hooks: list[Hook] = field(default_factory=list)
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -109,6 +116,19 @@ class Pack:
         except DefinitionError as error:
             self.broken.append(error)
         return kind
+
+    def on_start(self, hook: _HookT) -> _HookT:
+        """Run a function in each process before the first call of a tool of this pack.
+
+        If it raises, the tools are unavailable, with the reason, and it is tried again later.
+        """
+        self.start_hooks.append(hook)
+        return hook
+
+    def on_stop(self, hook: _HookT) -> _HookT:
+        """Run a function when a process that has started this pack ends."""
+        self.stop_hooks.append(hook)
+        return hook
 
     def prompt(self, **declared: Any) -> Callable[[Callable[..., Any]], Prompt]:
         """Make a function a prompt of this pack, with the options of `prompt.prompt`."""

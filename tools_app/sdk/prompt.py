@@ -8,21 +8,17 @@ def plan_day(city: str, mood: Literal["lazy", "busy"] = "lazy") -> str:
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
 from tools_app.sdk import content
 from tools_app.sdk.content import Part
-from tools_app.sdk.offer import Offer
+from tools_app.sdk.offer import Offer, OfferOptions, check_options
 from tools_app.sdk.pack import Pack
-from tools_app.sdk.policies import Rate
-from tools_app.sdk.schemas import Schema
+from tools_app.sdk.spec import Kind
 
 Role = Literal["user", "assistant"]
-
-_DECLARABLE: Final = frozenset({"name", "title", "description", "category", "tags", "tools", "timeout", "rate"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +58,7 @@ class Message(Part):
 class Prompt(Offer):
     """A prompt. Its arguments are text on the wire, whatever their types in the function."""
 
-    kind: ClassVar[str] = "prompt"
+    kind: ClassVar[Kind] = Kind.PROMPT
 
     def __init__(self, function: Callable[..., Any], **declared: Any) -> None:
         super().__init__(function, **declared)
@@ -74,64 +70,16 @@ class Prompt(Offer):
             raise ValueError("a prompt without a message")
         return [piece if isinstance(piece, Message) else Message(piece) for piece in pieces]
 
-    def wire(self) -> dict[str, Any]:
-        required = self.runner.input_schema.get("required", ())
-        wire: dict[str, Any] = {
-            "name": self.name,
-            "description": self.description,
-            "arguments": [
-                {"name": name, "description": self._describe(name, part), "required": name in required}
-                for name, part in self.properties.items()
-            ],
-            "_meta": {
-                "toolhub/version": self.runner.effective_version,
-                "toolhub/category": self.category,
-                "toolhub/tags": sorted(set(self.tags)),
-            },
-        }
-        return wire | {"title": self.title} if self.title else wire
 
-    def _describe(self, name: str, part: Schema) -> str:
-        """The description with choices and default: arguments of prompts have no schema on the wire."""
-        sentences = [part.get("description", "")]
-        if choices := self.choices(name):
-            sentences.append(f"One of {', '.join(choices)}.")
-        if "default" in part:
-            default = part["default"]
-            sentences.append(f"Default: {default if isinstance(default, str) else json.dumps(default)}.")
-        return " ".join(filter(None, sentences))
-
-
-def prompt(
-    *,
-    name: str = "",
-    title: str = "",
-    description: str = "",
-    category: str = "",
-    tags: Iterable[str] = (),
-    tools: Iterable[str] = (),
-    timeout: float | None = None,
-    rate: Rate | None = None,
-) -> Callable[[Callable[..., Any]], Prompt]:
+def prompt(**declared: Unpack[OfferOptions]) -> Callable[[Callable[..., Any]], Prompt]:
     """Make a function a prompt. Only callers who may use all of its `tools` see it.
 
     Raises:
         DefinitionError: at import, with file and line, when the function cannot become a prompt.
     """
-    return lambda function: Prompt(
-        function,
-        name=name,
-        title=title,
-        description=description,
-        category=category,
-        tags=tuple(tags),
-        tools=tools,
-        timeout=timeout,
-        rate=rate,
-    )
+    return lambda function: made(function, None, declared)
 
 
-def made(function: Callable[..., Any], pack: Pack | None, declared: dict[str, Any]) -> Prompt:
-    if unknown := declared.keys() - _DECLARABLE:
-        raise TypeError(f"prompt() has no option {', '.join(sorted(unknown))}")
+def made(function: Callable[..., Any], pack: Pack | None, declared: Mapping[str, Any]) -> Prompt:
+    check_options(declared, OfferOptions, Kind.PROMPT)
     return Prompt(function, pack=pack, **declared)

@@ -41,15 +41,22 @@ class Unfit(ValueError):
     """The client's answer is not valid for the question."""
 
 
-class InputRequired(BaseException):
-    """Ends a call with questions; with the answers the client repeats it. Not an error: tools must not catch it.
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The outcome of a call that needs answers first: with them, the client repeats the call."""
 
-    `InputRequiredError` is the error of a client that cannot answer.
+    questions: Mapping[str, Question]
+
+
+class InputRequired(BaseException):
+    """Unwinds the function of a tool that has asked a question. Not an error: tools must not catch it.
+
+    Its runner turns it into an `Ask`. `InputRequiredError` is the error of a client that cannot answer.
     """
 
     def __init__(self, questions: Mapping[str, Question]) -> None:
         super().__init__(*questions)
-        self.questions = questions
+        self.ask = Ask(questions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
@@ -44,11 +44,14 @@ class Described(Protocol):
     def tags(self) -> tuple[str, ...]: ...
     @property
     def hints(self) -> Effects: ...
+    @property
+    def is_outside(self) -> bool: ...
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The tools that match any of the selectors, or all tools if there is none. `names` are folded."""
+    """The tools that match any of the selectors, or all tools of this hub if there is none: those of sources outside
+    must be selected. `names` are folded."""
 
     packs: frozenset[str] = frozenset()
     categories: frozenset[str] = frozenset()
@@ -64,7 +67,7 @@ class Choice:
         if self.read_only and not tool.hints.read_only:
             return False
         return (
-            not (self.packs or self.categories or self.tags or self.names)
+            (not (self.packs or self.categories or self.tags or self.names) and not tool.is_outside)
             or tool.folded_name in self.names
             or tool.pack in self.packs
             or tool.category in self.categories
@@ -90,11 +93,20 @@ class Reach:
     connections: frozenset[str] | None = frozenset({ENVIRONMENT})
     # Overrides the mode of toolsets and settings; empty: theirs.
     mode: str = ""
+    # Whether tools of sources outside are included. Not for agents without toolsets: a server that an operator adds
+    # would reach each of them. That also holds for a toolset that such an agent chooses itself, by a URL.
+    outside: bool = True
 
     @property
     def everything(self) -> bool:
-        """Whether it has all tools, with all access levels."""
+        """Whether it has all tools of this hub, with all access levels."""
         return self.toolsets is None and self.writes and self.destroys
+
+    def includes(self, tool: Described, choices: Iterable[Choice]) -> bool:
+        """Whether a tool exists for this caller. `choices` are those of its toolsets."""
+        if tool.is_outside and not self.outside:
+            return False
+        return self.toolsets is None or any(choice.holds(tool) for choice in choices)
 
     def through(self, connection: str) -> bool:
         return self.connections is None or connection in self.connections

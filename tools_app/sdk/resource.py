@@ -9,26 +9,23 @@ today.changed(city="Kyoto")      # notifies the subscribers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, Unpack
 
 from pydantic_core import to_json
 
 from tools_app.sdk import content
 from tools_app.sdk.content import EmbeddedResource
 from tools_app.sdk.errors import NotFoundError
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.names import DefinitionError
-from tools_app.sdk.offer import READS, Offer
+from tools_app.sdk.offer import READS, Offer, OfferOptions, check_options
 from tools_app.sdk.pack import Pack
-from tools_app.sdk.policies import Rate
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.spec import Kind
 from tools_app.sdk.uris import UriTemplate
 
 OWN_SCHEME: Final = "toolhub:"
 _YEAR: Final = 365 * 24 * 3600
-_DECLARABLE: Final = frozenset(
-    {*("name", "title", "description", "category", "tags", "tools", "timeout", "rate"), "mime_type", "size", "max_age"}
-)
 
 # Called with every URI that a pack reports as changed, in the thread of the report.
 _watchers: list[Callable[[str], None]] = []
@@ -37,7 +34,7 @@ _watchers: list[Callable[[str], None]] = []
 class Resource(Offer):
     """A resource. Its function returns text, bytes, or data that is sent as JSON; None means "not found"."""
 
-    kind: ClassVar[str] = "resource"
+    kind: ClassVar[Kind] = Kind.RESOURCE
     hints: ClassVar[Hints] = READS
 
     def __init__(
@@ -65,9 +62,9 @@ class Resource(Offer):
                 raise ValueError("max_age must be a number of seconds, less than a year")
             if uri.startswith(OWN_SCHEME):
                 raise ValueError(f"{OWN_SCHEME}// is reserved for the hub")
-            if set(self.template.variables) != set(self.runner.input_schema.get("required", ())) or len(
+            if set(self.template.variables) != set(self.tool.input_schema.get("required", ())) or len(
                 self.template.variables
-            ) != len(self.properties):
+            ) != len(self.tool.input_schema["properties"]):
                 raise ValueError(f"the parameters of the function must be the variables of {uri}")
         except ValueError as error:
             raise DefinitionError(f"resource {self.name}: {error}", self.place) from error
@@ -77,9 +74,10 @@ class Resource(Offer):
     def key(self) -> str:
         return self.uri
 
-    @property
-    def fixed(self) -> bool:
-        return not self.template.variables
+    def _own_fields(self) -> dict[str, Any]:
+        fields = {"uri": self.uri, "mimeType": self.mime_type, "size": self.size, "maxAge": self.max_age or None}
+        kind = Kind.TEMPLATE if self.template.variables else Kind.RESOURCE
+        return {"kind": str(kind)} | {name: value for name, value in fields.items() if value not in ("", None)}
 
     def at(self, **blanks: Any) -> str:
         """Its URI, with values for the variables."""
@@ -107,57 +105,24 @@ class Resource(Offer):
                 return list(returned)
         return [EmbeddedResource(self.uri, to_json(returned).decode(), self.mime_type or "application/json")]
 
-    def wire(self) -> dict[str, Any]:
-        wire: dict[str, Any] = {
-            ("uri" if self.fixed else "uriTemplate"): self.uri,
-            "name": self.name,
-            "description": self.description,
-        }
-        optional = {"title": self.title, "mimeType": self.mime_type, "size": self.size if self.fixed else None}
-        return wire | {key: value for key, value in optional.items() if value not in ("", None)}
+
+class ResourceOptions(OfferOptions, total=False):
+    mime_type: str
+    size: int | None
+    max_age: float
 
 
-def resource(
-    uri: str,
-    /,
-    *,
-    name: str = "",
-    title: str = "",
-    description: str = "",
-    mime_type: str = "",
-    size: int | None = None,
-    max_age: float = 0,
-    category: str = "",
-    tags: Iterable[str] = (),
-    tools: Iterable[str] = (),
-    timeout: float | None = None,
-    rate: Rate | None = None,
-) -> Callable[[Callable[..., Any]], Resource]:
+def resource(uri: str, /, **declared: Unpack[ResourceOptions]) -> Callable[[Callable[..., Any]], Resource]:
     """Make a function a resource. Its parameters are the variables of the URI template; a fixed URI has none.
 
     Raises:
         DefinitionError: at import, with file and line, when the function cannot become a resource.
     """
-    return lambda function: Resource(
-        uri,
-        function,
-        name=name,
-        title=title,
-        description=description,
-        mime_type=mime_type,
-        size=size,
-        max_age=max_age,
-        category=category,
-        tags=tuple(tags),
-        tools=tools,
-        timeout=timeout,
-        rate=rate,
-    )
+    return lambda function: made(uri, function, None, declared)
 
 
-def made(uri: str, function: Callable[..., Any], pack: Pack | None, declared: dict[str, Any]) -> Resource:
-    if unknown := declared.keys() - _DECLARABLE:
-        raise TypeError(f"resource() has no option {', '.join(sorted(unknown))}")
+def made(uri: str, function: Callable[..., Any], pack: Pack | None, declared: Mapping[str, Any]) -> Resource:
+    check_options(declared, ResourceOptions, Kind.RESOURCE)
     return Resource(uri, function, pack=pack, **declared)
 
 

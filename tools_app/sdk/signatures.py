@@ -20,8 +20,9 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema, to_jsonable_python
 from typing_extensions import TypedDict  # pydantic takes typing's only from Python 3.12 on
 
-from tools_app.sdk.errors import InvalidArgumentsError, Problem, shortened
-from tools_app.sdk.schemas import MESSAGE, OR_DIGITS, OR_NUMBER, Schema, SchemaError, address, named
+from tools_app.sdk.checker import rejected
+from tools_app.sdk.errors import InvalidArgumentsError, shortened
+from tools_app.sdk.schemas import MESSAGE, OR_DIGITS, OR_NUMBER, Schema, SchemaError
 
 # A JSON number: an integer stays one, and the schema says `number` instead of a union.
 Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
@@ -229,12 +230,12 @@ def _converted(validate: Callable[[Any], Any], arguments: dict[str, Any]) -> Any
         return validate(arguments)
     except PydanticError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
-        raise InvalidArgumentsError(problems=[_problem(fault["loc"], fault["msg"]) for fault in faults]) from None
+        problems = [rejected(fault["loc"], _reason(fault["msg"])) for fault in faults]
+        raise InvalidArgumentsError(problems=problems) from None
 
 
-def _problem(path: tuple[int | str, ...], reason: str) -> Problem:
-    words = reason.removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    return Problem(address(path), f"Invalid value for parameter {named(path)}: {words}")
+def _reason(message: str) -> str:
+    return message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
 
 
 # ---- leaner schemas

@@ -11,27 +11,25 @@ The signature becomes the input schema, the docstring the description. A subclas
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tools_app.sdk import signatures, wording
 from tools_app.sdk.accounts import PARAMETER as CONNECTION_PARAMETER
 from tools_app.sdk.accounts import ConnectionKind
-from tools_app.sdk.checker import Checker
 from tools_app.sdk.context import Context
 from tools_app.sdk.dependencies import Dependency
 from tools_app.sdk.errors import InvalidArgumentsError
 from tools_app.sdk.examples import Example
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.icons import Icon, IconError, icon
-from tools_app.sdk.names import DefinitionError, check_name, folded
-from tools_app.sdk.parameters import ToolParameter
+from tools_app.sdk.names import DefinitionError, check_name
 from tools_app.sdk.places import place_of
 from tools_app.sdk.policies import Rate
-from tools_app.sdk.schemas import Schema, SchemaError, faults, take_leniency, take_messages
+from tools_app.sdk.published import faults, take_leniency, take_messages
+from tools_app.sdk.schemas import Schema, SchemaError
+from tools_app.sdk.spec import FORMAT_PARAMETER, RAW_PARAMETER, AuthorPolicy, ToolSpec, canonical
 from tools_app.text.budget import FEWEST_TOKENS
 
 if TYPE_CHECKING:
@@ -39,48 +37,14 @@ if TYPE_CHECKING:
 
 # Limit for all keywords together: a tool with too many keywords would match every search.
 MOST_KEYWORD_CHARACTERS: Final = 500
-RAW_PARAMETER: Final = "raw"
 _RAW_SCHEMA: Final = {
     "type": "boolean",
     "default": False,
     "description": "Set to true for the full answer instead of the short one.",
 }
 
-FORMAT_PARAMETER: Final = "format"
-
 Formatter = Callable[[Any], Any]
 Guidance = str | Callable[[Any], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Hints:
-    """What a call of the tool does to its environment. The defaults assume the worst, as in MCP."""
-
-    read_only: bool = False
-    destructive: bool | None = None
-    idempotent: bool | None = None
-    open_world: bool = True
-
-    @property
-    def writes(self) -> bool:
-        return not self.read_only
-
-    @property
-    def destroys(self) -> bool:
-        return not self.read_only if self.destructive is None else self.destructive
-
-    @property
-    def repeatable(self) -> bool:
-        """Idempotent: running it twice has the same effect as running it once."""
-        return self.read_only or bool(self.idempotent)
-
-    def as_dict(self) -> dict[str, bool]:
-        return {
-            "readOnlyHint": self.read_only,
-            "destructiveHint": self.destroys,
-            "idempotentHint": self.read_only if self.idempotent is None else self.idempotent,
-            "openWorldHint": self.open_world,
-        }
 
 
 class Tool:
@@ -125,17 +89,13 @@ class Tool:
 
     input_schema: Schema
     output_schema: Schema | None = None
-    checker: Checker
-    output_checker: Checker | None = None
-    needs: tuple[Dependency, ...] = ()
     picture: Icon | None = None
     convert: Callable[[dict[str, Any]], Any]
     _hub_parameters: tuple[str, ...] = ()
+    # How arguments are validated beyond the published schema: custom messages, and places of lenient types.
+    _validation: Mapping[str, Any] = {}
     blocking: bool
     """Whether `run` would block the event loop."""
-    speaks: bool = True
-    """Whether `run` gets a context, with which it can send messages and questions to the client."""
-
     forwards: bool = False
     """Whether a call is forwarded to the tool that its arguments `name` and `arguments` describe."""
 
@@ -177,6 +137,11 @@ class Tool:
             raise self._wrong(f"output schema: {schema_faults[0]}")
         self.input_schema, messages = take_messages(schema)
         numbers, digits = take_leniency(self.input_schema)
+        self._validation = {
+            "messages": [[list(steps), text] for steps, text in messages.items()],
+            "numbers": sorted(map(list, numbers)),
+            "digits": sorted(map(list, digits)),
+        }
         if unknown := [name for name in self.logged if name not in self.input_schema.get("properties", {})]:
             raise self._wrong(f"logged names {unknown[0]!r}, which is not one of its parameters")
         if self.minimal is not None:
@@ -187,9 +152,7 @@ class Tool:
             # Callers select their account with that parameter.
             raise self._wrong(f"a tool whose pack has connection= may not have a parameter `{CONNECTION_PARAMETER}`")
         self.picture = self._icon_to_list()
-        self.checker = Checker(self.input_schema, messages, numbers, digits)
-        self.output_checker = Checker(self.output_schema) if self.output_schema is not None else None
-        self._check_examples()
+        self._check_spec()
 
     def checked(self, arguments: dict[str, Any]) -> Any:
         """The validated arguments as Python values, as `run` takes them.
@@ -197,8 +160,16 @@ class Tool:
         Raises:
             InvalidArgumentsError: with all problems.
         """
-        if problems := self.checker.problems(arguments):
+        if problems := self.spec.checker.problems(arguments):
             raise InvalidArgumentsError(problems=problems)
+        return self.converted(arguments)
+
+    def converted(self, arguments: Mapping[str, Any]) -> Any:
+        """Valid arguments as Python values.
+
+        Raises:
+            InvalidArgumentsError: a validator of the author refuses them.
+        """
         hub_parameters = self._hub_parameters
         return self.convert({name: value for name, value in arguments.items() if name not in hub_parameters})
 
@@ -206,7 +177,8 @@ class Tool:
         for key in ("tags", "aliases", "keywords", "dependencies", "logged"):
             setattr(self, key, self._checked_names(key))
         try:
-            self.needs = tuple(map(Dependency.read, self.dependencies))
+            for dependency in self.dependencies:
+                Dependency.read(dependency)
         except ValueError as error:
             raise self._wrong(str(error)) from error
         for name in (self.name, *self.aliases):
@@ -220,15 +192,15 @@ class Tool:
         if not self.description.strip():
             raise DefinitionError("Tool description is required", self.place)
 
-    def _check_examples(self) -> None:
-        for example in self.examples:
-            if problems := self.checker.problems(dict(example.parameters)):
-                raise self._wrong(f"example {example.description!r}: {problems[0].message}")
+    def _check_spec(self) -> None:
         try:
-            canonical = _canonical(self.definition())
+            canonical_form = canonical(self.spec.body)
         except (TypeError, ValueError, RecursionError) as error:
             raise self._wrong(f"its definition cannot be expressed as JSON: {error}") from error
-        if not canonical.isascii() or b"\\" in canonical or b"&" in canonical:
+        for example in self.examples:
+            if problems := self.spec.checker.problems(dict(example.parameters)):
+                raise self._wrong(f"example {example.description!r}: {problems[0].message}")
+        if not canonical_form.isascii() or b"\\" in canonical_form or b"&" in canonical_form:
             self._refuse_invisible_characters()
 
     def _refuse_invisible_characters(self) -> None:
@@ -265,14 +237,6 @@ class Tool:
         return DefinitionError(f"{self.name}: {reason}", self.place)
 
     @property
-    def folded_name(self) -> str:
-        return folded(self.name)
-
-    @property
-    def parameters(self) -> list[ToolParameter]:
-        return ToolParameter.all_of(self.input_schema)
-
-    @property
     def connection_kind(self) -> ConnectionKind | None:
         """The kind of upstream account that the tool needs, if any."""
         return self.pack.connection if self.pack else None
@@ -283,14 +247,11 @@ class Tool:
         return self.pack.text_form if self.pack else None
 
     @property
-    def upstream(self) -> str:
-        """The name of the upstream, whose calls share limits. Empty for tools that do not leave the hub."""
-        if not self.hints.open_world:
-            return ""
-        return self.pack.name if self.pack else self.name
+    def effective_version(self) -> str:
+        return self.version or (self.pack.version if self.pack else "") or "1.0.0"
 
     @property
-    def passes_on(self) -> bool:
+    def _untrusted(self) -> bool:
         """Whether its answers can contain text by outsiders. The default for tools that leave the hub is yes."""
         if self.untrusted is not None:
             return self.untrusted
@@ -298,67 +259,54 @@ class Tool:
             return self.pack.untrusted
         return self.hints.open_world
 
-    @property
-    def marks_text(self) -> bool:
-        """Whether free text in its answers is put between marks.
-
-        Only if `untrusted` is declared, or follows from the connection of the pack. Without either, the text can be the
-        tool's own, and must not be presented as text by outsiders.
-        """
-        if self.escapes or not self.passes_on:
-            return False
-        pack = self.pack
-        return bool(self.untrusted or (pack is not None and (pack.untrusted or pack.connection is not None)))
-
-    @property
-    def required(self) -> list[str]:
-        """Folded names of the tools without which it cannot be called."""
-        return [folded(need.name) for need in self.needs if not need.optional]
-
-    @property
-    def described(self) -> str:
-        """The description, with the note of deprecation."""
-        return f"{self.description}\nDeprecated: {self.deprecated}" if self.deprecated else self.description
-
-    @property
-    def effective_version(self) -> str:
-        return self.version or (self.pack.version if self.pack else "") or "1.0.0"
+    @functools.cached_property
+    def spec(self) -> ToolSpec:
+        return ToolSpec.of(self.definition(), self.runtime())
 
     def definition(self) -> dict[str, Any]:
         """Everything that others see of this tool; two tools with the same definition are the same.
 
         The icon is part of it, as a digest: an icon can mislead people, too.
         """
-        return {
-            "name": self.name,
-            "title": self.title,
-            "description": self.description,
-            "version": self.effective_version,
-            "category": self.category,
-            "tags": sorted(set(self.tags)),
-            "author": self.author,
-            "inputSchema": self.input_schema,
-            "outputSchema": self.output_schema,
-            "annotations": self.hints.as_dict(),
-            "examples": [example.as_dict() for example in self.examples],
-            "aliases": sorted(self.aliases),
-            "dependencies": sorted(self.dependencies),
-            **({"keywords": sorted(self.keywords)} if self.keywords else {}),
-            **({"deprecated": self.deprecated} if self.deprecated else {}),
+        return ToolSpec.body_of(
+            self,
+            version=self.effective_version,
             # Omitted when it is the default, so that existing fingerprints do not change.
-            **({"untrusted": self.passes_on} if self.passes_on != self.hints.open_world else {}),
-            **({"escapes": True} if self.escapes else {}),
-            **({"icon": self.picture.identity} if self.picture is not None else {}),
-        }
+            untrusted=self._untrusted if self._untrusted != self.hints.open_world else None,
+            escapes=self.escapes or None,
+            icon_digest=self.picture.identity if self.picture is not None else "",
+        )
 
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """The hash of the definition: it changes if and only if something that others see has changed."""
-        return hashlib.sha256(_canonical(self.definition())).hexdigest()
+    def runtime(self) -> dict[str, Any]:
+        """What the hub has to know to run it, and that is not part of the definition. Defaults are omitted."""
+        pack, hints = self.pack, self.hints
+        kind = pack.connection if pack else None
+        trusts = self.escapes or not self._untrusted
+        values = {
+            **self._validation,
+            "place": self.place,
+            "policy": AuthorPolicy(
+                _milliseconds(self.timeout), self.retries, self.rate, self.cache_seconds, self.answer_tokens
+            ).as_dict(),
+            "pack_policy": AuthorPolicy(_milliseconds(pack.timeout), pack.retries, pack.rate).as_dict() if pack else {},
+            "requires": list(pack.requires) if pack else [],
+            "connection": kind.as_dict() if kind else None,
+            "upstream": (pack.name if pack else self.name) if hints.open_world else "",
+            "formats_text": self.text_form is not None,
+            "marks_text": not trusts and bool(self.untrusted or (pack and (pack.untrusted or pack.connection))),
+            "done": self.done,
+            "logged": list(self.logged),
+            "forwards": self.forwards,
+            "blocking": self.blocking,
+            "starts_off": self.starts_off,
+            "icon": self.picture.as_dict() if self.picture is not None else None,
+            "shown_only": [number for number, example in enumerate(self.examples) if example.shown_only],
+        }
+        return {name: value for name, value in values.items() if value}
 
     def __repr__(self) -> str:
         return f"<Tool {self.name} at {self.place}>"
 
 
-def _canonical(definition: Mapping[str, Any]) -> bytes:
-    return json.dumps(definition, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+def _milliseconds(seconds: float | None) -> int | None:
+    return round(seconds * 1000) if seconds is not None else None

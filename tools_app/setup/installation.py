@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import logging
 import os
 import pkgutil
 import secrets
@@ -27,11 +28,13 @@ from django.core.management.commands.migrate import Command as Migrate
 from django.db import DatabaseError, OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from tools_app import governance, sources
+from tools_app import governance
 from tools_app.base import conf
-from tools_app.models import ApiKey, revision
+from tools_app.models import ApiKey, triggers
 from tools_app.sources import sync
 from tools_app.sources.sync import SyncReport
+
+log = logging.getLogger("tools_app.sources")
 
 Say = Callable[[str], object]
 
@@ -90,15 +93,28 @@ def schema() -> Schema:
     return Schema.OLDER if shipped - applied else Schema.CURRENT
 
 
-def require_ready(say: Say) -> SyncReport | None:
+def require_ready(say: Say, *, records: bool = True) -> SyncReport | None:
     """Require a current schema; an empty home is set up first. Returns the report of that setup.
+
+    `records`: sources whose files have changed are recorded, too.
 
     Raises:
         NotReady
     """
     if schema() is Schema.CURRENT:
+        if records:
+            record_changes()
         return None
     return set_up(say, only_if_empty=True)
+
+
+def record_changes() -> None:
+    """Record sources whose files have changed while no process ran."""
+    try:
+        sync.sync(changed_only=True, complete=False)
+    except DatabaseError as error:
+        # Busy or read-only, or another process records the same: the recorded tools are valid.
+        log.warning("changes of tools cannot be recorded now: %s", error)
 
 
 def set_up(say: Say, *, only_if_empty: bool = False) -> SyncReport | None:
@@ -124,9 +140,9 @@ def set_up(say: Say, *, only_if_empty: bool = False) -> SyncReport | None:
                 _migrate(state, say)
             elif only_if_empty:
                 return None
-            if revision.missing_triggers(connection):
-                revision.create_triggers(connection)
-            return sync.sync(sources.whole())
+            if triggers.missing_triggers(connection):
+                triggers.create_triggers(connection)
+            return sync.sync(changed_only=True)
     except DatabaseError as error:
         raise NotReady.because(error) from error
 
@@ -142,7 +158,7 @@ def _migrate(state: Schema, say: Say) -> None:
         _migrate_elsewhere()
 
 
-def welcome(chosen_password: str, *, actor: str) -> Welcome:
+def welcome(chosen_password: str, *, actor: governance.Actor) -> Welcome:
     """Create the first administrator and the first key, if there is none."""
     from django.contrib.auth import get_user_model
 

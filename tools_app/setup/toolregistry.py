@@ -1,6 +1,6 @@
 """The registry as its design document names it: register, list, get, execute, enable, disable, unregister.
 
-A façade: all instances use the same hub. Tools are in the process's registry, operators' decisions in the database,
+A façade: all instances use the current hub. Tools are in its registry, operators' decisions in the database,
 and `execute` is a call like any other.
 """
 
@@ -18,18 +18,20 @@ from tools_app.catalog.entry import Entry
 from tools_app.sdk.decorator import SchemaTool
 from tools_app.sdk.errors import ToolNotFoundError
 from tools_app.sdk.examples import Example
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.parameters import ToolParameter
 from tools_app.sdk.schemas import Schema
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.spec import ToolSpec
+from tools_app.sdk.tool import Tool
 from tools_app.sources import sync
-from tools_app.sources.registry import Origin
 
 Implementation = Callable[[dict[str, Any]], Awaitable[Any] | Any]
 
 ACTOR: Final = "code"
-_METADATA: Final = frozenset(
-    {"name", "description", "parameters", "version", "category", "tags", "author", "examples", "dependencies"}
+_AS_VALUE: Final = engine.Options(as_value=True)
+_METADATA: Final = (
+    *("name", "description", "parameters", "version", "category", "tags", "author", "examples", "dependencies"),
 )
 
 
@@ -71,7 +73,7 @@ class ToolRegistry:
         Raises:
             DefinitionError: name, description, parameters or examples are invalid, or the name is taken.
         """
-        if unknown := metadata.keys() - _METADATA:
+        if unknown := metadata.keys() - set(_METADATA):
             raise DefinitionError(f"Unknown tool metadata: {', '.join(sorted(unknown))}")
         tool = SchemaTool(
             implementation,
@@ -86,17 +88,15 @@ class ToolRegistry:
             examples=[_example(example) for example in metadata.get("examples") or ()],
             dependencies=tuple(metadata.get("dependencies") or ()),
         )
-        registry = sources.whole()
+        registry = sources.current().code.loaded()
         before = registry.get(tool.name)
-        registry.add(tool, Origin.CODE, overwrite=overwrite)
-        added = registry.get(tool.name)
-        assert added is not None  # noqa: S101 – it was added a line above
+        registry.add(tool, overwrite=overwrite)
         try:
-            sync.register(added, actor=ACTOR)
+            sync.register(tool.name, actor=ACTOR)
         except BaseException:
             registry.remove(tool.name)
-            if before is not None:
-                registry.add(before.tool, before.origin, pack=before.pack)
+            if before is not None and isinstance(before.declared, Tool):
+                registry.add(before.declared, pack=before.pack)
             raise
 
     def list(self, *, category: str | None = None, tag: str | None = None, enabled: bool | None = None) -> Listed:
@@ -115,18 +115,18 @@ class ToolRegistry:
             return None
         return ToolRegistryEntry(
             metadata=_metadata(entry),
-            implementation=getattr(entry.tool, "function", entry.tool.run) if entry.tool else None,
+            implementation=_implementation(entry),
             registered_at=entry.registered_at,
             version=entry.version,
             enabled=entry.enabled,
             tags=entry.tags,
             category=entry.category,
-            dependencies=tuple(entry.dependencies),
+            dependencies=entry.spec.dependencies,
         )
 
     async def execute(self, name: str, parameters: Mapping[str, Any] | None = None) -> Any:
         """Call a tool. Raises: ToolError."""
-        result = await engine.call(name, parameters, access.caller_of_process(), door="code")
+        result = await engine.call(name, parameters, access.caller_of_process(), door="code", options=_AS_VALUE)
         return result.answer.value
 
     def search(self, query: str) -> Listed:
@@ -142,15 +142,15 @@ class ToolRegistry:
 
     def enable(self, name: str) -> None:
         """Raises: ToolNotFoundError."""
-        governance.set_enabled([name], True, actor=ACTOR)
+        governance.set_enabled([name], True, actor=governance.trusted(ACTOR))
 
     def disable(self, name: str) -> None:
         """Raises: ToolNotFoundError."""
-        governance.set_enabled([name], False, actor=ACTOR)
+        governance.set_enabled([name], False, actor=governance.trusted(ACTOR))
 
     def unregister(self, name: str) -> None:
         """Remove a tool; its history stays. Raises: ToolNotFoundError."""
-        known = sources.loaded().remove(name)
+        known = sources.current().code.loaded().remove(name)
         if not sync.retire(name, actor=ACTOR) and not known:
             raise ToolNotFoundError.named(name)
 
@@ -187,16 +187,15 @@ def _example(given: Mapping[str, Any]) -> Example:
     )
 
 
+def _implementation(entry: Entry) -> Implementation | None:
+    """The function of a tool, if this process has it."""
+    provider = sources.current().providers.get(entry.source_name)
+    loaded = provider.loaded().find(entry.spec.kind, entry.spec.key) if provider is not None else None
+    return getattr(loaded.declared, "function", getattr(loaded.declared, "run", None)) if loaded is not None else None
+
+
 def _metadata(entry: Entry) -> dict[str, Any]:
-    schema = entry.tool.input_schema if entry.tool else entry.input_schema
-    return {
-        "name": entry.name,
-        "description": entry.description,
-        "parameters": [parameter.as_dict() for parameter in ToolParameter.all_of(schema)],
-        "version": entry.version,
-        "category": entry.category,
-        "tags": list(entry.tags),
-        "author": entry.author,
-        "examples": entry.examples,
-        "dependencies": entry.dependencies,
-    }
+    body = ToolSpec.body_of(entry.spec, name=entry.name, description=entry.description)
+    body["parameters"] = [parameter.as_dict() for parameter in ToolParameter.all_of(entry.spec.input_schema)]
+    body["tags"] = list(entry.tags)
+    return {name: body[name] for name in _METADATA}

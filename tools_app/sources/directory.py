@@ -13,17 +13,18 @@ import logging
 import re
 import sys
 import threading
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
+from tools_app.models import Source
 from tools_app.sdk.names import DefinitionError
-from tools_app.sdk.offer import Offer
 from tools_app.sources import python, shared
 from tools_app.sources.files import OPEN_TO_ALL, Stamp, open_to_all, spec_of, stamp_of
 from tools_app.sources.python import FILE_MODULES
-from tools_app.sources.registry import LoadProblem, Origin, Registry
+from tools_app.sources.registry import Registry
 from tools_app.sources.shared import Shared
 
 log = logging.getLogger("tools_app.sources")
@@ -43,35 +44,46 @@ class _File:
     trouble: BaseException | None = None
 
 
-@dataclass
-class Directory:
-    """The files of one directory; `None` means that there is no directory."""
+class FolderProvider(python.PythonProvider):
+    """The files of the tools directory."""
 
-    folder: Path | None
-    _files: dict[Path, _File] = field(default_factory=dict)
-    _seen: dict[Path, Stamp] = field(default_factory=dict)
-    # The shared files (`_*.py`) as they were when the other files were executed.
-    _common: dict[Path, Stamp] = field(default_factory=dict)
-    _shared: Shared | None = None
-    _trouble: DefinitionError | None = None
-    _offers: list[Offer] = field(default_factory=list)
-    _problems: list[LoadProblem] = field(default_factory=list)
-    _lock: Any = field(default_factory=threading.Lock)
+    def __init__(self, folder: Path) -> None:
+        super().__init__("folder", Source.Kind.FOLDER, str(folder))
+        self.folder = folder
+        self._files: dict[Path, _File] = {}
+        self._seen: dict[Path, Stamp] = {}
+        # The shared files (`_*.py`) as they were when the other files were executed.
+        self._common: dict[Path, Stamp] = {}
+        self._shared = Shared(folder)
+        self._trouble: DefinitionError | None = None
+        # Before the files are executed: their etags at the first and at the last check.
+        self._first_etag = self._last_etag = ""
 
-    def load(self, registry: Registry) -> None:
-        """Load the directory into a registry that contains all other sources."""
-        with self._lock:
-            self._shared = shared.of(self.folder)
-            self._seen = self._stamps()
-            self._common = _common(self._seen)
+    def etag(self) -> str:
+        etag = self._etag_of(self._stamps())
+        self._first_etag = self._first_etag or etag
+        return etag
+
+    def _etag_of(self, stamps: Mapping[Path, Stamp]) -> str:
+        return python.etag_of(f"{self.location} {self._trouble or ''}", stamps)
+
+    def fill(self, registry: Registry) -> None:
+        self._seen = self._stamps()
+        self._common = _common(self._seen)
+        with self._shared.alone():
             for path, stamp in self._seen.items():
                 if path not in self._common:
                     self._read(path, stamp)
-            self._register(registry)
+        self._register(registry)
 
-    def look(self, registry: Registry) -> bool:
+    def reload_broken(self) -> None:
+        """Files are executed again when they change."""
+
+    def look(self) -> bool:
         """Reload files that have changed since, and not since the last check. False: nothing has changed."""
         with self._lock:
+            if self._registry is None:
+                return self._has_changed_unread()
             before, previous_trouble = self._seen, str(self._trouble)
             now = self._seen = self._stamps()
             stable = {path: stamp for path, stamp in now.items() if before.get(path) == stamp}
@@ -79,15 +91,35 @@ class Directory:
             own_files = (path for path in stable if path not in self._common)
             to_read = [path for path in own_files if shared_changed or self._has_changed(path, stable[path])]
             removed = [path for path in self._files if path not in now and path not in before]
-            for path in to_read:
-                self._read(path, now[path])
+            with self._shared.alone():
+                for path in to_read:
+                    self._read(path, now[path])
             for path in removed:
-                del self._files[path]
-                sys.modules.pop(_module_name(path), None)
+                _remove_module(path, self._files.pop(path).module)
             if not to_read and not removed and str(self._trouble) == previous_trouble:
                 return False
+            registry = Registry(known=self._registry.problems)
+            # A file that is still being written is not read yet: the next check must find another etag.
+            self._imported_etag = self._etag_of(self._common | {path: file.stamp for path, file in self._files.items()})
             self._register(registry)
+            self._registry = registry
             return True
+
+    def close(self) -> None:
+        """Remove the modules of this directory from the interpreter."""
+        with self._lock:
+            for path, file in self._files.items():
+                _remove_module(path, file.module)
+            self._shared.close()
+
+    def _has_changed_unread(self) -> bool:
+        """True if files have changed that this process has not executed: describing them will."""
+        etag, last_etag = self.etag(), self._last_etag
+        self._last_etag = etag
+        if etag != last_etag or etag == self._first_etag:
+            return False
+        self._first_etag = etag
+        return True
 
     def _has_changed(self, path: Path, stamp: Stamp) -> bool:
         return path not in self._files or self._files[path].stamp != stamp
@@ -99,15 +131,12 @@ class Directory:
         if common == self._common:
             return False
         self._common = common
-        if self._shared is not None:
-            self._shared.forget()
+        self._shared.reset()
         return True
 
     def _stamps(self) -> dict[Path, Stamp]:
         """The stamps of all relevant files. If the directory cannot be read, those of the last check."""
         self._trouble = None
-        if self.folder is None:
-            return {}
         try:
             if open_to_all(self.folder.stat().st_mode):
                 raise DefinitionError(OPEN_TO_ALL)
@@ -134,26 +163,13 @@ class Directory:
             file.trouble = error
 
     def _register(self, registry: Registry) -> None:
-        """Replace the directory's earlier tools by the present ones, atomically."""
-        while True:
-            since = registry.generation
-            staged = registry.without(Origin.FILE, self._offers, self._problems)
-            offers, problems = len(staged.offers), len(staged.problems)
-            self._fill(staged)
-            python.report_loose_ends(staged)
-            if registry.become(staged, since):
-                break
-        self._offers = [offer for offer, _ in staged.offers[offers:]]
-        self._problems = staged.problems[problems:]
-
-    def _fill(self, registry: Registry) -> None:
         if self._trouble is not None:
             python.report(self._trouble, "", str(self.folder), registry)
         for path, file in sorted(self._files.items()):
             if file.trouble is not None:
                 python.report(file.trouble, str(path), str(path), registry, after=STILL_LOADED if file.module else "")
             if file.module is not None:
-                python.take(file.module, Origin.FILE, registry)
+                python.take(file.module, registry)
 
 
 STILL_LOADED: Final = " (the version loaded before stays in use)"
@@ -170,6 +186,13 @@ def _common(stamps: dict[Path, Stamp]) -> dict[Path, Stamp]:
 
 def _module_name(path: Path) -> str:
     return f"{FILE_MODULES}.{path.stem}"
+
+
+def _remove_module(path: Path, module: ModuleType | None) -> None:
+    """Unless another directory has replaced it by a file of the same name."""
+    name = _module_name(path)
+    if module is not None and sys.modules.get(name) is module:
+        del sys.modules[name]
 
 
 def _execute(path: Path, stamp: Stamp) -> ModuleType:

@@ -15,6 +15,8 @@ BYTES_PER_TOKEN: Final = 3
 FEWEST_TOKENS: Final = 1_000
 MOST_TOKENS: Final = 1_000_000
 
+_encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
 
 def tokens_of(size: int) -> int:
     """The estimated number of tokens in this number of bytes of UTF-8."""
@@ -27,8 +29,12 @@ def bytes_of(tokens: int) -> int:
 
 
 def written(value: Any) -> str:
-    """A value as JSON, exactly as answers are written."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    """A value as JSON, exactly as arguments are measured and answers are written.
+
+    Raises:
+        ValueError, TypeError, RecursionError: not representable in JSON.
+    """
+    return _encode(value)
 
 
 def size_of(value: Any) -> int:

@@ -14,7 +14,7 @@ import html
 import json
 import re
 from collections import Counter
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, Final
 
 MARK: Final = "\N{REPLACEMENT CHARACTER}"
@@ -86,15 +86,13 @@ _SHOWN: Final = rf"""
 """
 # No possessive quantifiers on groups: before Python 3.11.5 (Debian 12) they lose the end of the match.
 # The limit of 1,000 bounds the memory for backtracking.
-_PLAIN: Final = re.compile(rf"(?: [^{_SUSPECTS}]++ | {_SHOWN} ){{1,1000}}", re.VERBOSE)
-_PIECE: Final = re.compile(rf"( [^{_SUSPECTS}]++ | {_SHOWN} ) | {_COMMAND} | [{_SUSPECTS}]", re.VERBOSE)
-_ONE: Final = re.compile(_SHOWN, re.VERBOSE)
+_PLAIN: Final = rf"(?: [^{_SUSPECTS}]++ | {_SHOWN} ){{1,1000}}"
+_PIECE: Final = rf"( [^{_SUSPECTS}]++ | {_SHOWN} ) | {_COMMAND} | [{_SUSPECTS}]"
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # the suspects of ASCII
 
 # ---- character references of HTML
 
-_REFERENCE: Final = re.compile(
-    rf"""
+_REFERENCE: Final = rf"""
     &
     (?! (?<= [{_JOINING}] & ) (?: zwn?j | \# (?: 820[45] | [xX] 200[c-dC-D] ) ) ; [{_JOINING}] )
     (?: (?! \# (?: 3[2-9] | [4-9][0-9] | 1[01][0-9] | 12[0-6] | [xX] (?: [2-6][0-9a-fA-F] | 7[0-9a-eA-E] ) ) ; )
@@ -102,11 +100,15 @@ _REFERENCE: Final = re.compile(
         | (?: shy | zwn?j | lrm | rlm | af | it | ic | NoBreak | ApplyFunction | InvisibleTimes | InvisibleComma
             | ZeroWidthSpace | Negative(?:VeryThin|Thin|Medium|Thick)Space ) ;
         | shy (?! [0-9A-Za-z=] ) )  # browsers do without the semicolon; `&shy=1` is part of an address
-    """,
-    re.VERBOSE,
-)
+"""
 _CONTEXTUAL: Final = "".join(map(chr, (0x200C, 0x200D, 0x180B, 0x180C, 0x180D, 0x180F, *range(0xFE00, 0xFE10))))
 _NOT_OF_WINDOWS: Final = {0x81, 0x8D, 0x8F, 0x90, 0x9D}
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    # At first use: compiling all of them would take most of the time of importing this module.
+    return re.compile(pattern, re.VERBOSE)
 
 
 def cleaned(text: str) -> str:
@@ -114,13 +116,13 @@ def cleaned(text: str) -> str:
 
     An HTML character reference, such as `&#8203;`, is removed if its character would be.
     """
-    if _is_plain(text) and ("&" not in text or not _REFERENCE.search(text)):
+    if _is_plain(text) and ("&" not in text or not _compiled(_REFERENCE).search(text)):
         return text
     visible = _without_hidden(text)
     if "&" in visible:
         # Removing a reference can form a new one from its neighbours; those are replaced by a mark.
         for mark in ("", MARK):
-            bare = _REFERENCE.sub(partial(_replacement, mark), visible)
+            bare = _compiled(_REFERENCE).sub(partial(_replacement, mark), visible)
             if bare == visible:
                 break
             visible = _without_hidden(bare)
@@ -131,7 +133,7 @@ def written_out(text: str) -> str:
     """The text with invisible characters as JSON escapes, for people who review it."""
     if _is_plain(text):
         return text
-    return _PIECE.sub(lambda match: match[1] or json.dumps(match[0])[1:-1], text)
+    return _compiled(_PIECE).sub(lambda match: match[1] or json.dumps(match[0])[1:-1], text)
 
 
 def cleaned_json(value: Any) -> Any:
@@ -161,8 +163,8 @@ def _removed_count(text: str, visible: str) -> int:
 def _is_plain(text: str) -> bool:
     if text.isascii():
         return not _CONTROLS.search(text)
-    end = 0
-    while (match := _PLAIN.match(text, end)) is not None:
+    plain, end = _compiled(_PLAIN), 0
+    while (match := plain.match(text, end)) is not None:
         end = match.end()
     return end == len(text)
 
@@ -178,7 +180,7 @@ def _without_hidden(text: str) -> str:
     text = text.replace("\r\n", "\n")
     for line_break in _BREAKS:
         text = text.replace(line_break, "\n")
-    return text if _is_plain(text) else "".join(_PIECE.findall(text))
+    return text if _is_plain(text) else "".join(_compiled(_PIECE).findall(text))
 
 
 def _replacement(mark: str, match: re.Match[str]) -> str:
@@ -191,7 +193,7 @@ def _replacement(mark: str, match: re.Match[str]) -> str:
         # Whether it stays depends on the next character and the two before it.
         (start, end), text = match.span(), match.string
         before = text[start - 2 : start] if start > 1 else text[:start]
-        if not before.isascii() and _ONE.match(before + character + text[end : end + 1], len(before)):
+        if not before.isascii() and _compiled(_SHOWN).match(before + character + text[end : end + 1], len(before)):
             return reference
     return mark
 
@@ -208,7 +210,7 @@ def _hidden_character(reference: str, hexadecimal: str | None, number: str | Non
     if 0x80 <= code < 0xA0 and code not in _NOT_OF_WINDOWS:
         return ""  # browsers read it as Windows-1252
     character = chr(code)
-    return "" if character in _BREAKS or _ONE.match(character) else character
+    return "" if character in _BREAKS or _compiled(_SHOWN).match(character) else character
 
 
 def _texts(value: Any) -> list[str]:

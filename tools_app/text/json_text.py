@@ -86,17 +86,13 @@ def parsed(body: bytes, bounds: Bounds = CLIENTS) -> Any:
         raise JsonError(f"syntax error in line {error.lineno}, column {error.colno}") from error
 
 
-def nested_deeper(value: Any, limit: int) -> bool:
-    """Whether a Python value is nested deeper than `limit`."""
-    pending = [(value, 0)]
-    while pending:
-        current, depth = pending.pop()
-        if isinstance(current, dict | list | tuple):
-            if depth >= limit:
-                return True
-            parts = current.values() if isinstance(current, dict) else current
-            pending.extend((part, depth + 1) for part in parts)
-    return False
+def depth(body: bytes) -> int:
+    """How deep the value of a JSON text is nested."""
+    deepest = level = 0
+    for structure in _structure(_without_escapes(body)):
+        highest, level = _levels(structure, level)
+        deepest = max(deepest, highest)
+    return deepest
 
 
 def _measure(body: bytes, bounds: Bounds) -> bool:
@@ -104,7 +100,7 @@ def _measure(body: bytes, bounds: Bounds) -> bool:
 
     Without escapes, every quote begins or ends a string, up to the first syntax error; the parser stops there.
     """
-    plain = body.replace(rb"\\", _PLACE).replace(rb"\"", _PLACE)
+    plain = _without_escapes(body)
     if rb"\u" in plain and not bounds.any_text:
         if _NUL in plain:
             raise CharacterError("a text holds the character NUL")
@@ -113,8 +109,12 @@ def _measure(body: bytes, bounds: Bounds) -> bool:
     # Every value has at most two strings, its key and itself.
     if plain.count(b'"') > 4 * bounds.values:
         raise TooManyValuesError(f"more than {bounds.values:,} values")
+    containers = plain.count(b"[") + plain.count(b"{")
+    if len(plain) <= bounds.values and containers <= bounds.depth and _LARGE.search(plain) is None:
+        # Too short for more, whatever of it is inside strings.
+        return False
     values = 1
-    depth = 0
+    level = 0
     large = False
     for structure in _structure(plain):
         containers = structure.count(b"[") + structure.count(b"{")
@@ -122,11 +122,21 @@ def _measure(body: bytes, bounds: Bounds) -> bool:
         values += structure.count(b",") + containers - empty
         if values > bounds.values:
             raise TooManyValuesError(f"more than {bounds.values:,} values")
-        *depths, depth = accumulate(map(_STEP.__getitem__, structure.translate(None, delete=_BRACKETS)), initial=depth)
-        if max(depth, *depths, 0) > bounds.depth:
+        highest, level = _levels(structure, level)
+        if highest > bounds.depth:
             raise JsonError(f"nested deeper than {bounds.depth} levels")
         large = large or _LARGE.search(structure) is not None
     return large
+
+
+def _without_escapes(body: bytes) -> bytes:
+    return body.replace(rb"\\", _PLACE).replace(rb"\"", _PLACE)
+
+
+def _levels(structure: bytes, level: int) -> tuple[int, int]:
+    """The highest level of nesting in a part of a text, and the one at its end."""
+    *levels, end = accumulate(map(_STEP.__getitem__, structure.translate(None, delete=_BRACKETS)), initial=level)
+    return max(end, *levels, 0), end
 
 
 def _structure(plain: bytes) -> Iterator[bytes]:

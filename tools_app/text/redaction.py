@@ -12,6 +12,7 @@ import math
 import re
 import string
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any, Final
 
 MASK: Final = "***"
@@ -51,8 +52,7 @@ _BEGINNING: Final = re.compile(
     "access|account|encryption|signing|signature|host|x[-_]auth|otp|totp|bearer|basic|thub_|sshpass|"
     r"-----begin |--(?=[a-z])|-u[ =]|akia|asia|gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|sk_|rk_|sk-|aiza|://|\?|&|eyj"
 )
-_PATTERN: Final = re.compile(
-    r"""
+_PATTERN: Final = r"""
     # a name and its value: password=…  "api_key": "…"  X-N8N-API-KEY: …  (b'Set-Cookie', b'…')
     # "name": "X-API-Key", "value": "…"
     (?P<name>
@@ -106,10 +106,14 @@ _PATTERN: Final = re.compile(
   | (?P<query> [?&] (?: key|sig|signature|auth|code ) = ) [^\s&"'<>\#]++
   | (?P<jwt> (?<! [\w-] ) eyJ ) [\w-]{8,}+ \. [\w-]{4,}+ (?: \. [\w-]*+ )?
   | (?P<pem> -----BEGIN \s [A-Z ]{0,40} PRIVATE \s KEY-----) (?s:.*?) (?: -----END \s [A-Z ]{0,40} ----- | \Z )
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
+"""
 _LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    # At first use: compiling takes longer than the rest of the import.
+    return re.compile(_PATTERN, re.VERBOSE | re.IGNORECASE)
 
 
 def redacted_text(text: str) -> str:
@@ -129,7 +133,7 @@ def replaced(text: str, replacement: Callable[[re.Match[str], str], str | None])
     done, left = 0, MOST_LEFT
     for beginning in _BEGINNING.finditer(lowered):
         place = beginning.start()
-        if place < done or left < 0 or (match := _PATTERN.match(text, place)) is None:
+        if place < done or left < 0 or (match := _pattern().match(text, place)) is None:
             continue
         substitute = replacement(match, _masked(match))
         if substitute is None:
@@ -290,7 +294,10 @@ def one_line(text: str) -> str:
 
 def one_line_json(value: Any) -> str:
     """Compact JSON, as safe as `one_line`. Takes what `redacted` returns."""
-    text = _encoded(value)
+    return _safe(_encoded(value))
+
+
+def _safe(text: str) -> str:
     return text if text.isascii() and "\x7f" not in text else _UNSAFE.sub(_escaped_in_json, text)
 
 
@@ -310,11 +317,28 @@ def _escaped_in_json(match: re.Match[str]) -> str:
     return f"\\u{0xD7C0 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
 
-def summary(arguments: Any, limit: int = 2048) -> str:
-    """Arguments as they are stored: redacted, on one line, at most `limit` bytes of UTF-8."""
-    text = one_line_json(redacted(arguments))
+def summary(arguments: Any, limit: int = 2048, text: str = "") -> str:
+    """Arguments as they are stored: redacted, on one line, at most `limit` bytes of UTF-8.
+
+    `text`: the same as compact JSON, if it is known. If nothing in it has to be masked or cut, it is stored as it is.
+    """
+    text = _safe(text) if text and _is_unchanged(text) else one_line_json(redacted(arguments))
     encoded = text.encode()
     if len(encoded) <= limit:
         return text
     mark = CUT.encode()
     return encoded[: max(0, limit - len(mark))].decode(errors="ignore") + CUT
+
+
+# Matches JSON without escapes wherever `_SECRET_NAME` matches a name in it.
+_SECRET_IN_JSON: Final = re.compile(_SECRET_NAME.pattern.replace("$", '"').replace("^", '"'))
+
+
+def _is_unchanged(text: str) -> bool:
+    """Whether `redacted` would certainly not change the value of this compact JSON."""
+    if len(text) > MOST_TEXT or text.count(",") >= MOST_ITEMS or text.count("[") + text.count("{") > MOST_DEPTH:
+        return False
+    if "\\" in text:
+        return False
+    lowered = text.lower()
+    return not (_BEGINNING.search(lowered) or _SECRET_IN_JSON.search(lowered.translate(_SEPARATORS)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,14 +26,19 @@ from tools_app.sdk.errors import ToolError
 
 
 class Ask:
-    """Calls tools through the engine, as somebody at this machine."""
+    """Calls tools through the engine, as a user of this machine. Each is recorded at its first call, because
+    recording all of them takes longer than most tests."""
 
-    def __init__(self) -> None:
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self.lock = threading.Lock()
+        self.unrecorded = {tool.name: tool for tool in pack.tools}
         self.caller: Caller = access.caller_of_process()
         self.text = ""
         self.message = ""
 
     def __call__(self, name: str, /, **arguments: Any) -> Any:
+        self.record(name)
         answer = engine.call_sync(name, arguments, self.caller, door="code").answer
         self.text = answer.text
         self.message = answer.value["message"]
@@ -42,6 +48,11 @@ class Ask:
         assert answer.value["data"]["_guidance"].keys() == {"message", "example"}
         assert len(answer.text.encode()) <= 75_000
         return answer.value["data"]
+
+    def record(self, name: str) -> None:
+        with self.lock:
+            if (tool := self.unrecorded.pop(name, None)) is not None:
+                self.hub.add(tool)
 
     def error(self, name: str, /, **arguments: Any) -> ToolError:
         with pytest.raises(ToolError) as raised:
@@ -65,5 +76,4 @@ def n8n(line: str) -> Iterator[N8n]:
 def ask(n8n: N8n, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Ask:
     monkeypatch.setenv("N8N_URL", n8n.url)
     monkeypatch.setenv("N8N_API_KEY", KEY)
-    hub.add(*pack.tools)
-    return Ask()
+    return Ask(hub)

@@ -298,7 +298,7 @@ class N8n:
         return workflow
 
     def _free(self, workflow: dict[str, Any]) -> None:
-        """Nobody else listens where it wants to."""
+        """No other server listens on its port."""
         paths = {_path(node) for node in workflow["nodes"]} - {None}
         for other in self.workflows.values():
             if other is not workflow and other["active"] and paths & {_path(node) for node in other["nodes"]}:

@@ -14,7 +14,7 @@ from tests.packs.n8n.conftest import Ask
 from tests.packs.n8n.fake import N8n
 from tests.packs.n8n.script import MANUAL
 from toolhub import testing
-from tools_app.mcp_server.results import failed
+from tools_app.mcp_server.results import error_result
 from tools_app.packs.n8n import pack
 from tools_app.sdk.errors import ToolError
 
@@ -71,7 +71,7 @@ def file(tmp_path: Path, settings: LazySettings) -> None:
 
 def on_the_wire(error: ToolError) -> str:
     """What an agent is sent of it."""
-    sent = failed(error)
+    sent = error_result(error)
     assert sent["isError"] is True
     assert "structuredContent" not in sent
     assert sent["content"][0] == {"type": "text", "text": error.message}
@@ -131,7 +131,7 @@ def test_n8n_fails(ask: Ask, n8n: N8n, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_what_nobody_foresaw(ask: Ask, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_an_unexpected_error_reveals_nothing(ask: Ask, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     from tools_app.http import ApiClient
 
     async def breaks(*_: object, **__: object) -> None:

@@ -71,7 +71,7 @@ def test_nodes_that_gave_nothing_are_suspects() -> None:
     assert explained("empty")["emptyNodes"] == ["Nothing"]
 
 
-def test_where_all_items_were_dropped_is_said() -> None:
+def test_the_node_that_dropped_all_items_is_named() -> None:
     made = explained("empty")
     assert made["cause"].endswith("But no item reached 'Not reached': 'Nothing' passed none on.")
     assert made["notReached"] == ["Not reached"]
@@ -128,7 +128,7 @@ def test_the_node_that_an_expression_misses_is_named() -> None:
     assert (made["nodeCause"], made["parameter"]) == ("Missing", "url")
 
 
-def test_errors_that_were_passed_on_are_told() -> None:
+def test_errors_that_were_passed_on_are_reported() -> None:
     assert "Http regular (connect ECONNREFUSED" in explained("continue")["cause"]
 
 
@@ -145,7 +145,7 @@ def test_runs_that_come_of_others_lead_back_to_them() -> None:
     assert "explain_execution(id: '14')" in explained("error_handler")["lookAt"]
 
 
-def test_large_errors_and_items_are_told_in_part() -> None:
+def test_large_errors_and_items_are_shortened() -> None:
     told = large(60)
     for name, (run,) in told["data"]["resultData"]["runData"].items():
         if run["executionStatus"] == "error":

@@ -71,7 +71,7 @@ def test_a_file_that_is_no_workflow(ask: Ask, n8n: N8n, folder: Path, content: s
     assert n8n.requests == []
 
 
-def test_nothing_outside_is_read_and_nobody_learns_whether_it_is_there(ask: Ask, n8n: N8n, folder: Path) -> None:
+def test_nothing_outside_is_read_and_its_existence_is_not_revealed(ask: Ask, n8n: N8n, folder: Path) -> None:
     outside = folder.parent / "secret.json"
     outside.write_text(json.dumps(WORKFLOW))
     (folder / "link.json").symlink_to(outside)

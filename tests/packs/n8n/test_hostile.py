@@ -1,4 +1,4 @@
-"""Names, texts and sizes that somebody chose to do harm: every answer fits, and can be read."""
+"""Hostile names, texts and sizes: every answer fits, and can be read."""
 
 from __future__ import annotations
 

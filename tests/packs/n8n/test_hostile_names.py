@@ -23,7 +23,7 @@ CALL = re.compile(rf"([a-z_]+)\((\w+: {VALUE}(?:, \w+: {VALUE})*)\)", re.DOTALL)
 
 
 def parsed(example: str) -> tuple[str, dict[str, Any]]:
-    """A call that the pack advises, as whoever reads it would make it."""
+    """A call that the pack advises, as its reader would make it."""
     # Before it leaves the hub, what people would not see is taken out of it.
     found = CALL.fullmatch(hygiene.cleaned(example))
     assert found is not None, example

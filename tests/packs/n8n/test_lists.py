@@ -55,7 +55,7 @@ def test_a_cursor_that_is_none_is_refused(ask: Ask, cursor: str) -> None:
 
 
 @pytest.mark.parametrize("workflow_id", ["Monthly invoices", "nosuchnosuch", 99])
-def test_a_workflow_that_is_not_there_is_said_not_to_be(ask: Ask, workflow_id: str | int) -> None:
+def test_an_unknown_workflow_is_reported(ask: Ask, workflow_id: str | int) -> None:
     error = ask.error("list_executions", workflowId=workflow_id)
     assert error.message == f"Workflow '{workflow_id}' not found"
     assert f"list_workflows(name: '{workflow_id}')" in error.next_step
@@ -66,7 +66,7 @@ def test_a_workflow_without_executions_has_an_empty_list(ask: Ask, n8n: N8n) -> 
     assert ask("list_executions", workflowId=one)["count"] == 0
 
 
-def test_ids_may_be_sent_as_numbers(ask: Ask, n8n: N8n) -> None:
+def test_ids_can_be_sent_as_numbers(ask: Ask, n8n: N8n) -> None:
     one = int(n8n.hold("error_code"))
     assert ask("get_execution", id=one)["id"] == str(one)
     assert ask("explain_execution", id=one)["executionId"] == str(one)

@@ -67,7 +67,7 @@ def ask_outline(ask: Ask, **arguments: Any) -> str:
     return str(data["outline"]["id"])
 
 
-def test_times_are_dates_whatever_n8n_counts_in() -> None:
+def test_times_are_dates_for_every_unit_of_n8n() -> None:
     data = shown("chain", "Make items")
     assert (data["startTime"], data["endTime"]) == ("2026-11-18T10:21:52.498Z", "2026-11-18T10:21:52.520Z")
     assert data["executionTime"] == 22
@@ -151,7 +151,7 @@ SIZES = st.lists(st.sampled_from([0, 1, 40, 2_000, 30_000, 80_000]), max_size=30
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(SIZES, st.lists(SIZES, min_size=1, max_size=3), st.sampled_from([1, 3, 7, 50, 1_000]))
-def test_whatever_their_sizes_every_item_is_on_one_page(given_: list[int], made: list[list[int]], limit: int) -> None:
+def test_every_item_of_any_size_is_on_one_page(given_: list[int], made: list[list[int]], limit: int) -> None:
     told = large(2)
     before, after = (runs[0] for runs in told["data"]["resultData"]["runData"].values())
     before["data"]["main"] = [[{"json": {"n": ["in", 0, at], "text": "x" * size}} for at, size in enumerate(given_)]]
@@ -248,12 +248,12 @@ class TestThroughTheHub:
             assert ask("get_execution_by_node", id=one, nodeName=name)["nodeName"] == name
         assert ask.error("get_execution_by_node", id=one, nodeName="tostring").code == "NOT_FOUND"
 
-    def test_pinned_data_is_said_to_be(self, ask: Ask, n8n: N8n) -> None:
+    def test_pinned_data_is_marked(self, ask: Ask, n8n: N8n) -> None:
         one = n8n.hold("pinned")
         data = ask("get_execution_by_node", id=one, nodeName="Would call the net")
         assert "pinned" in data["_guidance"]["message"]
 
-    def test_redacted_data_is_said_to_be(self, ask: Ask, n8n: N8n) -> None:
+    def test_redacted_data_is_marked(self, ask: Ask, n8n: N8n) -> None:
         data = ask("get_execution_by_node", id=n8n.hold("redacted"), nodeName="Seven")
         assert data["output"]["items"][0] == {"json": {}, "redacted": True}
         assert "redacted" in data["_guidance"]["message"]
@@ -275,7 +275,7 @@ class TestThroughTheHub:
         assert len(ask.text.encode()) / 3 <= 25_000
 
 
-def test_a_name_with_what_nobody_sees_is_found_by_what_they_see() -> None:
+def test_a_name_with_invisible_characters_is_found_by_its_visible_ones() -> None:
     execution = Execution(large(1))
     execution.runs["HTTP\u200b Request"] = []
     assert find_node(execution, "HTTP Request") == "HTTP\u200b Request"

@@ -12,6 +12,7 @@ from tests.packs.n8n.conftest import Ask
 from tests.packs.n8n.fake import KEY, READER, N8n, recorded
 from tests.packs.n8n.script import Script
 from toolhub import testing
+from tools_app.http import ApiClient
 from tools_app.packs.n8n import N8N, pack
 from tools_app.packs.n8n.prompts import fix_workflow
 from tools_app.sdk.tool import Tool
@@ -71,7 +72,7 @@ def test_costs_an_agent_few_tokens() -> None:
 
 @pytest.mark.parametrize("entered", ["", "/", "/api/v1", "/api/v1/"])
 def test_takes_the_address_as_people_know_it(entered: str) -> None:
-    assert N8N.client(f"https://host.test/n8n{entered}", "key").base.path == "/n8n/api/v1"
+    assert ApiClient.of_kind(N8N, f"https://host.test/n8n{entered}", "key").base.path == "/n8n/api/v1"
 
 
 def test_says_the_same_as_n8n_did(ask: Ask, n8n: N8n, settings: LazySettings, tmp_path: Path) -> None:
@@ -91,7 +92,7 @@ def test_the_key_goes_to_n8n_and_nowhere_else(ask: Ask, n8n: N8n, caplog: pytest
 
 
 @pytest.mark.parametrize("line", ["2"])
-def test_a_key_that_may_only_read_says_so(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_key_is_reported(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("N8N_API_KEY", READER)
     assert ask("list_workflows")["count"] == 0
     error = ask.error("create_workflow", name="x", nodes=[], connections={}, settings={})

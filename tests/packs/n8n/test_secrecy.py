@@ -1,4 +1,4 @@
-"""What n8n tells and nobody else must know stays here."""
+"""Secrets in responses of n8n are not passed on."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_of_a_workflow_its_people_and_versions_stay_away() -> None:
         assert word not in shown
 
 
-def test_an_address_loses_its_signature_wherever_it_stands() -> None:
+def test_an_address_loses_its_signature_in_every_position() -> None:
     text = "Click http://n8n.test/webhook-waiting/23?signature=abc or http://n8n.test/form-waiting/4/x?a=1&signature=b."
     assert without_secrets({"json": [text]}) == {
         "json": ["Click http://n8n.test/webhook-waiting/23 or http://n8n.test/form-waiting/4/x"]
@@ -72,7 +72,7 @@ def test_an_address_within_another_loses_it_too(text: str) -> None:
     assert "abc" not in json.dumps(error_of({"message": text}))
 
 
-def test_what_resumes_an_execution_is_hidden_wherever_it_stands() -> None:
+def test_resume_urls_are_hidden_in_every_position() -> None:
     told = recorded("execution_waiting")
     token = told["data"]["resumeToken"]
     runs = told["data"]["resultData"]["runData"]
@@ -169,7 +169,7 @@ def test_a_field_called_stack_is_no_stack() -> None:
     assert without_secrets({"stack": "Error: x\n    at run (file.js:1:2)", "message": "x"}) == {"message": "x"}
 
 
-def test_of_a_failed_request_it_is_told_where_it_went() -> None:
+def test_a_failed_request_is_reported_with_its_target() -> None:
     request = {"method": "GET", "uri": "https://api.test/x?key=secret", "headers": {"authorization": "y"}, "body": "z"}
     told = error_of({"message": "no\n    at x (y:1:1)", "context": {"request": request, "itemIndex": 2}, "stack": "s"})
     assert told == {

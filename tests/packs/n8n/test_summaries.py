@@ -265,7 +265,7 @@ def executions(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(executions())
-def test_whatever_n8n_tells_it_fits_and_names_a_node_that_is_there(told: dict[str, Any]) -> None:
+def test_any_summary_fits_and_names_an_existing_node(told: dict[str, Any]) -> None:
     execution = Execution(told)
     made, explained = summary(execution), explanation.explanation(execution)
     assert tokens(made) <= 1_000

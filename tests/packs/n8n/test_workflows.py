@@ -154,7 +154,7 @@ class TestLists:
         assert ("warnings" in data) == (n8n.line == "1")
 
     @pytest.mark.parametrize("line", ["2"])
-    def test_lists_as_long_as_they_may_be_fit(self, ask: Ask, n8n: N8n) -> None:
+    def test_lists_of_the_largest_length_fit(self, ask: Ask, n8n: N8n) -> None:
         tags = [{"name": "t" * 40} for _ in range(100)]
         for _ in range(100):
             n8n.add({"name": "日" * 128, "tags": tags, "nodes": [], "connections": {}, "settings": {}})

@@ -1,4 +1,4 @@
-"""Redmine as tests use it, real or not: somebody calls a tool, and what it says is looked at as the document asks."""
+"""Redmine as tests use it, real or not: calls of tools, and checks of their answers by the document."""
 
 from __future__ import annotations
 
@@ -69,5 +69,5 @@ def assert_is_a_tool_response(wire: dict[str, Any]) -> None:
 
 
 def read(text: str) -> Element:
-    """The standard parser is a strict one; what it reads here is our own."""
+    """The standard parser is strict, and reads only our own output here."""
     return fromstring(text.encode())  # noqa: S314

@@ -180,7 +180,7 @@ def test_what_is_spelt_just_so_comes_first(office: Office, redmine: FakeRedmine)
     assert office.call("admin", "show_project", id="DOCS")["project"]["id"] == 5
 
 
-def test_a_version_may_be_called_by_a_number(office: Office, redmine: FakeRedmine) -> None:
+def test_a_version_can_be_named_like_a_number(office: Office, redmine: FakeRedmine) -> None:
     versions = [{"id": 2, "name": "2026"}, {"id": 7, "name": "2"}]
     redmine.breaks("GET /projects/alpha/versions", json.dumps({"versions": versions, "total_count": 2}).encode())
     for given, sent in (("2026", "2"), ("2", "2"), (7, "7"), (8, "8")):
@@ -198,12 +198,12 @@ TEXT_IDS = {
 
 
 @pytest.mark.parametrize(("name", "parameter"), [(name, one) for name, ids in TEXT_IDS.items() for one in ids])
-def test_every_id_that_is_a_text_may_be_sent_as_a_number(name: str, parameter: str) -> None:
+def test_every_id_that_is_a_text_can_be_sent_as_a_number(name: str, parameter: str) -> None:
     tool = TOOLS[name]
     arguments = dict(tool.examples[0].parameters) | {parameter: 1}
     if name == "create_time_entry":
         arguments.pop("project_id" if parameter != "project_id" else "issue_id", None)
-    with_defaults = tool.checker.with_defaults(arguments)
+    with_defaults = tool.spec.checker.with_defaults(arguments)
     assert with_defaults[parameter] == "1"
     tool.checked(with_defaults)
 

@@ -14,6 +14,7 @@ from tests.admin.pages import page, sent
 from tests.api.rest import Rest, failure
 from tests.packs.redmine.office import TOOLS, assert_is_a_tool_response, read
 from tests.support.redmine import FakeRedmine
+from tests.support.state import rebuild_catalog
 from tests.support.tools import Hub
 from tools_app import engine, governance
 from tools_app.catalog import catalog
@@ -74,7 +75,7 @@ class TestAnswers:
     @pytest.mark.parametrize("name", ["get_issue", "show_issue"])
     def test_are_xml_and_data_that_fits_the_output_schema(self, tracker: Hub, name: str) -> None:
         result = called(name, id=1)
-        wire = results.succeeded(result)
+        wire = results.success_result(result)
         assert_is_a_tool_response(wire)
         assert wire["isError"] is False
         text = wire["content"][0]["text"]
@@ -105,7 +106,7 @@ class TestAnswers:
         for number in range(100, 200):
             redmine.issues[number] = redmine.issues[1] | {"id": number, "description": "long " * 300}
         result = called("list_issues", limit=100)
-        wire = results.succeeded(result)
+        wire = results.success_result(result)
         assert_is_a_tool_response(wire)
         guidance = json.loads(wire["content"][0]["text"])["_guidance"]
         page = called("read_result", id=guidance["example"]["arguments"]["id"], pointer="/issues", offset=7, limit=1)
@@ -114,7 +115,7 @@ class TestAnswers:
     def test_keep_what_strangers_wrote_in_its_place(self, tracker: Hub, redmine: FakeRedmine) -> None:
         for words in INJECTED:
             redmine.issues[1] |= {"subject": words, "description": words}
-            wire = results.succeeded(called("get_issue", id=1))
+            wire = results.success_result(called("get_issue", id=1))
             assert wire["_meta"]["toolhub/untrusted"] is True
             root = read(wire["content"][0]["text"])
             shown = wire["structuredContent"]["issue"]
@@ -122,23 +123,23 @@ class TestAnswers:
             elements = [element.tag for element in root.iter()]
             assert [elements.count(name) for name in ("subject", "description", "system")] == [1, 1, 0], words
 
-    def test_guide_to_the_call_that_is_meant_whatever_strangers_wrote(self, tracker: Hub, redmine: FakeRedmine) -> None:
+    def test_guidance_names_the_intended_call_despite_hostile_text(self, tracker: Hub, redmine: FakeRedmine) -> None:
         for words in INJECTED:
             for number in range(100, 200):
                 redmine.issues[number] = redmine.issues[1] | {"id": number, "description": words + " long " * 200}
-            wire = results.succeeded(called("list_issues", limit=100))
+            wire = results.success_result(called("list_issues", limit=100))
             told = json.loads(wire["content"][0]["text"])
             assert told == wire["structuredContent"]
             meant = {"id": told["outline"]["id"], "pointer": "/issues"}
             assert told["_guidance"]["example"] == {"name": "read_result", "arguments": meant}
             assert words[:20] not in json.dumps(told["_guidance"], ensure_ascii=False)
-        page = results.succeeded(called("read_result", **meant))
+        page = results.success_result(called("read_result", **meant))
         assert page["_meta"]["toolhub/untrusted"] is True
 
     def test_of_failures_are_in_words(self, tracker: Hub) -> None:
         with pytest.raises(ToolError) as caught:
             called("get_issue", id=999)
-        wire = results.failed(caught.value)
+        wire = results.error_result(caught.value)
         assert_is_a_tool_response(wire)
         assert (wire["isError"], wire["content"][0]["text"]) == (True, "Issue #999 not found")
 
@@ -147,7 +148,7 @@ class TestAnswers:
 class TestOperators:
     def test_can_have_a_connection_that_only_reads(self, tracker: Hub, redmine: FakeRedmine) -> None:
         governance.create_connection(
-            "look", "redmine", url=redmine.url, secret="key-of-admin", read_only=True, actor="t"
+            "look", "redmine", url=redmine.url, secret="key-of-admin", read_only=True, actor=governance.trusted("t")
         )
         by = caller(connections=frozenset({"look"}))
         assert called("list_trackers", by).answer.value["total_count"] == 3
@@ -167,7 +168,7 @@ class TestOperators:
             called("create_user", caller("admin:*"), **ANN)
         assert "REDMINE_USER_ADMINISTRATION=true in the environment of the hub" in off.value.next_step
         monkeypatch.setenv("REDMINE_USER_ADMINISTRATION", "environment")
-        catalog.forget()
+        rebuild_catalog()
         with pytest.raises(AuthorizationError, match=r"requires scope admin:\*"):
             called("create_user", **ANN)
         assert [seen for seen in redmine.requests if seen.method != "GET"] == []
@@ -175,20 +176,30 @@ class TestOperators:
 
     def test_allow_it_by_an_option_of_each_connection(self, tracker: Hub, redmine: FakeRedmine) -> None:
         for name in ("hr", "desk"):
-            governance.create_connection(name, "redmine", url=redmine.url, secret="key-of-admin", actor="t")
+            governance.create_connection(
+                name, "redmine", url=redmine.url, secret="key-of-admin", actor=governance.trusted("t")
+            )
         by = caller("admin:*", connections=frozenset({"hr", "desk"}))
         with pytest.raises(AuthorizationError, match="user administration is off for the connection hr"):
             called("create_user", by, connection="hr", **ANN)
-        governance.change_connection("hr", options={"user_administration": True}, actor="t")
+        governance.change_connection("hr", options={"user_administration": True}, actor=governance.trusted("t"))
         made = called("create_user", by, connection="hr", **ANN)
         assert made.answer.value["response"]["status"] == "success"
         with pytest.raises(AuthorizationError, match="is off for the connection desk"):
             called("create_user", by, connection="desk", **ANN)
 
     def test_switch_it_over_rest_and_in_the_admin_on_record(self, tracker: Hub, redmine: FakeRedmine) -> None:
-        governance.create_connection("hr", "redmine", url=redmine.url, secret="key-of-admin", actor="t")
-        root = Rest(governance.create_key("root", scopes=["admin:*"], connections=["hr"], actor="t")[1])
-        agent = Rest(governance.create_key("agent", scopes=["tools:execute"], connections=["hr"], actor="t")[1])
+        governance.create_connection(
+            "hr", "redmine", url=redmine.url, secret="key-of-admin", actor=governance.trusted("t")
+        )
+        root = Rest(
+            governance.create_key("root", scopes=["admin:*"], connections=["hr"], actor=governance.trusted("t"))[1]
+        )
+        agent = Rest(
+            governance.create_key("agent", scopes=["tools:execute"], connections=["hr"], actor=governance.trusted("t"))[
+                1
+            ]
+        )
         chief = browser("chief", is_superuser=True)
         address = f"/admin/tools_app/connection/{Connection.objects.get().pk}/change/"
         try:
@@ -263,12 +274,12 @@ class TestOperators:
         caplog.set_level(logging.DEBUG)
         redmine.breaks("POST /users", body, status=status)
         try:
-            told = json.dumps(results.succeeded(called("create_user", caller("admin:*"), **ANN)))
+            told = json.dumps(results.success_result(called("create_user", caller("admin:*"), **ANN)))
         except ToolError as error:
-            told = json.dumps(results.failed(error))
+            told = json.dumps(results.error_result(error))
         with pytest.raises(InvalidArgumentsError) as caught:
             called("create_user", caller("admin:*"), **ANN | {"password": "Sh0rt-1"})
-        told += json.dumps(results.failed(caught.value))
+        told += json.dumps(results.error_result(caught.value))
         asyncio.run(engine.close(5))
         kept = json.dumps([*Call.objects.values(), *ErrorLog.objects.values()], default=str) + caplog.text
         assert Call.objects.count() == 2
@@ -279,7 +290,9 @@ class TestOperators:
 
     def test_find_that_no_account_learns_from_another(self, tracker: Hub, redmine: FakeRedmine) -> None:
         for login in ("admin", "limited"):
-            governance.create_connection(login, "redmine", url=redmine.url, secret=f"key-of-{login}", actor="t")
+            governance.create_connection(
+                login, "redmine", url=redmine.url, secret=f"key-of-{login}", actor=governance.trusted("t")
+            )
         by = caller(connections=frozenset({"admin", "limited"}))
         named = {"id": "Beta (private)"}
         assert called("show_project", by, connection="admin", **named).answer.value["project"]["id"] == 3
@@ -288,8 +301,14 @@ class TestOperators:
         assert "beta" not in caught.value.message.replace("Beta (private)", "", 1)
 
     def test_find_that_callers_send_no_headers_to_redmine(self, tracker: Hub, redmine: FakeRedmine) -> None:
-        governance.create_connection("desk", "redmine", url=redmine.url, secret="key-of-limited", actor="t")
-        client = Rest(governance.create_key("agent", scopes=["tools:execute"], connections=["desk"], actor="t")[1])
+        governance.create_connection(
+            "desk", "redmine", url=redmine.url, secret="key-of-limited", actor=governance.trusted("t")
+        )
+        client = Rest(
+            governance.create_key(
+                "agent", scopes=["tools:execute"], connections=["desk"], actor=governance.trusted("t")
+            )[1]
+        )
         sent = {
             **dict.fromkeys(("X_Redmine_API_Key", "X_Redmine_Switch_User", "X_N8N_API_KEY"), "admin"),
             **dict.fromkeys(("X_Forwarded_For", "X_Forwarded_Host", "X_Real_IP", "Forwarded", "Cookie"), "admin"),
@@ -307,10 +326,12 @@ class TestOperators:
             assert seen.headers["x-redmine-api-key"] == "key-of-limited"
 
     def test_who_change_a_key_are_believed_at_once(self, tracker: Hub, redmine: FakeRedmine) -> None:
-        governance.create_connection("own", "redmine", url=redmine.url, secret="key-of-admin", actor="t")
+        governance.create_connection(
+            "own", "redmine", url=redmine.url, secret="key-of-admin", actor=governance.trusted("t")
+        )
         by = caller(connections=frozenset({"own"}))
         called("list_trackers", by)
-        governance.change_connection("own", secret="key-of-nobody", actor="t")
+        governance.change_connection("own", secret="key-of-nobody", actor=governance.trusted("t"))
         with pytest.raises(ToolError, match="Authentication failed"):
             called("list_trackers", by)
 
@@ -359,7 +380,9 @@ class TestWhatIsNew:
         called("create_issue", **new, custom_fields=[{"name": "Customer", "value": "x"}])
         redmine.projects[1]["issue_custom_fields"].append({"id": 17, "name": "Impact"})
         by = caller(connections=frozenset({"desk"}))
-        governance.create_connection("desk", "redmine", url=redmine.url, secret="key-of-manager", actor="t")
+        governance.create_connection(
+            "desk", "redmine", url=redmine.url, secret="key-of-manager", actor=governance.trusted("t")
+        )
         said = called("create_issue", by, **new, custom_fields=[{"name": "Impact", "value": "x"}])
         assert "custom_fields: the value of 17 was not applied" in str(said.answer.value)
         with pytest.raises(InvalidArgumentsError, match="there is no custom field Impct; expected one of"):

@@ -10,7 +10,7 @@ from tests.packs.redmine.office import TOOLS, Office
 from tests.support.redmine import FakeRedmine
 from toolhub import testing
 from tools_app.packs.redmine import pack
-from tools_app.sdk.schemas import faults
+from tools_app.sdk.published import faults
 from tools_app.sdk.tool import Tool
 
 READING = {
@@ -63,6 +63,6 @@ def test_every_example_works_as_shown(
 
 
 def test_the_prompt_names_what_it_was_given() -> None:
-    told = testing.call(pack.offers[0].runner, project="alpha", hours=3)
+    told = testing.call(pack.offers[0].tool, project="alpha", hours=3)
     assert "project_id=alpha" in json.dumps(told)
     assert "3 hours" in json.dumps(told)

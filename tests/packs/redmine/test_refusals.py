@@ -12,6 +12,7 @@ import pytest
 from tests.packs.redmine.office import TOOLS, Office
 from tests.support.redmine import FakeRedmine
 from toolhub import testing
+from tools_app.http import ApiClient
 from tools_app.packs.redmine import REDMINE
 from tools_app.sdk.errors import (
     ApiError,
@@ -64,10 +65,10 @@ def called(office: Office, name: str, *, seconds: float = 5.0, login: str = "dev
 
     async def run() -> Any:
         tool = TOOLS[name]
-        client = REDMINE.client(office.url, office.keys[login], timeout=seconds)
+        client = ApiClient.of_kind(REDMINE, office.url, office.keys[login], timeout=seconds)
         try:
             context = dataclasses.replace(testing.context(tool), upstream=client)
-            return await tool.run(context, tool.checked(tool.checker.with_defaults(arguments)))
+            return await tool.run(context, tool.checked(tool.spec.checker.with_defaults(arguments)))
         finally:
             await client.close()
 
@@ -76,7 +77,7 @@ def called(office: Office, name: str, *, seconds: float = 5.0, login: str = "dev
 
 @pytest.mark.parametrize("resource", RESOURCES)
 @pytest.mark.parametrize("case", CASES)
-def test_each_refusal_is_said_in_the_same_words(office: Office, redmine: FakeRedmine, resource: str, case: str) -> None:
+def test_each_refusal_has_the_same_wording(office: Office, redmine: FakeRedmine, resource: str, case: str) -> None:
     name, arguments, path, it, role = RESOURCES[resource]
     answer, status, kind, message = CASES[case]
     redmine.breaks(f"GET {path}", answer, "text/html" if answer == HTML else "application/json", status)
@@ -114,7 +115,7 @@ def test_a_rest_interface_that_is_off_is_named(office: Office, redmine: FakeRedm
         ("update_issue", {"id": 8, "category_id": "Backend"}),
     ],
 )
-def test_that_nobody_is_asking_is_said_before_anything_else(
+def test_failed_authentication_is_reported_before_other_problems(
     office: Office, redmine: FakeRedmine, name: str, arguments: dict[str, Any]
 ) -> None:
     redmine.breaks("GET /users/current", "bare:403")
@@ -125,7 +126,7 @@ def test_that_nobody_is_asking_is_said_before_anything_else(
     assert error.message == "Authentication failed: Redmine does not accept the API key of this connection"
 
 
-def test_what_an_older_redmine_does_not_know_is_said(office: Office, redmine: FakeRedmine) -> None:
+def test_features_that_an_older_redmine_lacks_are_reported(office: Office, redmine: FakeRedmine) -> None:
     redmine.breaks("PUT /projects/1/archive", b'{"status":404,"error":"Not Found"}', status="404 Not Found")
     error = office.refusal("admin", "archive_project", id="1")
     assert error.message == "Failed to archive project: this Redmine does not support it"
@@ -185,7 +186,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("resource", CHANGES)
 @pytest.mark.parametrize(("body", "status"), [(b"", "204 No Content"), (b"", "200 OK"), (b'{"issue": {"id"', "200 OK")])
-def test_a_change_that_was_made_is_one_whatever_is_said_of_it(
+def test_a_change_that_was_made_is_a_success_for_any_response(
     office: Office, redmine: FakeRedmine, monkeypatch: pytest.MonkeyPatch, resource: str, body: bytes, status: str
 ) -> None:
     monkeypatch.setenv("REDMINE_USER_ADMINISTRATION", "environment")
@@ -196,7 +197,7 @@ def test_a_change_that_was_made_is_one_whatever_is_said_of_it(
     assert office.call("admin", name, **arguments)["response"]["status"] == "success"
 
 
-def test_a_thing_that_was_made_and_not_told_is_a_success_with_a_warning(office: Office, redmine: FakeRedmine) -> None:
+def test_a_creation_without_a_response_body_is_a_success_with_a_warning(office: Office, redmine: FakeRedmine) -> None:
     redmine.breaks("POST /issues", b'{"issue": {"id"', status="201 Created")
     said = office.call("admin", "create_issue", project_id="1", subject="x")["response"]
     assert (said["status"], said["message"]) == ("success", "Issue was successfully created.")
@@ -222,7 +223,7 @@ MADE: dict[str, tuple[str, dict[str, Any], str]] = {
 @pytest.mark.parametrize(
     ("body", "status"), [(b"", "204 No Content"), (b"", "200 OK"), (b"", "201 Created"), (b'{"issue": {"id"', "200 OK")]
 )
-def test_a_thing_that_was_made_is_one_whatever_is_said_of_it(
+def test_a_creation_is_a_success_for_any_response_body(
     office: Office, redmine: FakeRedmine, monkeypatch: pytest.MonkeyPatch, resource: str, body: bytes, status: str
 ) -> None:
     monkeypatch.setenv("REDMINE_USER_ADMINISTRATION", "true")
@@ -251,7 +252,9 @@ EVIL_XML = [
 @pytest.mark.parametrize("kind", ["application/xml", "application/json"])
 @pytest.mark.parametrize("body", EVIL_XML, ids=range(len(EVIL_XML)))
 @pytest.mark.parametrize("status", ["200 OK", "422 Unprocessable Entity", "500 Internal Server Error"])
-def test_xml_is_read_from_nobody(office: Office, redmine: FakeRedmine, body: bytes, kind: str, status: str) -> None:
+def test_xml_responses_are_not_parsed(
+    office: Office, redmine: FakeRedmine, body: bytes, kind: str, status: str
+) -> None:
     redmine.breaks("GET /issues", body, kind, status)
     error = office.refusal("admin", "list_issues")
     assert isinstance(error, UpstreamInvalidResponseError | ApiError | UpstreamValidationError)

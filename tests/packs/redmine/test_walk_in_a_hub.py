@@ -14,9 +14,9 @@ from tests.packs.redmine.walk import *  # noqa: F403
 from tests.packs.redmine.walk_names import *  # noqa: F403
 from tests.packs.redmine.walk_reasons import *  # noqa: F403
 from tests.support.redmine import KEYS, FakeRedmine
+from tests.support.state import rebuild_catalog
 from tests.support.tools import Hub
 from tools_app import engine
-from tools_app.catalog import catalog
 from tools_app.mcp_server import results
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import ToolError
@@ -30,18 +30,18 @@ class HubOffice(Office):
     def as_(self, login: str) -> Iterator[None]:
         with super().as_(login):
             # What is in the environment is read once by a process.
-            catalog.forget()
+            rebuild_catalog()
             yield
-        catalog.forget()
+        rebuild_catalog()
 
     def call(self, login: str, name: str, /, **arguments: Any) -> Any:
         with self.as_(login):
             result = engine.call_sync(name, arguments, LOCAL, door="code", options=engine.Options())
-        wire = results.succeeded(result)
+        wire = results.success_result(result)
         assert_is_a_tool_response(wire)
         assert wire["isError"] is False
         data = wire["structuredContent"]
-        output = TOOLS[name].output_checker
+        output = TOOLS[name].spec.output_checker
         assert output is not None
         assert output.problems(data) == []
         text = wire["content"][0]["text"]
@@ -53,7 +53,7 @@ class HubOffice(Office):
     def refusal(self, login: str, name: str, /, **arguments: Any) -> ToolError:
         with self.as_(login), pytest.raises(ToolError) as caught:
             engine.call_sync(name, arguments, LOCAL, door="code", options=engine.Options())
-        wire = results.failed(caught.value)
+        wire = results.error_result(caught.value)
         assert_is_a_tool_response(wire)
         assert wire["isError"] is True
         assert wire["content"][0]["text"] == caught.value.message

@@ -11,7 +11,7 @@ from tests.support.redmine import FakeRedmine
 from tools_app.sdk.errors import UpstreamValidationError
 
 
-def test_a_comment_that_did_not_become_private_is_told(office: Office) -> None:
+def test_a_comment_that_did_not_become_private_is_reported(office: Office) -> None:
     said = office.call("limited", "update_issue", id=2, notes="Between us", private_notes=True)["response"]
     assert said["status"] == "partial"
     assert said["message"] == "Issue #2 was updated, but Redmine ignored private_notes."
@@ -40,7 +40,7 @@ def test_a_comment_that_became_private_is_a_success(office: Office) -> None:
     assert (said["status"], said.get("warnings")) == ("success", None)
 
 
-def test_a_private_comment_that_its_author_may_not_read_is_no_failure(office: Office, redmine: FakeRedmine) -> None:
+def test_a_private_comment_that_its_author_cannot_read_is_no_failure(office: Office, redmine: FakeRedmine) -> None:
     redmine.breaks("GET /issues/2.json", b'{"issue": {"id": 2, "journals": []}}')
     said = office.call("manager", "update_issue", id=2, notes="Between us", private_notes=True)["response"]
     assert said["status"] == "success"
@@ -48,7 +48,7 @@ def test_a_private_comment_that_its_author_may_not_read_is_no_failure(office: Of
 
 
 @pytest.mark.parametrize("project", ["empty", "Empty", 5])
-def test_a_move_that_redmine_ignored_is_told_however_the_project_was_named(office: Office, project: Any) -> None:
+def test_a_move_that_redmine_ignored_is_reported_for_each_kind_of_project_name(office: Office, project: Any) -> None:
     error = office.refusal("limited", "update_issue", id=2, project_id=project)
     assert isinstance(error, UpstreamValidationError)
     assert error.message == "Issue #2 was not changed: Redmine accepted the request but ignored project_id"
@@ -56,7 +56,7 @@ def test_a_move_that_redmine_ignored_is_told_however_the_project_was_named(offic
     assert (moved["status"], moved["issue"]["project"]["name"]) == ("success", "Empty")
 
 
-def test_watchers_that_nobody_shows_are_told(office: Office) -> None:
+def test_watchers_that_redmine_does_not_show_are_reported(office: Office) -> None:
     made = office.call("limited", "create_issue", project_id="alpha", subject="x", watcher_user_ids=[6])["response"]
     assert made["status"] == "success"
     assert made["warnings"] == ["watcher_user_ids: the account of this connection cannot see the result."]

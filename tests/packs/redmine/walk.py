@@ -1,4 +1,4 @@
-"""Every tool of the pack, as an administrator and as somebody who may do little. The same for a real Redmine and ours.
+"""Every tool of the pack, as an administrator and as a user with few permissions, for a real Redmine and ours.
 
 What is written is read back by Redmine's own interface, through the tools that read.
 """
@@ -38,7 +38,7 @@ def test_an_issue_is_shown_in_the_words_of_the_document(office: Office) -> None:
     ]
 
 
-def test_whoever_may_see_less_is_shown_less(office: Office) -> None:
+def test_a_user_with_fewer_permissions_sees_less(office: Office) -> None:
     issue = office.call("limited", "get_issue", id=1, include="journals")["issue"]
     assert "Private note" not in str(issue)
     denied = office.refusal("limited", "get_issue", id=8)
@@ -46,7 +46,7 @@ def test_whoever_may_see_less_is_shown_less(office: Office) -> None:
 
 
 @pytest.mark.parametrize("number", [2, 3, 11])
-def test_whatever_stands_in_an_issue_is_well_formed(office: Office, number: int) -> None:
+def test_any_content_of_an_issue_is_well_formed(office: Office, number: int) -> None:
     data = office.call("admin", "get_issue", id=number)
     assert "".join(parsed(data).itertext()).strip()
 
@@ -157,7 +157,7 @@ def test_an_unknown_name_or_number_is_refused_with_the_choices(office: Office) -
         assert "expected one of Bug (1), Feature (2), Support (3)" in error.message
 
 
-def test_ids_that_redmine_does_not_have_are_said_to_be_wrong(office: Office) -> None:
+def test_unknown_ids_are_reported(office: Office) -> None:
     for name, arguments in (
         ("create_project", {"name": "x", "identifier": "xx1"}),
         ("update_project", {"id": "alpha"}),
@@ -366,7 +366,7 @@ LIMITED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def test_whoever_may_do_little_is_told_so_by_every_tool(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_tool_reports_missing_permissions(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDMINE_USER_ADMINISTRATION", "true")
     assert LIMITED.keys() == TOOLS.keys()
     for name, (arguments, refused) in LIMITED.items():
@@ -376,7 +376,7 @@ def test_whoever_may_do_little_is_told_so_by_every_tool(office: Office, monkeypa
             assert office.call("limited", name, **arguments), name
 
 
-def test_an_administrator_may_use_every_tool(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_administrator_can_use_every_tool(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDMINE_USER_ADMINISTRATION", "true")
     key, used = f"tmp-{uuid4().hex[:12]}", set()
 

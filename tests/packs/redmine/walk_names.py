@@ -56,13 +56,13 @@ def test_projects_users_and_ids_can_be_sent_in_either_form(office: Office) -> No
         office.call("manager", "remove_issue_watcher", issue_id="3", user_id=user)
 
 
-def test_what_a_time_entry_lacks_is_said_with_where_to_find_it(office: Office) -> None:
+def test_missing_values_of_a_time_entry_are_reported_with_their_source(office: Office) -> None:
     error = office.refusal("manager", "create_time_entry", issue_id=1, hours=1)
     assert error.message == "Activity cannot be blank"
     assert "list_activities" in error.next_step
 
 
-def test_words_that_are_not_looked_for_are_said(office: Office) -> None:
+def test_words_that_are_not_searched_are_reported(office: Office) -> None:
     nothing = office.call("admin", "search_redmine", query="x 1")
     assert nothing["results"] == []
     assert nothing["message"] == ("Redmine ignores words of one character: x, 1. So nothing was searched.")

@@ -36,7 +36,7 @@ UNUSABLE: list[tuple[str, str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("login", "name", "arguments", "message"), UNUSABLE)
-def test_what_is_closed_hidden_or_missing_is_said_to_be_that(
+def test_closed_hidden_and_missing_things_are_reported_as_such(
     office: Office, login: str, name: str, arguments: dict[str, Any], message: str
 ) -> None:
     (issue,) = office.call("admin", "list_issues", project_id="closed", status_id="*")["issues"]
@@ -44,7 +44,7 @@ def test_what_is_closed_hidden_or_missing_is_said_to_be_that(
     assert office.refusal(login, name, **arguments).message.startswith(message)
 
 
-def test_what_is_archived_is_said_to_be_that(office: Office) -> None:
+def test_archived_projects_are_reported_as_such(office: Office) -> None:
     key = f"tmp-{uuid4().hex[:12]}"
     office.call("admin", "create_project", name=key, identifier=key)
     issue = office.call("admin", "create_issue", project_id=key, subject="x")["response"]["issue"]["id"]
@@ -71,7 +71,7 @@ def test_what_is_archived_is_said_to_be_that(office: Office) -> None:
         office.call("admin", "delete_project", id=key)
 
 
-def test_why_an_issue_cannot_be_closed_is_said(office: Office) -> None:
+def test_the_reason_why_an_issue_cannot_be_closed_is_reported(office: Office) -> None:
     parent = office.refusal("manager", "update_issue", id=4, status_id="Closed")
     assert parent.message == "Issue #4 was not changed: Redmine accepted the request but ignored status_id"
     assert "It cannot be closed while its subtasks are open: #6, #5." in parent.next_step
@@ -80,19 +80,19 @@ def test_why_an_issue_cannot_be_closed_is_said(office: Office) -> None:
     assert "It cannot be closed while issues that block it are open: #3." in blocked.next_step
 
 
-def test_what_redmine_computes_of_an_issue_with_subtasks_is_said(office: Office) -> None:
+def test_computed_values_of_an_issue_with_subtasks_are_reported(office: Office) -> None:
     error = office.refusal("manager", "update_issue", id=4, start_date="2026-01-01", priority_id="Immediate")
     assert error.next_step.count("Redmine computes it from the subtasks: change it there.") == 2
     assert "permission" not in error.next_step
 
 
-def test_a_move_into_a_project_that_is_closed_is_said_to_be_that(office: Office) -> None:
+def test_a_move_into_a_closed_project_is_reported_as_such(office: Office) -> None:
     error = office.refusal("manager", "update_issue", id=2, project_id="closed")
     assert error.message == "Issue #2 was not changed: Redmine accepted the request but ignored project_id"
     assert "Project “Closed project” is closed." in error.next_step
 
 
-def test_what_an_issue_loses_when_it_is_moved_is_said(office: Office) -> None:
+def test_values_that_an_issue_loses_by_a_move_are_reported(office: Office) -> None:
     made = office.call(
         "manager",
         "create_issue",

@@ -13,7 +13,7 @@ from tools_app.packs.websearch import pack
 from tools_app.packs.websearch._work import searcher
 from tools_app.sdk.context import Caller
 from tools_app.sdk.decorator import tool
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.hints import Hints
 
 Ask = Callable[..., str]
 Read = Callable[..., str]
@@ -56,7 +56,7 @@ def ask(hub: Hub, web: FakeWeb, alice: Caller) -> Iterator[Ask]:
 @pytest.fixture
 def read(ask: Ask, web: FakeWeb) -> Read:
     """Reads pages, as an operator lets it."""
-    governance.set_enabled(["read_page"], enabled=True, actor="test")
+    governance.set_enabled(["read_page"], enabled=True, actor=governance.trusted("test"))
 
     def call(url: str = "/page/", **options: Any) -> str:
         return ask(
@@ -67,5 +67,5 @@ def read(ask: Ask, web: FakeWeb) -> Read:
 
 
 def body_of(answer: str) -> str:
-    """What stands between the marks, without the page's title and address."""
+    """The text between the marks, without the page's title and address."""
     return answer.partition(": begin]")[2].rpartition("[untrusted ")[0].strip().split("\n\n", 2)[2]

@@ -113,7 +113,7 @@ async def index(wire: Wire) -> None:
 
 @contextmanager
 def web_for_processes() -> Iterator[FakeWeb]:
-    """The same for other processes, which find it with the help of `REPLACEMENT` in a file of tools."""
+    """The same for other processes, which find it by executing `REPLACEMENT`."""
     with Faultd() as server:
         yield FakeWeb(server)
 

@@ -1,4 +1,4 @@
-"""How the bytes of a page become text: as in a browser, whatever Python calls an encoding."""
+"""The bytes of a page are decoded as in a browser, with the encoding labels of the standard."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ QUOTES = "déjà vu “quotes” naïve €5"
 
 
 def euc_jp(text: str) -> bytes:
-    """As the standard writes it: with the characters of NEC and IBM, which Python's codec lacks."""
+    """Encode as the standard does: with the characters of NEC and IBM, which Python's codec lacks."""
     written = b""
     for character in text:
         lead, *trail = character.encode("cp932")

@@ -66,7 +66,7 @@ ROWS: list[Any] = [
 
 
 @pytest.mark.parametrize(("name", "tool", "query", "does", "message", "level", "code", "again"), ROWS)
-def test_an_error_is_told_in_the_document_s_words(
+def test_an_error_has_the_wording_of_the_document(
     ask: Ask,
     web: FakeWeb,
     caplog: pytest.LogCaptureFixture,
@@ -86,7 +86,7 @@ def test_an_error_is_told_in_the_document_s_words(
     with pytest.raises(ToolError) as caught:
         ask(tool, query=query)
     error = caught.value
-    wire = results.failed(error)
+    wire = results.error_result(error)
     assert (wire["isError"], wire["content"][0]["text"]) == (True, message)
     assert error.code == (code or "UPSTREAM_INVALID_RESPONSE")
     assert error.retryable is again

@@ -21,13 +21,13 @@ def titles(answer: str) -> list[str]:
 
 
 @pytest.mark.parametrize("trouble", ["ddg_html_changed_markup.html", "status:403", "status:500", "html"])
-def test_the_other_form_is_asked_where_one_is_not_understood(ask: Ask, web: FakeWeb, trouble: str) -> None:
+def test_the_other_form_is_requested_if_one_is_not_understood(ask: Ask, web: FakeWeb, trouble: str) -> None:
     web.say("html", trouble)
     web.say("lite", "ddg_lite.html")
     assert ask("web_search", query="django", max_results=9).endswith("_Source: DuckDuckGo (9 results)_")
 
 
-def test_the_first_form_s_trouble_is_told_where_both_have_some(ask: Ask, web: FakeWeb) -> None:
+def test_the_error_of_the_first_form_is_reported_if_both_fail(ask: Ask, web: FakeWeb) -> None:
     web.say("html", "ddg_html_changed_markup.html")
     web.say("lite", ("ddg_lite_anomaly.html", 202))
     with pytest.raises(ToolError, match="page structure may have changed"):
@@ -42,7 +42,7 @@ def test_a_lost_connection_or_a_challenge_is_the_same_at_both_doors(ask: Ask, we
     assert (len(web.asked("html")), len(web.asked("lite"))) == (1, 0)
 
 
-def test_a_query_is_sent_as_a_form_and_stands_in_no_address(ask: Ask, web: FakeWeb) -> None:
+def test_a_query_is_sent_as_a_form_and_is_in_no_url(ask: Ask, web: FakeWeb) -> None:
     web.changes["search_options"] = SearchOptions(region="de-de", safe_search="strict", time_range="week")
     web.say("html", "ddg_html_last_page.html")
     query = "a&b=c 日本 " + "頁" * 400
@@ -105,14 +105,14 @@ def test_nothing_from_searxng_is_an_answer(ask: Ask, web: FakeWeb) -> None:
         ("searxng_403_format_off.html", 403),
     ],
 )
-def test_another_engine_stands_in_and_is_named(ask: Ask, web: FakeWeb, trouble: object) -> None:
+def test_another_engine_replaces_a_failed_one_and_is_named(ask: Ask, web: FakeWeb, trouble: object) -> None:
     web.changes["engines"] = BOTH
     web.say("search", trouble)
     web.say("html", "ddg_html_last_page.html")
     assert ask("web_search", query="django").endswith("_Source: DuckDuckGo (3 results)_")
 
 
-def test_the_preferred_engine_s_trouble_is_told_where_all_have_some(ask: Ask, web: FakeWeb) -> None:
+def test_the_error_of_the_preferred_engine_is_reported_if_all_fail(ask: Ask, web: FakeWeb) -> None:
     web.changes["engines"] = ("searxng",)
     web.say("search", ("searxng_403_format_off.html", 403))
     with pytest.raises(ToolError, match="^Failed to fetch search results") as caught:
@@ -174,7 +174,9 @@ def test_an_instant_answer_of_searxng_fails_in_the_document_s_words(ask: Ask, we
 
 
 @pytest.mark.parametrize("engines", [("searxng",), ("duckduckgo",), BOTH])
-def test_nobody_is_told_to_set_what_is_set(ask: Ask, web: FakeWeb, settings: Any, engines: tuple[str, ...]) -> None:
+def test_no_error_advises_a_setting_that_is_set(
+    ask: Ask, web: FakeWeb, settings: Any, engines: tuple[str, ...]
+) -> None:
     settings.WEBSEARCH_SEARXNG_URL = "https://searx.test"
     web.changes["engines"] = engines
     for trouble in ("status:500", "status:403", "status:422", ("ddg_html_anomaly.html", 202)):

@@ -20,7 +20,7 @@ from tools_app.sdk.policies import Backoff
 
 
 class Time:
-    """A clock that goes on only where somebody sleeps."""
+    """A clock that only advances during sleeps."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -51,7 +51,7 @@ def test_twenty_at_once_go_one_by_one_in_their_order() -> None:
     assert min(b - a for a, b in pairwise(moments)) >= 0.0999
 
 
-def test_who_gives_up_waiting_takes_nobody_s_turn() -> None:
+def test_a_cancelled_wait_takes_no_turn() -> None:
     time, through = Time(), []
 
     async def story() -> None:
@@ -130,7 +130,7 @@ def test_only_what_did_not_arrive_is_asked_for_again(ask: Ask, web: FakeWeb, tro
     assert Call.objects.exclude(tool_name="hang_up").get().attempts == asked
 
 
-def test_the_next_try_may_succeed(ask: Ask, web: FakeWeb) -> None:
+def test_the_next_attempt_can_succeed(ask: Ask, web: FakeWeb) -> None:
     web.say("html", "close", "ddg_html_last_page.html")
     assert "(3 results)" in ask("web_search", query="django", retries=2)
 
@@ -155,7 +155,7 @@ def test_engines_share_one_pace(ask: Ask, web: FakeWeb, alice: Caller) -> None:
 
 
 @pytest.mark.parametrize("tool", ["web_search", "instant_answer"])
-def test_a_request_s_timeout_is_told_though_the_call_has_no_more_time(
+def test_the_timeout_of_a_request_is_reported_even_at_the_end_of_the_call(
     ask: Ask, web: FakeWeb, alice: Caller, tool: str
 ) -> None:
     """The call's deadline never comes first, however short it is."""

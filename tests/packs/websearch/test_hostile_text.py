@@ -1,4 +1,4 @@
-"""Whatever titles, snippets and addresses hold: as many results as were found, and nothing that only looks like one."""
+"""For any titles, snippets and addresses: all results, and nothing that only looks like one."""
 
 from __future__ import annotations
 

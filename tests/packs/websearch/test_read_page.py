@@ -23,7 +23,7 @@ MARKS = re.compile(r"\[untrusted ([0-9a-f]{16}): (begin|end)\]")
 
 @pytest.fixture
 def canary() -> Iterator[Faultd]:
-    """Something inside: whoever reaches it has broken in."""
+    """An internal server that no request may reach."""
     with Faultd(host="127.0.0.2") as inside:
         yield inside
     assert inside.connections == 0

@@ -33,7 +33,7 @@ FAULTY = {
 
 
 def test_every_wrong_value_is_named_at_the_start(tmp_path: Path) -> None:
-    """All at once, as the start of a process takes its time; each variable's first wrong value stands for the rest."""
+    """All at once, because starting a process takes time; each variable's first wrong value represents the rest."""
     for turn in range(max(map(len, FAULTY.values()))):
         wrong = {name: values[min(turn, len(values) - 1)] for name, values in FAULTY.items()}
         done = Home(tmp_path / "home", wrong).run("check")

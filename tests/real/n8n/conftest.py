@@ -11,14 +11,13 @@ import pytest
 from tests.packs.n8n.conftest import Ask
 from tests.packs.n8n.fake import KEY, N8n
 from tests.real.n8n.server import LINES, Server, running
+from tests.support.state import rebuild_catalog
 from tests.support.tools import Hub
-from tools_app.catalog import catalog
 from tools_app.packs.n8n import (  # noqa: F401 - these declare the tools
     changes,
     executions,
     files,
     lists,
-    pack,
     workflows,
 )
 
@@ -39,8 +38,7 @@ def n8n(line: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]
 def ask(n8n: Server, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Ask:
     monkeypatch.setenv("N8N_URL", n8n.url)
     monkeypatch.setenv("N8N_API_KEY", n8n.key)
-    hub.add(*pack.tools)
-    return Ask()
+    return Ask(hub)
 
 
 @pytest.fixture
@@ -56,7 +54,7 @@ def turned(fake: N8n, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def turn() -> None:
         monkeypatch.setenv("N8N_URL", fake.url)
         monkeypatch.setenv("N8N_API_KEY", KEY)
-        catalog.forget()
+        rebuild_catalog()
 
     return turn
 

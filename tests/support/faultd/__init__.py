@@ -164,7 +164,7 @@ async def _request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 class Names:
-    """A resolver that says what it is told to: each name's answers one after the other, the last one from then on."""
+    """A resolver with prepared answers: each name's answers in order, then the last one again."""
 
     def __init__(self, **names: Sequence[Sequence[str]]) -> None:
         self._answers = {name.replace("_", "."): list(answers) for name, answers in names.items()}

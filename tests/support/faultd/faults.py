@@ -118,7 +118,7 @@ async def close(wire: Wire) -> None:
 
 @fault
 async def close_after(wire: Wire) -> None:
-    """The connection ends after so many bytes of an answer."""
+    """Close the connection after this number of bytes of the response."""
     body = b'{"id": "1", "name": "half of this"}'
     whole = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
     await wire.send(whole[: int(wire.figures[0])])
@@ -147,7 +147,7 @@ async def reset_in_body(wire: Wire) -> None:
 
 @fault
 async def big(wire: Wire) -> None:
-    """A text of JSON with so many bytes."""
+    """A text of JSON with this number of bytes."""
     size = int(wire.figures[0])
     await wire.answer(b'"' + b"a" * (size - 2) + b'"')
 
@@ -161,7 +161,7 @@ async def endless(wire: Wire) -> None:
 
 @fault
 async def says_too_much(wire: Wire) -> None:
-    """A length that nobody should believe."""
+    """A false length."""
     await wire.send(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n{}")
     await wire.reader.read()
 
@@ -247,7 +247,7 @@ async def bare(wire: Wire) -> None:
 
 @fault
 async def busy(wire: Wire) -> None:
-    """`busy:429:3`, with the seconds, or whatever else, in Retry-After."""
+    """`busy:429:3`, with the seconds, or any other text, in Retry-After."""
     code, *after = wire.figures
     await wire.answer(b"{}", status=f"{code} Busy", headers=[f"Retry-After: {unquote(':'.join(after))}"])
 

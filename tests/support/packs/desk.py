@@ -1,4 +1,4 @@
-"""A pack as somebody might write it: notes at an upstream, for which it needs an account."""
+"""A typical pack: notes at an upstream that needs an account."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""Breaks a hub under test at one step of a call: by an exception that nobody foresaw, or by the end of the process.
+"""Breaks a hub under test at one step of a call: by an unexpected exception, or by the end of the process.
 
 Loaded with the tools. TRIALS_FAULT names a file; while it holds, say, `before shape raise` or `after commit exit`, the
 first call that gets there removes it and is hit.
@@ -20,19 +20,19 @@ SAID: Final = "broken on purpose"
 STEPS: Final = {
     "find": "tools_app.engine.calls:_find",
     "allow": "tools_app.engine.calls:_allowed",
-    "given": "tools_app.engine.record:CallRecord.complete_arguments",
-    "connect": "tools_app.engine.record:CallRecord.connected",
-    "check": "tools_app.sdk.decorator:FunctionTool.checked",
-    "plan": "tools_app.engine.record:CallRecord.plan",
+    "given": "tools_app.engine.running:RunningCall.receive",
+    "connect": "tools_app.engine.running:RunningCall.connected",
+    "check": "tools_app.engine.arguments:Arguments.check",
+    "plan": "tools_app.engine.running:RunningCall.plan",
     "count": "tools_app.engine.guards:Guards.count",
-    "attempt": "tools_app.engine.record:CallRecord.attempt",
+    "attempt": "tools_app.engine.running:RunningCall.attempt",
     "insert": "tools_app.journal.rows:insert_calls",
     "run": "tools_app.engine.attempts:Attempts._once",
     "shape": "tools_app.engine.answers:shaped",
     "fit": "tools_app.engine.calls:Calls._fitted",
-    "succeed": "tools_app.engine.record:CallRecord.succeeded",
+    "succeed": "tools_app.engine.running:RunningCall.succeeded",
     "upsert": "tools_app.journal.rows:upsert_calls",
-    "figures": "tools_app.journal.rows:add_to_figures",
+    "figures": "tools_app.journal.rows:insert_counts",
     "result": "tools_app.engine.calls:_result",
 }
 MOMENTS: Final = [f"{when} {step}" for step in STEPS for when in ("before", "after")]

@@ -1,4 +1,4 @@
-"""Tools for hubs under test. Each tells an upstream of every execution, at once and whatever becomes of the hub.
+"""Tools for hubs under test. Each tells an upstream of every execution, at once and independently of the hub.
 
 Loaded through TOOLHUB_TOOLS_DIR; TRIALS_UPSTREAM is the port on which a `Recorder` listens.
 """

@@ -1,4 +1,4 @@
-"""The console: an operator tries a tool, on the path of every other call."""
+"""The console: operators test a tool, on the same path as every other call."""
 
 from tools_app.admin.console.page import address, again_address, view
 

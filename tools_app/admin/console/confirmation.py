@@ -1,7 +1,6 @@
-"""What an operator confirms before a tool that writes is run: this call, by this person, once.
+"""Confirmation tokens for tools that write: valid for one call by one operator, once.
 
-What is handed out with the question is bound to all of it, and becomes the idempotency key of the call: pressed
-twice, it runs once.
+The token is bound to caller, tool and arguments, and becomes the idempotency key of the call, so that it runs once.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ def token(entry: Entry, arguments: Mapping[str, Any], caller: Caller) -> str:
     return signing.dumps([nonce, _call(entry, arguments, caller)], salt=_SALT)
 
 
-def idempotency_key(given: str, entry: Entry, arguments: Mapping[str, Any], caller: Caller) -> str | None:
-    """The key of the call that was confirmed; None where this is another one, or it was long ago."""
+def idempotency_key(confirmation: str, entry: Entry, arguments: Mapping[str, Any], caller: Caller) -> str | None:
+    """The idempotency key of the confirmed call; None if this is another call, or the token expired."""
     try:
-        nonce, call = signing.loads(given, salt=_SALT, max_age=VALID_SECONDS)
+        nonce, call = signing.loads(confirmation, salt=_SALT, max_age=VALID_SECONDS)
     except (signing.BadSignature, ValueError, TypeError):
         return None
     return f"console-{nonce}" if call == _call(entry, arguments, caller) else None
 
 
 def _call(entry: Entry, arguments: Mapping[str, Any], caller: Caller) -> str:
-    """Includes the definition hash: a confirmation does not hold for a changed tool."""
-    return json_text.digest([caller.id, entry.name, entry.definition_hash, arguments])
+    """Includes the definition hash: a confirmation is void for a changed tool."""
+    return json_text.digest([caller.id, entry.name, entry.definition_hash, *entry.identity, arguments])

@@ -1,4 +1,4 @@
-"""A call as other programs make it, to be copied: quoted so that whatever the arguments hold stays data."""
+"""A call as code for other programs, with all arguments quoted as data."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Copy:
     text: str
 
 
-def copies(name: str, arguments: Mapping[str, Any], address: str) -> list[Copy]:
-    """The call through every other door; `address` is where REST takes calls."""
+def copies(name: str, arguments: Mapping[str, Any], address: str, parameter: str = PARAMETER) -> list[Copy]:
+    """The same call through every other channel; `address` is the REST endpoint, `parameter` names the connection."""
     return [
         Copy("copy-curl", "curl", curl(name, arguments, address)),
         Copy("copy-python", "Python", python(name, arguments, address)),
         Copy("copy-mcp", "MCP", mcp(name, arguments)),
-        Copy("copy-command", "toolhub", command(name, arguments)),
+        Copy("copy-command", "toolhub", command(name, arguments, parameter)),
     ]
 
 
@@ -64,16 +64,16 @@ def python(name: str, arguments: Mapping[str, Any], address: str) -> str:
 
 
 def mcp(name: str, arguments: Mapping[str, Any]) -> str:
-    """The request as it goes over the wire. It says who it is itself, so it needs no handshake before it."""
+    """The request on the wire. It carries its own client metadata, so it needs no handshake."""
     params = {"name": name, "arguments": arguments, "_meta": _STATELESS}
     return json.dumps(
         {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, indent=2, ensure_ascii=False
     )
 
 
-def command(name: str, arguments: Mapping[str, Any]) -> str:
+def command(name: str, arguments: Mapping[str, Any], parameter: str = PARAMETER) -> str:
     line = ["toolhub", "calltool", name, json.dumps(arguments)]
-    if isinstance(connection := arguments.get(PARAMETER), str):
-        # At a shell one names the connections that a call may use.
+    if isinstance(connection := arguments.get(parameter), str):
+        # In the shell, the connection must also be allowed for the call.
         line.append(f"--connection={connection}")
     return shlex.join(line)

@@ -1,6 +1,6 @@
-"""One argument of a tool as a field of a form: how it is typed in, and which JSON value that is.
+"""Form fields for the arguments of a tool: text input to JSON value and back.
 
-A field only reads. Whether a value fits is for the tool's own checker to say, in the words that every caller gets.
+A field only parses. The tool's own checker validates the value, with the messages that every caller gets.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ MOST_CHOICES: Final = 300
 SHORT: Final = 120
 
 ABSENT: Final = object()
-"""What a field holds in which nothing was typed: the argument is not sent."""
+"""The value of an empty field: the argument is not sent."""
 
 _NUMBERS: Final = ("integer", "number")
 _SCALARS: Final = frozenset({"string", "boolean", *_NUMBERS})
 
 
 class Argument(forms.Field):
-    """What is typed in for one argument, read as JSON; this one is for values that are written as JSON themselves."""
+    """The input of one argument, parsed to a JSON value. This base class takes JSON text."""
 
     box: type[forms.Widget] = forms.Textarea
     attributes: Mapping[str, Any] = {"rows": 3, "spellcheck": "false", "class": "hub-input hub-code"}
     written_as: str | Promise = gettext_lazy("JSON")
-    """How to write it, where that does not show."""
+    """Help: how to enter the value; empty if that is obvious."""
 
     def __init__(self, name: str, *, required: bool, nullable: bool = False, **attributes: Any) -> None:
         self.nullable = nullable
-        shown = {"autocomplete": "off", **self.attributes, **attributes}
-        super().__init__(required=required, label=name, widget=self.box(attrs=shown))
+        widget_attributes = {"autocomplete": "off", **self.attributes, **attributes}
+        super().__init__(required=required, label=name, widget=self.box(attrs=widget_attributes))
 
     def clean(self, value: Any) -> Any:
         """Raises: ValidationError."""
-        # However lines end, a browser sends them ended in its own way.
+        # Browsers send their own line endings.
         text = str(value or "").replace("\r\n", "\n").replace("\r", "\n")
         if len(text) > MOST_TEXT:
             raise ValidationError(_("Longer than %(most)s characters") % {"most": f"{MOST_TEXT:,}"})
@@ -59,53 +59,53 @@ class Argument(forms.Field):
             if self.nullable:
                 return None
             raise ValidationError(_("A value is required"))
-        return self.read(text)
+        return self.parse(text)
 
-    def read(self, text: str) -> Any:
+    def parse(self, text: str) -> Any:
         """Raises: ValidationError."""
-        return _parsed(text)
+        return _parse_json(text)
 
-    def written(self, value: Any) -> str:
-        """The text from which this value is read."""
+    def as_text(self, value: Any) -> str:
+        """The text that `parse` turns into this value."""
         return readable(value)
 
     def holds(self, value: Any) -> bool:
-        """Whether the value comes back as it is when it is shown here and sent again."""
+        """True if the value survives being shown in this field and submitted."""
         try:
-            return same(self.clean(self.written(value)), value)
+            return same_json(self.clean(self.as_text(value)), value)
         except ValidationError:
             return False
 
 
-class Text(Argument):
+class TextArgument(Argument):
     attributes = {"rows": 1, "class": "hub-input"}
     written_as = ""
 
-    def read(self, text: str) -> Any:
+    def parse(self, text: str) -> Any:
         return text
 
-    def written(self, value: Any) -> str:
+    def as_text(self, value: Any) -> str:
         return value if isinstance(value, str) else readable(value)
 
 
-class LineField(Text):
-    """Text that the browser helps with: a date."""
+class LineArgument(TextArgument):
+    """Text for which browsers have an input of their own: a date."""
 
     box = forms.TextInput
     attributes = {"class": "hub-input"}
 
 
-class Number(Argument):
+class NumberArgument(Argument):
     box = forms.NumberInput
     attributes = {"class": "hub-input"}
     written_as = ""
 
-    def read(self, text: str) -> Any:
+    def parse(self, text: str) -> Any:
         return _number(text)
 
 
-class Choice(Argument):
-    """One of some values; each is sent as JSON."""
+class ChoiceArgument(Argument):
+    """One of several values; each is submitted as JSON."""
 
     box = forms.Select
     attributes = {"class": "hub-input"}
@@ -113,15 +113,15 @@ class Choice(Argument):
 
     def __init__(self, name: str, values: Sequence[Any], *, required: bool, nullable: bool = False) -> None:
         super().__init__(name, required=required, nullable=nullable)
-        nothing = _("Choose …") if required else _("(omit)")
-        self.widget.choices = [("", nothing), *((_compact(value), in_words(value)) for value in values)]
+        empty_label = _("Choose …") if required else _("(omit)")
+        self.widget.choices = [("", empty_label), *((_compact(value), in_words(value)) for value in values)]
 
-    def written(self, value: Any) -> str:
+    def as_text(self, value: Any) -> str:
         return _compact(value)
 
 
-class Mixed(Argument):
-    """A text or something else: what can be read as a number is one, and a text that looks like one has quotes."""
+class MixedArgument(Argument):
+    """Text or another scalar: parsed as a number or boolean where possible; quotes force text."""
 
     attributes = {"rows": 1, "class": "hub-input"}
     written_as = gettext_lazy('Quote numbers to send them as text: "7"')
@@ -130,7 +130,7 @@ class Mixed(Argument):
         super().__init__(name, required=required, nullable=nullable)
         self._types = types
 
-    def read(self, text: str) -> Any:
+    def parse(self, text: str) -> Any:
         try:
             value = json_text.parsed(text.encode())
         except JsonError:
@@ -139,14 +139,14 @@ class Mixed(Argument):
         truth = isinstance(value, bool) and "boolean" in self._types
         return value if number or truth or isinstance(value, str) else text
 
-    def written(self, value: Any) -> str:
-        if isinstance(value, str) and same(self.read(value), value):
+    def as_text(self, value: Any) -> str:
+        if isinstance(value, str) and same_json(self.parse(value), value):
             return value
         return _compact(value)
 
 
-class Lines(Argument):
-    """A list of simple values, each on a line of its own."""
+class LinesArgument(Argument):
+    """A list of scalars, one per line."""
 
     attributes = {"rows": 3, "class": "hub-input"}
     written_as = gettext_lazy("One per line.")
@@ -155,93 +155,93 @@ class Lines(Argument):
         super().__init__(name, required=required, nullable=nullable)
         self._kind = kind
 
-    def read(self, text: str) -> Any:
+    def parse(self, text: str) -> Any:
         lines = [line for line in text.split("\n") if line.strip()]
         if len(lines) > MOST_LINES:
             raise ValidationError(_("More than %(most)s lines") % {"most": f"{MOST_LINES:,}"})
-        found = []
+        values = []
         for number, line in enumerate(lines, 1):
             try:
-                found.append(line if self._kind == "string" else _scalar(line, self._kind))
+                values.append(line if self._kind == "string" else _scalar(line, self._kind))
             except ValidationError as error:
-                said = {"number": number, "problem": error.message}
-                raise ValidationError(_("Line %(number)s: %(problem)s") % said) from error
-        return found
+                line_problem = {"number": number, "problem": error.message}
+                raise ValidationError(_("Line %(number)s: %(problem)s") % line_problem) from error
+        return values
 
-    def written(self, value: Any) -> str:
+    def as_text(self, value: Any) -> str:
         if not isinstance(value, list):
             return readable(value)
         return "\n".join(item if isinstance(item, str) else _compact(item) for item in value)
 
 
-def field_of(name: str, part: Any, known: Mapping[str, Any], *, required: bool) -> Argument:
-    """The field for a part of a schema; what has no simple form is typed in as JSON."""
-    shape, nullable = _without_null(resolved(part, known), known)
+def field_of(name: str, part: Any, definitions: Mapping[str, Any], *, required: bool) -> Argument:
+    """The field for a part of a schema; anything without a simple form is entered as JSON."""
+    shape, nullable = _without_null(resolved(part, definitions), definitions)
     values = [shape["const"]] if "const" in shape else shape.get("enum")
     kind = shape.get("type")
     if kind == "boolean" and values is None:
         values = [True, False]
     if isinstance(values, list) and 0 < len(values) <= MOST_CHOICES:
-        return Choice(name, [value for value in values if value is not None], required=required, nullable=nullable)
+        return ChoiceArgument(name, [one for one in values if one is not None], required=required, nullable=nullable)
     if kind in _NUMBERS:
-        return Number(name, required=required, nullable=nullable, **_bounds(shape))
+        return NumberArgument(name, required=required, nullable=nullable, **_bounds(shape))
     if kind == "string":
         return _text(name, shape, required=required, nullable=nullable)
-    if "string" in (types := _scalar_types(shape, known)):
-        return Mixed(name, types, required=required, nullable=nullable)
-    if kind == "array" and (item := resolved(shape.get("items"), known).get("type")) in _SCALARS:
-        return Lines(name, str(item), required=required, nullable=nullable)
+    if "string" in (types := _scalar_types(shape, definitions)):
+        return MixedArgument(name, types, required=required, nullable=nullable)
+    if kind == "array" and (item := resolved(shape.get("items"), definitions).get("type")) in _SCALARS:
+        return LinesArgument(name, str(item), required=required, nullable=nullable)
     return Argument(name, required=required, nullable=nullable)
 
 
 def _text(name: str, shape: Mapping[str, Any], *, required: bool, nullable: bool) -> Argument:
     if shape.get("format") == "date":
-        return LineField(name, required=required, nullable=nullable, type="date")
+        return LineArgument(name, required=required, nullable=nullable, type="date")
     longest = shape.get("maxLength")
     rows = 1 if isinstance(longest, int) and longest <= SHORT else 2
-    return Text(name, required=required, nullable=nullable, rows=rows)
+    return TextArgument(name, required=required, nullable=nullable, rows=rows)
 
 
 def _bounds(shape: Mapping[str, Any]) -> dict[str, Any]:
-    """What the browser is told; the checker has the last word, about exclusive bounds too."""
-    found: dict[str, Any] = {"step": "1" if shape["type"] == "integer" else "any"}
+    """Attributes for the browser. The checker decides, also about exclusive bounds."""
+    bounds: dict[str, Any] = {"step": "1" if shape["type"] == "integer" else "any"}
     for attribute, keyword in (("min", "minimum"), ("max", "maximum")):
         if isinstance(shape.get(keyword), int | float):
-            found[attribute] = shape[keyword]
-    return found
+            bounds[attribute] = shape[keyword]
+    return bounds
 
 
-def _without_null(shape: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
-    """A shape that may be null, without that: an empty field says it."""
+def _without_null(shape: Mapping[str, Any], definitions: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
+    """The schema without null, and True if it allowed null: an empty field means null."""
     kind = shape.get("type")
     if isinstance(kind, list) and "null" in kind:
-        others = [name for name in kind if name != "null"]
-        return {**shape, "type": others[0] if len(others) == 1 else others}, True
+        other_types = [name for name in kind if name != "null"]
+        return {**shape, "type": other_types[0] if len(other_types) == 1 else other_types}, True
     options = shape.get("anyOf")
     if not isinstance(options, list):
         return shape, isinstance(shape.get("enum"), list) and None in shape["enum"]
-    followed = [resolved(option, known) for option in options]
-    others = [option for option in followed if option.get("type") != "null"]
-    nullable = len(others) < len(followed)
-    if len(others) == 1:
-        return {**others[0], **{key: value for key, value in shape.items() if key != "anyOf"}}, nullable
-    return {**shape, "anyOf": others}, nullable
+    resolved_options = [resolved(option, definitions) for option in options]
+    other_types = [option for option in resolved_options if option.get("type") != "null"]
+    nullable = len(other_types) < len(resolved_options)
+    if len(other_types) == 1:
+        return {**other_types[0], **{key: value for key, value in shape.items() if key != "anyOf"}}, nullable
+    return {**shape, "anyOf": other_types}, nullable
 
 
-def _scalar_types(shape: Mapping[str, Any], known: Mapping[str, Any]) -> frozenset[str]:
-    """The types of which it may be one, where all of them are simple."""
+def _scalar_types(shape: Mapping[str, Any], definitions: Mapping[str, Any]) -> frozenset[str]:
+    """The types that the schema allows, if all are scalars; else empty."""
     kind = shape.get("type")
-    named = kind if isinstance(kind, list) else None
-    if named is None and isinstance(options := shape.get("anyOf"), list):
-        named = [resolved(option, known).get("type") for option in options]
-    return frozenset(named) if _all_scalar(named) else frozenset()
+    type_names = kind if isinstance(kind, list) else None
+    if type_names is None and isinstance(options := shape.get("anyOf"), list):
+        type_names = [resolved(option, definitions).get("type") for option in options]
+    return frozenset(type_names) if _all_scalar(type_names) else frozenset()
 
 
-def _all_scalar(named: Any) -> TypeGuard[list[str]]:
-    return isinstance(named, list) and all(isinstance(name, str) and name in _SCALARS for name in named)
+def _all_scalar(type_names: Any) -> TypeGuard[list[str]]:
+    return isinstance(type_names, list) and all(isinstance(name, str) and name in _SCALARS for name in type_names)
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return json_text.parsed(text.encode(errors="replace"))
     except JsonError as error:
@@ -267,9 +267,9 @@ def _scalar(text: str, kind: str) -> Any:
     return truths[text.strip()]
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether both are the same JSON: for Python, 1 is True."""
-    return one is other or (one is not ABSENT and other is not ABSENT and _sorted(one) == _sorted(other))
+def same_json(one: Any, other: Any) -> bool:
+    """Compare as JSON: for Python, 1 equals True."""
+    return one is other or (one is not ABSENT and other is not ABSENT and _sorted_json(one) == _sorted_json(other))
 
 
 def in_words(value: Any) -> str:
@@ -284,5 +284,5 @@ def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _sorted(value: Any) -> str:
+def _sorted_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True)

@@ -1,4 +1,4 @@
-"""What a tool takes, as a form: a field for each argument, or all of them as one JSON text."""
+"""The form for the arguments of a tool: a field for each, or one JSON text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JSON: Final = "json"
 
 @dataclass(frozen=True, slots=True)
 class FormLine:
-    """A field with what there is to say about it."""
+    """A field with its documentation."""
 
     field: forms.BoundField
     row: schema_table.SchemaRow
@@ -32,58 +32,58 @@ class FormLine:
 
 
 class ArgumentsForm(forms.Form):
-    """A field for each argument. `again` names those that must be typed in once more, whatever the schema says."""
+    """A field for each argument. `again`: arguments that must be entered again, even if optional."""
 
     mode = FIELDS
 
     def __init__(self, schema: Schema, data: QueryDict | None = None, *, again: frozenset[str] = frozenset()) -> None:
         super().__init__(data, prefix="argument")
-        known = schema_table.definitions(schema)
-        needed = {*schema.get("required", ()), *again}
+        definitions = schema_table.definitions(schema)
+        required = {*schema.get("required", ()), *again}
         self._rows = schema_table.rows(schema)
         self._tops = [row for row in self._rows if row.depth == 0]
         for number, (name, part) in enumerate(schema.get("properties", {}).items()):
-            field = field_of(name, part, known, required=name in needed)
+            field = field_of(name, part, definitions, required=name in required)
             field.widget.attrs["aria-describedby"] = f"about-{number}"
             if isinstance(part, Mapping) and part.get("default") not in (None, ""):
                 field.widget.attrs["placeholder"] = in_words(part["default"])
             self.fields[name] = field
 
     def show(self, arguments: Mapping[str, Any]) -> bool:
-        """Fill the form in; False where it has no place for these arguments, or would change them."""
+        """Fill in the form. False if it cannot hold these arguments unchanged."""
         for name, value in arguments.items():
             field = self.fields.get(name)
             if not isinstance(field, Argument) or not field.holds(value):
                 return False
-            self.initial[name] = field.written(value)
+            self.initial[name] = field.as_text(value)
         return True
 
     def arguments(self) -> dict[str, Any] | None:
-        """What was typed in; None where something of it cannot be read, which the form then says."""
+        """The parsed arguments; None if one is invalid, with an error on its field."""
         if not self.is_valid():
             return None
         return {name: value for name, value in self.cleaned_data.items() if value is not ABSENT}
 
-    def drafted(self) -> dict[str, Any]:
-        """What was typed in as far as it can be read, and the rest as text: nothing gets lost."""
+    def draft(self) -> dict[str, Any]:
+        """The parsed arguments; invalid ones as the text that was entered, so that no input is lost."""
         self.is_valid()
-        drafted = {name: value for name, value in self.cleaned_data.items() if value is not ABSENT}
-        return drafted | {name: self[name].data for name in self.errors if name in self.fields and self[name].data}
+        values = {name: value for name, value in self.cleaned_data.items() if value is not ABSENT}
+        return values | {name: self[name].data for name in self.errors if name in self.fields and self[name].data}
 
     def tell(self, problems: Sequence[Problem]) -> None:
-        """Put each problem beside its field."""
+        """Attach each problem to its field."""
         for problem in problems:
             name = problem.path.removeprefix("/").partition("/")[0].replace("~1", "/").replace("~0", "~")
             self.add_error(name if name in self.fields else None, problem.message)
 
     def lines(self) -> list[FormLine]:
-        """Each field with what is said of it; first those without which there is no call."""
-        found = []
+        """Fields with their documentation, required ones first."""
+        lines = []
         for number, (name, row) in enumerate(zip(self.fields, self._tops, strict=True)):
             inside = type(self.fields[name]) is Argument
             parts = [part for part in self._rows if inside and part.path.startswith((f"{name}.", f"{name}[]."))]
-            found.append(FormLine(self[name], row, parts, f"about-{number}"))
-        return sorted(found, key=lambda line: not line.field.field.required)
+            lines.append(FormLine(self[name], row, parts, f"about-{number}"))
+        return sorted(lines, key=lambda line: not line.field.field.required)
 
 
 class JsonForm(forms.Form):
@@ -100,12 +100,12 @@ class JsonForm(forms.Form):
         self.initial[JSON] = readable(arguments)
 
     def arguments(self) -> dict[str, Any] | None:
-        """As for `ArgumentsForm`."""
+        """See `ArgumentsForm`."""
         if not self.is_valid():
             return None
-        given = self.cleaned_data[JSON]
-        if isinstance(given, dict):
-            return given
+        arguments = self.cleaned_data[JSON]
+        if isinstance(arguments, dict):
+            return arguments
         self.add_error(JSON, ValidationError(_("Expected a JSON object, like %(example)s") % {"example": '{"a": 1}'}))
         return None
 
@@ -115,24 +115,24 @@ class JsonForm(forms.Form):
 
 
 def has_fields(schema: Schema) -> bool:
-    """Whether a form of fields can be made of it that people can use."""
+    """True if every argument can have a field, and there are not too many."""
     properties = schema.get("properties") or {}
     tops = [row for row in schema_table.rows(schema) if row.depth == 0]
-    return len(tops) == len(properties) <= MOST_FIELDS and (bool(properties) or _closed(schema))
+    return len(tops) == len(properties) <= MOST_FIELDS and (bool(properties) or _is_closed(schema))
 
 
-def _closed(schema: Schema) -> bool:
+def _is_closed(schema: Schema) -> bool:
     return schema.get("additionalProperties") is False
 
 
-def showing(
+def form_for(
     schema: Schema, arguments: Mapping[str, Any], *, mode: str = FIELDS, again: frozenset[str] = frozenset()
 ) -> ArgumentsForm | JsonForm:
-    """A form that shows these arguments: with fields, where that was wanted and they can hold them."""
+    """A form with these arguments: fields if `mode` asks for them and they can hold the values, else JSON."""
     if mode == FIELDS and has_fields(schema):
         form = ArgumentsForm(schema, again=again)
         if form.show(arguments):
             return form
-    whole = JsonForm()
-    whole.show(arguments)
-    return whole
+    json_form = JsonForm()
+    json_form.show(arguments)
+    return json_form

@@ -1,4 +1,4 @@
-"""What came of a call, for a person: the answer in the forms that agents and services get, or what went wrong."""
+"""The outcome of a call in the console: the answer as agents and services receive it, or the error."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from tools_app.access import actions
 from tools_app.admin import links
 from tools_app.admin.console.fields import readable
 from tools_app.answers import tokens_of
@@ -21,28 +22,28 @@ from tools_app.sdk.hub_errors import ApprovalRequiredError, IdempotencyInProgres
 MOST_SHOWN: Final = 200_000
 MOST_PICTURE: Final = 2 * 1024 * 1024
 MOST_PIECES: Final = 50
-# The journal says the same in English, to agents too.
+# The journal names these origins in English.
 ORIGINS: Final = {
     Call.Origin.CACHE: gettext_lazy("the cache"),
     Call.Origin.REPLAY: gettext_lazy("an earlier call with the same Idempotency-Key"),
 }
-# What a browser shows as a picture and as nothing else: no SVG, which is a document.
+# Formats that are nothing but pictures: not SVG, which is a document.
 PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One form of an answer. `left` characters of it are not shown."""
+    """One representation of an answer, possibly truncated."""
 
     id: str
     title: str
     text: str
-    left: int = 0
+    hidden_characters: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Something in an answer that is more than data: a picture, or a line that says what it is."""
+    """A content block of an answer: a picture, or a line that describes it."""
 
     words: str
     picture: str = ""
@@ -50,7 +51,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ConsoleOutcome:
     title: str
     tone: str
     facts: Sequence[tuple[str, object]]
@@ -59,56 +60,56 @@ class Outcome:
     error: ToolError | None = None
     problems: Sequence[Problem] = ()
     context: str = ""
-    # What the button says with which a confirmed call is sent once more; it runs once, however often.
+    # Label of the button that resends a confirmed call. The idempotency key prevents a second run.
     repeat: str = ""
 
 
-def outcome_of(done: Result | ToolError, may: Any) -> Outcome:
-    """`may` says which permissions the reader has; it decides what is linked."""
-    return _failed(done, may) if isinstance(done, ToolError) else _succeeded(done, may)
+def outcome_of(result: Result | ToolError, user: actions.User) -> ConsoleOutcome:
+    """Pages that the user may not see are not linked."""
+    return _failure(result, user) if isinstance(result, ToolError) else _success(result, user)
 
 
-def _succeeded(done: Result, may: Any) -> Outcome:
-    answer = done.answer
-    said: dict[str, Any] = {"success": True, "result": answer.value, "executionTime": done.duration_ms}
-    said |= {"dryRun": True} if done.dry_run else {"callId": done.call_id}
+def _success(result: Result, user: actions.User) -> ConsoleOutcome:
+    answer = result.answer
+    envelope: dict[str, Any] = {"success": True, "result": answer.value, "executionTime": result.duration_ms}
+    envelope |= {"dryRun": True} if result.dry_run else {"callId": result.call_id}
     views = [_view("text", _("Text"), answer.text)]
     if answer.structured is not None:
         views.append(_view("structured", _("Structured"), readable(answer.structured)))
-    views.append(_view("raw", _("Raw"), readable(said)))
-    if done.dry_run:
+    views.append(_view("raw", _("Raw"), readable(envelope)))
+    if result.dry_run:
         title, facts = _("Dry run: nothing was executed"), []
         views.reverse()
     else:
-        title, facts = _("Succeeded"), _facts(done.call_id, done.duration_ms, may)
+        title, facts = _("Succeeded"), _facts(result.call_id, result.duration_ms, user)
         size = _("%(bytes)s bytes, about %(tokens)s tokens") % {
             "bytes": f"{answer.size:,}",
             "tokens": f"{tokens_of(answer.size):,}",
         }
         facts.insert(0, (_("Response"), size))
         if answer.untrusted:
-            facts.append(_untrusted())
+            facts.append(_untrusted_fact())
         if answer.left_out:
             facts.append((_("Invisible characters removed"), f"{answer.left_out:,}"))
-        if done.answered_by:
-            facts.append((_("Response from"), str(ORIGINS[Call.Origin(done.answered_by)])))
+        if result.answered_by:
+            facts.append((_("Response from"), str(ORIGINS[Call.Origin(result.answered_by)])))
     pieces = [_piece(piece) for piece in (answer.content or ())[:MOST_PIECES]]
-    return Outcome(title, "good", facts, views, pieces)
+    return ConsoleOutcome(title, "good", facts, views, pieces)
 
 
-def _failed(error: ToolError, may: Any) -> Outcome:
-    facts = _facts(error.call_id or "", error.duration_ms, may)
+def _failure(error: ToolError, user: actions.User) -> ConsoleOutcome:
+    facts = _facts(error.call_id or "", error.duration_ms, user)
     if error.untrusted:
-        facts.append(_untrusted())
+        facts.append(_untrusted_fact())
     if error.retry_after is not None:
         facts.append((_("Retry after"), f"{error.retry_after:g} s"))
     if approval_id := error.context.get("approvalId"):
-        shown = may("tools_app.view_approval")
-        facts.append((_("Approval"), links.to_subject(f"approval:{approval_id}") if shown else approval_id))
+        may_see_link = actions.APPROVALS_READ.permits(user)
+        facts.append((_("Approval"), links.to_subject(f"approval:{approval_id}") if may_see_link else approval_id))
     if error.error_id:
-        shown = may("tools_app.view_errorlog")
-        facts.append((_("Error event"), links.to_error(error.error_id) if shown else error.error_id))
-    return Outcome(
+        may_see_link = actions.ERROR_EVENTS_READ.permits(user)
+        facts.append((_("Error event"), links.to_error(error.error_id) if may_see_link else error.error_id))
+    return ConsoleOutcome(
         error.code,
         "bad",
         facts,
@@ -126,21 +127,21 @@ def _repeat(error: ToolError) -> str:
     return _("Run if approved") if isinstance(error, ApprovalRequiredError) else ""
 
 
-def _facts(call_id: str, duration_ms: int | None, may: Any) -> list[tuple[str, object]]:
+def _facts(call_id: str, duration_ms: int | None, user: actions.User) -> list[tuple[str, object]]:
     facts: list[tuple[str, object]] = []
     if duration_ms is not None:
         facts.append((_("Duration"), f"{duration_ms:,} ms"))
-    # It is on record before its answer leaves; what was refused before anything ran may have no row of its own.
+    # Calls are committed before the answer is sent; an early refusal may have no row of its own.
     call = Call.objects.filter(pk=call_id).only("attempts", "connection").first() if call_id else None
     if call is not None:
         facts.append((_("Attempts"), call.attempts))
         if call.connection:
             facts.append((_("Connection"), call.connection))
-        facts.append((_("Call"), links.to_call(call_id) if may("tools_app.view_call") else call_id))
+        facts.append((_("Call"), links.to_call(call_id) if actions.CALLS_READ.permits(user) else call_id))
     return facts
 
 
-def _untrusted() -> tuple[str, object]:
+def _untrusted_fact() -> tuple[str, object]:
     return _("Contains external content"), _("It may contain text from outside this hub. Agents see this notice too.")
 
 
@@ -153,8 +154,8 @@ def _piece(wire: Mapping[str, Any]) -> Piece:
         case {"type": "text", "text": str(text)}:
             return Piece(_("Text"), text=text[:MOST_SHOWN])
         case {"type": "image", "data": str(data), "mimeType": str(kind)}:
-            shown = kind in PICTURES and len(data) <= MOST_PICTURE
-            return Piece(f"{kind}, {_size(data)}", picture=f"data:{kind};base64,{data}" if shown else "")
+            is_picture = kind in PICTURES and len(data) <= MOST_PICTURE
+            return Piece(f"{kind}, {_size(data)}", picture=f"data:{kind};base64,{data}" if is_picture else "")
         case {"type": "audio", "data": str(data), "mimeType": str(kind)}:
             return Piece(f"{kind}, {_size(data)}")
         case {"type": "resource", "resource": {"uri": str(uri), **more}}:

@@ -1,4 +1,4 @@
-"""The page on which a tool is tried. GET shows a form and runs nothing; what runs goes through the engine."""
+"""The console page of a tool. GET only shows a form; calls go through the engine."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.http import require_http_methods
 
 from tools_app import engine
-from tools_app.access import access
+from tools_app.access import access, actions
 from tools_app.admin import links, states, tool_page
 from tools_app.admin.console import confirmation, form
 from tools_app.admin.console.copies import KEY, copies
 from tools_app.admin.console.fields import readable
 from tools_app.admin.console.form import ArgumentsForm, JsonForm
-from tools_app.admin.console.outcomes import Outcome, outcome_of
-from tools_app.admin.console.past import PERMISSIONS, Past, past
+from tools_app.admin.console.outcomes import ConsoleOutcome, outcome_of
+from tools_app.admin.console.past import PastCall, may_read_past_calls, past_call
 from tools_app.catalog import catalog
 from tools_app.catalog.entry import Entry
 from tools_app.engine import Options, Result
@@ -41,7 +41,6 @@ from tools_app.sdk.names import folded
 from tools_app.text import json_text
 from tools_app.text.json_text import JsonError
 
-EXECUTE: Final = "tools:execute"
 MOST_IN_ADDRESS: Final = 8_192
 MOST_EXAMPLES: Final = 20
 # Requests with this header come from the page's own script: when it disconnects, the user pressed Cancel.
@@ -50,24 +49,24 @@ SCRIPT: Final = "X-Requested-With"
 
 @dataclass
 class Visit:
-    """A user of the console, and what the page shows to them."""
+    """One request for the console page, and what the page will show."""
 
     request: HttpRequest
     record: ToolRecord
     entry: Entry
     caller: Caller
     form: ArgumentsForm | JsonForm
-    past: Past | None = None
+    past: PastCall | None = None
     note: str = ""
     action: str = ""
     arguments: dict[str, Any] | None = None
-    done: Result | ToolError | None = None
+    result: Result | ToolError | None = None
     token: str = ""
     examples: list[dict[str, Any]] = field(default_factory=list)
 
 
 def view(pages: ModelAdmin[Any]) -> Any:
-    """The view, as a page among those of the tools. Not inside a transaction: the journal could not commit."""
+    """The view for the URLs of tools. Not in a transaction, in which the journal could not commit."""
 
     @transaction.non_atomic_requests
     @never_cache
@@ -79,22 +78,22 @@ def view(pages: ModelAdmin[Any]) -> Any:
         if isinstance(visit, HttpResponse):
             return visit
         if visit.arguments is not None:
-            await _act(visit, visit.arguments)
-        return await sync_to_async(_shown)(pages, visit)
+            await _execute(visit, visit.arguments)
+        return await sync_to_async(_render)(pages, visit)
 
     return console
 
 
 def address(record: ToolRecord, request: HttpRequest, **query: str) -> str:
-    """Where a tool can be tried; empty where this user may not, or it is gone."""
-    if record.retired_at is not None or not access.caller_of_user(request.user).may(EXECUTE):
+    """The URL of a tool's console; empty if the user may not call tools, or the tool is retired."""
+    if record.retired_at is not None or not actions.TOOLS_CALL.permits(access.caller_of_user(request.user)):
         return ""
     return links.address("toolrecord", "try", record.pk, **query)
 
 
 def again_address(call: Call, request: HttpRequest) -> str:
-    """Where a call can be made again; empty where this user may not, or the tool is gone."""
-    if not request.user.has_perms(PERMISSIONS):
+    """The URL that prefills the console with a call; empty if the user may not, or the tool is retired."""
+    if not may_read_past_calls(request.user):
         return ""
     record = ToolRecord.objects.present().filter(folded_name=folded(call.tool_name)).first()
     return address(record, request, call=call.pk) if record is not None else ""
@@ -107,70 +106,70 @@ def _arrive(pages: ModelAdmin[Any], request: HttpRequest, pk: int) -> Visit | Ht
     if not pages.admin_site.has_permission(request):
         return redirect_to_login(request.get_full_path(), reverse("admin:login", current_app=pages.admin_site.name))
     caller = access.caller_of_user(request.user)
-    if not pages.has_view_or_change_permission(request) or not caller.may(EXECUTE):
+    if not pages.has_view_or_change_permission(request) or not actions.TOOLS_CALL.permits(caller):
         raise PermissionDenied
     record = get_object_or_404(ToolRecord, pk=pk)
     entry = catalog.current().seen_by(caller).find(record.name)
-    if entry is None or entry.tool is None:
+    if entry is None:
         return _page(pages, request, record, {})
-    before = past(request, entry)
-    visit = Visit(request, record, entry, caller, form.showing(entry.input_schema, {}), before)
+    before = past_call(request, entry)
+    visit = Visit(request, record, entry, caller, form.form_for(entry.input_schema, {}), before)
     visit.examples = _examples(entry)
-    (_take if request.method == "POST" else _prefill)(visit)
+    (_take_form if request.method == "POST" else _prefill)(visit)
     return visit
 
 
 def _prefill(visit: Visit) -> None:
     """Fills the form from the URL. Nothing is run."""
-    asked, arguments = visit.request.GET, None
+    query, arguments = visit.request.GET, None
     again: frozenset[str] = frozenset()
     if visit.past is not None:
-        arguments, again, visit.note = visit.past.arguments, visit.past.again, visit.past.why
-    elif "call" in asked:
+        arguments, again, visit.note = visit.past.arguments, visit.past.again, visit.past.note
+    elif "call" in query:
         visit.note = _("No such call of this tool, or you may not see its arguments.")
-    elif (text := asked.get("arguments")) is not None:
+    elif (text := query.get("arguments")) is not None:
         arguments = _from_address(text)
         if arguments is None:
             visit.note = _("The URL does not contain a JSON object of arguments, or it is too large.")
-    elif (number := asked.get("example", "")).isdecimal() and int(number[:3]) < len(visit.examples):
+    elif (number := query.get("example", "")).isdecimal() and int(number[:3]) < len(visit.examples):
         arguments = visit.examples[int(number[:3])]["parameters"]
-    mode = form.JSON if asked.get("mode") == form.JSON else form.FIELDS
-    visit.form = form.showing(visit.entry.input_schema, arguments or {}, mode=mode, again=again)
+    mode = form.JSON if query.get("mode") == form.JSON else form.FIELDS
+    visit.form = form.form_for(visit.entry.input_schema, arguments or {}, mode=mode, again=again)
 
 
 def _from_address(text: str) -> dict[str, Any] | None:
     if len(text) > MOST_IN_ADDRESS:
         return None
     try:
-        found = json_text.parsed(text.encode(errors="replace"))
+        value = json_text.parsed(text.encode(errors="replace"))
     except JsonError:
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
-def _take(visit: Visit) -> None:
-    """What was sent: to be run, or to be shown in the other kind of form."""
-    sent, schema = visit.request.POST, visit.entry.input_schema
+def _take_form(visit: Visit) -> None:
+    """Read the submitted form: run it, or switch between fields and JSON."""
+    data, schema = visit.request.POST, visit.entry.input_schema
     again = visit.past.again if visit.past is not None else frozenset()
-    whole = sent.get("mode") == form.JSON or not form.has_fields(schema)
-    visit.form = JsonForm(sent) if whole else ArgumentsForm(schema, sent, again=again)
-    visit.action = sent.get("action", "")
+    as_json = data.get("mode") == form.JSON or not form.has_fields(schema)
+    visit.form = JsonForm(data) if as_json else ArgumentsForm(schema, data, again=again)
+    visit.action = data.get("action", "")
     arguments = visit.form.arguments()
     if visit.action == form.JSON and isinstance(visit.form, ArgumentsForm):
-        visit.form = form.showing(schema, visit.form.drafted(), mode=form.JSON)
+        visit.form = form.form_for(schema, visit.form.draft(), mode=form.JSON)
     elif visit.action == form.FIELDS and arguments is not None:
-        visit.form = form.showing(schema, arguments, again=again)
+        visit.form = form.form_for(schema, arguments, again=again)
         if isinstance(visit.form, JsonForm):
             visit.note = _("These arguments cannot be shown as fields and stay as JSON.")
     elif visit.action in ACTIONS and arguments is not None:
-        if missing := sorted(again - arguments.keys()):
-            said = _("Not stored, enter again: %(names)s") % {"names": ", ".join(missing)}
-            visit.form.add_error(None, said)
+        if missing_names := sorted(again - arguments.keys()):
+            message = _("Not stored, enter again: %(names)s") % {"names": ", ".join(missing_names)}
+            visit.form.add_error(None, message)
             return
         visit.arguments = arguments
-        if sent.get("shown") == form.FIELDS:
-            # What was confirmed comes as one text, whatever it was typed into.
-            visit.form = form.showing(schema, arguments, again=again)
+        if data.get("shown") == form.FIELDS:
+            # A confirmed call is submitted as one JSON text, whichever form it came from.
+            visit.form = form.form_for(schema, arguments, again=again)
 
 
 # --------------------------------------------------------------------------------------------------------- running
@@ -179,35 +178,39 @@ DRY, RUN, CONFIRMED = "dry", "run", "confirmed"
 ACTIONS: Final = frozenset({DRY, RUN, CONFIRMED})
 
 
-async def _act(visit: Visit, arguments: Mapping[str, Any]) -> None:
+async def _execute(visit: Visit, arguments: Mapping[str, Any]) -> None:
     if visit.action == DRY:
-        visit.done = await _called(visit, arguments, Options(dry_run=True))
+        visit.result = await _call(visit, arguments, Options(dry_run=True))
     elif not visit.entry.hints.writes:
-        visit.done = await _called(visit, arguments, Options())
-    elif visit.action == CONFIRMED and (key := _confirmed(visit, arguments)) is not None:
-        visit.done = await _called(visit, arguments, Options(idempotency_key=key))
+        visit.result = await _call(visit, arguments, Options())
+    elif visit.action == CONFIRMED and (key := _confirmed_key(visit, arguments)) is not None:
+        visit.result = await _call(visit, arguments, Options(idempotency_key=key))
     else:
         # No confirmation for a call that would be refused.
-        visit.done = await _called(visit, arguments, Options(dry_run=True))
-        if isinstance(visit.done, Result):
+        visit.result = await _call(visit, arguments, Options(dry_run=True))
+        if isinstance(visit.result, Result):
             visit.token = confirmation.token(visit.entry, arguments, visit.caller)
 
 
-def _confirmed(visit: Visit, arguments: Mapping[str, Any]) -> str | None:
-    sent = visit.request.POST
-    key = confirmation.idempotency_key(sent.get("token", ""), visit.entry, arguments, visit.caller)
+def _confirmed_key(visit: Visit, arguments: Mapping[str, Any]) -> str | None:
+    data = visit.request.POST
+    key = confirmation.idempotency_key(data.get("token", ""), visit.entry, arguments, visit.caller)
     if key is None:
         visit.note = _("Confirmation expired. Nothing was run.")
-    elif visit.entry.hints.destroys and sent.get("certain") != "1":
+    elif visit.entry.hints.destroys and data.get("certain") != "1":
         visit.note = _("Tick the box to confirm. Nothing was run.")
         return None
     return key
 
 
-async def _called(visit: Visit, arguments: Mapping[str, Any], options: Options) -> Result | ToolError:
-    """Raises: CancelledError, when the page's own script has hung up, which is how it cancels.
+async def _call(visit: Visit, arguments: Mapping[str, Any], options: Options) -> Result | ToolError:
+    """Run the call.
 
-    A page that was sent without it may be left, reloaded or sent twice: the call continues until it ends or times out.
+    The page's script cancels by disconnecting. Without the script the page may be left, reloaded or sent twice: then
+    the call continues until it ends or times out.
+
+    Raises:
+        CancelledError: the script disconnected.
     """
     call = engine.call(visit.entry.name, arguments, visit.caller, door="admin", options=options)
     work = asyncio.ensure_future(call)
@@ -227,11 +230,11 @@ def _forget(work: asyncio.Future[Result]) -> None:
 # --------------------------------------------------------------------------------------------------------- showing
 
 
-def _shown(pages: ModelAdmin[Any], visit: Visit) -> HttpResponse:
+def _render(pages: ModelAdmin[Any], visit: Visit) -> HttpResponse:
     request, entry = visit.request, visit.entry
-    outcome: Outcome | None = None
-    if visit.done is not None:
-        outcome = outcome_of(visit.done, request.user.has_perm)
+    outcome: ConsoleOutcome | None = None
+    if visit.result is not None:
+        outcome = outcome_of(visit.result, request.user)
         visit.form.tell(outcome.problems)
     if outcome is not None and outcome.repeat:
         visit.token = request.POST.get("token", "")
@@ -251,7 +254,7 @@ def _shown(pages: ModelAdmin[Any], visit: Visit) -> HttpResponse:
         "copies": _copies(visit),
         "key_variable": KEY,
         "all_calls": links.address("call", "changelist", tool=entry.name, caller=visit.caller.id)
-        if request.user.has_perm("tools_app.view_call")
+        if actions.CALLS_READ.permits(request.user)
         else "",
     }
     return _page(pages, request, visit.record, context)
@@ -260,18 +263,22 @@ def _shown(pages: ModelAdmin[Any], visit: Visit) -> HttpResponse:
 def _copies(visit: Visit) -> Any:
     if visit.arguments is None:
         return ()
-    return copies(visit.entry.name, visit.arguments, visit.request.build_absolute_uri(reverse("api:call")))
+    address = visit.request.build_absolute_uri(reverse("api:call"))
+    return copies(visit.entry.name, visit.arguments, address, visit.entry.connection_parameter)
 
 
 def _examples(entry: Entry) -> list[dict[str, Any]]:
     """The examples of the tool that can be filled in."""
-    found = entry.tool.definition().get("examples") if entry.tool is not None else None
-    usable = [one for one in found or () if isinstance(one, Mapping) and isinstance(one.get("parameters"), dict)]
+    usable = [
+        one
+        for one in entry.spec.body.get("examples", ())
+        if isinstance(one, Mapping) and isinstance(one.get("parameters"), dict)
+    ]
     return [{**one, "address": f"?example={number}"} for number, one in enumerate(usable[:MOST_EXAMPLES])]
 
 
 def _page(pages: ModelAdmin[Any], request: HttpRequest, record: ToolRecord, context: dict[str, Any]) -> HttpResponse:
-    shown = {
+    page_context = {
         **pages.admin_site.each_context(request),
         "title": _("Test %(tool)s") % {"tool": record.name},
         "opts": pages.opts,
@@ -282,4 +289,4 @@ def _page(pages: ModelAdmin[Any], request: HttpRequest, record: ToolRecord, cont
         **context,
     }
     # Rendered here: Django would render later, on the event loop, where database queries are not allowed.
-    return TemplateResponse(request, "admin/tools_app/console/page.html", shown).render()
+    return TemplateResponse(request, "admin/tools_app/console/page.html", page_context).render()

@@ -10,6 +10,7 @@ import asyncio
 import threading
 from typing import Final
 
+from tools_app.base import hub
 from tools_app.catalog.entry import Entry
 from tools_app.catalog.search.index import Document, Index, Key
 from tools_app.catalog.search.labels import categories, related, tagged, tags, within
@@ -35,14 +36,19 @@ __all__ = [
 # Size limit of all cached indexes together, in tools; the oldest index is evicted first.
 MOST_TOOLS: Final = 60_000
 
-_lock = threading.Lock()
-_indexes: dict[Snapshot, Index] = {}
-_documents: dict[Key, Document] = {}
+
+class SearchState:
+    """The indexes of a hub."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.indexes: dict[Snapshot, Index] = {}
+        self.documents: dict[Key, Document] = {}
 
 
 async def found(view: Snapshot, query: str) -> list[tuple[Entry, float]]:
     """The tools of a view that match a query, best first, each with a score of at most 1."""
-    index = _indexes.get(view)
+    index = hub.part(SearchState).indexes.get(view)
     if index is None:
         index = await asyncio.to_thread(index_of, view)
     return index.search(query)
@@ -50,23 +56,23 @@ async def found(view: Snapshot, query: str) -> list[tuple[Entry, float]]:
 
 def index_of(view: Snapshot) -> Index:
     """The index of a view; for threads. Documents of earlier indexes are reused."""
-    global _documents
-    with _lock:
-        if (index := _indexes.get(view)) is not None:
+    state = hub.part(SearchState)
+    with state.lock:
+        if (index := state.indexes.get(view)) is not None:
             return index
-        index = Index(view.all, _documents)
-        _evict(view, MOST_TOOLS - len(index))
-        _indexes[view] = index
-        if len(_documents) + len(index) > MOST_TOOLS:
-            _documents = dict(index.documents)
+        index = Index(view.all, state.documents)
+        _evict(state.indexes, view, MOST_TOOLS - len(index))
+        state.indexes[view] = index
+        if len(state.documents) + len(index) > MOST_TOOLS:
+            state.documents = dict(index.documents)
         else:
-            _documents |= index.documents
+            state.documents |= index.documents
         return index
 
 
-def _evict(view: Snapshot, room: int) -> None:
+def _evict(indexes: dict[Snapshot, Index], view: Snapshot, room: int) -> None:
     """Delete outdated indexes, and further ones until there is room."""
-    for other in list(_indexes):
-        total = sum(map(len, _indexes.values()))
-        if total > room or (other.revision, other.generation) != (view.revision, view.generation):
-            del _indexes[other]
+    for other in list(indexes):
+        total = sum(map(len, indexes.values()))
+        if total > room or other.build is not view.build:
+            del indexes[other]

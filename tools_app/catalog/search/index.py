@@ -189,14 +189,14 @@ def _key(entry: Entry) -> Key:
 def _document(entry: Entry) -> Document:
     counts: dict[str, float] = defaultdict(float)
     length = 0
-    aliases = tuple(entry.tool.aliases) if entry.tool else ()
+    aliases = entry.spec.aliases
     for weight, text in _fields(entry):
         terms = words.terms(text)
         length += len(terms)
         for term in terms:
             counts[term] += weight
     # Keywords do not count for the length: they must not lower the rank.
-    for term in set(words.terms(" ".join(entry.tool.keywords))) if entry.tool else ():
+    for term in set(words.terms(" ".join(entry.spec.keywords))):
         counts[term] += _KEYWORDS
     norm = _SATURATION * (1 - _LENGTH + _LENGTH * length / _USUAL_LENGTH)
     worth = {term: count * (_SATURATION + 1) / (count + norm) for term, count in counts.items()}
@@ -210,11 +210,9 @@ def _fields(entry: Entry) -> Iterator[tuple[float, str]]:
     yield _CATEGORY, entry.category
     yield _DESCRIPTION, entry.description
     yield _TAGS, " ".join(entry.tags)
-    if entry.tool is None:
-        return
-    if entry.tool.aliases:
-        yield _NAME, " ".join(entry.tool.aliases)
-    properties: Mapping[str, Any] = entry.tool.input_schema.get("properties", {})
+    if entry.spec.aliases:
+        yield _NAME, " ".join(entry.spec.aliases)
+    properties: Mapping[str, Any] = entry.spec.input_schema.get("properties", {})
     yield _PARAMETER, " ".join(properties)
     about = (part.get("description") for part in properties.values() if isinstance(part, dict))
     yield _ABOUT_PARAMETER, " ".join(text for text in about if isinstance(text, str))

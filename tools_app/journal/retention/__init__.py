@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tools_app.journal.retention.clock import CURE, Leap, believe, leap
-from tools_app.journal.retention.folding import fold
+from tools_app.journal.retention.days import add_up
 from tools_app.journal.retention.forgetting import Forgotten, forget, identified, remembered
 from tools_app.journal.retention.keeper import Keeper
 from tools_app.journal.retention.pruning import Pruned, prunable, prune
@@ -14,8 +14,8 @@ __all__ = [
     "Keeper",
     "Leap",
     "Pruned",
+    "add_up",
     "believe",
-    "fold",
     "forget",
     "identified",
     "leap",

@@ -38,10 +38,10 @@ def leap(now: datetime) -> Leap | None:
     believed = Chore.objects.filter(name=CHORE).values_list("done_at", flat=True).first()
     if believed is None:
         # First check of this hub: start from the newest hour of its calls.
-        believed = CallHour.objects.order_by("-hour").values_list("hour", flat=True).first()
+        believed = CallHour.everything.order_by("-hour").values_list("hour", flat=True).first()
     if believed is None or now - believed <= MOST_LEAP:
         return None
-    hours = CallHour.objects.filter(hour__gt=believed, hour__lt=now)
+    hours = CallHour.everything.filter(hour__gt=believed, hour__lt=now)
     moments = [believed, *hours.order_by("hour").values_list("hour", flat=True).distinct(), now]
     return next((Leap(before, after) for before, after in pairwise(moments) if after - before > MOST_LEAP), None)
 

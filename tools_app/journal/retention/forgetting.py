@@ -5,17 +5,28 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Final
 
 from django.contrib.auth import get_user_model
 from django.db import connection, transaction
-from django.db.models import Exists, F, OuterRef, QuerySet
+from django.db.models import Exists, F, Model, OuterRef, QuerySet
 from django.utils import timezone
 
-from tools_app.journal.retention.pace import Pace
-from tools_app.journal.retention.pruning import UNDER_WAY
-from tools_app.models import ApiKey, Approval, Call, CallHour, ErrorGroup, ErrorLog, IdempotencyKey, StoredAnswer
+from tools_app.journal.retention.pace import BATCH, Pace
+from tools_app.models import (
+    ApiKey,
+    Approval,
+    Call,
+    CallHour,
+    ErrorGroup,
+    ErrorLog,
+    IdempotencyKey,
+    PendingCount,
+    StoredAnswer,
+)
 from tools_app.models.audit import note
+from tools_app.models.calls import LONGEST
 from tools_app.models.figures import SUMS
 from tools_app.sdk.errors import ValidationError
 
@@ -63,9 +74,7 @@ def remembered(caller_id: str) -> Forgotten:
         errors=ErrorLog.objects.filter(call_id__in=calls.values("pk")).count()
         + _stray_errors(_names(caller_id)).count(),
         hours=CallHour.objects.filter(caller_id=caller_id).count(),
-        idempotency_keys=IdempotencyKey.objects.filter(caller_id=caller_id).count(),
-        stored_answers=StoredAnswer.objects.filter(caller_id=caller_id).count(),
-        approvals=Approval.objects.filter(caller_id=caller_id).count(),
+        **{kind: model._base_manager.filter(caller_id=caller_id).count() for kind, (model, _) in _DELETED.items()},
     )
 
 
@@ -82,11 +91,7 @@ def forget(caller: str, *, actor: str, reason: str = "") -> Forgotten:
     # The caller may keep calling; without these bounds, the loops below might never end.
     now = timezone.now()
     calls_so_far = Call.objects.filter(caller_id=caller_id, started_at__lte=now)
-    keys_so_far = IdempotencyKey.objects.filter(caller_id=caller_id, created_at__lte=now)
-    approvals_so_far = Approval.objects.filter(caller_id=caller_id, asked_at__lte=now)
-    answers_so_far = StoredAnswer.objects.filter(caller_id=caller_id, created_at__lte=now)
-    hours_so_far = list(CallHour.objects.filter(caller_id=caller_id).order_by(*_HOUR).values_list("pk", flat=True))
-    running = calls_so_far.filter(status=Call.Status.STARTED, started_at__gte=now - UNDER_WAY)
+    running = calls_so_far.filter(status=Call.Status.STARTED, started_at__gte=now - LONGEST)
     if number := running.count():
         raise ValidationError(f"{caller_id} has {number} calls under way", next_step="Try again when they have ended.")
     names = _names(caller_id)
@@ -97,12 +102,15 @@ def forget(caller: str, *, actor: str, reason: str = "") -> Forgotten:
         with connection.cursor() as cursor:
             # Overwrite deleted content: otherwise it stays in the file until the space is reused.
             cursor.execute("PRAGMA secure_delete = ON")
+    # First: what is pending now would bring the name back into the hours.
+    PendingCount.objects.filter(caller_id=caller_id).update(caller_id=FORGOTTEN, caller_name=FORGOTTEN)
+    hours_so_far = list(CallHour.objects.filter(caller_id=caller_id).order_by(*_HOUR).values_list("pk", flat=True))
     pace = Pace()
     errors = 0
 
-    def forget_calls(most: int) -> int:
+    def forget_calls() -> int:
         nonlocal errors
-        call_ids = list(calls_so_far.values_list("pk", flat=True)[:most])
+        call_ids = list(calls_so_far.values_list("pk", flat=True)[:BATCH])
         # Before the calls themselves: they lead to the errors if this is repeated.
         errors += _blank(ErrorLog.objects.filter(call_id__in=call_ids))
         return Call.objects.filter(pk__in=call_ids).update(caller_id=FORGOTTEN, caller_name=FORGOTTEN, **_BLANK_TEXTS)
@@ -110,19 +118,20 @@ def forget(caller: str, *, actor: str, reason: str = "") -> Forgotten:
     calls = pace.repeat(forget_calls)
     stray = list(_stray_errors(names).values_list("pk", flat=True))
 
-    def forget_errors(most: int) -> int:
+    def forget_errors() -> int:
         nonlocal errors
-        batch = _pop_front(stray, most)
+        batch = _pop_batch(stray)
         errors += _blank(ErrorLog.objects.filter(pk__in=batch))
         return len(batch)
 
     pace.repeat(forget_errors)
-    idempotency_keys = pace.repeat(lambda most: _delete(keys_so_far, most))
-    approvals = pace.repeat(lambda most: _delete(approvals_so_far, most))
-    stored_answers = pace.repeat(lambda most: _delete(answers_so_far, most))
+    deleted = {
+        kind: pace.repeat(partial(_delete, model._base_manager.filter((f"{column}__lte", now), caller_id=caller_id)))
+        for kind, (model, column) in _DELETED.items()
+    }
     # Last: for calls deleted by retention, only the hours still have the caller's name.
-    hours = pace.repeat(lambda most: _forget_hours(_pop_front(hours_so_far, most)))
-    return Forgotten(calls, errors, hours, idempotency_keys, stored_answers, approvals)
+    hours = pace.repeat(lambda: _forget_hours(_pop_batch(hours_so_far)))
+    return Forgotten(calls, errors, hours, **deleted)
 
 
 def _own_name(caller_id: str) -> str | None:
@@ -137,7 +146,9 @@ def _own_name(caller_id: str) -> str | None:
 
 
 def _is_recorded(caller_id: str) -> bool:
-    return caller_id != FORGOTTEN and any(rows.filter(caller_id=caller_id).exists() for rows in _KNOWING)
+    return caller_id != FORGOTTEN and any(
+        model._base_manager.filter(caller_id=caller_id).exists() for model in _KNOWING
+    )
 
 
 def _names(caller_id: str) -> set[str]:
@@ -163,15 +174,15 @@ def _blank(errors: QuerySet[ErrorLog]) -> int:
     return errors.update(caller_name=FORGOTTEN, message="", detail="")
 
 
-def _pop_front(keys: list[Any], most: int) -> list[Any]:
-    """Remove and return up to `most` items from the front of the list."""
-    batch = keys[:most]
-    del keys[:most]
+def _pop_batch(keys: list[Any]) -> list[Any]:
+    """Remove and return the first items of the list."""
+    batch = keys[:BATCH]
+    del keys[:BATCH]
     return batch
 
 
-def _delete(rows: QuerySet[Any], most: int) -> int:
-    return rows.filter(pk__in=list(rows.values_list("pk", flat=True)[:most])).delete()[0]
+def _delete(rows: QuerySet[Any]) -> int:
+    return rows.filter(pk__in=list(rows.values_list("pk", flat=True)[:BATCH])).delete()[0]
 
 
 def _forget_hours(keys: Sequence[int]) -> int:
@@ -190,8 +201,13 @@ def _forget_hours(keys: Sequence[int]) -> int:
 
 # The texts of a call; the last three are those of a refused credential.
 _BLANK_TEXTS: Final = dict.fromkeys(("arguments", "result", "error", "address", "client", "key_prefix"), "")
-# The tables with a caller's id.
-_KNOWING: Final = (Call.objects, IdempotencyKey.objects, StoredAnswer.objects, Approval.objects, CallHour.objects)
+# What is deleted with a caller, and the column of its time.
+_DELETED: Final[dict[str, tuple[type[Model], str]]] = {
+    "idempotency_keys": (IdempotencyKey, "created_at"),
+    "stored_answers": (StoredAnswer, "created_at"),
+    "approvals": (Approval, "asked_at"),
+}
+_KNOWING: Final[tuple[type[Model], ...]] = (Call, CallHour, IdempotencyKey, StoredAnswer, Approval)
 # The key of an hour, apart from the caller.
 _HOUR: Final = ("hour", "tool_name", "status", "code")
 _TABLE: Final = CallHour._meta.db_table

@@ -10,11 +10,13 @@ from typing import Final
 from django.db import DatabaseError, InterfaceError, connections
 from django.utils import timezone
 
+from tools_app.base import hub
 from tools_app.journal.retention import clock
-from tools_app.journal.retention.folding import fold
+from tools_app.journal.retention.days import add_up
 from tools_app.journal.retention.pace import Pace
 from tools_app.journal.retention.pruning import LONG_AGO, prune
 from tools_app.models import Chore
+from tools_app.models.figures import DAY
 
 log = logging.getLogger("tools_app.journal.retention")
 
@@ -49,7 +51,7 @@ class Keeper:
         self._first_seconds = first_seconds
         self._again_seconds = again_seconds
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name="toolhub-keeper", daemon=True)
+        self._thread = hub.current().thread(self._keep, "toolhub-keeper")
 
     def start(self) -> None:
         self._thread.start()
@@ -87,7 +89,9 @@ class Keeper:
             return True
         clock.believe(now)
         pace = Pace(RUN_SECONDS, self._stop)
-        fold(now, pace)
+        for day in (now, now - DAY):
+            # Processes of the previous release add to hours only.
+            add_up(day)
         pruned = prune(now, pace)
         if any(pruned.counts.values()):
             log.info("deleted expired records: %s", pruned)

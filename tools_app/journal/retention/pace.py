@@ -8,34 +8,29 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-FEWEST: Final = 10
-MOST: Final = 500
-BATCH_SECONDS: Final = 0.025
+# Rows in a batch: some milliseconds.
+BATCH: Final = 200
 PAUSE_SECONDS: Final = 0.025
 
 
 class Pace:
-    """Adapts the batch size to the time taken, pauses as long as it worked, and stops when it is told to."""
+    """Pauses as long as it worked, and stops when its time is over or it is told to."""
 
     def __init__(self, seconds: float = math.inf, stop: threading.Event | None = None) -> None:
         self._until = time.monotonic() + seconds
         self._stop = stop or threading.Event()
-        self._size = MOST // 2
 
     @property
     def over(self) -> bool:
         return self._stop.is_set() or time.monotonic() >= self._until
 
-    def repeat(self, batch: Callable[[int], int]) -> int:
-        """Run batches of at most `size` rows until one finds none. Returns the total number of rows."""
-        total = 0
+    def repeat(self, batch: Callable[[], int]) -> int:
+        """Run batches until one has nothing to do. Returns the total number of rows."""
+        total = number = 0
         while not self.over:
             started = time.monotonic()
-            number = batch(self._size)
-            seconds = time.monotonic() - started
-            if not number:
+            if not (number := batch()):
                 break
             total += number
-            self._size = min(MOST, max(FEWEST, int(self._size * BATCH_SECONDS / max(seconds, 0.001))))
-            self._stop.wait(max(PAUSE_SECONDS, seconds))
+            self._stop.wait(max(PAUSE_SECONDS, time.monotonic() - started))
         return total

@@ -2,41 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from django.db import models, transaction
+from django.db import models
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from tools_app.base import conf
-from tools_app.journal.retention.pace import Pace
+from tools_app.journal.retention.pace import BATCH, Pace
 from tools_app.models import (
     Approval,
     AuditEntry,
     Call,
     CallHour,
-    CallSum,
     Chore,
+    Definition,
     ErrorGroup,
     ErrorHour,
     ErrorLog,
     ErrorNote,
     IdempotencyKey,
     StoredAnswer,
+    ToolRecord,
 )
-from tools_app.models.figures import FOLDED
+from tools_app.models.calls import LONGEST
 from tools_app.models.idempotency import REPLAYED_FOR
 
-# No call takes longer than this.
-UNDER_WAY: Final = timedelta(minutes=10)
-# Also the name of the progress marker: all calls before its time have been emptied; checking them again is slow.
+# Also the name of the progress marker: all calls before its time have been emptied.
 PAYLOADS: Final = "payloads"
-# No page shows moments older than this.
-MOMENTS: Final = timedelta(days=2)
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+# Rows before these times are deleted, by kind. Under `now`, the time of the run.
+Ages = Mapping[str, datetime]
+
+
+class Rule(NamedTuple):
+    """Which rows of a table are deleted: those with a time before a limit that fulfil a condition."""
+
+    kind: str
+    model: type[models.Model]
+    column: str
+    oldest_kept: Callable[[datetime], datetime]
+    condition: Callable[[Ages], Q] = lambda _: Q()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,91 +63,119 @@ class Pruned:
 def prune(now: datetime, pace: Pace | None = None) -> Pruned:
     """Delete and empty expired rows. An interrupted run is completed by the next one."""
     pace = pace or Pace()
-    rows = _expired(now)
-    counts = {PAYLOADS: _empty(rows.pop(PAYLOADS), now - _days("PAYLOADS"), pace)}
-    for kind, expired in rows.items():
-        counts[kind] = pace.repeat(partial(_delete, expired))
+    counts = {rule.kind: _prune(rule, rows, now, pace) for rule, rows in expired(now).items()}
     return Pruned(counts, finished=not pace.over)
 
 
 def prunable(now: datetime) -> Pruned:
     """What `prune` would delete now."""
-    return Pruned({kind: rows.count() for kind, rows in _expired(now).items()})
+    return Pruned({rule.kind: rows.count() for rule, rows in expired(now).items()})
 
 
-def _expired(now: datetime) -> dict[str, QuerySet[Any]]:
-    """Expired rows by kind, in the order of deletion: dependent rows after those that they depend on."""
-    oldest_call = _oldest_kept(Call, "started_at", now)
-    oldest_error = _oldest_kept(ErrorLog, "created_at", now)
-    under_way = Q(status=Call.Status.STARTED, started_at__gte=now - UNDER_WAY)
-    remaining = ErrorLog.objects.filter(group=OuterRef("pk"), created_at__gte=oldest_error)
-    closed = Q(resolved_at__isnull=False) | Q(last_seen_at__lt=now - _days("CALLS"))
+def expired(now: datetime) -> dict[Rule, QuerySet[Any]]:
+    """The rows to which each rule applies, in the order of deletion."""
+    ages = {"now": now} | {rule.kind: rule.oldest_kept(now) for rule in RULES}
+    before = {rule: (f"{rule.column}__lt", ages[rule.kind]) for rule in RULES}
     return {
-        PAYLOADS: Call.objects.filter(
-            ~Q(arguments="") | ~Q(result=""),
-            started_at__lt=now - _days("PAYLOADS"),
-            started_at__gte=max(oldest_call, _emptied_before()),
-        ).order_by("started_at"),
-        "idempotency keys": IdempotencyKey.objects.filter(created_at__lt=now - REPLAYED_FOR).order_by("created_at"),
-        "stored answers": StoredAnswer.objects.filter(expires_at__lt=now).order_by("expires_at"),
-        "approvals": Approval.objects.filter(expires_at__lt=now - _decided_kept()).order_by("expires_at"),
-        "calls": Call.objects.filter(started_at__lt=oldest_call).exclude(under_way).order_by("started_at"),
-        "errors": ErrorLog.objects.filter(created_at__lt=oldest_error).order_by("created_at"),
-        "error groups": ErrorGroup.objects.filter(closed, ~Exists(remaining)).order_by("last_seen_at"),
-        "hours of errors": ErrorHour.objects.filter(hour__lt=now - _days("CALLS")).order_by("hour"),
-        "notes on errors": ErrorNote.objects.filter(~Exists(ErrorGroup.objects.filter(pk=OuterRef("group")))).order_by(
-            "pk"
-        ),
-        "hours of calls": CallHour.objects.filter(hour__lt=now - _days("FIGURES")).order_by("hour"),
-        "sums of calls": CallSum.objects.filter(span__in=FOLDED, start__lt=now - _days("FIGURES")).order_by(
-            "span", "start"
-        ),
-        "moments of calls": CallSum.objects.filter(span=CallSum.Span.MOMENT, start__lt=now - MOMENTS).order_by("start"),
-        "audit entries": AuditEntry.objects.filter(at__lt=now - _days("AUDIT")).order_by("at"),
+        rule: rule.model._base_manager.filter(rule.condition(ages), before[rule]).order_by(rule.column)
+        for rule in RULES
     }
 
 
-def _days(setting: str) -> timedelta:
-    return timedelta(days=conf.value(f"TOOLHUB_KEEP_{setting}_DAYS"))
+def _prune(rule: Rule, rows: QuerySet[Any], now: datetime, pace: Pace) -> int:
+    reached = LONG_AGO
+    number = 0
+    is_complete = False
 
+    def batch() -> int:
+        nonlocal reached, number, is_complete
+        # Select first, then delete with one statement that is its own transaction, so the lock is short.
+        page = list(rows.filter((f"{rule.column}__gte", reached)).values_list("pk", rule.column)[:BATCH])
+        if not page:
+            is_complete = True
+            return 0
+        reached = page[-1][1]
+        # The conditions apply again, for rows that have changed in between.
+        selected = rows.filter(pk__in=[pk for pk, _ in page])
+        number += selected.update(arguments="", result="") if rule.kind == PAYLOADS else selected._raw_delete(rows.db)
+        # Also if another process was faster and nothing was left to do: there may be more after this page.
+        return len(page)
 
-def _decided_kept() -> timedelta:
-    """Approvals hold arguments and are deleted with the journal's; if it stores none, as soon as they have expired."""
-    return timedelta() if conf.value("TOOLHUB_PAYLOADS") == "none" else _days("PAYLOADS")
-
-
-def _oldest_kept(model: type[models.Model], moment: str, now: datetime) -> datetime:
-    """Rows before this time are deleted: for their age, or because there are enough newer rows.
-
-    The rows are counted along the index of their times, once per run, in the background.
-    """
-    last = conf.value("TOOLHUB_KEEP_CALLS") - 1
-    newest_first = model._default_manager.order_by(f"-{moment}").values_list(moment, flat=True)
-    oldest: datetime = max([now - _days("CALLS"), *newest_first[last : last + 1]])
-    return oldest
-
-
-def _delete(rows: QuerySet[Any], most: int) -> int:
-    # Select first, then delete with one statement that is its own transaction, so the lock is short. The conditions
-    # apply again, for rows that have changed in between.
-    keys = list(rows.values_list("pk", flat=True)[:most])
-    return rows.filter(pk__in=keys)._raw_delete(rows.db) if keys else 0
-
-
-def _empty(rows: QuerySet[Call], before: datetime, pace: Pace) -> int:
-    """Remove arguments and answers from calls, and store the progress."""
-    reached = _emptied_before()
-
-    def batch(most: int) -> int:
-        nonlocal reached
-        batch_rows = list(rows.filter(started_at__gte=reached).values_list("pk", "started_at")[:most])
-        reached = max(reached, batch_rows[-1][1] if batch_rows else before)
-        with transaction.atomic():
-            Chore.objects.update_or_create(name=PAYLOADS, defaults={"done_at": reached})
-            return Call.objects.filter(pk__in=[pk for pk, _ in batch_rows]).update(arguments="", result="")
-
-    return pace.repeat(batch)
+    pace.repeat(batch)
+    if rule.kind == PAYLOADS:
+        # These rows stay, and checking all of them in every run would be slow.
+        reached = max(_emptied_before(), rule.oldest_kept(now) if is_complete else reached)
+        Chore.objects.update_or_create(name=PAYLOADS, defaults={"done_at": reached})
+    return number
 
 
 def _emptied_before() -> datetime:
     return Chore.objects.filter(name=PAYLOADS).values_list("done_at", flat=True).first() or LONG_AGO
+
+
+def _with_payload(ages: Ages) -> Q:
+    return (~Q(arguments="") | ~Q(result="")) & Q(started_at__gte=max(ages["calls"], _emptied_before()))
+
+
+def _ended(ages: Ages) -> Q:
+    return ~Q(status=Call.Status.STARTED, started_at__gte=ages["now"] - LONGEST)
+
+
+def _unused(ages: Ages) -> Q:
+    """Versions that no tool has or offers, and that no call or approval names any more.
+
+    Versions that an operator refused stay: they are refused as well if their source offers them again.
+    """
+    records = ToolRecord.everything.filter(Q(definition=OuterRef("pk")) | Q(offered=OuterRef("pk")))
+    # Compared by hash alone: calls of prompts and resources have other names than their records.
+    hashes = [rows.order_by().values("definition_hash") for rows in (Approval.objects, Call.objects)]
+    approved_long_ago = Q(approved_at=None) | Q(approved_at__lt=ages["definitions"])
+    return approved_long_ago & Q(~Exists(records), refused_at=None) & ~Q(hash__in=hashes[0]) & ~Q(hash__in=hashes[1])
+
+
+def _closed(ages: Ages) -> Q:
+    """Issues that are resolved or old, and whose errors are all deleted."""
+    errors = ErrorLog.objects.filter(group=OuterRef("pk"), created_at__gte=ages["errors"])
+    return Q(~Exists(errors)) & (Q(resolved_at__isnull=False) | Q(last_seen_at__lt=ages["hours of errors"]))
+
+
+def _without_group(ages: Ages) -> Q:
+    return Q(~Exists(ErrorGroup.objects.filter(pk=OuterRef("group"))))
+
+
+def _days(setting: str) -> Callable[[datetime], datetime]:
+    return lambda now: now - timedelta(days=conf.value(f"TOOLHUB_KEEP_{setting}_DAYS"))
+
+
+def _newest(model: type[models.Model], column: str) -> Callable[[datetime], datetime]:
+    """Old rows are deleted, and those for which there are enough newer ones."""
+    # Counted along the index of their times, once per run, in the background.
+    times = model._default_manager.order_by(f"-{column}").values_list(column, flat=True)
+    last = partial(conf.value, "TOOLHUB_KEEP_CALLS")
+    return lambda now: max([_days("CALLS")(now), *times[last() - 1 : last()]])
+
+
+def _decided(now: datetime) -> datetime:
+    """Approvals hold arguments and are deleted with the journal's; if it stores none, as soon as they have expired."""
+    return now if conf.value("TOOLHUB_PAYLOADS") == "none" else _days("PAYLOADS")(now)
+
+
+def _now(now: datetime) -> datetime:
+    return now
+
+
+# In the order of deletion: rows that depend on others come after them.
+RULES: Final = (
+    Rule(PAYLOADS, Call, "started_at", _days("PAYLOADS"), _with_payload),
+    Rule("idempotency keys", IdempotencyKey, "created_at", lambda now: now - REPLAYED_FOR),
+    Rule("stored answers", StoredAnswer, "expires_at", _now),
+    Rule("approvals", Approval, "expires_at", _decided),
+    Rule("calls", Call, "started_at", _newest(Call, "started_at"), _ended),
+    Rule("definitions", Definition, "first_seen_at", _days("CALLS"), _unused),
+    Rule("errors", ErrorLog, "created_at", _newest(ErrorLog, "created_at")),
+    Rule("error groups", ErrorGroup, "last_seen_at", _now, _closed),
+    Rule("hours of errors", ErrorHour, "hour", _days("CALLS")),
+    Rule("notes on errors", ErrorNote, "at", _now, _without_group),
+    Rule("hours of calls", CallHour, "hour", _days("FIGURES")),
+    Rule("audit entries", AuditEntry, "at", _days("AUDIT")),
+)

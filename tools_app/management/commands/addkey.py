@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import re
 from argparse import ArgumentTypeError
 from datetime import date, datetime, timedelta
@@ -70,7 +69,7 @@ class Command(HubCommand):
     ) -> None:
         key, secret = governance.create_key(
             name,
-            actor=f"command:{getpass.getuser()}",
+            actor=governance.of_command(),
             scopes=scopes,
             toolsets=toolsets,
             connections=[ENVIRONMENT] if connections is None else connections,

@@ -12,7 +12,7 @@ from django.core.management.base import CommandParser
 
 from tools_app import engine
 from tools_app.access import access
-from tools_app.management.hub_command import HubCommand, Stop, add_connection_option, not_synced, through
+from tools_app.management.hub_command import Abort, HubCommand, add_connection_option, through
 from tools_app.sdk.errors import ToolDisabledError, ToolError, ToolNotFoundError, ValidationError
 from tools_app.sdk.reach import Reach
 from tools_app.text import json_text
@@ -22,7 +22,6 @@ FAILED, WRONG_USE, NOT_AVAILABLE = 1, 2, 3
 
 
 class Command(HubCommand):
-    spares = True
     help = (
         "Call a tool and print its answer. Exits with 0, or 1 when the tool failed, 2 when the arguments are wrong, "
         "3 when the tool does not exist or cannot be called."
@@ -54,37 +53,35 @@ class Command(HubCommand):
         if options["verbosity"] < 2:
             # The error is printed below; -v 2 shows the log as well.
             logging.getLogger("tools_app").setLevel(logging.CRITICAL)
-        parameters = _parsed(sys.stdin.read() if arguments == "-" else arguments)
+        parameters = _parse_arguments(sys.stdin.read() if arguments == "-" else arguments)
         caller = access.caller_of_process(Reach(connections=through(connections)))
         settings = engine.Options(timeout_ms=timeout, answer_tokens=answer_tokens, dry_run=dry_run, approval=approval)
         try:
             result = engine.call_sync(name, parameters, caller, door="command", options=settings)
         except ToolError as error:
-            if isinstance(error, ToolNotFoundError) and (advice := not_synced(name)):
-                raise Stop(advice, NOT_AVAILABLE) from error
             for problem in error.details[1:]:
                 self.stderr.write(f"toolhub: also: {problem.message}")
-            why = error.context.get("reason") or error.context.get("errorDetails") or ""
-            reason = why if isinstance(why, str) else json.dumps(why, ensure_ascii=False, default=str)
+            detail = error.context.get("reason") or error.context.get("errorDetails") or ""
+            reason = detail if isinstance(detail, str) else json.dumps(detail, ensure_ascii=False, default=str)
             parts = (error.message.rstrip("."), reason.rstrip(".") and f": {reason.rstrip('.')}", ".")
             message = " ".join(filter(None, ("".join(parts), error.next_step)))
             if error.error_id:
                 message += f" (errorId {error.error_id})"
-            raise Stop(message, _exit_code(error)) from error
+            raise Abort(message, _exit_code(error)) from error
         finally:
             asyncio.run(engine.close(2))
         answer = result.answer
         self.stdout.write(json.dumps(answer.value, indent=2, ensure_ascii=False) if dry_run else answer.text)
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse_arguments(text: str) -> dict[str, Any]:
     try:
-        parsed = json_text.parsed(text.encode(errors="surrogatepass"))
+        arguments = json_text.parsed(text.encode(errors="surrogatepass"))
     except JsonError as error:
-        raise Stop(f"the arguments are not JSON: {error}", WRONG_USE) from error
-    if not isinstance(parsed, dict):
-        raise Stop('the arguments must be a JSON object, like \'{"message": "hi"}\'', WRONG_USE)
-    return parsed
+        raise Abort(f"the arguments are not JSON: {error}", WRONG_USE) from error
+    if not isinstance(arguments, dict):
+        raise Abort('the arguments must be a JSON object, like \'{"message": "hi"}\'', WRONG_USE)
+    return arguments
 
 
 def _exit_code(error: ToolError) -> int:

@@ -17,10 +17,9 @@ from tools_app.governance import contracts
 from tools_app.governance.contracts import Report
 from tools_app.management.hub_command import (
     REFUSED,
+    Abort,
     HubCommand,
-    Stop,
     add_connection_option,
-    not_synced,
     through,
 )
 from tools_app.sdk.reach import Reach
@@ -49,13 +48,13 @@ class Command(HubCommand):
         **options: Any,
     ) -> None:
         if write and not names:
-            raise Stop("--write requires the names of the tools: checktools --write NAME …", REFUSED)
+            raise Abort("--write requires the names of the tools: checktools --write NAME …", REFUSED)
         if options["verbosity"] < 2:
             # The report has the errors; -v 2 shows the log as well.
             logging.getLogger("tools_app").setLevel(logging.CRITICAL)
         caller = access.caller_of_process(Reach(connections=through(connections)))
         snapshot = catalog.current().seen_by(caller)
-        entries = [_found(snapshot.find(name), name) for name in names] if names else snapshot.all
+        entries = [_require(snapshot.find(name), name) for name in names] if names else snapshot.all
         try:
             reports = contracts.check_all(entries, caller, writes=write)
         finally:
@@ -66,9 +65,9 @@ class Command(HubCommand):
             raise SystemExit(BROKEN)
 
 
-def _found(entry: Entry | None, name: str) -> Entry:
+def _require(entry: Entry | None, name: str) -> Entry:
     if entry is None:
-        raise Stop(not_synced(name) or f"there is no tool {name!r}", REFUSED)
+        raise Abort(f"there is no tool {name!r}", REFUSED)
     return entry
 
 
@@ -80,14 +79,14 @@ def _in_words(reports: list[Report]) -> str:
     lines = []
     for report in reports:
         mark = "--" if report.skipped else "ok" if report.passed else "!!"
-        lines.append(f"{mark} {report.tool}: {report.skipped or _counted(len(report.outcomes), 'example')}")
+        lines.append(f"{mark} {report.tool}: {report.skipped or _count_of(len(report.outcomes), 'example')}")
         lines += [f"     {fault}" for fault in report.faults]
     ran = [report for report in reports if not report.skipped]
-    failed = sum(not report.passed for report in ran)
-    verdict = f"{failed} failed" if failed else "all passed" if ran else "none was run"
-    lines.append(f"\n{_counted(len(ran), 'tool')} tested, {verdict}; {len(reports) - len(ran)} skipped.")
+    failed_count = sum(not report.passed for report in ran)
+    verdict = f"{failed_count} failed" if failed_count else "all passed" if ran else "none was run"
+    lines.append(f"\n{_count_of(len(ran), 'tool')} tested, {verdict}; {len(reports) - len(ran)} skipped.")
     return "\n".join(lines)
 
 
-def _counted(number: int, word: str) -> str:
+def _count_of(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"

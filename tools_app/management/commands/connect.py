@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import re
 from argparse import ArgumentTypeError
@@ -18,12 +17,12 @@ from django.core.management.base import CommandParser
 from tools_app import governance
 from tools_app.base import conf, secrets
 from tools_app.management import handshake, launch
-from tools_app.management.clients import CLIENTS, DECIDED, Client, Entry, Machine
-from tools_app.management.config_file import ConfigFile, Unfit
+from tools_app.management.clients import CLIENTS, SERVER_MEMBERS, Entry, Machine, McpClient
+from tools_app.management.config_file import ConfigFile, ConfigFileError
 from tools_app.management.hub_command import (
     REFUSED,
+    Abort,
     HubCommand,
-    Stop,
     add_connection_option,
     add_mode_option,
     through,
@@ -37,10 +36,10 @@ _HERE: Final = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
-class Plan:
+class ConnectPlan:
     """What to connect, and how. Without a file the entry is printed."""
 
-    client: Client
+    client: McpClient
     file: ConfigFile | None
     name: str
     url: str | None
@@ -60,7 +59,7 @@ class Plan:
             command = launch.command(["runmcp", *flags, *(["--read-only"] if self.read_only else [])])
             entry = self.client.over_stdio(command, launch.environment())
         if "${" in json.dumps(entry):
-            raise Stop("a path or variable of this hub contains '${', which clients would replace")
+            raise Abort("a path or variable of this hub contains '${', which clients would replace")
         return entry
 
 
@@ -107,19 +106,19 @@ class Command(HubCommand):
             elif options["prints"] or plan.file is None:
                 self._print(plan, shows_key=options["show_key"], checks=checks and not options["prints"])
             elif options["show_key"]:
-                raise Stop("--show-key requires --print", REFUSED)
+                raise Abort("--show-key requires --print", REFUSED)
             else:
                 self._connect(plan, plan.file, force=options["force"], checks=checks)
-        except Unfit as error:
-            raise Stop(f"{error}. --print shows the entry to add") from error
+        except ConfigFileError as error:
+            raise Abort(f"{error}. --print shows the entry to add") from error
 
-    def _connect(self, plan: Plan, file: ConfigFile, *, force: bool, checks: bool) -> None:
+    def _connect(self, plan: ConnectPlan, file: ConfigFile, *, force: bool, checks: bool) -> None:
         installation.require_ready(self.tell)
         earlier = _existing_entry(plan, file, force=force)
         with ExitStack() as undo:
             entry = plan.entry(_new_key(plan, undo, checks=checks) if plan.url else "")
             if _is_ours(earlier):
-                entry = {name: value for name, value in earlier.items() if name not in DECIDED} | entry
+                entry = {name: value for name, value in earlier.items() if name not in SERVER_MEMBERS} | entry
             proof = _proof(entry) if checks else ""
             has_backup = file.put(plan.name, entry, private=redaction.redacted(entry) != entry)
             undo.pop_all()
@@ -135,27 +134,27 @@ class Command(HubCommand):
         self._end_key(earlier, f"connect {plan.client.name}")
         say(f"  {plan.client.next_step}")
 
-    def _print(self, plan: Plan, *, shows_key: bool, checks: bool) -> None:
+    def _print(self, plan: ConnectPlan, *, shows_key: bool, checks: bool) -> None:
         with ExitStack() as undo:
             if shows_key:
                 installation.require_ready(self.tell)
             entry = plan.entry(_new_key(plan, undo, checks=checks) if plan.url and shows_key else "…")
             proof = _proof(entry) if checks and (shows_key or not plan.url) else ""
             undo.pop_all()
-        shown = entry if shows_key else redaction.redacted(entry)
-        self.stdout.write(json.dumps({plan.client.member: {plan.name: shown}}, indent=2, ensure_ascii=False))
+        printed_entry = entry if shows_key else redaction.redacted(entry)
+        self.stdout.write(json.dumps({plan.client.member: {plan.name: printed_entry}}, indent=2, ensure_ascii=False))
         if proof:
             self.tell(proof)
-        if shown != entry:
+        if printed_entry != entry:
             self.tell(f"{redaction.MASK} replaces secrets. --show-key prints them, and creates the key if needed.")
 
-    def _remove(self, plan: Plan, *, force: bool) -> None:
+    def _remove(self, plan: ConnectPlan, *, force: bool) -> None:
         if plan.file is None:
-            raise Stop("--remove requires --file for this client", REFUSED)
+            raise Abort("--remove requires --file for this client", REFUSED)
         installation.require_ready(self.tell)
         entry = _existing_entry(plan, plan.file, force=force)
         if entry is None:
-            raise Stop(f"there is no {plan.name!r} in {plan.file.path}")
+            raise Abort(f"there is no {plan.name!r} in {plan.file.path}")
         plan.file.remove(plan.name)
         self.stdout.write(f"Removed {plan.name!r} from {plan.file.path}.")
         self.stdout.write(f"  Backup of the file: {plan.file.backup}")
@@ -163,32 +162,34 @@ class Command(HubCommand):
 
     def _end_key(self, entry: Any, reason: str) -> None:
         """Revoke the key of an entry that was removed or replaced."""
-        if (key := _key_in(entry)) is not None and governance.revoke_key(key, actor=_actor(), reason=reason):
+        if (key := _key_in(entry)) is not None and governance.revoke_key(
+            key, actor=governance.of_command(), reason=reason
+        ):
             self.stdout.write(f"  The previous key, {key.name}, is revoked.")
 
 
 # ---- options
 
 
-def _plan(client: Client, **options: Any) -> Plan:
+def _plan(client: McpClient, **options: Any) -> ConnectPlan:
     url = options["url"] or (_own_address() if options["http"] else None)
     if url and not client.http:
-        raise Stop(f"{client.title} supports only stdio: omit --http and --url", REFUSED)
+        raise Abort(f"{client.title} supports only stdio: omit --http and --url", REFUSED)
     if url and options["mode"]:
         advice = "over HTTP, set the mode of a toolset in the admin, or TOOLHUB_LIST_MODE for all"
-        raise Stop(f"--mode works over stdio only; {advice}", REFUSED)
+        raise Abort(f"--mode works over stdio only; {advice}", REFUSED)
     path: Path | None = options["file"]
     if (project := options["project"]) is not None:
         if not client.project_file:
-            raise Stop(f"{client.title} has no project configuration: omit --project", REFUSED)
+            raise Abort(f"{client.title} has no project configuration: omit --project", REFUSED)
         if not project.is_dir():
-            raise Stop(f"there is no directory {project}", REFUSED)
+            raise Abort(f"there is no directory {project}", REFUSED)
         path = project / client.project_file
     elif path is None and client.user_file is not None:
         path = client.user_file(Machine.this())
     file = ConfigFile(path.expanduser().absolute(), client.member) if path is not None else None
-    chosen = options["toolsets"], options["read_only"], options["mode"], options["connections"]
-    return Plan(client, file, options["name"], url, *chosen)
+    options_of_agent = options["toolsets"], options["read_only"], options["mode"], options["connections"]
+    return ConnectPlan(client, file, options["name"], url, *options_of_agent)
 
 
 def _own_address() -> str:
@@ -217,11 +218,11 @@ def _name(text: str) -> str:
 # ---- the existing entry and the new one
 
 
-def _existing_entry(plan: Plan, file: ConfigFile, *, force: bool) -> Any:
+def _existing_entry(plan: ConnectPlan, file: ConfigFile, *, force: bool) -> Any:
     """The entry with that name, or None."""
     entry = file.entries().get(plan.name)
     if entry is not None and not force and not _is_ours(entry):
-        raise Stop(f"{plan.name!r} in {file.path} is not this hub's. Choose another --name, or use --force", REFUSED)
+        raise Abort(f"{plan.name!r} in {file.path} is not this hub's. Choose another --name, or use --force", REFUSED)
     return entry
 
 
@@ -245,43 +246,39 @@ def _key_in(entry: Any) -> ApiKey | None:
     return None
 
 
-def _new_key(plan: Plan, undo: ExitStack, *, checks: bool) -> str:
+def _new_key(plan: ConnectPlan, undo: ExitStack, *, checks: bool) -> str:
     """Create an API key for this client; it is revoked if connecting fails."""
     if checks and plan.url:
-        handshake.look(plan.url)
+        handshake.check_hub(plan.url)
     name, number = plan.client.name, 1
-    taken = set(ApiKey.objects.filter(name__startswith=name).values_list("name", flat=True))
-    while name in taken:
+    existing_names = set(ApiKey.objects.filter(name__startswith=name).values_list("name", flat=True))
+    while name in existing_names:
         number += 1
         name = f"{plan.client.name}-{number}"
     key, secret = governance.create_key(
         name,
-        actor=_actor(),
+        actor=governance.of_command(),
         toolsets=plan.toolsets,
         connections=through(plan.connections),
         may_write=not plan.read_only,
     )
-    undo.callback(governance.revoke_key, key, actor=_actor(), reason="connecting failed")
+    undo.callback(governance.revoke_key, key, actor=governance.of_command(), reason="connecting failed")
     return secret
 
 
 def _proof(entry: Entry) -> str:
-    proof = handshake.prove(entry)
+    proof = handshake.check_entry(entry)
     tools = {0: "no tools (run `toolhub doctor`)", 1: "1 tool"}.get(proof.tools, f"{proof.tools} tools")
     return f"Connection tested: the agent sees {tools}, after {proof.seconds:.1f} s."
 
 
-def _warnings(plan: Plan, entry: Entry) -> list[str]:
+def _warnings(plan: ConnectPlan, entry: Entry) -> list[str]:
     warnings = []
-    if carried := sorted(entry.get("env", {}).keys() - {"TOOLHUB_HOME", "PYTHONPATH"}):
-        warnings.append(f"The entry has these variables with their current values: {', '.join(carried)}.")
+    if variables := sorted(entry.get("env", {}).keys() - {"TOOLHUB_HOME", "PYTHONPATH"}):
+        warnings.append(f"The entry has these variables with their current values: {', '.join(variables)}.")
     if plan.url:
         warnings.append("The file contains the new API key: keep it out of version control.")
         parts = urlsplit(plan.url)
         if parts.scheme == "http" and parts.hostname not in _HERE:
             warnings.append("The key is sent unencrypted: put a proxy with HTTPS in front of the hub.")
     return warnings
-
-
-def _actor() -> str:
-    return f"command:{getpass.getuser()}"

@@ -11,17 +11,20 @@ from django.db import DatabaseError, connection
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from tools_app import engine, sources
+from tools_app import engine, governance, sources
 from tools_app.base import conf
-from tools_app.catalog import catalog, connections
+from tools_app.catalog import catalog, connections, offers
 from tools_app.catalog.snapshot import Snapshot
+from tools_app.catalog.source_states import SourceState, state_of, status_of
 from tools_app.journal import retention
 from tools_app.management.hub_command import HubCommand
-from tools_app.models import ApiKey, Connection, ErrorLog, Process, revision
+from tools_app.models import ApiKey, Connection, ErrorLog, Process, Source, triggers
 from tools_app.sdk import wording
 from tools_app.sdk.hub_errors import Refusal
+from tools_app.sdk.spec import Kind
 from tools_app.setup import installation
 from tools_app.setup.installation import NotReady, Schema
+from tools_app.upstream import children
 
 REWORD: Final = "Reword it: it could mislead an agent."
 
@@ -88,36 +91,57 @@ def _of_schema(state: Schema) -> Diagnosis:
 
 
 def _of_tools() -> Iterator[Diagnosis]:
-    registry = sources.loaded()
-    yield Diagnosis(len(registry) > 0, f"{len(registry)} tools are loaded")
-    for problem in registry.problems:
+    contents = sources.current().inspected()
+    tools = [tool for tool in contents.tools if tool.spec.kind is Kind.TOOL]
+    yield Diagnosis(len(tools) > 0, f"{len(tools)} tools are loaded")
+    for problem in contents.problems:
         advice = "Fix the file. In the tools directory it is reloaded automatically; otherwise restart the hub."
         yield Diagnosis(False, f"failed to load: {problem}", advice)
-    for fault in connections.unreadable(registry):
-        yield Diagnosis(False, fault, "No other command starts until it is corrected.")
-    packs = {loaded.tool.folded_name: loaded.pack for loaded in registry}
-    for loaded in registry:
-        for finding in wording.findings(loaded.tool.definition(), wording.Others(loaded.pack, packs)):
-            yield Diagnosis(False, f"{loaded.tool.name}: {finding}", REWORD)
-    for offer, _ in registry.offers:
+    packs = {tool.spec.folded_name: tool.pack for tool in tools}
+    for tool in contents.tools:
+        spec = tool.spec
         # Prompts name tools on purpose, so no check against other packs' names.
-        for finding in wording.findings(offer.runner.definition()):
-            yield Diagnosis(False, f"{offer.kind} {offer.key}: {finding}", REWORD)
+        others = wording.Others(tool.pack, packs) if spec.kind is Kind.TOOL else ()
+        about = spec.name if spec.kind is Kind.TOOL else f"{spec.kind.family} {spec.key}"
+        for finding in wording.findings(spec.body, others):
+            yield Diagnosis(False, f"{about}: {finding}", REWORD)
 
 
 def _of_refusals(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Why enabled tools cannot be called. A reason shared by tools of a pack is reported once."""
-    refused: dict[tuple[str, Refusal], list[str]] = {}
+    names_by_refusal: dict[tuple[str, Refusal], list[str]] = {}
     for entry in snapshot.all:
         if entry.refusal is not None and entry.enabled:
-            refused.setdefault((entry.pack, entry.refusal), []).append(entry.name)
-    for (pack, refusal), names in refused.items():
-        what = f"{len(names)} tools of {pack}" if len(names) > 1 else names[0]
-        yield Diagnosis(refusal.unused, f"{what}: {refusal.reason}", "" if refusal.unused else refusal.advice)
+            names_by_refusal.setdefault((entry.pack, entry.refusal), []).append(entry.name)
+    for (pack, refusal), names in names_by_refusal.items():
+        subject = f"{len(names)} tools of {pack}" if len(names) > 1 else names[0]
+        yield Diagnosis(refusal.unused, f"{subject}: {refusal.reason}", "" if refusal.unused else refusal.advice)
+
+
+def _of_sources() -> Iterator[Diagnosis]:
+    """The state of sources outside, as it was recorded last."""
+    rows = Source.objects.filter(kind__in=Source.OUTSIDE, removed_at=None).select_related("status", "connection")
+    commands = False
+    for source in rows.order_by("name"):
+        status, state = status_of(source), state_of(source)
+        commands |= source.kind == Source.Kind.MCP_STDIO
+        since = f" since {status.since:%Y-%m-%d %H:%M} UTC" if status.since is not None else ""
+        failing = state in (SourceState.FAILED, SourceState.SIGN_IN)
+        text = f"source {source.name} ({Source.Kind(source.kind).label}): {state.replace('_', ' ')}{since}"
+        advice = f"See `toolhub source test {source.name}`." if failing else ""
+        yield Diagnosis(not failing, f"{text}: {status.error}" if status.error else text, advice)
+        if waiting := len(governance.waiting_versions(source)):
+            how = f"See them with `toolhub source list {source.name}`, and approve them with `toolhub source approve`."
+            yield Diagnosis(True, f"source {source.name}: versions that wait for approval: {waiting}", how)
+    if commands and (isolation := children.isolation()) == "none":
+        how = "Run the hub, or the command, in a container or as a user of its own to prevent that."
+        yield Diagnosis(True, "programs of sources run as the user of this hub and can read this hub's files", how)
+    elif commands:
+        yield Diagnosis(True, f"programs of sources are isolated by {isolation}")
 
 
 def _of_data() -> Iterator[Diagnosis]:
-    missing = revision.missing_triggers(connection)
+    missing = triggers.missing_triggers(connection)
     yield Diagnosis(
         not missing,
         "running processes are notified of changes" if not missing else f"{len(missing)} database triggers are missing",
@@ -125,14 +149,22 @@ def _of_data() -> Iterator[Diagnosis]:
     )
     if (leap := retention.leap(timezone.now())) is not None:
         yield Diagnosis(False, str(leap), f"{retention.CURE[0].upper()}{retention.CURE[1:]}.")
+    installation.record_changes()
     snapshot = catalog.current()
     yield Diagnosis(True, f"{len(snapshot.callable)} of {len(snapshot.all)} tools can be called")
     yield from _of_refusals(snapshot)
-    kinds = connections.kinds(sources.loaded())
+    yield from _of_sources()
+    kinds = catalog.current().connection_kinds
     for one in Connection.objects.filter(enabled=True):
-        if fault := connections.fault(one, kinds.get(one.pack)):
+        if fault := connections.fault(one, connections.kind_of(one, kinds)):
             yield Diagnosis(False, f"connection {one.name}: {fault}", "Fix or disable it in the admin.")
-    unsynced = [loaded.tool.name for loaded in sources.loaded() if snapshot.find(loaded.tool.name) is None]
+    for fault in connections.unreadable(snapshot.connection_kinds, snapshot.required_variables):
+        yield Diagnosis(False, fault, "No other command starts until it is corrected.")
+    for problem in offers.unmet(snapshot):
+        yield Diagnosis(False, problem, "Correct the names, or load these tools.")
+    described = sources.current().inspected().tools
+    names = [tool.spec.name for tool in described if tool.spec.kind is Kind.TOOL]
+    unsynced = [name for name in names if snapshot.find(name) is None]
     if unsynced:
         yield Diagnosis(False, f"not synced yet: {', '.join(unsynced[:5])}", "Run `toolhub synctools`.")
     processes = Process.objects.filter(lease_until__gte=Now()).count()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import CommandParser
 
+from tools_app import governance
 from tools_app.journal import retention
-from tools_app.management.hub_command import REFUSED, HubCommand, Stop
+from tools_app.management.hub_command import REFUSED, Abort, HubCommand
 
 
 class Command(HubCommand):
@@ -31,13 +31,13 @@ class Command(HubCommand):
         self._show(f"Records of {caller_id}:", retention.remembered(caller_id))
         if not yes:
             if not sys.stdin.isatty():
-                raise Stop("this cannot be undone; without a terminal to confirm, add --yes", REFUSED)
-            if not self._agreed(f"Forget {caller_id}? This cannot be undone. [y/N] "):
-                raise Stop("nothing was changed")
-        forgotten = retention.forget(caller_id, actor=f"command:{getpass.getuser()}", reason=reason)
-        self._show("Forgotten:", forgotten)
+                raise Abort("this cannot be undone; without a terminal to confirm, add --yes", REFUSED)
+            if not self._confirms(f"Forget {caller_id}? This cannot be undone. [y/N] "):
+                raise Abort("nothing was changed")
+        counts = retention.forget(caller_id, actor=governance.of_command().name, reason=reason)
+        self._show("Forgotten:", counts)
 
-    def _agreed(self, question: str) -> bool:
+    def _confirms(self, question: str) -> bool:
         try:
             return input(question).strip().lower() in ("y", "yes")
         except EOFError:

@@ -10,8 +10,8 @@ from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from tools_app.management.hub_command import HubCommand
+from tools_app.management.tables import aligned
 from tools_app.models import ApiKey
-from tools_app.sdk.errors import shortened
 
 
 class Command(HubCommand):
@@ -23,7 +23,7 @@ class Command(HubCommand):
     def handle(self, *args: Any, as_json: bool, **options: Any) -> None:
         now = timezone.now()
         keys = [
-            _described(key, now)
+            _as_dict(key, now)
             for key in ApiKey.objects.with_stops().select_related("owner").prefetch_related("toolsets", "connections")
         ]
         if as_json:
@@ -35,7 +35,7 @@ class Command(HubCommand):
                 self.stdout.write(line)
 
 
-def _described(key: ApiKey, now: datetime) -> dict[str, Any]:
+def _as_dict(key: ApiKey, now: datetime) -> dict[str, Any]:
     return {
         "name": key.name,
         "prefix": key.prefix,
@@ -62,11 +62,7 @@ def _table(keys: list[dict[str, Any]]) -> list[str]:
         row = (key["name"], prefixes, key["state"], key["owner"] or "-", " ".join(key["scopes"]))
         times = (_minute(key["expiresAt"]), _minute(key["lastUsedAt"]))
         rows.append((*row, " ".join(key["toolsets"]) or "all", " ".join(key["connections"]) or "none", access, *times))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(shortened(cell.ljust(width), width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    return aligned(rows)
 
 
 def _minute(time: str | None) -> str:

@@ -14,7 +14,7 @@ from django.core.management.base import CommandParser
 
 from tools_app import sources
 from tools_app.base import conf
-from tools_app.management.hub_command import REFUSED, HubCommand, Stop
+from tools_app.management.hub_command import REFUSED, Abort, HubCommand
 from tools_app.sdk.names import DefinitionError, check_name
 from tools_app.sources.files import open_to_all
 
@@ -76,34 +76,34 @@ class Command(HubCommand):
 
     def handle(self, *args: Any, name: str, directory: Path | None, **options: Any) -> None:
         refuse_name(name)
-        watched = conf.value("TOOLHUB_TOOLS_DIR")
-        folder = directory or watched
+        tools_directory = conf.value("TOOLHUB_TOOLS_DIR")
+        folder = directory or tools_directory
         if folder is None:
-            raise Stop("no tools directory is set; use --directory ~/my-tools (or set TOOLHUB_TOOLS_DIR)", REFUSED)
+            raise Abort("no tools directory is set; use --directory ~/my-tools (or set TOOLHUB_TOOLS_DIR)", REFUSED)
         folder = Path(folder).expanduser().absolute()
-        written = {folder / f"{name}.py": TOOL, folder / f"test_{name}.py": TEST}
+        files = {folder / f"{name}.py": TOOL, folder / f"test_{name}.py": TEST}
         refuse_module(name, folder)
         refuse_taken(name)
         try:
             make(folder)
-            if existing := [path for path in written if path.exists()]:
-                raise Stop(f"{existing[0]} exists; nothing was written", REFUSED)
-            for path, text in written.items():
+            if existing_files := [path for path in files if path.exists()]:
+                raise Abort(f"{existing_files[0]} exists; nothing was written", REFUSED)
+            for path, text in files.items():
                 with path.open("x", encoding="utf-8") as file:
                     file.write(text.format(name=name))
                 # World-writable files are not loaded, so the umask must not make it one.
                 path.chmod(path.stat().st_mode & ~0o022)
         except OSError as error:
-            raise Stop(f"cannot write to {folder} ({error.strerror})", REFUSED) from error
-        self._print_next_steps(list(written), folder, watched)
+            raise Abort(f"cannot write to {folder} ({error.strerror})", REFUSED) from error
+        self._print_next_steps(list(files), folder, tools_directory)
 
-    def _print_next_steps(self, written: list[Path], folder: Path, watched: Path | None) -> None:
+    def _print_next_steps(self, files: list[Path], folder: Path, tools_directory: Path | None) -> None:
         out = self.stdout
-        tool, test = written
-        for path in written:
+        tool, test = files
+        for path in files:
             out.write(f"Wrote {path}")
         out.write("\nNext:")
-        if watched is None or Path(watched).absolute() != folder:
+        if tools_directory is None or Path(tools_directory).absolute() != folder:
             out.write(f"  export TOOLHUB_TOOLS_DIR={shlex.quote(str(folder))}   (or put it into .env)")
         out.write("  toolhub synctools   (running hubs and agents do that by themselves, within two seconds)")
         needs = "" if importlib.util.find_spec("pytest") else f"   (first: {_pytest()})"
@@ -117,47 +117,47 @@ def _pytest() -> str:
     return f"make -C {shlex.quote(str(checkout))} dev" if (checkout / "Makefile").is_file() else "pip install pytest"
 
 
-TAKEN: Final = "{name}.py would shadow another module; choose a longer name"
+SHADOWS: Final = "{name}.py would shadow another module; choose a longer name"
 
 
 def make(folder: Path) -> None:
     """Create the directory.
 
     Raises:
-        Stop: it is world-writable, so no file in it would be loaded.
+        Abort: it is world-writable, so no file in it would be loaded.
     """
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     if open_to_all(folder.stat().st_mode):
         reason = "is world-writable, so no file in it would be loaded"
-        raise Stop(f"{folder} {reason}; choose another directory, or run `chmod o-w` on it", REFUSED)
+        raise Abort(f"{folder} {reason}; choose another directory, or run `chmod o-w` on it", REFUSED)
 
 
 def refuse_name(name: str) -> None:
     """The name must fit a tool, a function and a file.
 
     Raises:
-        Stop: the name is invalid.
+        Abort: the name is invalid.
     """
     try:
         check_name(name)
     except DefinitionError as error:
-        raise Stop(str(error), REFUSED) from error
+        raise Abort(str(error), REFUSED) from error
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise Stop(f"{name} cannot be the name of a function; write it with _, like count_words", REFUSED)
+        raise Abort(f"{name} cannot be the name of a function; write it with _, like count_words", REFUSED)
     if hasattr(builtins, name) or name == "testing":
-        raise Stop(f"{name} is already a name in Python or in the test; choose a longer name", REFUSED)
+        raise Abort(f"{name} is already a name in Python or in the test; choose a longer name", REFUSED)
     if name in sys.stdlib_module_names or name.startswith("test_") or name == "conftest":
-        raise Stop(TAKEN.format(name=name), REFUSED)
+        raise Abort(SHADOWS.format(name=name), REFUSED)
 
 
 def refuse_module(name: str, folder: Path) -> None:
-    """Raises: Stop: the file and an installed module would shadow each other on import."""
+    """Raises: Abort: the file and an installed module would shadow each other on import."""
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.origin is not None and Path(spec.origin).parent != folder:
-        raise Stop(TAKEN.format(name=name), REFUSED)
+        raise Abort(SHADOWS.format(name=name), REFUSED)
 
 
 def refuse_taken(name: str) -> None:
-    """Raises: Stop: a tool of that name exists."""
-    if (known := sources.loaded().get(name)) is not None:
-        raise Stop(f"a tool of that name exists, at {known.tool.place}", REFUSED)
+    """Raises: Abort: a tool of that name exists."""
+    if (existing_tool := sources.current().loaded(name)) is not None:
+        raise Abort(f"a tool of that name exists, at {existing_tool.spec.place}", REFUSED)

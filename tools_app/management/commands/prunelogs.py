@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from tools_app.journal import retention
-from tools_app.management.hub_command import REFUSED, HubCommand, Stop
+from tools_app.management.hub_command import REFUSED, Abort, HubCommand
 
 
 class Command(HubCommand):
@@ -25,10 +25,10 @@ class Command(HubCommand):
     def handle(self, *args: Any, dry_run: bool, trust_clock: bool, **options: Any) -> None:
         now = timezone.now()
         if (leap := retention.leap(now)) is not None and not trust_clock:
-            raise Stop(f"{leap}; {retention.CURE}", REFUSED)
+            raise Abort(f"{leap}; {retention.CURE}", REFUSED)
         if not dry_run:
             retention.believe(now)
-        pruned = retention.prunable(now) if dry_run else retention.prune(now)
+        deletions = retention.prunable(now) if dry_run else retention.prune(now)
         self.stdout.write("Would be deleted:" if dry_run else "Deleted:")
-        for kind, count in pruned.counts.items():
+        for kind, count in deletions.counts.items():
             self.stdout.write(f"  {kind:<18}{count:>12,}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import shlex
 from typing import Any
 
@@ -23,7 +22,7 @@ class Command(HubCommand):
 
     def handle(self, *args: Any, kind: str, name: str, reason: str, **options: Any) -> None:
         target = shlex.join(filter(None, (kind, name)))
-        if governance.resume(kind, name, actor=f"command:{getpass.getuser()}", reason=reason):
+        if governance.resume(kind, name, actor=governance.of_command(), reason=reason):
             self.stdout.write(f"{target} is resumed. Calls are accepted from now on.")
         else:
             self.stdout.write(f"{target} was not stopped.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -21,7 +20,7 @@ class Command(HubCommand):
 
     def handle(self, *args: Any, key: str, reason: str, **options: Any) -> None:
         api_key = key_argument.find(key)
-        if governance.revoke_key(api_key, actor=f"command:{getpass.getuser()}", reason=reason):
+        if governance.revoke_key(api_key, actor=governance.of_command(), reason=reason):
             self.stdout.write(f"{api_key.name} is revoked. Requests with it are refused from now on.")
         else:
             self.stdout.write(f"{api_key.name} is already revoked.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from datetime import timedelta
 from typing import Any, Final
 
@@ -33,7 +32,7 @@ class Command(HubCommand):
     def handle(self, *args: Any, key: str, grace: int, reason: str, **options: Any) -> None:
         api_key = key_argument.find(key)
         secret = governance.rotate_key(
-            api_key, grace=timedelta(hours=grace), actor=f"command:{getpass.getuser()}", reason=reason
+            api_key, grace=timedelta(hours=grace), actor=governance.of_command(), reason=reason
         )
         until = api_key.previous_until
         previous = f"stays valid until {until:%Y-%m-%d %H:%M} UTC" if until else "is no longer valid"

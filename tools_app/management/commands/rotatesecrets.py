@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Any
 
 from tools_app import governance
@@ -16,9 +15,9 @@ class Command(HubCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        done = governance.rotate_secrets(actor=f"command:{getpass.getuser()}")
-        self.stdout.write(f"{done.rotated} re-encrypted, {done.current} already current.")
-        for name in done.unreadable:
+        rotation = governance.rotate_secrets(actor=governance.of_command())
+        self.stdout.write(f"{rotation.rotated} re-encrypted, {rotation.current} already current.")
+        for name in rotation.unreadable:
             self.stderr.write(f"toolhub: cannot be decrypted with any key: {name}")
-        if done.unreadable:
+        if rotation.unreadable:
             raise SystemExit(1)

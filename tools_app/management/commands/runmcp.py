@@ -18,8 +18,8 @@ from django.db import DatabaseError
 from tools_app.access import access
 from tools_app.management.hub_command import (
     REFUSED,
+    Abort,
     HubCommand,
-    Stop,
     add_connection_option,
     add_mode_option,
     through,
@@ -37,7 +37,6 @@ log = logging.getLogger("tools_app.mcp")
 class Command(HubCommand):
     needs_ready = False  # Problems are reported over the protocol as well.
     needs_variables = False  # Checked below, after the imports that have to come first.
-    spares = True
     help = "Serve this hub's tools to one agent over stdin and stdout, as an MCP server. Agents start this themselves."
 
     def create_parser(self, *args: Any, **options: Any) -> CommandParser:
@@ -76,7 +75,7 @@ class Command(HubCommand):
         **options: Any,
     ) -> None:
         if transport == "http":
-            raise Stop(
+            raise Abort(
                 "this command serves one agent over stdio; `toolhub serve` serves MCP over HTTP, at /mcp", REFUSED
             )
         keep_private()
@@ -86,6 +85,7 @@ class Command(HubCommand):
             destroys=not read_only,
             connections=frozenset(connections or [ENVIRONMENT]),
             mode=mode,
+            outside=bool(toolsets),
         )
         prepare = functools.partial(self._prepare, toolsets or [], connections)
         trouble = None
@@ -107,7 +107,7 @@ class Command(HubCommand):
         gc.freeze()
         gc.enable()  # Disabled during the start, which creates many objects and no garbage.
         opening = Opening(trouble, prepare) if trouble is not None else None
-        asyncio.run(_served(stdio.serve(*wire.claimed(), access.caller_of_process(reach), opening)))
+        asyncio.run(_serve_and_exit(stdio.serve(*wire.descriptors(), access.caller_of_process(reach), opening)))
 
     def _prepare(self, toolsets: list[str], connections: list[str] | None) -> None:
         """Raises: NotReady."""
@@ -115,7 +115,7 @@ class Command(HubCommand):
         try:
             known = set(Toolset.objects.values_list("name", flat=True)) if toolsets else set()
             through(connections)
-        except Stop as error:
+        except Abort as error:
             raise NotReady(str(error)) from error
         except DatabaseError as error:
             raise NotReady.because(error) from error
@@ -126,14 +126,14 @@ class Command(HubCommand):
         lines = message.splitlines()
         for line in lines:
             self.stderr.write(f"toolhub: {line}")
-        closed.refuse(*wire.claimed(), "; ".join(lines))
+        closed.refuse(*wire.descriptors(), "; ".join(lines))
         sys.exit(code)
 
 
-async def _served(serving: Coroutine[Any, Any, None]) -> Never:
+async def _serve_and_exit(server_task: Coroutine[Any, Any, None]) -> Never:
     code = 0
     try:
-        await serving
+        await server_task
     except Exception:
         log.exception("serving over stdio broke")
         code = 1

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import ipaddress
 import os
 import signal
 import socket
 import sys
-import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -19,15 +17,16 @@ from typing import Any, Final
 from django.conf import settings
 from django.core.management.base import CommandParser
 
-from tools_app import engine, sources
-from tools_app.base import conf
-from tools_app.catalog import catalog, connections
+from tools_app import engine, governance
+from tools_app.base import conf, hub
+from tools_app.catalog import catalog
 from tools_app.governance import probes
-from tools_app.management.hub_command import REFUSED, HubCommand, Stop
+from tools_app.management.hub_command import REFUSED, Abort, HubCommand
 from tools_app.management.private_state import keep_private
 from tools_app.sdk.errors import ToolError
 from tools_app.setup import checks, installation
 from tools_app.setup.installation import Welcome
+from tools_app.sources import sync
 
 DRAIN_SECONDS: Final = 10
 
@@ -48,11 +47,11 @@ class Command(HubCommand):
     def handle(self, *args: Any, host: str, port: int, workers: int, log_level: str, **options: Any) -> None:
         begun = time.monotonic()
         if not 1 <= port <= 65535 or not 1 <= workers <= 64:
-            raise Stop("--port must be 1 to 65535, --workers 1 to 64", REFUSED)
+            raise Abort("--port must be 1 to 65535, --workers 1 to 64", REFUSED)
         if log_level != settings.LOG_LEVEL:
             # Worker processes read the level from the environment.
             os.environ["LOG_LEVEL"] = log_level
-            settings.LOGGING["level"] = log_level
+            settings.LOG_LEVEL = settings.LOGGING["level"] = log_level
             from tools_app.base import logs
 
             logs.configure(settings.LOGGING)
@@ -67,9 +66,9 @@ class Command(HubCommand):
         if report is not None and (report.added or report.changed or report.returned or report.retired):
             self.tell(f"Tools: {report}")
         try:
-            first = installation.welcome(settings.TOOLHUB_ADMIN_PASSWORD, actor=f"command:{getpass.getuser()}")
+            first = installation.welcome(settings.TOOLHUB_ADMIN_PASSWORD, actor=governance.of_command())
         except ToolError as error:
-            raise Stop(f"TOOLHUB_ADMIN_PASSWORD: {error.message}", REFUSED) from error
+            raise Abort(f"TOOLHUB_ADMIN_PASSWORD: {error.message}", REFUSED) from error
         self._summary(host, listener.getsockname()[1], workers, first, time.monotonic() - begun)
         self._serve(listener, workers)
 
@@ -128,14 +127,14 @@ class Command(HubCommand):
         # uvicorn drains, then raises the signal again for the previous handler, which is ours.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _end)
-        if connections.kinds(sources.loaded()):
-            threading.Thread(target=probes.look_at_all, name="toolhub-probes", daemon=True).start()
+        if catalog.current().connection_kinds:
+            hub.current().thread(probes.probe_all, "toolhub-probes").start()
         if workers > 1:
             Multiprocess(config, sockets=[listener]).run()
         else:
             server.run(sockets=[listener])
         if not server.started and workers == 1:
-            raise Stop("the server could not start; see the log above", 1)
+            raise Abort("the server could not start; see the log above", 1)
 
 
 def allow_all_files() -> None:
@@ -156,21 +155,21 @@ def refuse_exposure(host: str) -> None:
     """Allow other addresses than loopback only with a strong secret key and without DEBUG.
 
     Raises:
-        Stop
+        Abort
     """
     if _is_loopback(host):
         return
     if settings.DEBUG:
-        raise Stop(f"DEBUG exposes secrets: unset it, or listen on 127.0.0.1 instead of {host}", REFUSED)
+        raise Abort(f"DEBUG exposes secrets: unset it, or listen on 127.0.0.1 instead of {host}", REFUSED)
     if weak := checks.secret_key_is_strong(None):
-        raise Stop(f"{weak[0].msg} {weak[0].hint} Or listen on 127.0.0.1 instead of {host}.", REFUSED)
+        raise Abort(f"{weak[0].msg} {weak[0].hint} Or listen on 127.0.0.1 instead of {host}.", REFUSED)
 
 
 def listen(host: str, port: int) -> socket.socket:
     """Bind the port before the setup starts.
 
     Raises:
-        Stop: the port cannot be bound.
+        Abort: the port cannot be bound.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sets TCP_NODELAY only if the protocol is explicit; without it, Nagle's algorithm and delayed
@@ -184,8 +183,8 @@ def listen(host: str, port: int) -> socket.socket:
         listener.close()
         if error.errno == 98 or "in use" in str(error):
             advice = f"stop the process that uses it, or choose another port: PORT={port + 1}"
-            raise Stop(f"port {port} on {host} is in use; {advice}", REFUSED) from error
-        raise Stop(f"cannot listen on {host}:{port} ({error.strerror}); check HOST and PORT", REFUSED) from error
+            raise Abort(f"port {port} on {host} is in use; {advice}", REFUSED) from error
+        raise Abort(f"cannot listen on {host}:{port} ({error.strerror}); check HOST and PORT", REFUSED) from error
     listener.set_inheritable(True)
     return listener
 
@@ -198,9 +197,9 @@ def tool_lines() -> list[str]:
     lines = []
     for pack in sorted(total):
         reasons = sorted({entry.refusal.reason for entry in snapshot.all if entry.pack == pack and entry.refusal})
-        why = f"  ({'; '.join(reasons)})" if reasons else ""
-        lines.append(f"Pack    {pack}: {ready[pack]} of {total[pack]} tools can be called{why}")
-    lines.extend(f"Broken  {problem}" for problem in sources.loaded().problems)
+        reason_note = f"  ({'; '.join(reasons)})" if reasons else ""
+        lines.append(f"Pack    {pack}: {ready[pack]} of {total[pack]} tools can be called{reason_note}")
+    lines.extend(f"Broken  {problem}" for problem in sync.problems())
     return lines or ["Pack    no tools yet"]
 
 

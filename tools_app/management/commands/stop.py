@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import shlex
 from typing import Any
 
@@ -32,7 +31,7 @@ class Command(HubCommand):
                 self.stdout.write("Nothing is stopped.")
             return
         target = shlex.join(filter(None, (kind, name)))
-        if governance.stop(kind, name, actor=f"command:{getpass.getuser()}", reason=reason):
+        if governance.stop(kind, name, actor=governance.of_command(), reason=reason):
             self.stdout.write(f"{target} is stopped. Calls are refused until you run `toolhub resume {target}`.")
         else:
             self.stdout.write(f"{target} is already stopped.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools_app import sources
 from tools_app.management.hub_command import HubCommand
 from tools_app.setup import installation
 from tools_app.sources import sync
@@ -15,7 +14,7 @@ class Command(HubCommand):
     needs_ready = False
 
     def handle(self, *args: Any, **options: Any) -> None:
-        report = installation.require_ready(self.tell) or sync.sync(sources.whole())
+        report = installation.require_ready(self.tell, records=False) or sync.sync()
         self.stdout.write(f"{report}")
-        for problem in sources.loaded().problems:
+        for problem in sync.problems():
             self.stderr.write(f"failed to load: {problem}")

@@ -8,9 +8,9 @@ from typing import Annotated, Final, Literal
 from tools_app.packs.builtin import reading
 from tools_app.sdk.errors import InvalidArgumentsError, Problem
 from tools_app.sdk.examples import Example
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.signatures import Number
-from tools_app.sdk.tool import Hints
 
 pack = Pack(
     "builtin", version="1.0.0", title="Built in", description="Tools to try the hub with, and to read large answers."

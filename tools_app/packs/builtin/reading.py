@@ -11,8 +11,8 @@ from tools_app.answers.filters import MOST_CONDITIONS, MOST_FIELDS, Operator
 from tools_app.answers.pointers import MOST_CHARACTERS
 from tools_app.sdk.context import Context
 from tools_app.sdk.examples import Example
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.pack import Pack
-from tools_app.sdk.tool import Hints
 
 _EXAMPLE = "0f8fad5bd9cb469fa165708677289500"
 

@@ -13,8 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from tools_app.sdk.context import Context, Wanted
 from tools_app.sdk.errors import ToolNotFoundError
 from tools_app.sdk.examples import Example
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.pack import Pack
-from tools_app.sdk.tool import Hints, Tool
+from tools_app.sdk.tool import Tool
 
 pack = Pack("finding", version="1.0.0", title="Finding", description="Tools that find others, and call what they find.")
 

@@ -15,32 +15,36 @@ from tools_app.sdk.pack import Pack
 from tools_app.sdk.signatures import OrNumber, Says
 
 if TYPE_CHECKING:
-    from tools_app.http import Refused
+    from tools_app.http import UpstreamRefusal
 
 
-def explain_refusal(refused: Refused) -> ToolError | None:
+def explain_refusal(refusal: UpstreamRefusal) -> ToolError | None:
     """The error that n8n means where its status code says something else."""
-    asked = refused.asked
-    if refused.status == 409 and asked.operation == "delete workflow":
+    request = refusal.request
+    if refusal.status == 409 and request.operation == "delete workflow":
         return ApiError(
             "Failed to delete workflow",
-            context=asked.context(statusCode=409, errorDetails=", ".join(refused.said) or None),
+            context=request.context(statusCode=409, errorDetails=", ".join(refusal.reasons) or None),
             next_step="n8n does not delete active workflows: call deactivate_workflow first.",
         )
-    if refused.status != 404:
+    if refusal.status != 404:
         return None
-    if asked.operation == "stop execution" and refused.said == ("not found",):
+    if request.operation == "stop execution" and refusal.reasons == ("not found",):
         # The body for an unknown path; for an unknown execution it is `Not Found` or a sentence.
         return ApiError(
             "Failed to stop execution: this n8n is too old to stop executions over its API",
-            context=asked.context(statusCode=404),
+            context=request.context(statusCode=404),
             next_step="Stop it in n8n's editor. n8n 2 and later can stop executions over the API.",
         )
-    if asked.writes and any("permission" in reason for reason in refused.said) and asked.resource_id:
+    if request.writes and any("permission" in reason for reason in refusal.reasons) and request.resource_id:
         # n8n 2 says so for workflows that do not exist and for those of other users.
         return NotFoundError(
-            f"{asked.resource} '{asked.resource_id}' not found",
-            context={"operation": asked.operation, "resourceType": asked.resource, "resourceId": asked.resource_id},
+            f"{request.resource} '{request.resource_id}' not found",
+            context={
+                "operation": request.operation,
+                "resourceType": request.resource,
+                "resourceId": request.resource_id,
+            },
             next_step="It does not exist, or the n8n account of this connection may not change it.",
         )
     return None

@@ -18,8 +18,8 @@ from tools_app.packs.n8n.workflows import brief, fetch_for_update, fetched, whol
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import ApiError, InvalidArgumentsError, NotFoundError, Problem, ToolError
 from tools_app.sdk.examples import Example
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.signatures import Says
-from tools_app.sdk.tool import Hints
 
 _TAGS: Final = ("n8n", "workflow", "write")
 # n8n 2 still deactivates a workflow after it has reported success. Until it is done, deleting fails with one of

@@ -225,7 +225,9 @@ def _paired(
     return pairs
 
 
-def _check(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], known: Sequence[Mapping[str, Any]]) -> None:
+def _check(
+    pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], existing_nodes: Sequence[Mapping[str, Any]]
+) -> None:
     problems = []
     for number, (existing, node) in enumerate(pairs):
         if existing and _same_type(existing, node):
@@ -234,13 +236,13 @@ def _check(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], known: 
         fields = {*node, *(_PLACE & existing.keys())}
         if missing := [key for key in _NEEDED if key not in fields]:
             name = words(str(node.get("name") or node.get("id") or "?"), 100)
-            what = f"changes its type and also needs {_listing(missing)}" if existing else _new(missing)
-            problems.append(Problem(f"/nodes/{number}", f"nodes.{number}: {name!r} {what}"))
+            reason = f"changes its type and also needs {_listing(missing)}" if existing else _new(missing)
+            problems.append(Problem(f"/nodes/{number}", f"nodes.{number}: {name!r} {reason}"))
     if problems:
-        names = words(", ".join(repr(as_shown(str(node.get("name")))) for node in known), _MOST_NAMED)
+        names = words(", ".join(repr(as_shown(str(node.get("name")))) for node in existing_nodes), _MOST_NAMED)
         raise InvalidArgumentsError(
             problems=problems,
-            next_step=f"Nodes are identified by id or name. The workflow has: {names}." if known else None,
+            next_step=f"Nodes are identified by id or name. The workflow has: {names}." if existing_nodes else None,
         )
 
 
@@ -265,20 +267,20 @@ def _merged(existing: Mapping[str, Any], node: Mapping[str, Any], warnings: list
         return {"id": str(uuid.uuid4())} | place | dict(node)
     stays = {key: existing[key] for key in existing if not anew or key in _LEADS}
     if anew:
-        whole = {**stays, **node}
+        complete_node = {**stays, **node}
     else:
         originals = Originals(existing)
-        whole = {**stays, **originals.restored(node, existing)}
+        complete_node = {**stays, **originals.restored(node, existing)}
         name = as_shown(str(existing.get("name")))
         if originals.lost:
             warnings.append(
                 f"Node {words(name, 100)!r}: changed texts lost invisible characters, in "
                 f"{words(', '.join(originals.lost), 200)}."
             )
-        before, after = as_map(existing.get("parameters")), as_map(whole.get("parameters"))
+        before, after = as_map(existing.get("parameters")), as_map(complete_node.get("parameters"))
         if after and (left_out := [as_shown(key) for key in before if key not in after]):
             warnings.append(f"Node {words(name, 100)!r}: removed parameters: {words(', '.join(left_out), 200)}.")
-    return {key: each for key, each in whole.items() if each is not None}
+    return {key: each for key, each in complete_node.items() if each is not None}
 
 
 def _unconnected(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

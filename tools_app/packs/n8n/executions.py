@@ -21,8 +21,8 @@ from tools_app.sdk import heavy
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import ApiError, ConflictError, NotFoundError, UpstreamInvalidResponseError
 from tools_app.sdk.examples import Example
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.signatures import Says
-from tools_app.sdk.tool import Hints
 
 # Size limit of one execution: n8n sends it only as a whole.
 _MOST_BYTES: Final = 64 * 1024 * 1024

@@ -20,8 +20,8 @@ from tools_app.packs.n8n.workflows import brief, fetch_for_update
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import AuthorizationError, ConfigurationError, NotFoundError, ValidationError
 from tools_app.sdk.examples import Example
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.signatures import Says
-from tools_app.sdk.tool import Hints
 
 MOST_BYTES: Final = 1024 * 1024
 _TAGS: Final = ("n8n", "workflow", "write", "file")

@@ -17,8 +17,8 @@ from tools_app.packs.n8n.workflows import as_object, fetched
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import ApiError, InvalidArgumentsError, NotFoundError, Problem, ToolError
 from tools_app.sdk.examples import Example
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.signatures import OrNumber
-from tools_app.sdk.tool import Hints
 
 _SHOWN: Final = (
     *("id", "workflowId", "status", "mode", "startedAt", "stoppedAt"),
@@ -48,9 +48,9 @@ def _listing_guidance(data: dict[str, Any]) -> dict[str, str]:
     first = next((each for each in executions if each.get("status") in ("error", "crashed")), executions[0])
     failed = first.get("status") in ("error", "crashed")
     tool = "explain_execution" if failed else "get_execution"
-    why = "explain_execution says why one failed" if failed else "get_execution has the summary of one"
+    advice = "explain_execution says why one failed" if failed else "get_execution has the summary of one"
     more = ", and nextCursor leads to the next page" if data.get("nextCursor") else ""
-    return {"message": f"{why}{more}.", "example": f"{tool}(id: {quoted(str(first['id']))})"}
+    return {"message": f"{advice}{more}.", "example": f"{tool}(id: {quoted(str(first['id']))})"}
 
 
 @pack.tool(

@@ -40,13 +40,13 @@ def fix_workflow(
     execution: Annotated[str, Field(max_length=64), "Id of the failed execution; empty: the latest"] = "",
 ) -> str:
     """Find out why this workflow failed and propose a fix."""
-    named = f"The workflow {workflow!r}" if workflow else "A workflow in n8n"
+    subject = f"The workflow {workflow!r}" if workflow else "A workflow in n8n"
     if execution:
-        beginning = f"{named} failed, in execution {execution}. Find out why, and propose a fix."
+        beginning = f"{subject} failed, in execution {execution}. Find out why, and propose a fix."
     else:
-        which = "its id" if workflow else "no id"
+        id_hint = "its id" if workflow else "no id"
         beginning = (
-            f"{named} failed. Find out why, and propose a fix. `list_executions` with `status: error` and {which} "
+            f"{subject} failed. Find out why, and propose a fix. `list_executions` with `status: error` and {id_hint} "
             "finds the execution to start with; `list_workflows` finds the id of a name."
         )
     return _TASK.format(beginning=beginning)

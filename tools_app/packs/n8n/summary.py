@@ -122,8 +122,8 @@ def _guidance(execution: Execution, nodes: list[dict[str, str]]) -> dict[str, st
         example = f"explain_execution(id: {quoted(execution.id)})"
         return {"message": f"{situation} explain_execution says what is known.".lstrip(), "example": example}
     example = f"get_execution_by_node(id: {quoted(execution.id)}, nodeName: {quoted(short)})"
-    why = "" if execution.status == "success" else "; explain_execution says why"
-    return {"message": f"{situation} {ADVICE}{why}".lstrip(), "example": example}
+    note = "" if execution.status == "success" else "; explain_execution says why"
+    return {"message": f"{situation} {ADVICE}{note}".lstrip(), "example": example}
 
 
 def _situation(execution: Execution) -> str:

@@ -17,8 +17,8 @@ from tools_app.packs.n8n.summary import quoted
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import ConflictError, NotFoundError, UpstreamInvalidResponseError
 from tools_app.sdk.examples import Example
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.signatures import Says
-from tools_app.sdk.tool import Hints
 
 _READS: Final = Hints(read_only=True)
 _TAGS: Final = ("n8n", "workflow")

@@ -12,7 +12,7 @@ from tools_app.sdk.errors import ApiError, NotFoundError, UpstreamInvalidRespons
 from tools_app.sdk.schemas import Schema
 
 
-class Asking(TypedDict):
+class RedmineRequest(TypedDict):
     operation: str
     resource: NotRequired[str]
     resource_id: NotRequired[str | int]
@@ -93,15 +93,15 @@ async def _answer(
     return data
 
 
-async def ask(ctx: Context, *path: str | int, **sending: Unpack[Asking]) -> Any:
+async def ask(ctx: Context, *path: str | int, **options: Unpack[RedmineRequest]) -> Any:
     """GET from Redmine. An invalid API key is reported before any other error.
 
     Raises:
         ToolError: with the reason, where Redmine gives none.
     """
-    async with reasons.with_reasons(ctx, sending["operation"], **_about(path, sending)):
+    async with reasons.with_reasons(ctx, options["operation"], **_about(path, options)):
         try:
-            response = (await ctx.http.request("GET", *path, **sending)).data
+            response = (await ctx.http.request("GET", *path, **options)).data
         except (ApiError, NotFoundError) as error:
             if isinstance(error, NotFoundError) or error.context.get("statusCode") in identity.REFUSED:
                 await identity.check(ctx)
@@ -110,7 +110,7 @@ async def ask(ctx: Context, *path: str | int, **sending: Unpack[Asking]) -> Any:
     return response
 
 
-def _about(path: tuple[str | int, ...], sending: Asking) -> reasons.About:
+def _about(path: tuple[str | int, ...], options: RedmineRequest) -> reasons.About:
     """The object of a request, by its path."""
     match path:
         case ("issues", number):
@@ -119,4 +119,4 @@ def _about(path: tuple[str | int, ...], sending: Asking) -> reasons.About:
             return {"entry": number}
         case ("projects", key, *_):
             return {"project": key}
-    return {"project": sending.get("resource_id", "")} if sending.get("resource") == "Project" else {}
+    return {"project": options.get("resource_id", "")} if options.get("resource") == "Project" else {}

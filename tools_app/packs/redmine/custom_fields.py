@@ -59,16 +59,26 @@ async def of_project(ctx: Context, key: str | int) -> Fields:
     issues = await _issues(ctx, key)
     for tracker in [one for one in trackers if one not in _trackers_of(issues)][:_MOST_TRACKERS]:
         issues += await _issues(ctx, key, tracker)
-    shown, selected = _fields_of(issues), parts_of(project, "issue_custom_fields")
-    unseen = [name for tracker, name in trackers.items() if tracker not in _trackers_of(issues)]
+    fields_of_issues, project_fields = _fields_of(issues), parts_of(project, "issue_custom_fields")
+    unseen_trackers = [name for tracker, name in trackers.items() if tracker not in _trackers_of(issues)]
     all_fields = await _definitions(ctx)
     if all_fields is not None:
-        return _of_definitions(all_fields, trackers, _trackers_of(issues), _numbers(shown) | _numbers(selected), unseen)
-    others = [{**field, "customized_type": "issue"} for field in selected if field.get("id") not in _numbers(shown)]
-    fields = [*shown, *(shapes.shown(shapes.CUSTOM_FIELD, field) for field in others)]
-    if not unseen:
+        return _of_definitions(
+            all_fields,
+            trackers,
+            _trackers_of(issues),
+            _numbers(fields_of_issues) | _numbers(project_fields),
+            unseen_trackers,
+        )
+    other_fields = [
+        {**field, "customized_type": "issue"}
+        for field in project_fields
+        if field.get("id") not in _numbers(fields_of_issues)
+    ]
+    fields = [*fields_of_issues, *(shapes.shown(shapes.CUSTOM_FIELD, field) for field in other_fields)]
+    if not unseen_trackers:
         return Fields(fields, is_complete=True, message=_NO_DEFINITIONS)
-    message = f"There is no issue of {', '.join(unseen)} to read fields from: some may be missing."
+    message = f"There is no issue of {', '.join(unseen_trackers)} to read fields from: some may be missing."
     return Fields(fields, is_complete=False, message=f"{message} {_NO_DEFINITIONS}")
 
 
@@ -77,7 +87,7 @@ def _of_definitions(
     trackers: Mapping[str, str],
     with_issues: set[str],
     sure_ids: set[Any],
-    unseen: Sequence[str],
+    unseen_trackers: Sequence[str],
 ) -> Fields:
     """The definitions that the project uses. None is missing; without issues, unused ones may be included."""
     fields: list[Field] = []
@@ -91,7 +101,9 @@ def _of_definitions(
             unsure.append(str(field.get("name", field.get("id"))))
     if not unsure:
         return Fields(fields, is_complete=True)
-    message = f"There is no issue of {', '.join(unseen)} to check whether this project uses {', '.join(unsure)}."
+    message = (
+        f"There is no issue of {', '.join(unseen_trackers)} to check whether this project uses {', '.join(unsure)}."
+    )
     return Fields(fields, is_complete=True, message=message)
 
 
@@ -133,8 +145,11 @@ async def _fields(ctx: Context, customized: Customized, project: int | str) -> l
         if field_list.is_complete:
             return field_list.fields
         # Fields of all projects are found in issues of other projects.
-        others = (await of_everything(ctx)).fields
-        return [*field_list.fields, *(field for field in others if field.get("id") not in _numbers(field_list.fields))]
+        other_fields = (await of_everything(ctx)).fields
+        return [
+            *field_list.fields,
+            *(field for field in other_fields if field.get("id") not in _numbers(field_list.fields)),
+        ]
     definitions = await _definitions(ctx)
     if definitions is not None:
         return [field for field in definitions if field.get("customized_type") == customized]

@@ -15,8 +15,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from tools_app.packs.redmine import account, lookups
 from tools_app.packs.redmine.arguments import DateFilter, Id, IssuesInclude, Limit, Name, Offset, is_id, without_none
 from tools_app.packs.redmine.memory import cached_answer
+from tools_app.sdk.checker import invalid, rejected
 from tools_app.sdk.context import Context
-from tools_app.sdk.errors import InvalidArgumentsError, Problem
+from tools_app.sdk.errors import InvalidArgumentsError
 from tools_app.sdk.signatures import OrNumber
 
 _SORT: Final = r"^[a-z_.]+[0-9]*(:(asc|desc))?(,[a-z_.]+[0-9]*(:(asc|desc))?)*$"
@@ -99,8 +100,7 @@ async def resolve(ctx: Context, filters: Filters) -> dict[str, Any]:
             continue
         if kind in _OF_A_PROJECT and not project and not is_id(value):
             expected = ", ".join([*special, "an id", "or a name together with project_id"])
-            message = f"Invalid value for parameter {name}: expected {expected}"
-            raise InvalidArgumentsError(problems=[Problem(f"/{name}", message, expected)])
+            raise InvalidArgumentsError(problems=[invalid([name], expected)])
         params[name] = await lookups.id_of(ctx, kind, value, name, project)
     return params
 
@@ -133,11 +133,8 @@ async def check_used(ctx: Context, params: Mapping[str, Any], issues: Sequence[M
 
         if not await cached_answer(ctx, f"filter {name} {project}", _SECONDS, fetch):
             expected = "a custom field that issues here can be filtered by; list_custom_fields says is_filter"
-            message = (
-                f"Invalid value for parameter {name}: Redmine ignores it, as there is no such custom field here, or it "
-                f"is not used as a filter; expected {expected}"
-            )
-            raise InvalidArgumentsError(problems=[Problem(f"/{name}", message, expected)])
+            reason = "Redmine ignores it, as there is no such custom field here, or it is not used as a filter"
+            raise InvalidArgumentsError(problems=[rejected([name], reason, expected)])
 
 
 async def _filters_by(ctx: Context, name: str, issue: Mapping[str, Any]) -> bool:

@@ -21,8 +21,9 @@ from tools_app.packs.redmine.filters import Filters
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import InvalidArgumentsError, Problem
 from tools_app.sdk.examples import Example
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.signatures import Says
-from tools_app.sdk.tool import Hints, Tool
+from tools_app.sdk.tool import Tool
 
 _INCLUDED: Final = {
     "notes": "journals",
@@ -114,8 +115,8 @@ async def get_issue(
 
 def _or_clear(name: str, expected: str) -> Says:
     """The error for null and for empty text, with which agents try to clear a field."""
-    how = f'to empty the field, use update_issue with clear: ["{name}"]'
-    return Says(f"Invalid value for parameter {name}: expected {expected}; {how}")
+    instruction = f'to empty the field, use update_issue with clear: ["{name}"]'
+    return Says(f"Invalid value for parameter {name}: expected {expected}; {instruction}")
 
 
 _Description = Annotated[str, Field(max_length=200_000), _or_clear("description", "text of at most 200,000 characters")]

@@ -10,8 +10,8 @@ from tools_app.packs.redmine import account, custom_fields, lookups, pack, shape
 from tools_app.packs.redmine.arguments import Id, Name
 from tools_app.sdk.context import Context
 from tools_app.sdk.examples import Example
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.schemas import Schema
-from tools_app.sdk.tool import Hints
 
 _TAGS: Final = ("redmine", "lists")
 _READS: Final = Hints(read_only=True)
@@ -136,11 +136,13 @@ async def list_custom_fields(
     """List custom fields with their ids, possible values, and whether issues can be filtered by them.
     Give project_id to create or change issues there. `complete` is false if any may be missing; `message` says why."""
     if project_id is None:
-        found = await custom_fields.of_everything(ctx)
+        field_list = await custom_fields.of_everything(ctx)
     else:
-        found = await custom_fields.of_project(ctx, await lookups.project_key(ctx, project_id))
-    counts = {"total_count": len(found.fields), "complete": found.is_complete}
-    return {"custom_fields": found.fields, **counts} | ({"message": found.message} if found.message else {})
+        field_list = await custom_fields.of_project(ctx, await lookups.project_key(ctx, project_id))
+    counts = {"total_count": len(field_list.fields), "complete": field_list.is_complete}
+    return {"custom_fields": field_list.fields, **counts} | (
+        {"message": field_list.message} if field_list.message else {}
+    )
 
 
 @pack.tool(

@@ -15,8 +15,9 @@ from tools_app.packs.redmine import account, identity
 from tools_app.packs.redmine.arguments import is_id
 from tools_app.packs.redmine.memory import cached_answer
 from tools_app.packs.redmine.shapes import part_of
+from tools_app.sdk.checker import invalid, rejected
 from tools_app.sdk.context import Context
-from tools_app.sdk.errors import InvalidArgumentsError, Problem, ToolError, shortened
+from tools_app.sdk.errors import InvalidArgumentsError, ToolError, shortened
 
 _SECONDS: Final = 60.0
 _MOST_LISTED: Final = 20
@@ -109,8 +110,7 @@ async def user_id(ctx: Context, value: str, parameter: str, project: int | str) 
         return number
     if not project and not is_id(value):
         expected = "me, an id, or a name together with project_id"
-        message = f"Invalid value for parameter {parameter}: expected {expected}"
-        raise InvalidArgumentsError(problems=[Problem(f"/{parameter}", message, expected)])
+        raise InvalidArgumentsError(problems=[invalid([parameter], expected)])
     return await id_of(ctx, MEMBER, value, parameter, project)
 
 
@@ -156,8 +156,8 @@ def _has_key(candidates: Sequence[Choice], key: str) -> bool:
 
 def only(candidates: Sequence[Choice], name: str) -> int | None:
     """The id of the object with this name; None if there is none or several."""
-    called = _with_name(candidates, name)
-    return called[0].id if len(called) == 1 else None
+    matches = _with_name(candidates, name)
+    return matches[0].id if len(matches) == 1 else None
 
 
 def _with_name(candidates: Sequence[Choice], name: str) -> list[Choice]:
@@ -183,13 +183,12 @@ def choose(title: str, candidates: Sequence[Choice], name: str, parameter: str) 
             raise refused(parameter, f"{shortened(name)} is the name of more than one {title}", several)
 
 
-def refused(parameter: str, why: str, candidates: Sequence[Choice]) -> InvalidArgumentsError:
+def refused(parameter: str, reason: str, candidates: Sequence[Choice]) -> InvalidArgumentsError:
     """The error for a name that cannot be used, with the valid ones."""
     names = ", ".join(str(one) for one in candidates[:_MOST_LISTED])
     more = f", … ({len(candidates)} in all)" if len(candidates) > _MOST_LISTED else ""
     expected = f"one of {names}{more}" if names else "an id"
-    problem = Problem(f"/{parameter}", f"Invalid value for parameter {parameter}: {why}; expected {expected}", expected)
-    return InvalidArgumentsError(problems=[problem])
+    return InvalidArgumentsError(problems=[rejected([parameter], reason, expected)])
 
 
 async def choices(

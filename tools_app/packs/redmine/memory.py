@@ -13,7 +13,7 @@ _MOST_CACHED: Final = 500
 
 async def cached_answer(
     ctx: Context,
-    what: str,
+    key: str,
     seconds: float,
     ask: Callable[[], Awaitable[Any]],
     *,
@@ -24,14 +24,14 @@ async def cached_answer(
     Concurrent calls may both send the request, which is harmless.
     """
     memory = ctx.http.memory
-    cached = memory.get(what)
+    cached = memory.get(key)
     if cached is not None and cached[0] > time.monotonic() and enough(cached[1]):
         return cached[1]
     answer = await ask()
-    memory.pop(what, None)
+    memory.pop(key, None)
     while len(memory) >= _MOST_CACHED:
         del memory[next(iter(memory))]
-    memory[what] = (time.monotonic() + seconds, answer)
+    memory[key] = (time.monotonic() + seconds, answer)
     return answer
 
 

@@ -11,8 +11,8 @@ from tools_app.packs.redmine.arguments import Limit, Name, Offset, ProjectInclud
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import InvalidArgumentsError, Problem
 from tools_app.sdk.examples import Example
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.signatures import OrNumber, Says
-from tools_app.sdk.tool import Hints
 
 _STATUSES: Final = {1: "active", 5: "closed", 9: "archived", 10: "scheduled for deletion"}
 _TAGS: Final = ("redmine", "projects")

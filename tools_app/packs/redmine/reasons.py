@@ -82,8 +82,8 @@ async def _of_issue(ctx: Context, error: ToolError, operation: str, number: str 
             raise
         if await identity.is_administrator(ctx):
             # They see all issues except those of archived projects and of projects without the issues module.
-            why = f"the project of issue #{number} is archived, or no longer uses issues"
-            return _unusable(operation, why, _UNARCHIVE)
+            reason = f"the project of issue #{number} is archived, or no longer uses issues"
+            return _unusable(operation, reason, _UNARCHIVE)
         return error if operation == "get issue" else _hidden(operation, "a role that can see this issue")
     return await _of_project_in(ctx, error, operation, part_of(response, "issue"))
 
@@ -137,8 +137,8 @@ async def _project(ctx: Context, key: str | int, operation: str) -> _Project | N
     return _Project(f"“{shortened(str(project.get('name', key)))}”", status if isinstance(status, int) else 0)
 
 
-def _unusable(operation: str, why: str, next_step: str) -> UpstreamValidationError:
-    return UpstreamValidationError(f"Failed to {operation}: {why}", next_step=next_step)
+def _unusable(operation: str, reason: str, next_step: str) -> UpstreamValidationError:
+    return UpstreamValidationError(f"Failed to {operation}: {reason}", next_step=next_step)
 
 
 def _hidden(operation: str, required: str) -> ApiError:
@@ -154,13 +154,13 @@ async def ignored(ctx: Context, issue: Mapping[str, Any], fields: Mapping[str, A
     """Why Redmine ignored changes of an issue, by field, as far as known."""
     causes: dict[str, str] = {}
     try:
-        if "project_id" in fields and (why := await _no_target(ctx, fields["project_id"])):
-            causes["project_id"] = why
-        if "status_id" in fields and (why := await _no_transition(ctx, issue)):
-            causes["status_id"] = why
+        if "project_id" in fields and (reason := await _no_target(ctx, fields["project_id"])):
+            causes["project_id"] = reason
+        if "status_id" in fields and (reason := await _no_transition(ctx, issue)):
+            causes["status_id"] = reason
         if (computed := [field for field in _COMPUTED if field in fields]) and await _related(ctx, issue, "children"):
-            why = "Redmine computes it from the subtasks: change it there."
-            causes |= dict.fromkeys(computed, why)
+            reason = "Redmine computes it from the subtasks: change it there."
+            causes |= dict.fromkeys(computed, reason)
     except ToolError as unknown:
         ctx.log.warning("Redmine does not say why it ignored a change: %s", unknown.message)
     return causes

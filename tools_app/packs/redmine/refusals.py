@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tools_app.sdk.errors import ApiError, NotFoundError, ToolError, UpstreamValidationError, shortened
 
 if TYPE_CHECKING:
-    from tools_app.http import Refused
+    from tools_app.http import UpstreamRefusal
 
 _ADMINISTRATOR: Final = "an administrator of Redmine"
 # By operation: who may do it.
@@ -61,12 +61,12 @@ _CORRECT: Final = {
 ROLES: Final = "Ask an administrator of Redmine for that, or use a connection whose account has it."
 
 
-def explain_refusal(refused: Refused) -> ToolError | None:
+def explain_refusal(refusal: UpstreamRefusal) -> ToolError | None:
     """The error for a refusal; None if the default for its status is right."""
-    request, reasons = refused.asked, ", ".join(refused.said)
-    is_page = "html" in refused.headers.get("content-type", "")
-    context = request.context(statusCode=refused.status, errorDetails=None if is_page else reasons or None)
-    match refused.status:
+    request, reasons = refusal.request, ", ".join(refusal.reasons)
+    is_page = "html" in refusal.headers.get("content-type", "")
+    context = request.context(statusCode=refusal.status, errorDetails=None if is_page else reasons or None)
+    match refusal.status:
         case 401:
             return ApiError(
                 "Authentication failed: Redmine does not accept the API key of this connection",
@@ -78,7 +78,7 @@ def explain_refusal(refused: Refused) -> ToolError | None:
             required = REQUIRED.get(request.operation, f"a role that may {request.operation}")
             return ApiError(f"Permission denied: requires {required}", context=context, next_step=ROLES)
         case 404:
-            return None if is_page else _not_found(refused)
+            return None if is_page else _not_found(refusal)
         case 409:
             return ApiError(
                 f"Failed to {request.operation}: another user has changed it in the meantime",
@@ -98,18 +98,18 @@ def explain_refusal(refused: Refused) -> ToolError | None:
     return None
 
 
-def _not_found(refused: Refused) -> ToolError | None:
+def _not_found(refusal: UpstreamRefusal) -> ToolError | None:
     """An empty body means an unknown object, a JSON body an unknown path."""
-    request = refused.asked
-    if isinstance(refused.body, dict) and request.operation in _WITH_IDS:
+    request = refusal.request
+    if isinstance(refusal.body, dict) and request.operation in _WITH_IDS:
         return UpstreamValidationError(
             f"Failed to {request.operation}: Redmine does not have all of the given ids",
             next_step="Check the ids of trackers and watchers: list_trackers and list_users have them.",
         )
-    if isinstance(refused.body, dict):
+    if isinstance(refusal.body, dict):
         return ApiError(
             f"Failed to {request.operation}: this Redmine does not support it",
-            context=request.context(statusCode=refused.status, errorDetails=", ".join(refused.said) or None),
+            context=request.context(statusCode=refusal.status, errorDetails=", ".join(refusal.reasons) or None),
             next_step="It may be older than Redmine 5.0; else an operator should check the address.",
         )
     if request.resource and request.resource_id:

@@ -12,7 +12,7 @@ from tools_app.packs.redmine.arguments import Limit, Name, Offset, without_none
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import shortened
 from tools_app.sdk.examples import Example
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.hints import Hints
 
 # How Redmine splits a query: words and quoted phrases, of which it searches the first five.
 _WORD: Final = re.compile(r'"([^"]+)"|(\S+)')

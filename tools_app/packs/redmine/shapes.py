@@ -173,9 +173,9 @@ def shown(shape: Schema, value: Any) -> Any:
             parts: Mapping[str, Schema] = shape["properties"]
             if not isinstance(value, dict):
                 return None
-            picked = {key: shown(part, value[key]) for key, part in parts.items() if key in value}
+            parts_of_value = {key: shown(part, value[key]) for key, part in parts.items() if key in value}
             # Custom fields are kept without a value, too.
-            return {key: part for key, part in picked.items() if part is not None or parts[key] is VALUE}
+            return {key: part for key, part in parts_of_value.items() if part is not None or parts[key] is VALUE}
         case "array":
             items = [shown(shape["items"], each) for each in value] if isinstance(value, list) else None
             return items and [each for each in items if each is not None]

@@ -22,7 +22,7 @@ from tools_app.packs.redmine.arguments import (
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import InvalidArgumentsError, Problem
 from tools_app.sdk.examples import Example
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.hints import Hints
 
 TIME_ENTRY: Final = writing.Noun("time_entry", "time_entries", "Time entry", shapes.TIME_ENTRY)
 _TAGS: Final = ("redmine", "time")

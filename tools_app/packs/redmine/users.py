@@ -14,9 +14,9 @@ from tools_app.packs.redmine.arguments import Id, Limit, Offset, UserInclude, wi
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import AuthorizationError, InvalidArgumentsError, Problem
 from tools_app.sdk.examples import Example
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.reach import ENVIRONMENT
 from tools_app.sdk.signatures import OrNumber
-from tools_app.sdk.tool import Hints
 
 _STATUSES: Final = {0: "anonymous", 1: "active", 2: "registered", 3: "locked"}
 _TAGS: Final = ("redmine", "users")

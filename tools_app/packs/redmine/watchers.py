@@ -11,7 +11,7 @@ from tools_app.packs.redmine.arguments import Id, Name, is_id
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import ToolError, UpstreamValidationError
 from tools_app.sdk.examples import Example
-from tools_app.sdk.tool import Hints
+from tools_app.sdk.hints import Hints
 
 _TAGS: Final = ("redmine", "issues", "write")
 _Issue = Annotated[Id, Field(description="Issue number.")]

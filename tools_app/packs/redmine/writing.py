@@ -144,14 +144,14 @@ async def _read_back(
     applied = {field: _is_applied(field, value, thing, payload) for field, value in payload.items()}
     ignored = {field: value for field, value in payload.items() if applied[field] is False}
     label, fields = noun.label(thing, key), ", ".join(ignored)
-    why = await reasons.ignored(ctx, thing, ignored) if ignored and noun.name == "issue" else {}
-    warnings = [_explanation(field, value, thing, why.get(field, "")) for field, value in ignored.items()]
+    reasons_by_field = await reasons.ignored(ctx, thing, ignored) if ignored and noun.name == "issue" else {}
+    warnings = [_explanation(field, value, thing, reasons_by_field.get(field, "")) for field, value in ignored.items()]
     if invisible := [field for field, is_applied in applied.items() if is_applied is None]:
         warnings.append(f"{', '.join(invisible)}: the account of this connection cannot see the result.")
     if ignored and len(ignored) == len(payload):
         maybe = (
             []
-            if why.keys() == ignored.keys()
+            if reasons_by_field.keys() == ignored.keys()
             else ["The account of this connection may lack the permission to edit it."]
         )
         raise UpstreamValidationError(
@@ -173,7 +173,7 @@ def _without(thing: Mapping[str, Any], extra: Sequence[str]) -> dict[str, Any]:
     return {name: part for name, part in thing.items() if name not in extra}
 
 
-def _explanation(field: str, requested: Any, thing: Mapping[str, Any], why: str) -> str:
+def _explanation(field: str, requested: Any, thing: Mapping[str, Any], reason: str) -> str:
     current = _current(field, thing)
     if field == "custom_fields":
         return _fields_explanation(requested, thing)
@@ -186,7 +186,7 @@ def _explanation(field: str, requested: Any, thing: Mapping[str, Any], why: str)
     if isinstance(current, list) or field == "notes":
         return f"{field}: applied only in part."
     still = f"{field}: is still {shortened(str(value)) if value not in (None, '') else 'empty'}."
-    return f"{still} {why}{more}" if why else f"{still}{more}"
+    return f"{still} {reason}{more}" if reason else f"{still}{more}"
 
 
 def _fields_explanation(requested: Any, thing: Mapping[str, Any]) -> str:

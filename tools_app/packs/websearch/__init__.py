@@ -12,9 +12,9 @@ from pydantic import Field
 from tools_app.packs.websearch import failures, settings
 from tools_app.sdk.context import Context
 from tools_app.sdk.examples import Example
+from tools_app.sdk.hints import Hints
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.signatures import Says
-from tools_app.sdk.tool import Hints
 
 _settings = settings.current()
 _READS: Final = Hints(read_only=True)

@@ -41,14 +41,14 @@ _NAMES: Final = "An operator should check DNS resolution."
 _CERTIFICATES: Final = "An operator should check the certificates between this hub and its search engines."
 
 
-def unreadable_page(why: str, page: str = "") -> UpstreamInvalidResponseError:
-    log.error("Failed to parse HTML response: %s", why)
-    return UpstreamInvalidResponseError(PAGE_UNREADABLE, detail=f"{why}\n\n{page}", next_step=_UPDATE)
+def unreadable_page(reason: str, page: str = "") -> UpstreamInvalidResponseError:
+    log.error("Failed to parse HTML response: %s", reason)
+    return UpstreamInvalidResponseError(PAGE_UNREADABLE, detail=f"{reason}\n\n{page}", next_step=_UPDATE)
 
 
-def unreadable_answer(why: str) -> UpstreamInvalidResponseError:
-    log.error("Failed to parse JSON response: %s", why)
-    return UpstreamInvalidResponseError(ANSWER_UNREADABLE, detail=why)
+def unreadable_answer(reason: str) -> UpstreamInvalidResponseError:
+    log.error("Failed to parse JSON response: %s", reason)
+    return UpstreamInvalidResponseError(ANSWER_UNREADABLE, detail=reason)
 
 
 def challenged(status: int) -> ApiError:

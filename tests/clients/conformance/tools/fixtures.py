@@ -206,7 +206,7 @@ async def test_input_required_result_request_state(ctx: Context) -> str:
 
 @tool(hints=READ)
 async def test_input_required_result_tampered_state(ctx: Context) -> str:
-    """Ask for a confirmation that somebody may want to forge."""
+    """Ask for a confirmation that a caller could try to forge."""
     await ctx.ask(confirm=Elicit("Please confirm", Confirmation))
     return "state-ok"
 
@@ -232,7 +232,7 @@ async def test_input_required_result_multi_round(ctx: Context) -> str:
 
 @tool(hints=READ)
 async def test_input_required_result_capabilities(ctx: Context) -> str:
-    """Ask whoever can be asked."""
+    """Ask the client, if it can be asked."""
     if ctx.can_ask(Elicit):
         return f"Hello, {(await ctx.elicit('What is your name?', Name)).data}"
     return (await ctx.sample("Say hello")).text

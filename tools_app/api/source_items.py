@@ -1,0 +1,215 @@
+"""Sources as REST shows them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, Self
+
+from django.db.models import Count, Q, QuerySet
+from pydantic import AfterValidator, Field
+
+from tools_app.api.answers import AsIs, ResponseSchema, TextOrNone, Timestamp
+from tools_app.api.definitions import DefinitionItem
+from tools_app.api.tools import Pagination, RateLimit
+from tools_app.catalog import catalog, listed
+from tools_app.catalog.source_states import SourceState, state_of, status_of
+from tools_app.governance import waiting_versions
+from tools_app.models import Source
+from tools_app.sdk.spec import Kind
+
+SourceKind = Literal["shipped", "plugin", "app", "folder", "code", "mcp_http", "mcp_stdio", "openapi"]
+Trust = Literal["auto", "hold_changes", "hold_all"]
+Start = Literal["on_demand", "always"]
+Capability = Literal["elicitation", "sampling", "roots"]
+
+MOST_WAITING: Final = 100
+
+
+class SourceItem(ResponseSchema):
+    name: str = Field(examples=["n8n"])
+    kind: AsIs[SourceKind]
+    location: str = Field(description="Module, directory or URL")
+    enabled: bool
+    trust: Annotated[AsIs[Trust | None], AfterValidator(lambda trust: trust or None)] = Field(
+        description="Set by an operator; null: the default of its kind"
+    )
+    effective_trust: AsIs[Trust]
+    state: SourceState = Field(
+        description="`incomplete`: a part could not be loaded; `not_configured`: this process does not have it"
+    )
+    error: TextOrNone = Field(description="Why it failed or is incomplete")
+    since: Timestamp | None = Field(description="Time of the first failure in a row")
+    described_at: Timestamp | None = Field(description="When its tools were recorded last")
+    next_try_at: Timestamp | None
+    tools: int = Field(validation_alias="number_of_tools", description="Number of its tools")
+
+    @classmethod
+    def shown(cls, source: Source, **details: Any) -> Self:
+        status = status_of(source)
+        return cls.of(
+            source,
+            state=state_of(source),
+            error=status.error,
+            since=status.since,
+            described_at=status.described_at,
+            next_try_at=status.next_try_at,
+            **details,
+        )
+
+
+class SourcePolicy(ResponseSchema):
+    """Limits of calls of its tools; null inherits from the tool's author, its pack or the settings."""
+
+    timeout_ms: int | None
+    retries: int | None
+    retry_delay_ms: int | None
+    rate_limit: RateLimit | None
+    cache_seconds: int | None
+    answer_tokens: int | None
+
+
+class SourceProblem(ResponseSchema):
+    place: str
+    reason: str
+    tool: TextOrNone
+
+
+class Claims(ResponseSchema):
+    """What a tool says about its calls; null: nothing."""
+
+    read_only: bool | None
+    destructive: bool | None
+    idempotent: bool | None
+    open_world: bool | None
+
+
+class WaitingVersion(DefinitionItem):
+    """A version that no operator has decided about. Everything that it says was written by others."""
+
+    change: Literal["new", "changed"] = Field(description="`changed`: agents see the approved version meanwhile")
+    claims: Claims
+
+
+class Instructions(ResponseSchema):
+    """What a server says to agents about all of its tools."""
+
+    text: str
+    untrusted: Literal[True] = True
+    hash: str = Field(description="What an approval names: `PATCH` with `approvedInstructions`")
+    approved: bool = Field(description="Whether an operator has approved this text")
+
+
+class OutsideSource(ResponseSchema):
+    """What only a source outside has."""
+
+    command: list[str] = Field(description="Program and arguments; empty: it has a URL")
+    connection: str | None = Field(description="The account with which it is listed")
+    internal: bool = Field(description="A private address and plain http are permitted")
+    start: AsIs[Start]
+    per_session: bool
+    declares: AsIs[list[Capability]]
+    failure_pattern: TextOrNone
+    pin_defaults: bool
+    epoch: int = Field(description="Increases when the URL or the command changes: approvals are for one epoch")
+    server: TextOrNone = Field(description="Name and version of the server")
+    era: TextOrNone = Field(description="Protocol version")
+    unstable: list[str] = Field(description="Tools that two listings in a row described differently")
+    instructions: Instructions | None
+    tokens: int = Field(description="Estimated tokens of its tools that can be called, in the MCP tool list")
+
+    @classmethod
+    def shown(cls, source: Source) -> Self:
+        status = status_of(source)
+        snapshot = catalog.current()
+        costs = listed.costs(snapshot)
+        instructions = None
+        if status.instructions:
+            instructions = Instructions(
+                text=status.instructions,
+                hash=status.instructions_hash,
+                approved=source.approved_instructions == status.instructions_hash,
+            )
+        return cls.of(
+            source,
+            connection=source.connection.name if source.connection is not None else None,
+            declares=sorted(source.declares),
+            failure_pattern=source.failure_rule.get("pattern", ""),
+            server=status.server,
+            era=status.era,
+            unstable=status.unstable,
+            instructions=instructions,
+            tokens=sum(costs[entry.name] for entry in snapshot.callable if entry.source_name == source.name),
+        )
+
+
+class SourceDetail(SourceItem):
+    problems: list[SourceProblem] = Field(description="What could not be loaded")
+    policy: SourcePolicy
+    outside: OutsideSource | None = Field(description="Null: its tools are Python code of this hub")
+    waiting: int = Field(description="Number of versions that wait for approval")
+    waiting_versions: list[WaitingVersion] = Field(description=f"The first {MOST_WAITING} of them")
+
+
+class SourcePage(ResponseSchema):
+    sources: list[SourceItem]
+    pagination: Pagination
+
+
+class Description(ResponseSchema):
+    """The tools that a description has added, changed, brought back and retired."""
+
+    added: list[str]
+    changed: list[str]
+    returned: list[str]
+    retired: list[str]
+    unchanged: int
+    source: SourceDetail
+
+
+class SourceTest(ResponseSchema):
+    """What a server has. All of its texts were written by others."""
+
+    server: str = Field(description="Name and version")
+    era: str = Field(description="Protocol version")
+    seconds: float
+    tools: list[str] = Field(description="Names, as agents will see them")
+    tokens: int = Field(description="Estimated tokens of all of its tools in the MCP tool list")
+    resources: int
+    prompts: int
+    instructions: TextOrNone
+    untrusted: Literal[True] = True
+    unstable: list[str] = Field(description="Tools that two listings in a row described differently")
+    problems: list[str] = Field(description="What cannot be used, and why")
+    findings: list[str] = Field(description="Suspicious wording, with the name of its tool")
+
+
+class Approved(ResponseSchema):
+    approved: list[str] = Field(description="The tools of the versions that were approved")
+    outdated: list[str] = Field(description="Of `definitions`: those that the source has replaced by others meanwhile")
+    source: SourceDetail
+
+
+def rows() -> QuerySet[Source]:
+    own = Q(tools__kind=Kind.TOOL, tools__retired_at=None)
+    sources = Source.objects.filter(removed_at=None).select_related("status", "connection")
+    return sources.annotate(number_of_tools=Count("tools", filter=own)).order_by("name")
+
+
+def detail(source: Any) -> SourceDetail:
+    problems = [
+        SourceProblem(place=place, reason=reason, tool=tool) for place, reason, tool in status_of(source).problems
+    ]
+    policy = SourcePolicy.of(source, rate_limit=source if source.rate_calls is not None else None)
+    versions = waiting_versions(source)
+    return SourceDetail.shown(
+        source,
+        problems=problems,
+        policy=policy,
+        outside=OutsideSource.shown(source) if source.is_outside else None,
+        waiting=len(versions),
+        waiting_versions=[
+            WaitingVersion.of(
+                version.definition, change="changed" if version.is_change else "new", claims=dict(version.claims)
+            )
+            for version in versions[:MOST_WAITING]
+        ],
+    )

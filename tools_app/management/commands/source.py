@@ -1,0 +1,284 @@
+"""Add, list, test, approve, reconnect and remove sources of tools."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from django.core.management.base import CommandParser
+
+from tools_app import engine, governance
+from tools_app.api import source_items
+from tools_app.api.source_items import SourceDetail, SourceItem, SourceTest
+from tools_app.governance import Actor
+from tools_app.governance.source_checks import CAPABILITIES, shown_command
+from tools_app.management.hub_command import REFUSED, Abort, HubCommand
+from tools_app.management.tables import aligned
+from tools_app.models import Definition, Source, ToolRecord, Toolset
+from tools_app.sdk.errors import shortened
+from tools_app.sdk.names import folded
+from tools_app.text import hygiene
+
+MOST_LINES: Final = 100
+MOST_NAMES: Final = 20
+COLUMNS: Final = ("NAME", "TYPE", "STATE", "TOOLS", "SINCE", "ORIGIN OR ERROR")
+# Lines for people, and data.
+_Answer = tuple[Sequence[str], Any]
+
+
+class Command(HubCommand):
+    help = (
+        "Manage sources of tools, such as MCP servers: add, list, test, on, off, approve, reconnect, remove. "
+        "A new source is off, and none of its tools runs before you approve it."
+    )
+    needs_variables = False
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+
+        def verb(name: str, words: str, *, named: bool = True, reason: bool = True) -> Any:
+            own = verbs.add_parser(name, help=words, description=words)
+            if named:
+                own.add_argument("name", help="the source; names of its tools begin with it")
+            if reason:
+                own.add_argument("--reason", default="", help="recorded in the audit trail")
+            own.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+            return own
+
+        _add_origin(verb("add", "Add an MCP server: toolhub source add NAME --url URL, or … add NAME --command WORD…"))
+        listing = verb("list", "List the sources, or show one with what waits for approval.", named=False, reason=False)
+        listing.add_argument("name", nargs="?", default="", help="a source")
+        verb("test", "Connect to a source, and show its tools. Records none of them.", reason=False)
+        verb("on", "Switch a source on, and record its tools; they wait for approval.")
+        verb("off", "Switch a source off: all calls of its tools are refused.")
+        approval = verb("approve", "Approve waiting versions of tools, as listed by `toolhub source list NAME`.")
+        approval.add_argument("tools", nargs="*", metavar="TOOL", help="only these; default: all that wait")
+        approval.add_argument(
+            "--enable",
+            action="store_true",
+            help="also switch the approved tools on; with TOOL arguments, also those that were approved before",
+        )
+        approval.add_argument(
+            "--accept-hints", action="store_true", help="accept what they claim: read-only, not destructive, idempotent"
+        )
+        verb("reconnect", "End the connections and processes of a source, and list it again at once.")
+        verb("remove", "Remove a source: its tools are retired, its secrets deleted. Its name is never used again.")
+
+    def handle(self, *args: Any, verb: str, as_json: bool, **options: Any) -> None:
+        try:
+            words, data = getattr(self, f"_{verb}")(options)
+        finally:
+            asyncio.run(engine.close(2))
+        if as_json:
+            self.stdout.write(json.dumps(data, indent=2, ensure_ascii=False))
+            return
+        for line in words:
+            # Others wrote parts of it: nothing may control the terminal.
+            self.stdout.write(hygiene.cleaned(line))
+
+    def _add(self, options: dict[str, Any]) -> _Answer:
+        name, url, command = options["name"], options["url"], list(options["command"])
+        if bool(url) == bool(command):
+            raise Abort("give either --url URL, or --command and the words of a command", REFUSED)
+        for warning in governance.command_warnings(command):
+            self.tell(f"toolhub: {warning}")
+        governance.add_source(
+            name,
+            kind=Source.Kind.MCP_STDIO if command else Source.Kind.MCP_HTTP,
+            location=url,
+            command=command,
+            start=Source.Start.ALWAYS if options["always"] else Source.Start.ON_DEMAND,
+            internal=options["internal"],
+            per_session=options["per_session"],
+            declares=options["declares"],
+            failure_pattern=options["failure_pattern"],
+            actor=governance.of_command(),
+            reason=options["reason"],
+        )
+        steps = f"Next: toolhub source test {name}, toolhub source on {name}, toolhub source approve {name} --enable."
+        return [f"{name} is added, and off. {steps}"], _as_json(_detail(name))
+
+    def _list(self, options: dict[str, Any]) -> _Answer:
+        if options["name"]:
+            detail = _detail(options["name"])
+            return _shown(detail), _as_json(detail)
+        rows = list(source_items.rows())
+        data = [_as_json(SourceItem.shown(row)) for row in rows]
+        return aligned([COLUMNS, *(_row(row, item) for row, item in zip(rows, data, strict=True))]), data
+
+    def _test(self, options: dict[str, Any]) -> _Answer:
+        found = SourceTest.of(governance.test_source(options["name"], actor=governance.of_command()))
+        return _found(found), _as_json(found)
+
+    def _on(self, options: dict[str, Any]) -> _Answer:
+        return self._switch(options, enabled=True)
+
+    def _off(self, options: dict[str, Any]) -> _Answer:
+        return self._switch(options, enabled=False)
+
+    def _switch(self, options: dict[str, Any], *, enabled: bool) -> _Answer:
+        name, actor = options["name"], governance.of_command()
+        governance.change_source(name, enabled=enabled, actor=actor, reason=options["reason"])
+        words = [f"{name} is {'on' if enabled else 'off'}."]
+        if enabled:
+            # A hub that runs would do it within seconds.
+            report = governance.describe_source(name, actor=actor)
+            words.append(f"{report}")
+        detail = _detail(name)
+        if detail.waiting:
+            words.append(f"Versions that wait for approval: {detail.waiting}. See toolhub source list {name}.")
+        return words, _as_json(detail)
+
+    def _approve(self, options: dict[str, Any]) -> _Answer:
+        name, tools, actor = options["name"], options["tools"], governance.of_command()
+        approved = governance.approve_tools(
+            name,
+            tools or None,
+            enable=options["enable"],
+            accept_hints=options["accept_hints"],
+            actor=actor,
+            reason=options["reason"],
+        )
+        enabled = _enable(name, tools, actor, options["reason"]) if tools and options["enable"] else []
+        left = [version.definition.tool.label for version in governance.waiting_versions(_source(name))]
+        words = [f"Approved: {', '.join(approved)}."] if approved else []
+        words += [f"Switched on: {', '.join(enabled)}."] if enabled else []
+        if left and not tools:
+            # Their wording could mislead an agent.
+            words.append(
+                f"Not approved because of findings: {', '.join(left)}. Read them, then approve these tools by name."
+            )
+        words = words or ["Nothing waits for approval."]
+        return [*words, *_next_steps(name)], {"approved": approved, "waiting": left}
+
+    def _reconnect(self, options: dict[str, Any]) -> _Answer:
+        name = options["name"]
+        governance.reconnect_source(name, actor=governance.of_command(), reason=options["reason"])
+        return [f"A running hub reconnects to {name} and lists its tools again at once."], {"reconnected": name}
+
+    def _remove(self, options: dict[str, Any]) -> _Answer:
+        name = options["name"]
+        tools = governance.remove_source(name, actor=governance.of_command(), reason=options["reason"])
+        retired = f" Its tools are retired: {', '.join(tools)}." if tools else ""
+        return [f"{name} is removed.{retired}"], {"removed": name, "tools": tools}
+
+
+def _enable(name: str, tools: Sequence[str], actor: Actor, reason: str) -> list[str]:
+    """Those of these tools that were approved before. Prompts and resources have no switch."""
+    rows = ToolRecord.objects.present().filter(source__name=name, folded_name__in=[folded(tool) for tool in tools])
+    return governance.set_enabled(list(rows.values_list("name", flat=True)), True, actor=actor, reason=reason)
+
+
+def _next_steps(name: str) -> list[str]:
+    """What agents still lack to call the approved tools of a source."""
+    rows = ToolRecord.objects.present().filter(source__name=name, definition__approved_at__isnull=False)
+    words = []
+    if off := sorted(rows.filter(enabled=False).values_list("name", flat=True)):
+        names = ", ".join(off[:MOST_NAMES]) + (f" and {len(off) - MOST_NAMES:,} more" if len(off) > MOST_NAMES else "")
+        words.append(f"Off: {names}. To switch tools on: toolhub source approve {name} TOOL… --enable.")
+    if not any(name in toolset.packs for toolset in Toolset.objects.all()):
+        words.append(
+            f"Agents reach its tools only by a toolset that selects them, and no toolset selects the source {name}. "
+            "Add one in the admin under Toolsets; then give it to agents: toolhub addkey KEY --toolset TOOLSET, or "
+            "toolhub runmcp --toolset TOOLSET."
+        )
+    return words
+
+
+def _add_origin(parser: Any) -> None:
+    parser.add_argument("--url", default="", help="the address of a server over HTTP, without secrets")
+    parser.add_argument(
+        "--internal", action="store_true", help="permit a private address and plain http for this source"
+    )
+    parser.add_argument("--always", action="store_true", help="start the command with the hub, not at the first call")
+    parser.add_argument("--per-session", action="store_true", help="a session of its own for every client session")
+    parser.add_argument(
+        "--declare",
+        action="append",
+        default=[],
+        dest="declares",
+        choices=CAPABILITIES,
+        help="a client capability that the server may use; repeatable",
+    )
+    parser.add_argument(
+        "--command",
+        nargs=argparse.REMAINDER,
+        default=[],
+        metavar="WORD",
+        help="program and arguments that start a server over stdio, up to the end of the line",
+    )
+    parser.add_argument(
+        "--failure-pattern", default="", metavar="REGEX", help="results whose text matches count as failed"
+    )
+
+
+def _detail(name: str) -> SourceDetail:
+    return source_items.detail(_source(name))
+
+
+def _source(name: str) -> Source:
+    """Raises: Abort."""
+    row = source_items.rows().filter(name=name).first()
+    if row is None:
+        raise Abort(f"there is no source {shortened(name)!r}; see toolhub source list")
+    return row
+
+
+def _as_json(shown: SourceItem | SourceTest) -> dict[str, Any]:
+    data: dict[str, Any] = shown.model_dump(by_alias=True, mode="json")
+    return data
+
+
+def _row(source: Source, item: dict[str, Any]) -> tuple[str, ...]:
+    origin = item["error"] or item["location"] or shown_command(source.command)
+    since = item["since"] or ""
+    words = shortened(" ".join(str(origin).split()), 80)
+    return (item["name"], item["kind"], item["state"], str(item["tools"]), since[:16].replace("T", " ") or "-", words)
+
+
+def _shown(detail: SourceDetail) -> list[str]:
+    lines = [f"{detail.name}: {detail.state}", f"type: {detail.kind}"]
+    if detail.location:
+        lines.append(f"location: {detail.location}")
+    if (outside := detail.outside) is not None:
+        lines += [f"command: {shown_command(outside.command)}"] if outside.command else []
+        lines += [f"connection: {outside.connection}"] if outside.connection else []
+        lines += [f"server: {outside.server} ({outside.era})"] if outside.server else []
+        lines.append(f"tokens of its tools that are on, in lists: about {outside.tokens:,}")
+    if detail.error:
+        lines.append(f"error: {detail.error}" + (f" (since {detail.since})" if detail.since else ""))
+    lines.append(f"tools: {detail.tools}; versions that wait for approval: {detail.waiting}")
+    definitions = Definition.objects.in_bulk([int(version.id) for version in detail.waiting_versions])
+    for version in detail.waiting_versions:
+        lines.append(f"  {version.change}: {version.tool} ({version.original_name})")
+        lines += [f"    ! {finding}" for finding in version.findings]
+        # What an approval lets agents read.
+        if (definition := definitions.get(int(version.id))) is not None:
+            lines += [f"  {line}" for line in _quoted(str(definition.body.get("description") or ""))]
+    if outside is not None and outside.instructions is not None:
+        state = "approved" if outside.instructions.approved else "not approved"
+        lines += [f"instructions, written by others ({state}):", *_quoted(outside.instructions.text)]
+    return lines
+
+
+def _found(found: SourceTest) -> list[str]:
+    lines = [
+        f"{found.server or 'unnamed server'}, protocol {found.era}, after {found.seconds:.1f} s",
+        f"tools: {len(found.tools)} (about {found.tokens:,} tokens in lists), resources: {found.resources}, "
+        f"prompts: {found.prompts}",
+        *(f"  {name}" for name in found.tools),
+    ]
+    lines += [f"described differently at each listing: {', '.join(found.unstable)}"] if found.unstable else []
+    lines += [f"problem: {problem}" for problem in found.problems]
+    lines += [f"! {finding}" for finding in found.findings]
+    lines += ["instructions, written by others:", *_quoted(found.instructions)] if found.instructions else []
+    return lines
+
+
+def _quoted(text: str) -> list[str]:
+    lines = text.splitlines()
+    rest = ["  (more lines: read them in the admin)"] if len(lines) > MOST_LINES else []
+    return [*(f"  | {line}" for line in lines[:MOST_LINES]), *rest]

@@ -1,0 +1,61 @@
+"""The digest of what an operator approves of a foreign definition: its wire form, in an order that does not matter."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tools_app.sdk.schemas import Schema, parts_of
+from tools_app.sdk.spec import canonical
+
+# Everything that says what it is or does, for tools, prompts and resources. Not pinned are a resource's size and time
+# of change, and data for clients that this hub does not pass on.
+_FIELDS: Final = (
+    *("name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution", "icons"),
+    *("arguments", "uri", "uriTemplate", "mimeType"),
+)
+# Sets: servers write them in the order of a hash table, which differs at every start.
+_SETS: Final = ("required", "enum", "type")
+
+
+def pin_of(kind: str, wire: Mapping[str, Any], *, defaults: bool) -> str:
+    """The digest. `defaults`: a changed default of a parameter changes it.
+
+    Raises:
+        TypeError, ValueError, RecursionError: it cannot be written as JSON.
+    """
+    pinned = {name: wire[name] for name in _FIELDS if name in wire}
+    for name in ("inputSchema", "outputSchema"):
+        if isinstance(schema := pinned.get(name), dict):
+            pinned[name] = unordered(schema, defaults=defaults)
+    if isinstance(annotations := pinned.get("annotations"), dict):
+        pinned["annotations"] = {key: value for key, value in annotations.items() if key != "lastModified"}
+    meta = wire.get("_meta")
+    if isinstance(meta, dict) and "ui" in meta:
+        pinned["ui"] = meta["ui"]
+    return hashlib.sha256(canonical({"kind": kind, **pinned})).hexdigest()
+
+
+def unordered(schema: Schema, *, defaults: bool = True) -> Schema:
+    """A copy in which the order of sets is fixed; without defaults if they do not count."""
+    copied = copy.deepcopy(schema)
+    for part in parts_of(copied):
+        body = part.body
+        for keyword in _SETS:
+            if isinstance(values := body.get(keyword), list):
+                body[keyword] = sorted(values, key=_text)
+        if isinstance(dependent := body.get("dependentRequired"), dict):
+            body["dependentRequired"] = {
+                name: sorted(names, key=_text) if isinstance(names, list) else names
+                for name, names in dependent.items()
+            }
+        if not defaults:
+            body.pop("default", None)
+    return copied
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
