@@ -15,6 +15,8 @@ from typing import Any
 
 from django.db import close_old_connections, connections
 
+from tools_app.base import loops
+
 Job = Callable[[], None]
 
 
@@ -40,18 +42,18 @@ class Workers:
             value = error = None
             if not outcome.cancelled():
                 try:
-                    value = context.run(work)
+                    try:
+                        value = context.run(work)
+                    finally:
+                        close_old_connections()
                 except BaseException as caught:
                     error = caught
-                finally:
-                    close_old_connections()
             # Before the result is delivered: the caller may submit the next job at once, and this thread is free.
             with self._lock:
                 self._unfinished -= 1
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(_settle, outcome, value, error)
-                if on_end is not None:
-                    loop.call_soon_threadsafe(on_end)
+            loops.post(loop, _settle, outcome, value, error)
+            if on_end is not None:
+                loops.post(loop, on_end)
 
         self._submit(job)
         return await outcome

@@ -19,6 +19,7 @@ from typing import Final
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, connections, transaction
 
+from tools_app.base import loops
 from tools_app.journal import rows
 from tools_app.journal.attendance import ARRIVALS_SECONDS, Attendance
 from tools_app.journal.lease import Lease, forget_the_dead, interrupt_orphans
@@ -375,8 +376,7 @@ def _answer(entries: Sequence[JournalEntry], outcome: bool | Exception) -> None:
         if entry.future is not None:
             waiting[entry.future.get_loop()].append(entry.future)
     for loop, futures in waiting.items():
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(_settle, futures, outcome)
+        loops.post(loop, _settle, futures, outcome)
 
 
 def _settle(futures: Sequence[asyncio.Future[bool]], outcome: bool | Exception) -> None:

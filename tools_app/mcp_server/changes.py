@@ -34,7 +34,7 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
-from tools_app.base import conf
+from tools_app.base import conf, loops
 from tools_app.catalog import catalog, listed, offers
 from tools_app.catalog.snapshot import Snapshot
 from tools_app.mcp_server.conversation import connection_of
@@ -194,7 +194,7 @@ class Changes:
         loop = asyncio.get_running_loop()
 
         def on_change(uri: str) -> None:
-            loop.call_soon_threadsafe(self._note, uri)
+            loops.post(loop, self._note, uri)
 
         unwatch = resource.watch(on_change)
         try:

@@ -25,7 +25,7 @@ from mcp_types import INVALID_PARAMS, LOG_LEVEL_META_KEY, MISSING_REQUIRED_CLIEN
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from tools_app.base import conf, secrets
+from tools_app.base import conf, loops, secrets
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import InputRequiredError
 from tools_app.sdk.questions import LEVELS, Ask, InputRequired, Question, Unfit
@@ -149,7 +149,7 @@ class Conversation:
 
     def _post(self, message: Callable[[], Awaitable[None]]) -> None:
         if threading.get_ident() != self._thread:
-            self._loop.call_soon_threadsafe(self._post, message)
+            loops.post(self._loop, self._post, message)
             return
         if len(self._queue) >= MOST_WAITING:
             self._queue.popleft()

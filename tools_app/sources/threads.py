@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from django.db import connections
 
-from tools_app.base import hub
+from tools_app.base import hub, loops
 
 R = TypeVar("R")
 
@@ -35,10 +35,7 @@ async def in_thread(work: Callable[[], R]) -> R:
             error = RuntimeError(f"StopIteration: {caught}") if isinstance(caught, StopIteration) else caught
         finally:
             connections.close_all()
-        try:
-            loop.call_soon_threadsafe(settle, result, error)
-        except RuntimeError:
-            return  # The loop has been closed meanwhile.
+        loops.post(loop, settle, result, error)
 
     hub.current().thread(job, "toolhub-import").start()
     return await outcome
