@@ -1,7 +1,7 @@
 """What a forwarded call costs: ToolHub with key, checks, limits and journal on, beside the proxy of fastmcp, which only
 forwards.
 
-    python benchmarks/sources.py [--fastmcp PYTHON] [--calls 1000] [--era 2025-11-25] [--starts 5]
+    python benchmarks/sources.py [--fastmcp PYTHON] [--calls 2000] [--rounds 4] [--era 2025-11-25] [--starts 5]
 
 The server elsewhere echoes; it is a few lines of the standard library, over stdio and over HTTP. The client speaks HTTP
 to all contenders, in one run, taking turns. "own echo" is a tool of the hub itself: the difference is what forwarding
@@ -18,8 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from typing import Any
 from mcp import CHECKOUT, LEGACY, MODERN, Contender, Figures, Http, Process, Stdio, answering, call, measured, serving
 
 SOURCES = 20
+# Tools of the hub: its own, and those of the server elsewhere.
+TOOLS = {"own": "echo", "stdio": "stdio_echo", "http": "http_echo"}
 
 ECHO = """
 import json, sys
@@ -182,33 +185,45 @@ def proxies(folder: Path, fastmcp: str, targets: dict[str, str]) -> Iterator[tup
 
 async def calls_of(folder: Path, options: argparse.Namespace, over_stdio: Path, url: str) -> None:
     print(
-        f"{options.calls} calls over HTTP, {options.era}: calls/s, median and 99th of 100 in ms, processor ms per call"
+        f"{options.calls} calls over HTTP, {options.era}: calls/s, median and 99th of 100 in ms, processor ms per call;"
+        f" medians of {options.rounds} rounds"
     )
     print(f"{'':40}{'1 at once':>34}{'32 at once':>34}")
-    rows: dict[tuple[str, str], list[Figures]] = {}
-    ours = hub(folder / "home", over_stdio, url)
-    with serving(ours) as (process, port):
-        client = Http(ours, options.era, port)
-        await answering(client)
-        for upstream_name, tool in (("own", "echo"), ("stdio", "stdio_echo"), ("http", "http_echo")):
-            rows["ToolHub", upstream_name] = [await figures(client, tool, process, options.calls, n) for n in (1, 32)]
-        await client.close()
-    if options.fastmcp:
-        for upstream_name, contender in proxies(folder, options.fastmcp, {"stdio": str(over_stdio), "http": url}):
-            with serving(contender) as (process, port):
+    rows: dict[tuple[str, str], list[list[Figures]]] = {}
+    with ExitStack() as stack:
+        ours = hub(folder / "home", over_stdio, url)
+        running = stack.enter_context(serving(ours))
+        turns = [("ToolHub", name, ours, running, tool) for name, tool in TOOLS.items()]
+        if options.fastmcp:
+            for name, proxy in proxies(folder, options.fastmcp, {"stdio": str(over_stdio), "http": url}):
+                turns.append(("fastmcp proxy", name, proxy, stack.enter_context(serving(proxy)), "echo"))
+        for _ in range(options.rounds):  # Taking turns, so that all meet the same machine.
+            for who, name, contender, (process, port), tool in turns:
                 client = Http(contender, options.era, port)
                 await answering(client)
-                rows["fastmcp proxy", upstream_name] = [
-                    await figures(client, "echo", process, options.calls, n) for n in (1, 32)
-                ]
+                row = [await figures(client, tool, process, options.calls // options.rounds, n) for n in (1, 32)]
+                rows.setdefault((who, name), []).append(row)
                 await client.close()
-    for (name, upstream_name), row in rows.items():
+    shown = {key: [_median(column) for column in zip(*rounds, strict=True)] for key, rounds in rows.items()}
+    for (who, name), row in shown.items():
         columns = "".join(f"{one.rate:10.0f} {one.p50:7.2f} {one.p99:7.2f} {one.cpu:7.3f}" for one in row)
-        other = rows.get(("fastmcp proxy", upstream_name)) if name == "ToolHub" else None
-        ratios = " ".join(f"{a.rate / b.rate:5.2f}×" for a, b in zip(row, other, strict=True)) if other else ""
-        print(f"{name:16}{upstream_name + ' echo':24}{columns}  {ratios}", flush=True)
-    own, stdio, http = (rows["ToolHub", name][0].p50 for name in ("own", "stdio", "http"))
+        print(f"{who:16}{name + ' echo':24}{columns}  {_ratios(rows, name) if who == 'ToolHub' else ''}", flush=True)
+    own, stdio, http = (shown["ToolHub", name][0].p50 for name in TOOLS)
     print(f"forwarding adds to a lone call: {stdio - own:.2f} ms over stdio, {http - own:.2f} ms over HTTP")
+
+
+def _median(samples: Sequence[Figures]) -> Figures:
+    return Figures(*(statistics.median(values) for values in zip(*map(astuple, samples), strict=True)))
+
+
+def _ratios(rows: dict[tuple[str, str], list[list[Figures]]], name: str) -> str:
+    """Calls per second, and processor time per call, against the proxy in the same round: medians, 1 and 32 at once."""
+    if ("fastmcp proxy", name) not in rows:
+        return ""
+    pairs = list(zip(rows["ToolHub", name], rows["fastmcp proxy", name], strict=True))
+    rates = [statistics.median(a[n].rate / b[n].rate for a, b in pairs) for n in (0, 1)]
+    cpu = [statistics.median(a[n].cpu / b[n].cpu for a, b in pairs) for n in (0, 1)]
+    return " ".join(f"{ratio:5.2f}×" for ratio in (*rates, *cpu))
 
 
 async def figures(client: Http, tool: str, process: Process, calls: int, at_once: int) -> Figures:
@@ -236,7 +251,8 @@ async def starts_of(folder: Path, times: int, over_stdio: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fastmcp", metavar="PYTHON", help="a Python with fastmcp 4")
-    parser.add_argument("--calls", type=int, default=1000)
+    parser.add_argument("--calls", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--era", default=LEGACY, choices=(LEGACY, MODERN))
     parser.add_argument("--starts", type=int, default=5)
     options = parser.parse_args()

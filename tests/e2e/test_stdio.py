@@ -466,7 +466,7 @@ def test_answers_what_was_asked_before_the_end(shared: Home) -> None:
     with Agent(shared) as agent:
         lines = agent.line("initialize", HELLO, 1) + agent.line("notifications/initialized")
         lines += agent.line("tools/list", {}, 2) + agent.line(
-            "tools/call", {"name": "nap", "arguments": {"seconds": 0.2}}, 3
+            "tools/call", {"name": "nap", "arguments": {"seconds": 0.05}}, 3
         )
         agent.write(lines.strip())
         assert agent.leave()[0] == 0

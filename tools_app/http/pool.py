@@ -7,6 +7,7 @@ which the upstream sent data after its response is never reused.
 
 from __future__ import annotations
 
+import select
 import ssl
 from typing import Any, Final
 
@@ -66,6 +67,10 @@ class _Stream(httpcore2.AsyncNetworkStream):
 
     def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
         self._stream = stream
+        # Asked at every request about every idle connection; anyio makes a system call to find them.
+        self._socket = stream.get_extra_info("socket")
+        self._tls = stream.get_extra_info("ssl_object")
+        self._poll: select.poll | None = None
 
     async def read(self, *args: Any, **kwargs: Any) -> bytes:
         return await self._stream.read(*args, **kwargs)
@@ -85,17 +90,27 @@ class _Stream(httpcore2.AsyncNetworkStream):
             raise
 
     def get_extra_info(self, info: str) -> Any:
-        if info == "is_readable" and self._is_decryptable():
-            return True
+        if info == "is_readable":
+            return self._is_decryptable() or self._is_readable()
         return self._stream.get_extra_info(info)
+
+    def _is_readable(self) -> bool:
+        """Whether there is data, or the end: an idle connection should have neither."""
+        if self._socket is None or self._socket.fileno() < 0:
+            return True
+        if self._poll is None:
+            if not hasattr(select, "poll"):  # Windows
+                return bool(self._stream.get_extra_info("is_readable"))
+            self._poll = select.poll()
+            self._poll.register(self._socket.fileno(), select.POLLIN)
+        return bool(self._poll.poll(0))
 
     def _is_decryptable(self) -> bool:
         """Whether TLS has buffered unread bytes, which the socket does not report."""
-        tls = self._stream.get_extra_info("ssl_object")
-        if tls is None:
+        if self._tls is None:
             return False
         try:
-            tls.read(1)
+            self._tls.read(1)
         except ssl.SSLWantReadError:
             return False
         except ssl.SSLError:

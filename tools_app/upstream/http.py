@@ -11,13 +11,14 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx2
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
-from mcp.shared.message import ClientMessageMetadata, SessionMessage
+from mcp.shared.message import ClientMessageMetadata
 from mcp_types import JSONRPCNotification, JSONRPCRequest, RequestId
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -28,7 +29,18 @@ from tools_app.http.secrecy import Secrets
 from tools_app.sdk.accounts import Credentials, is_sendable
 from tools_app.sdk.errors import shortened
 from tools_app.sdk.outside import Origin
-from tools_app.upstream.wire import MOST_BYTES, Broken, Fate, Pace, TooLong, Transport, lines_of, masking
+from tools_app.upstream.wire import (
+    MOST_BYTES,
+    Broken,
+    Fate,
+    Pace,
+    TooLong,
+    Transport,
+    cancellation,
+    encoded,
+    lines_of,
+    masking,
+)
 
 log = logging.getLogger("tools_app.upstream")
 
@@ -90,55 +102,56 @@ class HttpTransport(Transport):
                 pass  # the server ends it by itself
         await self._sdk.aclose()
 
-    # ---- what the session writes
+    # ---- requests
+
+    def send(self, key: int, fate: Fate, method: str, params: Mapping[str, Any], headers: Mapping[str, str]) -> None:
+        self._begin(_Post(key, method, fate), encoded(method, params, key), headers)
+
+    def give_up(self, key: int, fate: Fate) -> None:
+        """In the modern era, the end of the request cancels it; before, a message does."""
+        cancel = self._posts.get(key)
+        if cancel is not None and (self._version in MODERN_PROTOCOL_VERSIONS or fate.sent == "no"):
+            cancel()
+        elif not self.ended.is_set() and fate.sent != "no":
+            self.spawn(self._tell(cancellation(key)), cancel)
 
     async def _work(self) -> None:
+        """Send what the SDK writes."""
         async for message in self._from_session:
             request = message.message
-            headers = message.metadata.headers if isinstance(message.metadata, ClientMessageMetadata) else None
+            body = request.model_dump_json(by_alias=True, exclude_unset=True).encode()
             if isinstance(request, JSONRPCRequest):
-                if (fate := self.fate_of(request)) is not None:
-                    done = partial(self._posts.pop, request.id, None)
-                    self._posts[request.id] = self.spawn(self._post(request, dict(headers or {}), fate), done)
-            elif isinstance(request, JSONRPCNotification) and request.method == "notifications/cancelled":
-                self.spawn(self._cancel(message))
+                headers = message.metadata.headers if isinstance(message.metadata, ClientMessageMetadata) else None
+                self._begin(_Post(request.id, request.method, self.opening_fate()), body, headers or {})
             elif isinstance(request, JSONRPCNotification) and request.method == "notifications/initialized":
                 # Before the first request.
-                await self._tell(message)
+                await self._tell(body)
                 if self._session:
                     self.spawn(self._hear())
             else:
-                self.spawn(self._tell(message))
+                self.spawn(self._tell(body))
 
-    async def _cancel(self, message: SessionMessage) -> None:
-        """In the modern era, the end of the request cancels it; before, the message does."""
-        notification = message.message
-        params = notification.params if isinstance(notification, JSONRPCNotification) else None
-        cancel = self._posts.get((params or {}).get("requestId", ""))
-        if self._version not in MODERN_PROTOCOL_VERSIONS:
-            await self._tell(message)
-        if cancel is not None:
-            cancel()
-
-    async def _tell(self, message: SessionMessage) -> None:
-        body = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+    async def _tell(self, body: bytes) -> None:
         try:
             async with asyncio.timeout(ASIDE_SECONDS):
                 await self._drained(await self._request("POST", content=body))
         except (*_FAILURES, TimeoutError):
             pass  # what follows will fail as well, and says why
 
-    async def _post(self, request: JSONRPCRequest, headers: dict[str, str], fate: Fate) -> None:
-        if request.method == "initialize":
+    def _begin(self, post: _Post, body: bytes, headers: Mapping[str, str]) -> None:
+        if post.method == "initialize":
             # What a probe has set does not count.
             self._session = self._version = ""
         else:
             self._version = headers.get(MCP_PROTOCOL_VERSION_HEADER, self._version)
-        body = request.model_dump_json(by_alias=True, exclude_unset=True)
+        done = partial(self._posts.pop, post.key, None)
+        self._posts[post.key] = self.spawn(self._post(post, body, headers), done)
+
+    async def _post(self, post: _Post, body: bytes, headers: Mapping[str, str]) -> None:
         try:
-            response = await self._request("POST", fate, content=body, headers=headers)
+            response = await self._request("POST", post.fate, content=body, headers=headers)
             try:
-                reason = await self._answered(request, response, fate)
+                reason = await self._answered(post, response)
             finally:
                 await response.aclose()
         except _FAILURES as error:
@@ -147,24 +160,25 @@ class HttpTransport(Transport):
             log.exception("a request to %s failed", self._url.host)
             reason = f"{type(error).__name__} in the hub"
         if reason:
-            await self.fail(request.id, fate, reason)
+            await self.fail(post.key, post.fate, reason)
 
-    async def _answered(self, request: JSONRPCRequest, response: httpx2.Response, fate: Fate) -> str:
+    async def _answered(self, post: _Post, response: httpx2.Response) -> str:
         """Read the answer; why there is none, if there is none."""
+        fate = post.fate
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.headers.get("content-encoding", "identity") != "identity":
             return _unreadable(fate, "its answer is compressed, which the hub did not ask for")
         if response.status_code >= 300 or response.status_code == 202:
-            return await self._refused(request, response, fate, kind)
-        if request.method == "initialize":
+            return await self._refused(post, response, kind)
+        if post.method == "initialize":
             session = response.headers.get(_SESSION, "")
             self._session = session if is_sendable(session) else ""
         if kind == _STREAM:
-            return await self._streamed(request, response, fate)
+            return await self._streamed(post, response)
         if kind != "application/json":
             return _unreadable(fate, f"its answer is not JSON but {shortened(kind) or 'of no type'}")
         try:
-            if not await self.receive(await _body(response), request.id):
+            if not await self.receive(await _body(response), post.key):
                 return _unreadable(fate, "its answer is not the answer to a request")
         except ValueError:
             return _unreadable(fate, "its answer is not valid JSON-RPC")
@@ -172,7 +186,8 @@ class HttpTransport(Transport):
             return _unreadable(fate, f"it sent {error}")
         return ""
 
-    async def _refused(self, request: JSONRPCRequest, response: httpx2.Response, fate: Fate, kind: str) -> str:
+    async def _refused(self, post: _Post, response: httpx2.Response, kind: str) -> str:
+        fate = post.fate
         status = fate.status = response.status_code
         fate.retry_after = _seconds(response.headers.get("retry-after", ""))
         if status < 400:
@@ -186,25 +201,25 @@ class HttpTransport(Transport):
             return "it does not know the session any more"
         if kind == "application/json" and status not in (401, 403):
             try:
-                if await self.receive(body, request.id):
+                if await self.receive(body, post.key):
                     return ""
             except ValueError:
                 pass
         return f"HTTP {status}"
 
-    async def _streamed(self, request: JSONRPCRequest, response: httpx2.Response, fate: Fate) -> str:
+    async def _streamed(self, post: _Post, response: httpx2.Response) -> str:
         """Read an answer that is a stream of events. A server that numbers them may end it and continue elsewhere."""
         events, pace = _Events(), Pace()
         for _ in range(MOST_RESUMPTIONS + 1):
             try:
                 async for data in events.of(response):
-                    if await pace.admits(data) and await self.receive(data, request.id):
+                    if await pace.admits(data) and await self.receive(data, post.key):
                         return ""
                 reason = "the connection ended before its answer"
             except ValueError:
-                return _unreadable(fate, "its answer is not valid JSON-RPC")
+                return _unreadable(post.fate, "its answer is not valid JSON-RPC")
             except TooLong as error:
-                return _unreadable(fate, f"it sent {error}")
+                return _unreadable(post.fate, f"it sent {error}")
             except _FAILURES as error:
                 reason = _why(error)
             await response.aclose()
@@ -265,7 +280,7 @@ class HttpTransport(Transport):
         method: str,
         fate: Fate | None = None,
         *,
-        content: str | None = None,
+        content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
         """Send a request, and follow redirects within the origin. The caller closes the response."""
@@ -312,6 +327,15 @@ class HttpTransport(Transport):
         except (*_FAILURES, TimeoutError):
             pass
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Post:
+    """A request on its way."""
+
+    key: RequestId
+    method: str
+    fate: Fate
 
 
 class _Trace:

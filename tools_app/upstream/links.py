@@ -1,6 +1,7 @@
 """One open connection to an MCP server: negotiated, with raw requests. Entered and left by one task.
 
-The only module that uses a private name of the SDK's client: `ClientSession._stamp`.
+The SDK negotiates, and answers what the server asks. Requests of callers go directly over the transport. The only
+module that uses a private name of the SDK's client: `ClientSession._stamp`.
 """
 
 from __future__ import annotations
@@ -14,20 +15,27 @@ from typing import Any, Final
 
 import mcp_types as types
 from mcp.client.session import ClientSession
-from mcp.shared.dispatcher import CallOptions, ProgressFnT
+from mcp.shared.dispatcher import CallOptions, coerce_request_id
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp.shared.message import ServerMessageMetadata
-from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, LOG_LEVEL_META_KEY, UNSUPPORTED_PROTOCOL_VERSION, RequestId
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INVALID_REQUEST,
+    LOG_LEVEL_META_KEY,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    ErrorData,
+    RequestId,
+)
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from tools_app.sdk.errors import ToolError, shortened
 from tools_app.sdk.questions import InputRequired
 from tools_app.upstream.http import OLD_TRANSPORT, HttpTransport
-from tools_app.upstream.wire import FIRST_KEY, Broken, Fate, Transport
+from tools_app.upstream.wire import FIRST_KEY, Broken, Fate, Outcome, Transport
 
 Log = Callable[[Mapping[str, Any]], None]
+Progress = Callable[[float, float | None, str], None]
 Answer = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 # Between the last error of a connection and its end.
 END_SECONDS: Final = 0.2
@@ -44,7 +52,7 @@ class Asked:
 
     # Seconds that the caller still has. Cancelling the request is up to the caller.
     remaining: Callable[[], float]
-    progress: ProgressFnT | None = None
+    progress: Progress | None = None
     log: Log | None = None
     # Answers a question of the server: its method and params.
     answer: Answer | None = None
@@ -54,25 +62,17 @@ class Asked:
 
 
 class _Dispatcher(JSONRPCDispatcher):
-    """Says when its loop has ended, and hands notifications on as they came over the wire."""
-
-    heard: Callable[[str, Mapping[str, Any], RequestId | None], None] | None = None
+    """The connection ends with its loop."""
 
     def __init__(self, transport: Transport) -> None:
         super().__init__(transport.reads, transport.writes)
-        self.ended = asyncio.Event()
+        self._transport = transport
 
-    async def run(self, on_request: Any, on_notify: Any, on_notify_intercept: Any = None, **options: Any) -> None:
+    async def run(self, *arguments: Any, **options: Any) -> None:
         try:
-            await super().run(on_request, self._hear, on_notify_intercept, **options)
+            await super().run(*arguments, **options)
         finally:
-            self.ended.set()
-
-    async def _hear(self, context: Any, method: str, params: Mapping[str, Any] | None) -> None:
-        metadata = context.message_metadata
-        related = metadata.related_request_id if isinstance(metadata, ServerMessageMetadata) else None
-        if self.heard is not None:
-            self.heard(method, params or {}, related)
+            self._transport.finish()
 
 
 @dataclass(eq=False)
@@ -81,7 +81,6 @@ class Link:
 
     transport: Transport
     client: ClientSession
-    dispatcher: _Dispatcher
     # Called when the server says that its lists have changed.
     on_change: Callable[[], None]
     # Requests of callers without an answer.
@@ -90,7 +89,6 @@ class Link:
     quiet: asyncio.Event = field(default_factory=asyncio.Event)
     is_doubted: bool = False
     _keys: Iterator[int] = field(default_factory=lambda: itertools.count(FIRST_KEY))
-    _aside: set[asyncio.Task[Any]] = field(default_factory=set)
 
     @property
     def version(self) -> str:
@@ -111,7 +109,7 @@ class Link:
         self.waiting[key] = asked
         self.quiet.clear()
         try:
-            return await self._send(key, fate, method, params, asked.progress, asked.remaining(), logs=bool(asked.log))
+            return await self._send(key, fate, method, params, asked)
         except MCPError:
             fate.sent = "yes"
             raise
@@ -141,67 +139,64 @@ class Link:
         return key, fate
 
     async def _send(
-        self,
-        key: int,
-        fate: Fate,
-        method: str,
-        params: Mapping[str, Any],
-        progress: ProgressFnT | None = None,
-        seconds: float | None = None,
-        *,
-        logs: bool = False,
+        self, key: int, fate: Fate, method: str, params: Mapping[str, Any], asked: Asked | None = None
     ) -> dict[str, Any]:
-        """`seconds`: within which it must have been sent."""
-        data: dict[str, Any] = {"method": method, "params": {**params}}
-        options: CallOptions = {"request_id": key}
+        data: dict[str, Any] = {"method": method, "params": {**params, "_meta": {**params.get("_meta", {})}}}
+        options: CallOptions = {}
         self.client._stamp(data, options)
-        if logs and self.is_modern:
-            data["params"]["_meta"].setdefault(LOG_LEVEL_META_KEY, "info")
-        if progress is not None:
-            options["on_progress"] = progress
-        # In a task of its own: cancelling it can take seconds, in which it tells the server.
-        sending = asyncio.create_task(self.dispatcher.send_raw_request(method, data["params"], options))
+        meta = data["params"]["_meta"]
+        if asked is not None and asked.log is not None and self.is_modern:
+            meta.setdefault(LOG_LEVEL_META_KEY, "info")
+        if asked is not None and asked.progress is not None:
+            meta["progressToken"] = key
+        if not meta:
+            del data["params"]["_meta"]
+        transport, loop = self.transport, asyncio.get_running_loop()
+        fate.answer = loop.create_future()
+        # A caller without time is cancelled. This is about requests that could not even be sent.
+        timer = loop.call_later(max(0.0, asked.remaining()), fate.expire) if asked is not None else None
         try:
-            done, _ = await asyncio.wait({sending}, timeout=seconds)
-            if not done and fate.sent == "no":
-                raise Broken("it could not be sent in time: the server does not read, or took long to connect")
-            if not done:
-                await asyncio.wait({sending})
-            result = sending.result()
-        except MCPError as error:
-            if fate.failure:
-                raise fate.broken() from None
-            if error.error.code == CONNECTION_CLOSED and await self._has_ended():
-                # The supervisor of children says more than the end of its stream.
-                said = "" if error.error.message == "Connection closed" else shortened(error.error.message)
-                raise Broken(said or self.transport.end or "the connection ended", sent=fate.sent) from None
+            if transport.ended.is_set():
+                raise Broken(transport.end or "the connection has ended")
+            transport.send(key, fate, method, data["params"], options.get("headers") or {})
+            outcome = await fate.answer
+        except ValueError as error:
+            raise Broken(f"the request cannot be written as JSON: {shortened(str(error))}") from None
+        except BaseException:
+            fate.answer.cancel()
+            if options.get("cancel_on_abandon", True):
+                transport.give_up(key, fate)
             raise
-        else:
-            fate.sent = "yes"
-            return result
         finally:
-            # A request that still waits for the pipe is not sent any more.
-            del self.transport.fates[key]
-            if not sending.done():
-                sending.cancel()
-                self._aside.add(sending)
-                sending.add_done_callback(self._forget)
+            if timer is not None:
+                timer.cancel()
+            del transport.fates[key]
+        return await self._result(fate, outcome)
+
+    async def _result(self, fate: Fate, outcome: Outcome) -> dict[str, Any]:
+        if not isinstance(outcome, ErrorData):
+            fate.sent = "yes"
+            return outcome
+        if fate.failure:
+            raise fate.broken()
+        if outcome.code == CONNECTION_CLOSED and await self._has_ended():
+            # The supervisor of children says more than the end of its stream.
+            reason = "" if outcome.message == "Connection closed" else shortened(outcome.message)
+            raise Broken(reason or self.transport.end or "the connection ended", sent=fate.sent)
+        raise MCPError(code=outcome.code, message=outcome.message, data=outcome.data)
 
     async def _has_ended(self) -> bool:
         """Whether that error was the end of the connection: servers use its code for others as well."""
         with suppress(TimeoutError):
             async with asyncio.timeout(END_SECONDS):
-                await self.dispatcher.ended.wait()
-        return self.dispatcher.ended.is_set()
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._aside.discard(task)
-        if not task.cancelled():
-            task.exception()
+                await self.transport.ended.wait()
+        return self.transport.ended.is_set()
 
     def heard(self, method: str, params: Mapping[str, Any], related: RequestId | None) -> None:
         if method in _CHANGES:
             self.on_change()
+        elif method == "notifications/progress":
+            self._progressed(params)
         elif method == "notifications/message":
             # A pipe does not say which request a message belongs to: only a single one can be meant.
             if related is None and len(self.waiting) == 1:
@@ -209,6 +204,15 @@ class Link:
             asked = self.waiting.get(related) if related is not None else None
             if asked is not None and asked.log is not None:
                 asked.log(params)
+
+    def _progressed(self, params: Mapping[str, Any]) -> None:
+        token, done, total = params.get("progressToken"), params.get("progress"), params.get("total")
+        message = params.get("message")
+        asked = self.waiting.get(coerce_request_id(token)) if isinstance(token, int | str) else None
+        if asked is None or asked.progress is None or not isinstance(done, int | float):
+            return
+        text = message if isinstance(message, str) else ""
+        asked.progress(float(done), float(total) if isinstance(total, int | float) else None, text)
 
     async def question(self, method: str, params: Any, kind: type[Any]) -> Any:
         """The answer to a question of the handshake era, which does not say which call it belongs to."""
@@ -257,8 +261,8 @@ async def opened(
             "list_roots_callback": roots if "roots" in declares else None,
         }
         client = ClientSession(dispatcher=dispatcher, client_info=_CLIENT, **callbacks)
-        link = Link(transport, client, dispatcher, on_change)
-        dispatcher.heard = link.heard
+        link = Link(transport, client, on_change)
+        transport.heard = link.heard
         async with client:
             try:
                 async with asyncio.timeout(seconds):

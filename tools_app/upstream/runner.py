@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 
 from tools_app.sdk.context import Context
@@ -45,7 +44,7 @@ class McpRunner:
         method, params = self._request(arguments)
         asked = Asked(
             remaining=lambda: max(0.0, context.remaining() - MARGIN_SECONDS),
-            progress=_progress(context),
+            progress=context.progress,
             log=_log(context),
             answer=lambda method, params: self._answer(context, method, params),
         )
@@ -99,13 +98,6 @@ def _client_of(context: Context) -> str:
     """Whose session it is, for sources with one for each client."""
     session = getattr(context.client, "session_id", "")
     return f"{context.caller.kind}:{context.caller.id}:{session}"
-
-
-def _progress(context: Context) -> ProgressFnT:
-    async def tell(progress: float, total: float | None, message: str | None) -> None:
-        context.progress(progress, total, message or "")
-
-    return tell
 
 
 def _log(context: Context) -> Log:

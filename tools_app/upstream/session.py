@@ -104,7 +104,7 @@ class Session:
             except Broken as error:
                 if not error.is_lost and (error.sent != "no" or error.status is not None or asked.remaining() < 0.1):
                     raise
-                if error.is_lost or link.dispatcher.ended.is_set():
+                if error.is_lost or link.transport.ended.is_set():
                     self._leave(link)
             return await self._over(await self._ready(asked.remaining), method, params, asked)
         finally:
@@ -259,7 +259,7 @@ class Session:
     async def _until_its_end(self, link: Link) -> None:
         """Raises: Broken, when the connection has."""
         transport = link.transport
-        events = (self._stop, self._replace, link.dispatcher.ended, transport.lost, transport.missed)
+        events = (self._stop, self._replace, transport.ended, transport.lost, transport.missed)
         tasks = [asyncio.create_task(event.wait()) for event in events]
         try:
             while True:
@@ -268,7 +268,7 @@ class Session:
                 done, _ = await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
                 if self._stop.is_set():
                     return
-                if link.dispatcher.ended.is_set():
+                if transport.ended.is_set():
                     raise Broken(transport.end or "the connection ended")
                 if transport.lost.is_set() or self._replace.is_set():
                     break
@@ -295,7 +295,7 @@ class Session:
 
     def _doubt(self, link: Link) -> None:
         """A call was given up: if the server answers nothing at all any more, connect anew."""
-        if not link.is_doubted and not link.dispatcher.ended.is_set():
+        if not link.is_doubted and not link.transport.ended.is_set():
             link.is_doubted = True
             link.transport.spawn(self._check(link))
 
@@ -328,7 +328,7 @@ async def _listening(link: Link, on_change: Callable[[], None]) -> AsyncIterator
 
 async def _listen(link: Link, on_change: Callable[[], None]) -> None:
     pause = FIRST_PAUSE
-    while not link.dispatcher.ended.is_set():
+    while not link.transport.ended.is_set():
         began = time.monotonic()
         try:
             await link.listen()

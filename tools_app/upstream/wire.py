@@ -1,35 +1,40 @@
 """What the transports have in common: the fate of each request, lines, a limit for messages, and a pair of streams.
 
-A transport connects a `JSONRPCDispatcher` of the mcp SDK to bytes. The SDK has transports of its own; these have
-limits, and one broken request fails nothing but itself (docs/decisions/0045).
+Requests of callers, their answers and notifications pass directly between bytes and callers. The rest, which is the
+handshake and what the server asks, passes a `JSONRPCDispatcher` of the mcp SDK. The SDK has transports of its own;
+these have limits, and one broken request fails nothing but itself (docs/decisions/0045).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import anyio
+from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import (
+    CONNECTION_CLOSED,
     INTERNAL_ERROR,
     ErrorData,
     JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCRequest,
     JSONRPCResponse,
     RequestId,
     jsonrpc_message_adapter,
 )
+from pydantic_core import from_json, to_json
 
 from tools_app.http.secrecy import Secrets
 from tools_app.sdk import heavy
 from tools_app.sdk.accounts import Credentials, is_sendable
 from tools_app.sdk.errors import shortened
+
+log = logging.getLogger("tools_app.upstream")
 
 MOST_BYTES: Final = 16 * 1024 * 1024  # of one line, event or body
 MOST_PER_SECOND: Final = 2_000
@@ -42,6 +47,14 @@ FIRST_KEY: Final = 1_000
 _LARGE: Final = 256 * 1024
 _LOG: Final = b'"notifications/message"'
 _BEGINNING: Final = 200
+_CANCELLED: Final = "notifications/cancelled"
+# The answer to requests that the end of the connection leaves without one.
+_CLOSED: Final = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
+
+# The result of a request, or the error that the server answers.
+Outcome = dict[str, Any] | ErrorData
+# Gets a notification: its method and params, and the request that it belongs to, if the transport knows.
+Heard = Callable[[str, Mapping[str, Any], RequestId | None], None]
 
 
 class Broken(Exception):
@@ -87,6 +100,27 @@ class Fate:
     is_lost: bool = False
     # Whether there is an answer, but none that can be read.
     is_unreadable: bool = False
+    # What the caller waits for; None for requests of the SDK.
+    answer: asyncio.Future[Outcome] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no caller waits for the answer any more."""
+        return self.answer is not None and self.answer.done()
+
+    def settle(self, outcome: Outcome | Broken) -> None:
+        if self.answer is None or self.answer.done():
+            return
+        if isinstance(outcome, Broken):
+            self.answer.set_exception(outcome)
+        else:
+            self.answer.set_result(outcome)
+
+    def expire(self) -> None:
+        """The time within which it must have been sent is over."""
+        if self.sent == "no":
+            reason = "it could not be sent in time: the server does not read, or took long to connect"
+            self.settle(Broken(reason))
 
     def broken(self) -> Broken:
         return Broken(
@@ -112,6 +146,9 @@ class Transport:
         self.lost = asyncio.Event()
         # Set when the upstream may have changed its tools without our hearing of it.
         self.missed = asyncio.Event()
+        # Set when nothing more is sent or received.
+        self.ended = asyncio.Event()
+        self.heard: Heard | None = None
         # Why the connection has ended, if the transport knows.
         self.end = ""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -123,6 +160,7 @@ class Transport:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self.finish()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -145,47 +183,113 @@ class Transport:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self.end = self.end or f"{type(error).__name__}: {shortened(str(error))}"
-            self._to_session.close()
+            self.finish(f"{type(error).__name__}: {shortened(str(error))}")
 
-    def fate_of(self, request: JSONRPCRequest) -> Fate | None:
-        """None: its caller does not wait any more, so it must not be sent."""
-        if isinstance(request.id, int) and request.id < FIRST_KEY:
-            self.opening = Fate()
-            return self.opening
-        return self.fates.get(request.id)
+    def finish(self, reason: str = "") -> None:
+        """The connection has ended: callers get no more answers."""
+        self.end = self.end or reason
+        self.ended.set()
+        self._to_session.close()
+        for fate in self.fates.values():
+            fate.settle(_CLOSED)
+
+    # ---- requests of callers
+
+    def send(self, key: int, fate: Fate, method: str, params: Mapping[str, Any], headers: Mapping[str, str]) -> None:
+        """Send a request as soon as possible; `fate` is settled by its answer.
+
+        Raises:
+            ValueError: it cannot be written as JSON.
+        """
+        raise NotImplementedError
+
+    def give_up(self, key: int, fate: Fate) -> None:
+        """Its caller waits no longer: tell the server, if the request was sent."""
+        raise NotImplementedError
+
+    # ---- what the server sends
+
+    def opening_fate(self) -> Fate:
+        """The fate of a request of the SDK."""
+        self.opening = Fate()
+        return self.opening
 
     async def receive(self, data: bytes, answers: RequestId | None = None) -> bool:
-        """Hand a message to the session. True if it is the answer to the request `answers`.
+        """Pass a message on. True if it is the answer to the request `answers`.
 
         Raises:
             ValueError: it is not a message.
         """
         message = await heavy.aside(self._read, data) if len(data) > _LARGE else self._read(data)
-        is_answer = isinstance(message, JSONRPCResponse | JSONRPCError)
-        if isinstance(message, JSONRPCResponse | JSONRPCError) and answers is not None:
-            # Errors may have none, if the server did not come to read it.
-            message.id = answers
+        method = message.get("method")
+        if method is None:
+            # Errors may have no id, if the server did not come to read it.
+            key = coerce_request_id(message["id"]) if answers is None else answers
+            if (fate := self.fates.get(key)) is not None:
+                fate.settle(_outcome(message))
+                return True
+            message["id"] = key
+        elif "id" not in message and method != _CANCELLED:
+            self._notify(method, message.get("params"), answers)
+            return False
+        parsed = jsonrpc_message_adapter.validate_python(message, by_name=False)
         metadata = None if answers is None else ServerMessageMetadata(related_request_id=answers)
-        await self._hand_over(SessionMessage(message, metadata))
-        return is_answer
+        await self._hand_over(SessionMessage(parsed, metadata))
+        return isinstance(parsed, JSONRPCResponse | JSONRPCError)
 
-    def _read(self, data: bytes) -> JSONRPCMessage:
-        if self._mask is not None:
-            data = self._mask(data)
-        message: JSONRPCMessage = jsonrpc_message_adapter.validate_json(data, by_name=False)
+    def _read(self, data: bytes) -> dict[str, Any]:
+        message = from_json(data if self._mask is None else self._mask(data))
+        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+            raise ValueError("not a message")
+        if "method" not in message and not isinstance(message.setdefault("id", None), int | str | None):
+            raise ValueError("not an id")
         return message
+
+    def _notify(self, method: object, params: object, related: RequestId | None) -> None:
+        if not isinstance(method, str) or not isinstance(params, dict | None):
+            raise ValueError("not a notification")  # noqa: TRY004 – of the sender
+        if self.heard is not None:
+            try:
+                self.heard(method, params or {}, related)
+            except Exception:  # A bug must not end the connection.
+                log.exception("a notification failed")
 
     async def fail(self, request: RequestId, fate: Fate, reason: str) -> None:
         """Answer a request that gets no answer."""
         fate.failure = reason
         error = ErrorData(code=INTERNAL_ERROR, message=reason)
-        await self._hand_over(SessionMessage(JSONRPCError(jsonrpc="2.0", id=request, error=error)))
+        if fate.answer is not None:
+            fate.settle(error)
+        else:
+            await self._hand_over(SessionMessage(JSONRPCError(jsonrpc="2.0", id=request, error=error)))
 
     async def _hand_over(self, message: SessionMessage) -> None:
         # Unless the session has ended.
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             await self._to_session.send(message)
+
+
+def _outcome(message: Mapping[str, Any]) -> Outcome:
+    """Raises: ValueError, if it is neither a result nor an error."""
+    if "result" not in message:
+        return ErrorData.model_validate(message.get("error"))
+    if not isinstance(result := message["result"], dict):
+        raise ValueError("not a result")  # noqa: TRY004 – of the sender
+    return result
+
+
+def encoded(method: str, params: Mapping[str, Any], key: int | None = None) -> bytes:
+    """A request, or without a key a notification.
+
+    Raises:
+        ValueError: it cannot be written as JSON.
+    """
+    identifier = {} if key is None else {"id": key}
+    return to_json({"jsonrpc": "2.0", **identifier, "method": method, "params": params})
+
+
+def cancellation(key: int) -> bytes:
+    return encoded(_CANCELLED, {"requestId": key, "reason": "caller cancelled"})
 
 
 class Pace:
