@@ -520,7 +520,7 @@ def resident(agent: Agent) -> int:
 
 def test_sets_up_an_empty_home_by_itself(tmp_path: Path) -> None:
     with Agent(Home(tmp_path / "home")) as agent:
-        assert "result" in agent.answer(agent.ask("initialize", HELLO), 30)
+        assert "result" in agent.answer(agent.ask("initialize", HELLO), 60)
         agent.notify("notifications/initialized")
         assert [tool["name"] for tool in agent.tools()] == shipped.listed()
 
