@@ -349,6 +349,7 @@ PAGES: Final[dict[str, tuple[str, str]]] = {
     "tools_app_source_describe": (NOBODY, OPERATOR),
     "tools_app_source_instructions": (NOBODY, OPERATOR),
     "tools_app_source_named": (VIEWER, VIEWER),
+    "tools_app_source_import": (ADMIN, ADMIN),
     "tools_app_source_origin": (ADMIN, ADMIN),
     "tools_app_source_reconnect": (NOBODY, OPERATOR),
     "tools_app_source_remove": (ADMIN, ADMIN),

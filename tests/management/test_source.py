@@ -174,6 +174,17 @@ def test_reconnects_and_removes(upstreams: ProgrammableUpstreams) -> None:
     assert "wiki" not in [source["name"] for source in data("source", "list")]
 
 
+def test_says_before_a_source_is_on_which_clients_do_not_take_its_tools(upstreams: ProgrammableUpstreams) -> None:
+    nested = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"type": "string"}}}
+    many = [raw_tool(f"tool{number}") for number in range(80)]
+    upstreams.listings["wiki"] = listing(raw_tool("nested", inputSchema=nested), *many)
+    run("source", "add", "wiki", "--url", URL)
+    found = ran("source", "test", "wiki")
+    assert "client: Cursor warns, and may leave tools out: 81 tools are more than 80\n" in found
+    assert "client: wiki_nested: Gemini refuses the list, or does not see the structure of the parameter" in found
+    assert len(data("source", "test", "wiki")["clients"]) == 2
+
+
 def test_switches_off() -> None:
     run("source", "add", "wiki", "--url", URL)
     run("source", "on", "wiki")

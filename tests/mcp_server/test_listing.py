@@ -166,3 +166,14 @@ def test_a_tool_that_the_sdk_refuses_is_left_out_alone_and_named_in_the_log_once
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
         "tool 'broken' is left out of the list for clients"
     ]
+
+
+def test_claude_code_is_told_how_large_answers_can_be(hub: Hub) -> None:
+    """It stores longer answers in a file, which agents seldom read. Other clients are told nothing that they ignore."""
+    view = catalog.current()
+    listings = Listings()
+    for version in (LEGACY, MODERN):
+        sized = {one["name"]: one["_meta"] for one in listings.of(view, version, "claude-code").page(None)["tools"]}
+        plain = {one["name"]: one["_meta"] for one in listings.of(view, version, "cursor").page(None)["tools"]}
+        assert {meta.pop("anthropic/maxResultSizeChars") for meta in sized.values()} == {75_000}
+        assert sized == plain

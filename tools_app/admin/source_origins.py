@@ -220,6 +220,8 @@ def _result(result: SourceTest) -> dict[str, Any]:
         "result_facts": [(title, text) for title, text in facts if text],
         "result_problems": result.problems[:MOST_NAMES],
         "result_findings": result.findings[:MOST_NAMES],
+        "result_clients": result.clients[:MOST_NAMES],
+        "more_clients": max(0, len(result.clients) - MOST_NAMES),
         "result_tools": result.tools[:MOST_NAMES],
         # As agents would receive it.
         "result_instructions": hygiene.cleaned(result.instructions),

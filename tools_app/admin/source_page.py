@@ -17,10 +17,11 @@ from tools_app.access import actions
 from tools_app.admin import links
 from tools_app.admin.source_tools import SHOW, WAITING
 from tools_app.admin.states import SOURCE_TONES, SOURCE_WORDS
-from tools_app.catalog import catalog, listed, source_states
+from tools_app.catalog import catalog, listed, projection, source_states
 from tools_app.catalog.entry import Entry
 from tools_app.models import Definition, Source, SourceStatus, Toolset
 from tools_app.sdk import wording
+from tools_app.sdk.spec import Kind
 from tools_app.text.budget import size_of, tokens_of
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def outside(source: Source, request: HttpRequest) -> dict[str, Any]:
         "unstable": status.unstable[:MOST_UNSTABLE],
         "tokens_on": sum(costs.get(entry.name, 0) for entry in entries if entry.enabled),
         "tokens_all": sum(costs.get(entry.name, 0) for entry in entries),
+        "client_findings": _client_findings(entries),
         "instructions": status.instructions,
         "instructions_findings": wording.faults(status.instructions, outside=True) if status.instructions else (),
         "instructions_hash": status.instructions_hash,
@@ -126,6 +128,19 @@ def outside(source: Source, request: HttpRequest) -> dict[str, Any]:
         "connection_address": links.address("connection", "add", pack=source.name),
         **{f"{view}_address": links.address("source", view, source.pk) for view in VIEWS},
     }
+
+
+def _client_findings(entries: Sequence[Entry]) -> list[tuple[str, Sequence[str]]]:
+    """What clients do not accept, with the tools that it concerns."""
+    tools: dict[str, list[str]] = {}
+    for entry in entries:
+        for finding in projection.findings(entry.name, entry.input_schema):
+            tools.setdefault(f"{finding.client} {finding.effect}", []).append(entry.name)
+    number = sum(entry.spec.kind is Kind.TOOL for entry in entries)
+    return [
+        *((str(finding), ()) for finding in projection.list_findings(number)),
+        *((words, names[:MOST_UNSTABLE]) for words, names in tools.items()),
+    ]
 
 
 def _toolsets(entries: Sequence[Entry]) -> list[tuple[str, str]]:

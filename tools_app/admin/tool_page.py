@@ -23,7 +23,7 @@ from tools_app.admin import (
     tool_figures,
     tool_reach,
 )
-from tools_app.catalog import building, catalog, listed, schema_table, source_states
+from tools_app.catalog import building, catalog, listed, projection, schema_table, source_states
 from tools_app.catalog.entry import Entry, Policy, effective_policy
 from tools_app.catalog.source_states import SourceState
 from tools_app.journal import insights
@@ -110,6 +110,7 @@ def _agent_view(record: ToolRecord, entry: Entry | None, body: Mapping[str, Any]
         "tool_description": body.get("description") or record.description,
         "tool_hints": hints(wire["annotations"] if wire is not None else body.get("annotations")),
         "tool_tokens": tokens_of(size_of(wire)) if wire is not None else None,
+        "tool_clients": projection.findings(record.name, inputs),
         "wire_json": _json(wire),
         "input_rows": schema_table.rows(inputs),
         "input_json": _json(inputs),

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from django.utils.translation import ngettext
+
 from tools_app import governance
 from tools_app.admin.toolset_form import choices
-from tools_app.catalog import listed
+from tools_app.catalog import listed, projection
 from tools_app.catalog.entry import READER, Entry
 from tools_app.catalog.snapshot import Snapshot
 from tools_app.models import Toolset
@@ -36,6 +38,8 @@ class Preview:
     idle: Sequence[str]
     reader: str
     """The tool that reads large answers, if it is included automatically."""
+    clients: Sequence[str]
+    """Which clients do not accept the list, or tools in it."""
 
     @property
     def more(self) -> int:
@@ -57,7 +61,20 @@ def of(toolset: Toolset, snapshot: Snapshot) -> Preview:
         listed_tokens=listed.cost_of_list(_toolset_view(toolset.name, choice, snapshot)),
         idle=_idle(toolset, snapshot),
         reader=extra[0].name if extra else "",
+        clients=_client_findings(_toolset_view(toolset.name, choice, snapshot)),
     )
+
+
+def _client_findings(view: Snapshot) -> list[str]:
+    """As an agent with this toolset gets its list."""
+    entries = listed.listed(view)
+    found = [one for entry in entries for one in projection.findings(entry.shown_name, entry.input_schema)]
+    counts = [
+        ngettext("%(client)s: %(n)s tool is not accepted", "%(client)s: %(n)s tools are not accepted", number)
+        % {"client": client, "n": f"{number:,}"}
+        for client, number in projection.by_client(found).items()
+    ]
+    return [*map(str, projection.list_findings(len(entries))), *counts]
 
 
 def _toolset_view(name: str, choice: Choice, snapshot: Snapshot) -> Snapshot:

@@ -180,6 +180,7 @@ class SourceTest(ResponseSchema):
     unstable: list[str] = Field(description="Tools that two listings in a row described differently")
     problems: list[str] = Field(description="What cannot be used, and why")
     findings: list[str] = Field(description="Suspicious wording, with the name of its tool")
+    clients: list[str] = Field(description="What MCP clients do not accept, with the name of the tool")
 
 
 class Approved(ResponseSchema):

@@ -23,7 +23,7 @@ from tools_app.api.errors import Failure
 from tools_app.api.queries import Flag, Limit, Page, Paged, QueryString, Removal, Text, Word, optional, rows_of
 from tools_app.api.routing import StrictRouter
 from tools_app.base import database
-from tools_app.catalog import catalog, listed
+from tools_app.catalog import catalog, listed, projection
 from tools_app.catalog.entry import Entry
 from tools_app.catalog.snapshot import Snapshot
 from tools_app.models.tools import POLICY
@@ -129,6 +129,7 @@ class ToolDetail(ToolItem):
     policy: AsIs[ToolPolicy]
     ask: bool = Field(description="Every call requires an operator's approval")
     definition_hash: str
+    clients: list[str] = Field(description="MCP clients that do not accept the tool as it is listed, and why")
 
     @classmethod
     def in_full(cls, entry: Entry, view: Snapshot, **details: Any) -> Self:
@@ -137,6 +138,7 @@ class ToolDetail(ToolItem):
             examples=entry.spec.body.get("examples", []),
             dependencies=_dependencies(entry, view),
             policy=entry.policy.as_dict(),
+            clients=[str(finding) for finding in projection.findings(entry.shown_name, entry.input_schema)],
             **details,
         )
 

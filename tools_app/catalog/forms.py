@@ -66,9 +66,12 @@ def _fault_of_name(form: Form, name: str) -> str:
         return "" if _PARAMETER.fullmatch(name) else "a parameter has letters, digits and . _ ~ [ ] -, at most 100"
     if not _HEADER.fullmatch(name):
         return "this is not the name of a header"
-    if name.lower() in _OURS or name.lower().startswith(_OUR_FAMILIES):
-        return "the hub sets this header itself"
-    return ""
+    return "the hub sets this header itself" if is_own_header(name) else ""
+
+
+def is_own_header(name: str) -> bool:
+    """Whether the transport or the protocol decides about this header."""
+    return name.lower() in _OURS or name.lower().startswith(_OUR_FAMILIES)
 
 
 def fault_of_value(form: Form, name: str, value: str) -> str:

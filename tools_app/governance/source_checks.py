@@ -146,7 +146,7 @@ def command_warnings(command: Sequence[str]) -> list[str]:
     if program == "env":
         words = [word for word in words[1:] if "=" not in word]
         program = _program(words)
-    if program in _SHELLS and any(word.startswith(("-c", "-lc", "/c", "-Command")) for word in words[1:]):
+    if starts_shell(words):
         warnings.append(f"{program}: a shell interprets the rest; name the program itself, with its arguments.")
     if program in ("npx", "bunx", "pnpx"):
         warnings += _of_npx(program, words[1:])
@@ -162,6 +162,17 @@ def command_warnings(command: Sequence[str]) -> list[str]:
     return warnings
 
 
+def starts_shell(command: Sequence[str]) -> bool:
+    """Whether a shell interprets a part of the command."""
+    words = list(command)
+    # Programs that start another one, after options of their own.
+    others = words if _program(words) in (*_ROOTS, "env") else words[:1]
+    starts = [place for place, word in enumerate(others) if _program([word]) in _SHELLS]
+    return bool(starts) and any(word.startswith(_LINES) for word in words[starts[0] + 1 :])
+
+
+# Options of shells that take a line, in the spellings of all.
+_LINES: Final = ("-c", "-lc", "-ic", "/c", "/C", "-Command", "-EncodedCommand")
 _DOCKER: Final = {"--rm": ("--rm",), "-i": ("-i", "--interactive", "-it", "-ti")}
 
 
@@ -184,6 +195,12 @@ def clean_pattern(pattern: str) -> dict[str, str]:
     if fault := patterns.fault(pattern):
         raise _wrong("failure_pattern", f"The pattern cannot be used: {fault}")
     return {"pattern": pattern} if pattern else {}
+
+
+def is_own_address(location: str) -> bool:
+    """Whether the URL is known to be this hub's."""
+    parts = addresses.split(location)
+    return not isinstance(parts, str) and _is_own(*parts[1:4])
 
 
 def server_of(location: str) -> tuple[str, str, int] | None:

@@ -15,7 +15,7 @@ from django.utils import timezone
 from tools_app.access import actions
 from tools_app.base import hub
 from tools_app.base.ports import UnavailableError
-from tools_app.catalog import listed
+from tools_app.catalog import listed, projection
 from tools_app.governance.actors import Actor, changing
 from tools_app.governance.outside import outside_source
 from tools_app.models import SourceStatus, ToolRecord
@@ -54,6 +54,8 @@ class SourceTest:
     problems: Sequence[str]
     # Wording that might mislead an agent, with the name of its tool.
     findings: Sequence[str]
+    # What clients do not accept of the tools, or of their number.
+    clients: Sequence[str]
 
 
 class _Running:
@@ -144,6 +146,14 @@ def _result(contents: SourceContents, server: Server, seconds: float) -> SourceT
             f"{tool.spec.name}: {finding}"
             for tool in contents.tools
             for finding in wording.findings(tool.spec.body, wording.Others(tool.pack, others))
+        ],
+        clients=[
+            *(f"{finding}" for finding in projection.list_findings(len(tools))),
+            *(
+                f"{tool.spec.name}: {finding}"
+                for tool in tools
+                for finding in projection.findings(tool.spec.name, tool.spec.input_schema)
+            ),
         ],
     )
 

@@ -1,7 +1,8 @@
-"""The MCP clients that `toolhub connect` supports: their configuration files, and the format of an entry."""
+"""The MCP clients of `toolhub connect` and `toolhub import`: their configuration files, and the format of an entry."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -9,10 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tools_app.management import toml_text
+from tools_app.management.config_file import ConfigFile
+
 Entry = dict[str, Any]
 
 # The members of an entry that describe the server. Others, such as enabled or disabled, belong to the client and user.
-SERVER_MEMBERS: Final = frozenset({"type", "command", "args", "env", "url", "headers"})
+SERVER_MEMBERS: Final = frozenset({"type", "command", "args", "env", "url", "headers", "http_headers"})
 
 
 @dataclass(frozen=True)
@@ -54,13 +58,20 @@ def _cursor(machine: Machine) -> Path:
     return machine.home / ".cursor" / "mcp.json"
 
 
+def _codex(machine: Machine) -> Path:
+    return Path(machine.variables.get("CODEX_HOME") or machine.home / ".codex") / "config.toml"
+
+
 def _vscode(machine: Machine) -> Path:
     return machine.applications / "Code" / "User" / "mcp.json"
 
 
 @dataclass(frozen=True)
 class McpClient:
-    """`member` is the object in its file that holds the servers; `has_type`: whether each entry has a `type`."""
+    """`member` is the object in its file that holds the servers; `has_type`: whether each entry has a `type`.
+
+    `headers` is the member of an entry that holds its headers.
+    """
 
     name: str
     title: str
@@ -69,14 +80,26 @@ class McpClient:
     member: str = "mcpServers"
     has_type: bool = True
     http: bool = True
+    headers: str = "headers"
+    is_toml: bool = False
     next_step: str = ""
+
+    def file(self, path: Path) -> ConfigFile:
+        return ConfigFile(path.expanduser().absolute(), self.member, self.is_toml)
+
+    def shown(self, name: str, entry: Entry) -> str:
+        """An entry as it is in the file."""
+        if self.is_toml:
+            return toml_text.written((self.member, name), entry)
+        return json.dumps({self.member: {name: entry}}, indent=2, ensure_ascii=False)
 
     def over_stdio(self, command: Sequence[str], variables: Mapping[str, str]) -> Entry:
         kind = {"type": "stdio"} if self.has_type else {}
         return {**kind, "command": command[0], "args": list(command[1:]), "env": dict(variables)}
 
     def over_http(self, url: str, key: str) -> Entry:
-        return {"type": "http", "url": url, "headers": {"Authorization": f"Bearer {key}"}}
+        kind = {"type": "http"} if self.has_type else {}
+        return {**kind, "url": url, self.headers: {"Authorization": f"Bearer {key}"}}
 
 
 CLIENTS: Final = {
@@ -111,6 +134,17 @@ CLIENTS: Final = {
             ".vscode/mcp.json",
             member="servers",
             next_step="In VS Code, run `MCP: List Servers` to start and trust the server.",
+        ),
+        McpClient(
+            "codex",
+            "Codex",
+            _codex,
+            ".codex/config.toml",
+            member="mcp_servers",
+            has_type=False,
+            headers="http_headers",
+            is_toml=True,
+            next_step="Restart Codex; /mcp shows the server. It reads servers of a project if you trust the project.",
         ),
         McpClient("generic", "An MCP client"),
     )

@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import glob
+import hashlib
 import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
+
+from tools_app.management.toml_text import EditError, TomlText
+from tools_app.text import commented_json
+from tools_app.text.json_text import JsonError
 
 BACKUP: Final = ".before-toolhub"
-_TOKEN: Final = re.compile(
-    r"""(?P<space> [\s\ufeff]+ | //[^\r\n]* | /\*.*?\*/ )
-      | "(?:[^"\\\r\n]|\\.)*" | [{}\[\],:] | [^\s\ufeff{}\[\],:"/]+""",
-    re.VERBOSE | re.DOTALL,
-)
-
+# Then a digest of what was written: the file is unchanged since, if it still has this digest.
+MOVED: Final = ".before-toolhub-move-"
 _REST_OF_LINE: Final = re.compile(r"[ \t]*\r?\n")
 
 
 class ConfigFileError(Exception):
     """The file cannot be read or changed; the message says why."""
-
-
-class _EditError(ValueError):
-    """The text cannot be edited."""
-
-
-class Token(NamedTuple):
-    text: str
-    start: int
-    end: int
 
 
 class Member(NamedTuple):
@@ -45,12 +37,31 @@ class Member(NamedTuple):
     last: int
 
 
+class UndoneMove(NamedTuple):
+    """The servers that are back in the file, and the backup that they come from."""
+
+    names: list[str]
+    backup: Path
+    is_exact: bool
+
+
+class Text(Protocol):
+    """The text of a configuration file, and how it reads with another entry. Raises: EditError."""
+
+    text: str
+    entries: dict[str, Any]
+
+    def with_entry(self, name: str, entry: dict[str, Any]) -> str: ...
+    def without_entry(self, name: str) -> str: ...
+
+
 @dataclass(frozen=True)
 class ConfigFile:
     """`member` is the object at the top that holds the servers by name."""
 
     path: Path
     member: str
+    is_toml: bool = False
 
     @property
     def target(self) -> Path:
@@ -80,32 +91,102 @@ class ConfigFile:
         return self._write(self._text().with_entry(name, entry), private=private)
 
     def remove(self, name: str) -> None:
-        """Raises: Unfit."""
+        """Raises: ConfigFileError."""
         self._write(self._text().without_entry(name), private=False)
 
-    def _text(self) -> _Text:
+    def move(self, names: Iterable[str], name: str, entry: dict[str, Any] | None, *, private: bool) -> Path:
+        """Replace servers by another one, in one step. Without an entry they are only removed.
+
+        Returns the backup, from which `undo` restores the file.
+
+        Raises:
+            ConfigFileError
+        """
+        text = self._text()
         try:
-            text = self.target.read_bytes().decode()
+            if entry is not None:
+                text = self._parsed(text.with_entry(name, entry))
+            for moved_name in names:
+                text = self._parsed(text.without_entry(moved_name))
+        except EditError as error:
+            raise ConfigFileError(f"{self.path} is not changed: {error}") from error
+        backup = self._backup_of(text.text.encode())
+        self._write(text.text, private=private, backup=backup)
+        return backup
+
+    def undo(self, is_ours: Callable[[Any], bool]) -> UndoneMove:
+        """Take the last move back: byte for byte, or server by server if the file was changed since.
+
+        Raises:
+            ConfigFileError: nothing was moved.
+        """
+        backup = self._backup_of(self._bytes())
+        if backup.exists():
+            before = backup.read_bytes()
+            self._replace(before, private=False)
+            backup.unlink()
+            return UndoneMove(sorted(self.entries()), backup, is_exact=True)
+        backups = sorted(self.target.parent.glob(f"{glob.escape(self.target.name)}{MOVED}*"), key=_changed_at)
+        if not backups:
+            raise ConfigFileError(f"no servers of {self.path} were moved")
+        before_text, text = ConfigFile(backups[-1], self.member, self.is_toml)._text(), self._text()
+        try:
+            restored = [name for name in before_text.entries if name not in text.entries]
+            for name in restored:
+                text = self._parsed(text.with_entry(name, before_text.entries[name]))
+            for name, entry in list(text.entries.items()):
+                if name not in before_text.entries and is_ours(entry):
+                    text = self._parsed(text.without_entry(name))
+        except EditError as error:
+            raise ConfigFileError(f"{self.path} is not changed: {error}") from error
+        self._write(text.text, private=False)
+        return UndoneMove(restored, backups[-1], is_exact=False)
+
+    def _backup_of(self, content: bytes) -> Path:
+        return self.target.with_name(f"{self.target.name}{MOVED}{hashlib.sha256(content).hexdigest()[:12]}")
+
+    def _bytes(self) -> bytes:
+        try:
+            return self.target.read_bytes()
         except FileNotFoundError:
-            text = ""
-        except (OSError, UnicodeDecodeError) as error:
+            return b""
+        except OSError as error:
+            raise ConfigFileError(f"{self.path} cannot be read: {_reason(error)}") from error
+
+    def _text(self) -> Text:
+        try:
+            text = self._bytes().decode()
+        except UnicodeDecodeError as error:
             raise ConfigFileError(f"{self.path} cannot be read: {_reason(error)}") from error
         try:
-            return _Text(text if text.strip() else "{}\n", self.member)
-        except (_EditError, RecursionError) as error:
+            return self._parsed(text)
+        except (EditError, RecursionError) as error:
             raise ConfigFileError(f"{self.path} is not changed: {error}") from error
 
-    def _write(self, text: str, *, private: bool) -> bool:
+    def _parsed(self, text: str) -> Text:
+        if self.is_toml:
+            return TomlText(text, self.member)
+        return _JsonText(text if text.strip() else "{}\n", self.member)
+
+    def _write(self, text: str, *, private: bool, backup: Path | None = None) -> bool:
+        """Replace the file, of which a backup is made. Returns whether there was one."""
+        try:
+            self.target.parent.mkdir(parents=True, exist_ok=True)
+            if existed := self.target.exists():
+                shutil.copyfile(self.target, _create_private(backup or self.backup))
+        except OSError as error:
+            raise ConfigFileError(f"{self.path} cannot be written: {_reason(error)}") from error
+        self._replace(text.encode(), private=private)
+        return existed
+
+    def _replace(self, content: bytes, *, private: bool) -> None:
         """Replace the file atomically: readers see the old or the new one."""
         target, draft = self.target, None
         try:
-            mode = target.stat().st_mode & 0o777 if (existed := target.exists()) else 0o644
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if existed:
-                shutil.copyfile(target, _create_private(self.backup))
+            mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
             descriptor, draft = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
             with os.fdopen(descriptor, "wb") as file:
-                file.write(text.encode())
+                file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             Path(draft).chmod(mode & 0o600 if private else mode)
@@ -115,7 +196,10 @@ class ConfigFile:
                 with contextlib.suppress(OSError):
                     Path(draft).unlink(missing_ok=True)
             raise ConfigFileError(f"{self.path} cannot be written: {_reason(error)}") from error
-        return existed
+
+
+def _changed_at(path: Path) -> float:
+    return path.stat().st_mtime
 
 
 def _create_private(path: Path) -> Path:
@@ -125,28 +209,25 @@ def _create_private(path: Path) -> Path:
     return path
 
 
-class _Text:
+class _JsonText:
     """JSON text, possibly with comments and trailing commas.
 
     Raises:
-        _EditError
+        EditError
     """
 
     def __init__(self, text: str, member: str) -> None:
         self.text, self.member = text, member
-        self.tokens = list(_tokens(text))
-        plain = "".join(
-            token.text
-            for token, follower in zip(self.tokens, [*self.tokens[1:], None], strict=True)
-            if not (token.text == "," and follower is not None and follower.text in "}]")
-        )
         try:
-            parsed = json.loads(plain, object_pairs_hook=_unique)
+            self.tokens = list(commented_json.tokens(text))
+            parsed = json.loads(commented_json.plain(self.tokens), object_pairs_hook=_unique)
         except json.JSONDecodeError as error:
-            raise _EditError(f"it is not JSON ({error.msg})") from error
+            raise EditError(f"it is not JSON ({error.msg})") from error
+        except JsonError as error:
+            raise EditError(f"it is not JSON ({error})") from error
         entries = parsed.get(member, {}) if isinstance(parsed, dict) else None
         if not isinstance(entries, dict):
-            raise _EditError(f"it is not an object whose {member!r} is an object")
+            raise EditError(f"it is not an object whose {member!r} is an object")
         self.entries: dict[str, Any] = entries
 
     def with_entry(self, name: str, entry: dict[str, Any]) -> str:
@@ -220,22 +301,10 @@ class _Text:
             place += 1
 
 
-def _tokens(text: str) -> Iterable[Token]:
-    place = 0
-    while place < len(text):
-        match = _TOKEN.match(text, place)
-        if match is None:
-            line = text.count("\n", 0, place) + 1
-            raise _EditError(f"it is not JSON (line {line})")
-        if match["space"] is None:
-            yield Token(match[0], *match.span())
-        place = match.end()
-
-
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise _EditError("one of its objects has a duplicate key")
+        raise EditError("one of its objects has a duplicate key")
     return members
 
 

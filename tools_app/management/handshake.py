@@ -54,7 +54,7 @@ def check_entry(entry: dict[str, Any]) -> ConnectionTest:
     """
     begun = time.monotonic()
     if "url" in entry:
-        tools = asyncio.run(_over_http(entry["url"], entry["headers"]))
+        tools = asyncio.run(_over_http(entry["url"], entry.get("headers") or entry["http_headers"]))
     else:
         tools = asyncio.run(_over_stdio(entry))
     return ConnectionTest(tools, time.monotonic() - begun)

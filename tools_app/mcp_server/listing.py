@@ -16,7 +16,7 @@ from mcp_types import INVALID_PARAMS, methods
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from tools_app.catalog import catalog
+from tools_app.catalog import catalog, projection
 from tools_app.catalog.entry import Entry
 from tools_app.catalog.listed import WireTool, as_listed, listed
 from tools_app.catalog.snapshot import Snapshot
@@ -60,16 +60,22 @@ class Listings:
     """The listings of the latest snapshot for both eras: a part of the hub. Only what has changed is rebuilt."""
 
     def __init__(self) -> None:
-        self._eras = {False: _Era(modern=False), True: _Era(modern=True)}
+        states = [(modern, sized) for modern in (False, True) for sized in (False, True)]
+        self._eras = {(modern, sized): _Era(modern=modern, sized=sized) for modern, sized in states}
 
-    def of(self, view: Snapshot, version: str) -> Listing:
-        """`view` is the caller's view of a snapshot: one object for all callers with the same view."""
-        return self._eras[version in MODERN_PROTOCOL_VERSIONS].listing(view)
+    def of(self, view: Snapshot, version: str, client: str = "") -> Listing:
+        """`view` is the caller's view of a snapshot: one object for all callers with the same view.
+
+        `client` is the name that the client has given itself: some are told more.
+        """
+        return self._eras[version in MODERN_PROTOCOL_VERSIONS, projection.reads_result_size(client)].listing(view)
 
 
 class _Era:
-    def __init__(self, *, modern: bool) -> None:
+    def __init__(self, *, modern: bool, sized: bool) -> None:
         self._modern = modern
+        # Whether each tool says how large its answers can be.
+        self._sized = sized
         self._moment: tuple[int, ...] = ()
         self._listings: WeakKeyDictionary[Snapshot, Listing] = WeakKeyDictionary()
         self._cache: dict[_Key, WireTool | None] = {}
@@ -89,24 +95,30 @@ class _Era:
         key = _key(entry)
         if key not in self._cache:
             earlier = self._previous_cache
-            self._cache[key] = earlier[key] if key in earlier else _serialized(entry, modern=self._modern)
+            self._cache[key] = earlier[key] if key in earlier else self._serialized(entry)
         return self._cache[key]
+
+    def _serialized(self, entry: Entry) -> WireTool | None:
+        wire = as_listed(entry)
+        if self._sized and (size := projection.result_size(entry.policy.answer_tokens)) is not None:
+            wire["_meta"][projection.RESULT_SIZE] = size
+        return _serialized(wire, modern=self._modern)
 
 
 def _key(entry: Entry) -> _Key:
     """Two entries with the same key look the same on the wire."""
     texts = entry.shown_name, entry.definition_hash, entry.title, entry.description, entry.category, entry.tags
-    return *texts, entry.hints, entry.choices
+    return *texts, entry.hints, entry.choices, entry.policy.answer_tokens
 
 
-def _serialized(entry: Entry, *, modern: bool) -> WireTool | None:
+def _serialized(wire: WireTool, *, modern: bool) -> WireTool | None:
     """The tool as the SDK would send it; None if the SDK refuses it, which would otherwise fail the whole list."""
     version = LATEST_MODERN_VERSION if modern else LATEST_HANDSHAKE_VERSION
-    alone = {"tools": [as_listed(entry)], "resultType": "complete", "ttlMs": 0, "cacheScope": LIST_SCOPE}
+    alone = {"tools": [wire], "resultType": "complete", "ttlMs": 0, "cacheScope": LIST_SCOPE}
     try:
         wire_tool: WireTool = methods.serialize_server_result("tools/list", version, alone)["tools"][0]
     except ValidationError as error:
-        log.error("tool %r is left out of the list for clients: %s", entry.name, error)  # noqa: TRY400
+        log.error("tool %r is left out of the list for clients: %s", wire["name"], error)  # noqa: TRY400
         return None
     return wire_tool
 

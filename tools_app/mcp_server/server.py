@@ -173,12 +173,19 @@ class _Agents:
         methods.validate_client_request(ctx.method, ctx.protocol_version, ctx.params)
         caller = self._caller_of(ctx)
         actions.TOOLS_LIST.require(caller)
-        listing = hub.part(Listings).of((await catalog.fresh()).seen_by(caller), ctx.protocol_version)
+        view = (await catalog.fresh()).seen_by(caller)
+        listing = hub.part(Listings).of(view, ctx.protocol_version, _client_name(ctx))
         page = listing.page((ctx.params or {}).get("cursor"))
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             page |= {"resultType": "complete", "ttlMs": LIST_TTL_MS, "cacheScope": LIST_SCOPE}
             page["_meta"] = {SERVER_INFO_META_KEY: self.stamp}
         return page
+
+
+def _client_name(ctx: RequestContext) -> str:
+    """As the client has called itself; empty if it has not."""
+    params = connection_of(ctx).client_params
+    return params.client_info.name if params is not None else ""
 
 
 async def _contained(ctx: RequestContext, call_next: CallNext) -> HandlerResult:

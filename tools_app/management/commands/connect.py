@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import re
 from argparse import ArgumentTypeError
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -15,10 +12,11 @@ from django.conf import settings
 from django.core.management.base import CommandParser
 
 from tools_app import governance
-from tools_app.base import conf, secrets
-from tools_app.management import handshake, launch
+from tools_app.governance.imports import is_own_entry, key_of
+from tools_app.management import handshake
 from tools_app.management.clients import CLIENTS, SERVER_MEMBERS, Entry, Machine, McpClient
 from tools_app.management.config_file import ConfigFile, ConfigFileError
+from tools_app.management.connect_plan import ConnectPlan, entry_name, proof_of
 from tools_app.management.hub_command import (
     REFUSED,
     Abort,
@@ -31,36 +29,7 @@ from tools_app.models import ApiKey
 from tools_app.setup import installation
 from tools_app.text import redaction
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _HERE: Final = ("localhost", "127.0.0.1", "::1")
-
-
-@dataclass(frozen=True)
-class ConnectPlan:
-    """What to connect, and how. Without a file the entry is printed."""
-
-    client: McpClient
-    file: ConfigFile | None
-    name: str
-    url: str | None
-    toolsets: list[str]
-    read_only: bool
-    mode: str
-    connections: list[str] | None
-
-    def entry(self, key: str) -> Entry:
-        """The entry in the client's configuration."""
-        if self.url is not None:
-            entry = self.client.over_http(self.url, key)
-        else:
-            flags = [word for toolset in self.toolsets for word in ("--toolset", toolset)]
-            flags += [word for connection in self.connections or () for word in ("--connection", connection)]
-            flags += ["--mode", self.mode] if self.mode else []
-            command = launch.command(["runmcp", *flags, *(["--read-only"] if self.read_only else [])])
-            entry = self.client.over_stdio(command, launch.environment())
-        if "${" in json.dumps(entry):
-            raise Abort("a path or variable of this hub contains '${', which clients would replace")
-        return entry
 
 
 class Command(HubCommand):
@@ -75,7 +44,7 @@ class Command(HubCommand):
         add("client", choices=sorted(CLIENTS), help="generic: print the configuration for other clients")
         add("--http", action="store_true", help="over HTTP, with a new API key for this client")
         add("--url", type=_address, help="the hub's address, default: from HOST and PORT; implies --http")
-        add("--name", type=_name, default="toolhub", help="name of the entry; default: %(default)s")
+        add("--name", type=entry_name, default="toolhub", help="name of the entry; default: %(default)s")
         add(
             "--toolset",
             action="append",
@@ -117,9 +86,9 @@ class Command(HubCommand):
         earlier = _existing_entry(plan, file, force=force)
         with ExitStack() as undo:
             entry = plan.entry(_new_key(plan, undo, checks=checks) if plan.url else "")
-            if _is_ours(earlier):
+            if is_own_entry(earlier):
                 entry = {name: value for name, value in earlier.items() if name not in SERVER_MEMBERS} | entry
-            proof = _proof(entry) if checks else ""
+            proof = proof_of(entry) if checks else ""
             has_backup = file.put(plan.name, entry, private=redaction.redacted(entry) != entry)
             undo.pop_all()
         way = f"over HTTP, at {plan.url}," if plan.url else "over stdio"
@@ -139,10 +108,10 @@ class Command(HubCommand):
             if shows_key:
                 installation.require_ready(self.tell)
             entry = plan.entry(_new_key(plan, undo, checks=checks) if plan.url and shows_key else "…")
-            proof = _proof(entry) if checks and (shows_key or not plan.url) else ""
+            proof = proof_of(entry) if checks and (shows_key or not plan.url) else ""
             undo.pop_all()
         printed_entry = entry if shows_key else redaction.redacted(entry)
-        self.stdout.write(json.dumps({plan.client.member: {plan.name: printed_entry}}, indent=2, ensure_ascii=False))
+        self.stdout.write(plan.client.shown(plan.name, printed_entry))
         if proof:
             self.tell(proof)
         if printed_entry != entry:
@@ -162,7 +131,7 @@ class Command(HubCommand):
 
     def _end_key(self, entry: Any, reason: str) -> None:
         """Revoke the key of an entry that was removed or replaced."""
-        if (key := _key_in(entry)) is not None and governance.revoke_key(
+        if (key := key_of(entry)) is not None and governance.revoke_key(
             key, actor=governance.of_command(), reason=reason
         ):
             self.stdout.write(f"  The previous key, {key.name}, is revoked.")
@@ -187,7 +156,7 @@ def _plan(client: McpClient, **options: Any) -> ConnectPlan:
         path = project / client.project_file
     elif path is None and client.user_file is not None:
         path = client.user_file(Machine.this())
-    file = ConfigFile(path.expanduser().absolute(), client.member) if path is not None else None
+    file = client.file(path) if path is not None else None
     options_of_agent = options["toolsets"], options["read_only"], options["mode"], options["connections"]
     return ConnectPlan(client, file, options["name"], url, *options_of_agent)
 
@@ -209,41 +178,15 @@ def _address(text: str) -> str:
     return f"{text.rstrip('/')}/mcp" if parts.path in ("", "/") else text
 
 
-def _name(text: str) -> str:
-    if not _NAME.fullmatch(text):
-        raise ArgumentTypeError("must be letters, digits, - and _, at most 64")
-    return text
-
-
 # ---- the existing entry and the new one
 
 
 def _existing_entry(plan: ConnectPlan, file: ConfigFile, *, force: bool) -> Any:
     """The entry with that name, or None."""
     entry = file.entries().get(plan.name)
-    if entry is not None and not force and not _is_ours(entry):
+    if entry is not None and not force and not is_own_entry(entry):
         raise Abort(f"{plan.name!r} in {file.path} is not this hub's. Choose another --name, or use --force", REFUSED)
     return entry
-
-
-def _is_ours(entry: Any) -> bool:
-    """True if the entry starts this hub or has one of its keys."""
-    if not isinstance(entry, dict):
-        return False
-    arguments, variables = entry.get("args"), entry.get("env")
-    if isinstance(arguments, list) and "runmcp" in arguments:
-        home = variables.get("TOOLHUB_HOME") if isinstance(variables, dict) else None
-        return home is None or home == str(conf.home())
-    return _key_in(entry) is not None
-
-
-def _key_in(entry: Any) -> ApiKey | None:
-    headers = entry.get("headers") if isinstance(entry, dict) else None
-    for value in headers.values() if isinstance(headers, dict) else ():
-        key = str(value).removeprefix("Bearer ")
-        if secrets.well_formed(key):
-            return ApiKey.objects.once_known_by(secrets.key_hashes(key)).first()
-    return None
 
 
 def _new_key(plan: ConnectPlan, undo: ExitStack, *, checks: bool) -> str:
@@ -264,12 +207,6 @@ def _new_key(plan: ConnectPlan, undo: ExitStack, *, checks: bool) -> str:
     )
     undo.callback(governance.revoke_key, key, actor=governance.of_command(), reason="connecting failed")
     return secret
-
-
-def _proof(entry: Entry) -> str:
-    proof = handshake.check_entry(entry)
-    tools = {0: "no tools (run `toolhub doctor`)", 1: "1 tool"}.get(proof.tools, f"{proof.tools} tools")
-    return f"Connection tested: the agent sees {tools}, after {proof.seconds:.1f} s."
 
 
 def _warnings(plan: ConnectPlan, entry: Entry) -> list[str]:

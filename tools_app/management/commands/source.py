@@ -274,6 +274,9 @@ def _found(found: SourceTest) -> list[str]:
     lines += [f"described differently at each listing: {', '.join(found.unstable)}"] if found.unstable else []
     lines += [f"problem: {problem}" for problem in found.problems]
     lines += [f"! {finding}" for finding in found.findings]
+    lines += [f"client: {finding}" for finding in found.clients[:MOST_NAMES]]
+    if (more := len(found.clients) - MOST_NAMES) > 0:
+        lines.append(f"client: {more:,} more; --json shows all")
     lines += ["instructions, written by others:", *_quoted(found.instructions)] if found.instructions else []
     return lines
 
