@@ -262,29 +262,3 @@ class SourceStatus(models.Model):
     @property
     def load_problems(self) -> list[LoadProblem]:
         return [LoadProblem(*problem) for problem in self.problems]
-
-
-class Child(models.Model):
-    """A child process of a source on one machine. `process_start` tells it from a later process with its pid."""
-
-    source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="children")
-    # An identifier, as calls have it: accounts of the environment have no row.
-    connection = models.CharField(max_length=64, blank=True, default="", db_default="")
-    epoch = models.PositiveIntegerField()
-    host = models.CharField(max_length=255)
-    pid = models.PositiveIntegerField()
-    pgid = models.PositiveIntegerField()
-    process_start = models.CharField(max_length=64)
-    last_used_at = models.DateTimeField(db_default=Now())
-
-    class Meta:
-        verbose_name = "child process"
-        verbose_name_plural = "child processes"
-        constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["source", "connection", "epoch", "host"], name="child_once_per_source_and_host"
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.source_id} {self.host}:{self.pid}"
