@@ -52,6 +52,8 @@ class Child:
         self.is_private: bool = order["private"]
         self._command: list[str] = order["command"]
         self._own: dict[str, str] = order["environment"]
+        # Files and directories of the hub.
+        self._hidden: list[str] = order["hidden"]
         self._handshake: dict[str, Any] = order["handshake"]
         self._directory = directory
         self._marker = marker
@@ -150,7 +152,7 @@ class Child:
     async def _spawn(self) -> None:
         # The supervisor has no other variables than those that every child may have.
         environment = {**os.environ, **self._own, processes.MARK: self._marker}
-        started = processes.start(self._command, environment, self._directory)
+        started = processes.start(self._command, environment, self._directory, self._hidden)
         self.pid = started.pid
         self.starts += 1
         self.session = session = Session(self._write)

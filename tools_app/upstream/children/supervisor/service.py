@@ -295,7 +295,8 @@ class Stream(asyncio.Protocol):
 
 def _key(order: dict[str, Any]) -> str:
     """What makes two orders ask for the same child. A digest, since the environment has secrets."""
-    text = json.dumps([order["name"], order["epoch"], order["command"], order["environment"]], sort_keys=True)
+    parts = [order[name] for name in ("name", "epoch", "command", "environment", "hidden")]
+    text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
