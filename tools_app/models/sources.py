@@ -67,6 +67,12 @@ class Source(PolicyColumns):
         help_text="Increases when the origin changes: earlier approvals do not apply to it. "
         "0: made by an upgrade, origin not known.",
     )
+    reconnects = models.PositiveIntegerField(
+        default=0,
+        db_default=0,
+        editable=False,
+        help_text="Increases when an operator reconnects: connections and processes from before it are ended.",
+    )
     trust = models.CharField(max_length=16, blank=True, default="", db_default="", choices=Trust.choices)
     enabled = models.BooleanField(default=True, db_default=True, help_text="Off: all calls are refused.")
     start = models.CharField(max_length=16, choices=Start.choices, default=Start.ON_DEMAND, db_default=Start.ON_DEMAND)
@@ -158,6 +164,7 @@ class Source(PolicyColumns):
             name=self.name,
             kind=self.kind,
             epoch=self.epoch,
+            reconnects=self.reconnects,
             location=self.location,
             command=tuple(self.command),
             starts_always=self.start == self.Start.ALWAYS,

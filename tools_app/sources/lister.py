@@ -23,7 +23,7 @@ from django.db import DatabaseError, InterfaceError, connections
 from django.db.models import Q
 from django.utils import timezone
 
-from tools_app.base import hub
+from tools_app.base import hub, ports
 from tools_app.base.ports import UnavailableError
 from tools_app.models import Source, SourceStatus
 from tools_app.sources import outside, sync
@@ -82,6 +82,7 @@ class Lister:
                     renewed_at = time.monotonic()
                     self._renew()
                 self._look()
+                _end_outdated()
                 trouble = False
             except (DatabaseError, InterfaceError) as error:
                 if not trouble:
@@ -140,6 +141,16 @@ class Lister:
     def _release(self, names: Iterable[str]) -> None:
         held = SourceStatus.objects.filter(source__name__in=list(names), lease_holder=self._holder)
         held.update(lease_holder="", lease_until=None)
+
+
+def _end_outdated() -> None:
+    """End the connections of this process to sources that were changed, removed or reconnected by another one."""
+    if held := ports.upstreams().origins():
+        rows = Source.objects.filter(name__in={origin.name for origin in held})
+        latest = {
+            name: (epoch, reconnects) for name, epoch, reconnects in rows.values_list("name", "epoch", "reconnects")
+        }
+        ports.upstreams().end([origin for origin in held if origin.generation < latest.get(origin.name, (0, 0))])
 
 
 def _listed(provider: OutsideProvider) -> None:

@@ -10,6 +10,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -185,14 +186,15 @@ async def test_a_caller_that_gives_up_leaves_a_child_for_the_next(den: Den, tmp_
     assert len(pids(started)) == 1
 
 
-async def test_a_changed_command_ends_the_earlier_child(den: Den, tmp_path: Path) -> None:
+@pytest.mark.parametrize("later", [{"epoch": 2}, {"reconnects": 1}])
+async def test_a_changed_command_or_a_reconnection_ends_the_earlier_child(den: Den, later: Any) -> None:
     first = await opened(origin())
     pid = (await first.state())["pid"]
-    second = await opened(origin("banner", epoch=2))
+    second = await opened(origin("banner", **later))
     await first.ended()
     assert not is_alive(pid)
     assert await second.call("count") == "1"
-    with pytest.raises(children.CannotStart, match="another command by now"):
+    with pytest.raises(children.CannotStart, match="changed or reconnected meanwhile"):
         await opened(origin())
 
 

@@ -147,7 +147,7 @@ async def open_stream(origin: Origin, environment: Mapping[str, str], *, seconds
     order = {
         "order": "open",
         "name": origin.name,
-        "epoch": origin.epoch,
+        "generation": origin.generation,
         "command": list(origin.command),
         "environment": dict(environment),
         "private": origin.per_session,

@@ -47,7 +47,8 @@ class Child:
         self, order: Mapping[str, Any], directory: str, marker: str, limits: Limits, slots: asyncio.Semaphore
     ) -> None:
         self.name: str = order["name"]
-        self.epoch: int = order["epoch"]
+        # Epoch of the source and number of reconnections: compared as lists.
+        self.generation: list[int] = order["generation"]
         self.starts_always: bool = order["always"]
         self.is_private: bool = order["private"]
         self._command: list[str] = order["command"]
