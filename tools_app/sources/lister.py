@@ -15,6 +15,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -131,8 +132,10 @@ class Lister:
         for name, begun in list(self._running.items()):
             if now - begun > MOST_SECONDS:
                 self._running.pop(name, None)
-                if (provider := outside.provider(name)) is not None:
-                    sync.record_failure(provider, f"it was not listed within {MOST_SECONDS / 60:.0f} minutes")
+                provider = outside.provider(name)
+                with suppress(UnavailableError):  # It was changed or removed just now.
+                    if provider is not None:
+                        sync.record_failure(provider, f"it was not listed within {MOST_SECONDS / 60:.0f} minutes")
                 self._release([name])
         until = timezone.now() + timedelta(seconds=LEASE_SECONDS)
         held = SourceStatus.objects.filter(source__name__in=list(self._running), lease_holder=self._holder)
