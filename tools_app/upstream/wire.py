@@ -26,9 +26,9 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
-from tools_app.http.secrecy import Secrets
+from tools_app.http.secrecy import mask_of
 from tools_app.sdk import heavy
-from tools_app.sdk.accounts import Credentials, is_sendable
+from tools_app.sdk.accounts import Credentials
 from tools_app.sdk.errors import shortened
 
 MOST_BYTES: Final = 16 * 1024 * 1024  # of one line, event or body
@@ -42,6 +42,8 @@ FIRST_KEY: Final = 1_000
 _LARGE: Final = 256 * 1024
 _LOG: Final = b'"notifications/message"'
 _BEGINNING: Final = 200
+# In long messages, the method is at one end.
+_SEARCHED: Final = 16 * 1024
 
 
 class Broken(Exception):
@@ -197,7 +199,8 @@ class Pace:
 
     async def admits(self, data: bytes) -> bool:
         beginning = data[:_BEGINNING]
-        if b'"method"' not in beginning:
+        # A server can write its keys in any order. In an answer this only counts it.
+        if b'"method"' not in data[:_SEARCHED] and b'"method"' not in data[-_SEARCHED:]:
             return True
         if time.monotonic() - self._began > 1:
             self._began, self._seen, self._logs = time.monotonic(), 0, 0
@@ -235,5 +238,4 @@ async def lines_of(chunks: AsyncIterator[bytes], most: int = MOST_BYTES) -> Asyn
 
 def masking(credentials: Credentials) -> Callable[[bytes], bytes] | None:
     """What removes the values of a connection from an upstream's messages; None if there are none."""
-    values = [value for value in credentials.secrets if is_sendable(value)]
-    return Secrets({f"x-{number}": value for number, value in enumerate(values)}).masked_body if values else None
+    return mask_of(credentials.secrets)

@@ -470,6 +470,20 @@ async def test_limits_of_a_child(den: Den) -> None:
     assert int(ignored.split()[1], 16) == 0
 
 
+async def test_a_secret_of_several_lines_is_masked_in_what_a_child_writes(den: Den) -> None:
+    key = "-----BEGIN NO KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nshort==\n-----END NO KEY-----\n"
+    client = await opened(origin(), MY_KEY=key, MY_TOKEN="s3cr3t-of-a-connection")
+    # The last is cut in the middle of the secret.
+    words = f"cannot read {key}nor {key!r}\n{'x' * 990}s3cr3t-of-a-connection"
+    await client.answer(client.begin("die", words=words))
+    while len((await status_of()).lines) < 4:  # noqa: ASYNC110 – the supervisor has them
+        await asyncio.sleep(0.01)
+    lines = "\n".join((await status_of()).lines)
+    for secret in ("MIIEvQIBADANBgkqhkiG9w0B", "short==", "s3cr"):
+        assert secret not in lines
+    assert "cannot read" in lines
+
+
 async def test_secrets_of_a_connection_are_in_no_file_and_no_argument(den: Den) -> None:
     secret = "s3cr3t-of-a-connection"
     client = await opened(origin(), MY_TOKEN=secret)
