@@ -19,6 +19,7 @@ from tests.support.mcp_upstream import McpUpstream
 from tools_app.admin import source_trials
 from tools_app.base import hub
 from tools_app.models import AuditEntry, Source, SourceStatus, ToolRecord
+from tools_app.upstream.children.supervisor import landlock
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -95,12 +96,18 @@ def test_a_slow_server_does_not_hang_the_page(root: Client, home: Path, monkeypa
     assert AuditEntry.objects.filter(action="source.test").count() == 1
 
 
+def test_the_page_of_a_command_says_what_it_can_read(root: Client, home: Path, settings: Any) -> None:
+    address = f"{SOURCES}{make_source(command=mcp_upstream.command(), enabled=True).pk}/change/"
+    assert ("can read this hub’s files" in page(root, address).text) == (landlock.version() == 0)
+    settings.TOOLHUB_ISOLATE_PROGRAMS = False
+    assert "can read this hub’s files" in page(root, address).text
+
+
 def test_the_page_of_a_command_shows_its_process_and_what_it_wrote(root: Client, home: Path) -> None:
     command = mcp_upstream.command(tools=[mcp_upstream.tool("read")])
     command[2] = "import sys; sys.stderr.write('warming <up>\\n'); sys.stderr.flush(); " + command[2]
     source = make_source(command=command, enabled=True)
     before = page(root, f"{SOURCES}{source.pk}/change/")
-    assert "can read this hub’s files" in before.text
     assert "None. It is started at the next call or listing." in before.text
     assert "The server answers" in run_test(root, source).text
     after = page(root, f"{SOURCES}{source.pk}/change/")

@@ -14,6 +14,7 @@ from tools_app import governance
 from tools_app.base.ports import SignInRequiredError, UnavailableError
 from tools_app.management.commands import doctor
 from tools_app.models import AuditEntry, Connection, Source, ToolRecord
+from tools_app.upstream.children.supervisor import landlock
 
 pytestmark = pytest.mark.usefixtures("hub")
 
@@ -305,11 +306,13 @@ def test_doctor_reports_sources_outside(upstreams: ProgrammableUpstreams) -> Non
     assert not diagnoses()[text]
 
 
-def test_doctor_names_missing_references_and_what_programs_can_read() -> None:
+def test_doctor_names_missing_references_and_what_programs_can_read(settings: Any) -> None:
     run("source", "add", "files", "--command", "files-server")
     governance.create_connection(
         "files", "files", form="environment", secret={"KEY": "${TOOLHUB_SECRET_MISSING}"}, actor=SHELL
     )
+    assert ("programs of sources cannot read this hub's files (landlock)" in diagnoses()) == (landlock.version() > 0)
+    settings.TOOLHUB_ISOLATE_PROGRAMS = False
     found = diagnoses()
     assert found["programs of sources run as the user of this hub and can read this hub's files"]
     (text,) = (text for text in found if text.startswith("connection files: "))

@@ -17,7 +17,6 @@ from tests.support.tools import Hub
 from tools_app import governance
 from tools_app.models import (
     ApiKey,
-    Child,
     Connection,
     Definition,
     KeyConnection,
@@ -99,7 +98,6 @@ def test_tools_and_access_count_apart(hub: Hub) -> None:
         "a stop": ((0, 1), lambda: Stop.objects.create(kind="hub", by="test")),
         "the start of a source": ((0, 0), lambda: Source.objects.filter(pk=source.pk).update(start="always")),
         "what was observed": ((0, 0), lambda: SourceStatus.objects.filter(pk=status.pk).update(error="x", failures=1)),
-        "a child": ((0, 0), lambda: child(source)),
     }
     for what, (expected, write) in writes.items():
         before = revision.numbers(connection)
@@ -107,10 +105,6 @@ def test_tools_and_access_count_apart(hub: Hub) -> None:
         after = revision.numbers(connection)
         assert (after.tools - before.tools, after.access - before.access) == expected, what
         assert after.value - before.value == sum(expected), what
-
-
-def child(source: Source) -> Child:
-    return Child.objects.create(source=source, epoch=1, host="a", pid=7, pgid=7, process_start="boot:123")
 
 
 def test_a_transaction_counts_for_both(hub: Hub) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from django.apps.registry import Apps
+from django.contrib.auth.models import Permission
+from django.contrib.contenttypes.models import ContentType
 from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
@@ -113,6 +115,20 @@ def test_an_upgrade_keeps_every_row_and_gives_each_tool_its_source(earlier: Apps
     }
     assert triggers.missing_triggers(connection) == set()
     assert min(revision.numbers(connection)) > 1_000_000_000
+
+
+def test_what_no_release_has_used_is_dropped_and_what_the_last_one_uses_stays(transactional_db: None) -> None:
+    call_command("migrate", "tools_app", "0020_sources_outside", verbosity=0)
+    assert "tools_app_child" in connection.introspection.table_names()
+    kinds = [ContentType.objects.get_or_create(app_label="tools_app", model=name)[0] for name in ("child", "callsum")]
+    for kind in kinds:
+        Permission.objects.get_or_create(codename=f"view_{kind.model}", content_type=kind)
+    call_command("migrate", verbosity=0)
+    tables = connection.introspection.table_names()
+    assert ("tools_app_child" in tables, "tools_app_callsum" in tables) == (False, True)
+    old = Permission.objects.filter(codename__in=("view_child", "view_callsum"))
+    assert [permission.codename for permission in old] == ["view_callsum"]
+    call_command("flush", verbosity=0, interactive=False)
 
 
 def test_batches_reach_every_row(earlier: Apps, monkeypatch: pytest.MonkeyPatch) -> None:

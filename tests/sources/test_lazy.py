@@ -143,8 +143,6 @@ class TestListing:
         find_sources_again()
         rebuild_catalog()
         assert listing() == before
-        providers = sources.current().providers.values()
-        assert [provider.name for provider in providers if provider.is_current()] == ["code"], "which has no files"
 
 
 class TestTheFirstCall:

@@ -221,6 +221,22 @@ class TestListing:
         assert names_due() == []
         assert servers.counts["srv"] == 1
 
+    def test_one_that_an_operator_wants_again_while_it_fails_does_not_wait(self, servers: Listings) -> None:
+        servers.add("srv", tool("read"))
+        servers.errors["srv"] = UnavailableError("it answers 502")
+        observed("srv", next_try_at=ago(1), failures=5)
+        # The password was corrected while the hub waited for an answer.
+        servers.before["srv"] = lambda: outside.list_again("srv")
+        provider = outside.provider("srv")
+        assert provider is not None
+        with pytest.raises(UnavailableError):
+            sync.describe(provider, actor="test")
+        assert due(timezone.now()) == ["srv"]
+        servers.before.clear()
+        with pytest.raises(UnavailableError):
+            sync.describe(provider, actor="test")
+        assert due(timezone.now()) == []
+
     def test_one_that_never_ends_is_given_up(
         self, servers: Listings, start: Callable[..., Lister], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -126,7 +126,7 @@ class TestNewTools:
         describe()
         assert entry().hints.writes
         assert entry().hints.destroys
-        assert entry().spec.claimed_hints.read_only
+        assert entry().spec.body["claims"] == {"readOnlyHint": True, "idempotentHint": True}
         ToolRecord.objects.filter(name="srv_read").update(hint_read_only=True)
         assert not entry().hints.writes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -69,6 +69,11 @@ class Listings:
         return _Runner(self, origin, spec)
 
     async def reconnect(self, name: str) -> None: ...
+
+    def origins(self) -> list[Origin]:
+        return []
+
+    def end(self, origins: Collection[Origin]) -> None: ...
 
     async def aclose(self) -> None: ...
 

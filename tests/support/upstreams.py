@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
@@ -43,6 +43,11 @@ class ProgrammableUpstreams:
 
     async def reconnect(self, name: str) -> None:
         self.reconnected.append(name)
+
+    def origins(self) -> list[Origin]:
+        return []
+
+    def end(self, origins: Collection[Origin]) -> None: ...
 
     async def aclose(self) -> None:
         pass

@@ -1,7 +1,11 @@
-"""Nothing runs twice, wherever the connection is cut: in the request, in the answer, at the beginning of either."""
+"""Nothing runs twice, wherever the connection is cut: in the request, in the answer, at the beginning of either.
+
+TOOLHUB_TEST_CUTS is how many cuts there are in all; each has a seed, so that a failure comes again.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 
 import pytest
@@ -14,7 +18,8 @@ from tools_app.upstream.results import UnansweredError
 
 pytestmark = pytest.mark.anyio
 
-SEEDS = 60
+# For each of the eight tests.
+SEEDS = -(-int(os.environ.get("TOOLHUB_TEST_CUTS", "1000")) // 8)
 # More than a request with its headers, and more than an answer.
 MOST = 1_400
 

@@ -398,6 +398,27 @@ async def test_secrets_of_a_connection_are_masked_in_answers() -> None:
     assert json.loads(masked) == {"a": "*** and ***", "b": "***", "c": "***"}
 
 
+LINES = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC", "BKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
+KEY = "\n".join(("-----BEGIN NO KEY-----", *LINES, "-----END NO KEY-----", ""))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [KEY, json.dumps({"private_key": KEY, "token_type": "service_account"}, indent=2), "pässwörd-with-umlauts"],
+    ids=["a key", "a file of JSON", "other letters"],
+)
+@pytest.mark.parametrize("ensure_ascii", [True, False])
+async def test_secrets_of_several_lines_are_masked_in_any_layout(value: str, ensure_ascii: bool) -> None:
+    mask = wire.masking(Credentials(environment={"A": value, "B": "x"}))
+    assert mask is not None
+    texts = [value, value.replace("\n", " "), value.replace("\n", ""), json.dumps(value)]
+    answer = {"result": {"texts": texts, "other": {"token_type": 1, "BEGIN": [2]}}}
+    masked = mask(json.dumps(answer, ensure_ascii=ensure_ascii).encode())
+    for secret in (*LINES, "umlauts"):
+        assert secret.encode() not in masked
+    assert json.loads(masked)["result"]["other"] == answer["result"]["other"]
+
+
 async def test_an_event_of_empty_lines_is_limited(server: McpUpstream, call: Calls, monkeypatch: Any) -> None:
     monkeypatch.setattr(http, "MOST_BYTES", 10_000)
     server.fail("tools/call", body=b"data:\n" * 20_000, kind="text/event-stream")

@@ -23,7 +23,7 @@ from tools_app.upstream.lines import LineTransport
 from tools_app.upstream.links import Asked, Link, opened
 from tools_app.upstream.listing import listed
 from tools_app.upstream.session import Session
-from tools_app.upstream.wire import Broken, TooLong, lines_of
+from tools_app.upstream.wire import MOST_PER_SECOND, Broken, Pace, TooLong, lines_of
 
 pytestmark = pytest.mark.anyio
 
@@ -129,6 +129,18 @@ async def test_a_flood_of_messages_is_dropped_and_delays_nothing_for_long() -> N
     async with session(pipes) as one:
         assert await called(one, "odd", asked=asked(log=heard.append)) == {}
     assert 0 < len(heard) < 2_000
+
+
+@pytest.mark.parametrize("padding", [0, 300, 40_000])
+async def test_the_order_of_keys_does_not_get_a_flood_past_its_limit(padding: int) -> None:
+    params = b'{"jsonrpc":"2.0","params":{"x":"%b"},"method":"notifications/tools/list_changed"}' % (b"x" * padding)
+    pace = Pace()
+    began = time.monotonic()
+    for _ in range(MOST_PER_SECOND + 1):
+        assert await pace.admits(params)
+    assert time.monotonic() - began >= 1
+    answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"text": 'a "method" of '}}).encode()
+    assert await pace.admits(answer)
 
 
 async def test_a_child_that_ends_fails_its_calls_at_once_and_is_started_again() -> None:

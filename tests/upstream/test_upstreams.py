@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.upstream.conftest import Calls, text_of, until
 from tools_app.base import database
 from tools_app.base.ports import UnavailableError
 from tools_app.models import Source, SourceStatus
+from tools_app.sdk.errors import ToolError
 from tools_app.sdk.hub_errors import DefinitionChangedError
 from tools_app.sdk.outside import Listing, Origin
 from tools_app.upstream.upstreams import Upstreams
@@ -191,6 +193,32 @@ async def test_reconnect_ends_the_connection_and_the_next_call_has_another(serve
     assert not server.sessions
     await call("echo")
     assert len({session for _, session in call.noted}) == 2
+
+
+async def test_a_call_after_a_reconnection_elsewhere_ends_what_hangs(
+    server: McpUpstream, call: Calls, origin: Origin
+) -> None:
+    server.eras = {"legacy"}
+    server.behave("echo", hold=threading.Event())
+    hanging = asyncio.create_task(call("echo", seconds=60))
+    await until(lambda: server.calls)
+    later = call.upstreams.session(replace(origin, reconnects=1), None, "")
+    with pytest.raises(ToolError, match="ended"):
+        await hanging
+    assert later is not call.upstreams.session(origin, None, "")
+
+
+async def test_outdated_connections_are_ended_without_a_call(
+    server: McpUpstream, call: Calls, origin: Origin, source: Source
+) -> None:
+    server.eras = {"legacy"}
+    await call("echo")
+    assert call.upstreams.origins() == [origin]
+    await asyncio.to_thread(call.upstreams.end, [replace(origin, epoch=7)])
+    assert server.sessions
+    await asyncio.to_thread(call.upstreams.end, [origin])
+    await until(lambda: not server.sessions)
+    assert call.upstreams.origins() == []
 
 
 async def test_the_end_waits_for_calls(server: McpUpstream, call: Calls) -> None:

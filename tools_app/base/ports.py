@@ -7,7 +7,7 @@ So the path of a call can be read, and tested, without the loading of Python cod
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from tools_app.sdk.context import Tools
@@ -79,6 +79,14 @@ class Upstreams(Protocol):
 
     async def reconnect(self, name: str) -> None:
         """End the connections and child processes of a source; the next call starts new ones."""
+        ...
+
+    def origins(self) -> Collection[Origin]:
+        """To which there are connections. From any thread."""
+        ...
+
+    def end(self, origins: Collection[Origin]) -> None:
+        """End the connections to these. From any thread; does not wait."""
         ...
 
     async def aclose(self) -> None: ...

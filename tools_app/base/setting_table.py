@@ -334,6 +334,13 @@ _STATE: Final = Group(
             "directory of files with secrets, to which connections can refer as ${file:NAME}",
         ),
         Setting(
+            "TOOLHUB_ISOLATE_PROGRAMS",
+            FLAG,
+            True,
+            "keeps programs of sources from this hub's files, where Linux has Landlock; off for programs that mount "
+            "file systems or change their user, such as podman and sudo",
+        ),
+        Setting(
             "TOOLHUB_TIME_ZONE",
             line(is_time_zone, "the name of a time zone like Asia/Tokyo"),
             "UTC",

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from tools_app import engine
@@ -107,6 +108,7 @@ def change_origin(
         if is_moved := not {"location", "command"}.isdisjoint(changes):
             # A program that sets the origin does not approve it.
             source.created_by = id_of(actor)
+        source.reconnects += 1
         source.save()
         if is_moved:
             changes |= _quarantine(source, before, change, actor)
@@ -119,7 +121,7 @@ def change_origin(
 def reconnect_source(name: str, *, actor: Actor, reason: str = "") -> None:
     """End the connections and child processes of a source, and list it again at once.
 
-    Other processes of the hub end theirs when the next listing fails, or when they were idle for some minutes.
+    Other processes of the hub end theirs at their next call, or after a few seconds.
 
     Raises:
         NotFoundError
@@ -127,6 +129,7 @@ def reconnect_source(name: str, *, actor: Actor, reason: str = "") -> None:
     """
     with changing(actions.SOURCE_RECONNECT, actor, reason) as change:
         source = outside_source(name)
+        Source.objects.filter(pk=source.pk).update(reconnects=F("reconnects") + 1)
         SourceStatus.objects.filter(source=source).update(failures=0)
         outside.list_again(name)
         change.note(f"source:{name}", {})

@@ -8,7 +8,7 @@ import contextlib
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from urllib.parse import quote
 
@@ -18,6 +18,11 @@ from tools_app.text import redaction
 _SHORTEST: Final = 4  # anything shorter occurs in every text
 # For response bodies: a shorter secret would mask ordinary words, and the gaps would reveal it.
 _SHORTEST_IN_ANSWERS: Final = 8
+_SHORTEST_PIECE: Final = 16
+_MOST_PIECES: Final = 200
+_BETWEEN: Final = re.compile(r"""\\+[nrt"/]|[\s"'{}\[\],:]+""")
+# Of a value, so that its forms are few enough.
+_MOST_IN_ANSWERS: Final = 4_000
 _MASK: Final = redaction.MASK.encode()
 _URL_SAFE: Final = str.maketrans("+/", "-_")
 _HEADER_VALUE: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?")
@@ -64,6 +69,36 @@ class Secrets:
 
     def __repr__(self) -> str:
         return f"<Secrets {', '.join(name for name, _ in self.headers)}>"
+
+
+def mask_of(values: Iterable[str]) -> Callable[[bytes], bytes] | None:
+    """What removes these values from a body of JSON, also those that no header can have; None if there are none."""
+    values = set(values)
+    sendable = {value for value in values if len(value) <= _MOST_IN_ANSWERS and _HEADER_VALUE.fullmatch(value)}
+    secrets = Secrets({f"x-{number}": value for number, value in enumerate(sorted(sendable))})
+    forms = {piece for value in values - sendable for piece in _pieces(value)}
+    for _ in range(2):  # JSON in a text of JSON
+        forms |= {escaped for form in forms for escaped in _in_json(form)}
+    pieces = [form.encode() for form in forms]
+    if not values:
+        return None
+
+    def mask(body: bytes) -> bytes:
+        body = secrets.masked_body(body)
+        for piece in pieces:
+            if piece in body:
+                body = body.replace(piece, _MASK)
+        return body
+
+    return mask
+
+
+def _pieces(value: str) -> list[str]:
+    """The parts of a value in which it is recognised: a key of several lines can be shown in any layout."""
+    if len(value.splitlines()) == 1:
+        return [value] if len(value) >= _SHORTEST_IN_ANSWERS else []
+    # Not what could be a word or the syntax of an answer.
+    return [piece for piece in _BETWEEN.split(value) if len(piece) >= _SHORTEST_PIECE][:_MOST_PIECES]
 
 
 def _plain(value: str) -> set[str]:

@@ -15,7 +15,7 @@ from tools_app.models.idempotency import IdempotencyKey
 from tools_app.models.keys import ApiKey, KeyConnection, KeyToolset
 from tools_app.models.processes import Agent, Chore, Process
 from tools_app.models.revision import Revision
-from tools_app.models.sources import Child, Source, SourceStatus
+from tools_app.models.sources import Source, SourceStatus
 from tools_app.models.stops import Stop
 from tools_app.models.tools import Definition, Tag, ToolRecord, ToolTag
 from tools_app.models.toolsets import Toolset
@@ -27,7 +27,6 @@ __all__ = [
     "AuditEntry",
     "Call",
     "CallHour",
-    "Child",
     "Chore",
     "Connection",
     "Definition",

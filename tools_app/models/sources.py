@@ -67,6 +67,12 @@ class Source(PolicyColumns):
         help_text="Increases when the origin changes: earlier approvals do not apply to it. "
         "0: made by an upgrade, origin not known.",
     )
+    reconnects = models.PositiveIntegerField(
+        default=0,
+        db_default=0,
+        editable=False,
+        help_text="Increases when an operator reconnects: connections and processes from before it are ended.",
+    )
     trust = models.CharField(max_length=16, blank=True, default="", db_default="", choices=Trust.choices)
     enabled = models.BooleanField(default=True, db_default=True, help_text="Off: all calls are refused.")
     start = models.CharField(max_length=16, choices=Start.choices, default=Start.ON_DEMAND, db_default=Start.ON_DEMAND)
@@ -158,6 +164,7 @@ class Source(PolicyColumns):
             name=self.name,
             kind=self.kind,
             epoch=self.epoch,
+            reconnects=self.reconnects,
             location=self.location,
             command=tuple(self.command),
             starts_always=self.start == self.Start.ALWAYS,
@@ -262,29 +269,3 @@ class SourceStatus(models.Model):
     @property
     def load_problems(self) -> list[LoadProblem]:
         return [LoadProblem(*problem) for problem in self.problems]
-
-
-class Child(models.Model):
-    """A child process of a source on one machine. `process_start` tells it from a later process with its pid."""
-
-    source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="children")
-    # An identifier, as calls have it: accounts of the environment have no row.
-    connection = models.CharField(max_length=64, blank=True, default="", db_default="")
-    epoch = models.PositiveIntegerField()
-    host = models.CharField(max_length=255)
-    pid = models.PositiveIntegerField()
-    pgid = models.PositiveIntegerField()
-    process_start = models.CharField(max_length=64)
-    last_used_at = models.DateTimeField(db_default=Now())
-
-    class Meta:
-        verbose_name = "child process"
-        verbose_name_plural = "child processes"
-        constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["source", "connection", "epoch", "host"], name="child_once_per_source_and_host"
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.source_id} {self.host}:{self.pid}"

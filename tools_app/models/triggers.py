@@ -14,9 +14,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 # Table → columns that callers see. Without health, last use and the like, which change with every call.
 TOOLS: Final[dict[str, tuple[str, ...]]] = {
     "tools_app_source": (
-        "name", "prefix", "kind", "location", "command", "epoch", "trust", "enabled", "per_session", "declares",
-        "failure_rule", "connection_id", "internal", "approved_instructions", "removed_at", "timeout_ms", "retries",
-        "retry_delay_ms", "rate_calls", "rate_seconds", "cache_seconds", "answer_tokens",
+        "name", "prefix", "kind", "location", "command", "epoch", "reconnects", "trust", "enabled", "per_session",
+        "declares", "failure_rule", "connection_id", "internal", "approved_instructions", "removed_at", "timeout_ms",
+        "retries", "retry_delay_ms", "rate_calls", "rate_seconds", "cache_seconds", "answer_tokens",
     ),
     "tools_app_sourcestatus": ("availability", "instructions_hash"),
     "tools_app_toolrecord": (

@@ -15,6 +15,8 @@ class Origin:
     # A value of `Source.Kind`.
     kind: str
     epoch: int
+    # How often an operator had the hub connect anew.
+    reconnects: int = 0
     # URL; empty for a child process.
     location: str = ""
     # Program and arguments of a child process.
@@ -31,6 +33,11 @@ class Origin:
     failure_pattern: str = ""
     # The connection with which the source is described; empty: none.
     connection: str = ""
+
+    @property
+    def generation(self) -> tuple[int, int]:
+        """Connections of an earlier one are ended."""
+        return self.epoch, self.reconnects
 
 
 @dataclass(frozen=True)

@@ -191,11 +191,6 @@ class ToolSpec:
         """Whether another server runs it, and says what it is."""
         return bool(self.runtime.get("outside"))
 
-    @cached_property
-    def claimed_hints(self) -> Hints:
-        """What its source says that it does. `hints` of tools outside assume the worst instead."""
-        return Hints.read(self.body["claims"]) if "claims" in self.body else self.hints
-
     @property
     def label(self) -> str:
         """Its name in the journal: a prompt may have the name of a tool."""

@@ -15,6 +15,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -23,7 +24,7 @@ from django.db import DatabaseError, InterfaceError, connections
 from django.db.models import Q
 from django.utils import timezone
 
-from tools_app.base import hub
+from tools_app.base import hub, ports
 from tools_app.base.ports import UnavailableError
 from tools_app.models import Source, SourceStatus
 from tools_app.sources import outside, sync
@@ -82,6 +83,7 @@ class Lister:
                     renewed_at = time.monotonic()
                     self._renew()
                 self._look()
+                _end_outdated()
                 trouble = False
             except (DatabaseError, InterfaceError) as error:
                 if not trouble:
@@ -130,8 +132,10 @@ class Lister:
         for name, begun in list(self._running.items()):
             if now - begun > MOST_SECONDS:
                 self._running.pop(name, None)
-                if (provider := outside.provider(name)) is not None:
-                    sync.record_failure(provider, f"it was not listed within {MOST_SECONDS / 60:.0f} minutes")
+                provider = outside.provider(name)
+                with suppress(UnavailableError):  # It was changed or removed just now.
+                    if provider is not None:
+                        sync.record_failure(provider, f"it was not listed within {MOST_SECONDS / 60:.0f} minutes")
                 self._release([name])
         until = timezone.now() + timedelta(seconds=LEASE_SECONDS)
         held = SourceStatus.objects.filter(source__name__in=list(self._running), lease_holder=self._holder)
@@ -140,6 +144,16 @@ class Lister:
     def _release(self, names: Iterable[str]) -> None:
         held = SourceStatus.objects.filter(source__name__in=list(names), lease_holder=self._holder)
         held.update(lease_holder="", lease_until=None)
+
+
+def _end_outdated() -> None:
+    """End the connections of this process to sources that were changed, removed or reconnected by another one."""
+    if held := ports.upstreams().origins():
+        rows = Source.objects.filter(name__in={origin.name for origin in held})
+        latest = {
+            name: (epoch, reconnects) for name, epoch, reconnects in rows.values_list("name", "epoch", "reconnects")
+        }
+        ports.upstreams().end([origin for origin in held if origin.generation < latest.get(origin.name, (0, 0))])
 
 
 def _listed(provider: OutsideProvider) -> None:

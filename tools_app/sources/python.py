@@ -110,10 +110,6 @@ class PythonProvider:
                 known, self._registry = self._registry.problems, None
                 self._known_problems = known
 
-    def is_current(self) -> bool:
-        """Whether the code is imported, and is that of the files."""
-        return self._registry is not None and not self.is_outdated()
-
     def is_outdated(self) -> bool:
         return self._registry is not None and self._imported_etag != self.etag()
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from types import EllipsisType
 from typing import Any, Final
 
 from django.db import connection, transaction
@@ -131,9 +132,8 @@ def describe(provider: Provider, *, actor: str, report: SyncReport | None = None
         described = provider.describe()
     except UnavailableError as error:
         is_refused = isinstance(error, SignInRequiredError)
-        record_failure(
-            provider, str(error), SourceStatus.Availability.SIGN_IN if is_refused else SourceStatus.Availability.DOWN
-        )
+        availability = SourceStatus.Availability.SIGN_IN if is_refused else SourceStatus.Availability.DOWN
+        record_failure(provider, str(error), availability, due_at)
         raise
     row = _row_of(provider)
     if provider.origin is not None and _is_recorded(row, described):
@@ -316,20 +316,25 @@ def record_failure(
     provider: Provider,
     reason: str,
     availability: SourceStatus.Availability = SourceStatus.Availability.DOWN,
+    due_at: datetime | EllipsisType | None = ...,
 ) -> None:
     """Record that a source is not available. Its tools stay, and it is tried again later.
+
+    `due_at`: the time for which this attempt was. If another is set by now, someone wants a later attempt.
 
     Raises:
         UnavailableError: the source outside was changed or removed meanwhile.
     """
     now = timezone.now()
     row = _row_of(provider)
-    status = SourceStatus.objects.get(source=row)
-    status.error, status.since = redacted_text(reason).replace("\0", "")[:1000], status.since or now
-    status.failures += 1
-    status.next_try_at = _next_try(status, row)
-    status.availability = availability
-    status.save(update_fields=["error", "since", "failures", "next_try_at", "availability"])
+    with transaction.atomic():
+        status = SourceStatus.objects.select_for_update().get(source=row)
+        status.error, status.since = redacted_text(reason).replace("\0", "")[:1000], status.since or now
+        status.failures += 1
+        if due_at is ... or status.next_try_at == due_at:
+            status.next_try_at = _next_try(status, row)
+        status.availability = availability
+        status.save(update_fields=["error", "since", "failures", "next_try_at", "availability"])
 
 
 def _finish(
@@ -357,7 +362,8 @@ def _finish(
         (absent if is_broken or first_time else gone).append(pk)
     ToolRecord.everything.filter(pk__in=absent, absent_since=None).update(absent_since=now)
     _retire(ToolRecord.everything.filter(pk__in=gone), actor, report)
-    status = SourceStatus.objects.get(source=row)
+    # `list_again` waits: it must not set a time between this and the end.
+    status = SourceStatus.objects.select_for_update().get(source=row)
     status.etag, status.described_at = described.etag, now
     status.availability = SourceStatus.Availability.OK
     status.problems = [[problem.place, problem.reason, problem.tool] for problem in problems]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -108,6 +109,15 @@ class Upstreams:
 
         await children.stop(name)
 
+    def origins(self) -> list[Origin]:
+        return [origin for origin, _, _ in list(self._sessions)]
+
+    def end(self, origins: Collection[Origin]) -> None:
+        for key, session in list(self._sessions.items()):
+            if key[0] in origins:
+                with suppress(RuntimeError):  # The loop has ended, and its sessions with it.
+                    session.loop.call_soon_threadsafe(self._drop, key)
+
     async def aclose(self) -> None:
         """End all sessions, each after its last call, for which it waits for a while. Later calls open others."""
         with suppress(TimeoutError):
@@ -152,7 +162,9 @@ class Upstreams:
         loop = asyncio.get_running_loop()
         for key, session in list(self._sessions.items()):
             is_outdated = session.loop is loop and key[0].name == origin.name and key[0] != origin
-            if session.is_unused or session.loop is not loop or (is_outdated and not session.is_busy):
+            # What an operator reconnects may hang with its calls.
+            is_over = is_outdated and (not session.is_busy or key[0].generation < origin.generation)
+            if session.is_unused or session.loop is not loop or is_over:
                 self._drop(key)
         if len(self._sessions) >= MOST_SESSIONS:
             idle = [key for key, session in self._sessions.items() if not session.is_busy]
@@ -161,8 +173,8 @@ class Upstreams:
             self._drop(min(idle, key=lambda key: self._sessions[key].used_at))
 
     def _drop(self, key: _Key) -> None:
-        session = self._sessions.pop(key)
-        if session.loop is asyncio.get_running_loop():
+        session = self._sessions.pop(key, None)
+        if session is not None and session.loop is asyncio.get_running_loop():
             task = asyncio.create_task(session.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)

@@ -29,9 +29,9 @@ from mcp_types import (
 )
 from pydantic_core import from_json, to_json
 
-from tools_app.http.secrecy import Secrets
+from tools_app.http.secrecy import mask_of
 from tools_app.sdk import heavy
-from tools_app.sdk.accounts import Credentials, is_sendable
+from tools_app.sdk.accounts import Credentials
 from tools_app.sdk.errors import shortened
 
 log = logging.getLogger("tools_app.upstream")
@@ -55,6 +55,8 @@ _CLOSED: Final = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
 Outcome = dict[str, Any] | ErrorData
 # Gets a notification: its method and params, and the request that it belongs to, if the transport knows.
 Heard = Callable[[str, Mapping[str, Any], RequestId | None], None]
+# In long messages, the method is at one end.
+_SEARCHED: Final = 16 * 1024
 
 
 class Broken(Exception):
@@ -301,7 +303,8 @@ class Pace:
 
     async def admits(self, data: bytes) -> bool:
         beginning = data[:_BEGINNING]
-        if b'"method"' not in beginning:
+        # A server can write its keys in any order. In an answer this only counts it.
+        if b'"method"' not in data[:_SEARCHED] and b'"method"' not in data[-_SEARCHED:]:
             return True
         if time.monotonic() - self._began > 1:
             self._began, self._seen, self._logs = time.monotonic(), 0, 0
@@ -339,5 +342,4 @@ async def lines_of(chunks: AsyncIterator[bytes], most: int = MOST_BYTES) -> Asyn
 
 def masking(credentials: Credentials) -> Callable[[bytes], bytes] | None:
     """What removes the values of a connection from an upstream's messages; None if there are none."""
-    values = [value for value in credentials.secrets if is_sendable(value)]
-    return Secrets({f"x-{number}": value for number, value in enumerate(values)}).masked_body if values else None
+    return mask_of(credentials.secrets)

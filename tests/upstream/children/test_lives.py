@@ -10,6 +10,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -185,14 +186,15 @@ async def test_a_caller_that_gives_up_leaves_a_child_for_the_next(den: Den, tmp_
     assert len(pids(started)) == 1
 
 
-async def test_a_changed_command_ends_the_earlier_child(den: Den, tmp_path: Path) -> None:
+@pytest.mark.parametrize("later", [{"epoch": 2}, {"reconnects": 1}])
+async def test_a_changed_command_or_a_reconnection_ends_the_earlier_child(den: Den, later: Any) -> None:
     first = await opened(origin())
     pid = (await first.state())["pid"]
-    second = await opened(origin("banner", epoch=2))
+    second = await opened(origin("banner", **later))
     await first.ended()
     assert not is_alive(pid)
     assert await second.call("count") == "1"
-    with pytest.raises(children.CannotStart, match="another command by now"):
+    with pytest.raises(children.CannotStart, match="changed or reconnected meanwhile"):
         await opened(origin())
 
 
@@ -448,8 +450,8 @@ async def test_a_child_knows_nothing_of_the_hub(bare_den: Den, monkeypatch: pyte
     assert canary not in json.dumps(stolen)
     assert stolen["environment"]["MY_TOKEN"] == "given"
     assert stolen["environment"]["LC_PAPER"] == "de_DE"
-    own = {"MY_TOKEN", "TOOLHUB_CHILD", "LC_CTYPE"}
-    assert set(stolen["environment"]) - own == set(child_environment.inherited(os.environ)) - {"LC_CTYPE"}
+    own = {"MY_TOKEN", "TOOLHUB_CHILD", "LC_CTYPE", "TMPDIR"}
+    assert set(stolen["environment"]) - own == set(child_environment.inherited(os.environ)) - own
     assert sorted(stolen["files"]) == ["0", "1", "2"]
     assert all(stolen["files"][number].startswith("pipe:") for number in "012")
     assert "given" not in " ".join(stolen["parents"]), "neither its parents' arguments nor variables have it"
@@ -466,6 +468,20 @@ async def test_limits_of_a_child(den: Den) -> None:
     assert os.getsid(pid) == os.getpgid(pid) == pid
     ignored = next(line for line in stat(pid, "status").splitlines() if line.startswith("SigBlk"))
     assert int(ignored.split()[1], 16) == 0
+
+
+async def test_a_secret_of_several_lines_is_masked_in_what_a_child_writes(den: Den) -> None:
+    key = "-----BEGIN NO KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nshort==\n-----END NO KEY-----\n"
+    client = await opened(origin(), MY_KEY=key, MY_TOKEN="s3cr3t-of-a-connection")
+    # The last is cut in the middle of the secret.
+    words = f"cannot read {key}nor {key!r}\n{'x' * 990}s3cr3t-of-a-connection"
+    await client.answer(client.begin("die", words=words))
+    while len((await status_of()).lines) < 4:  # noqa: ASYNC110 – the supervisor has them
+        await asyncio.sleep(0.01)
+    lines = "\n".join((await status_of()).lines)
+    for secret in ("MIIEvQIBADANBgkqhkiG9w0B", "short==", "s3cr"):
+        assert secret not in lines
+    assert "cannot read" in lines
 
 
 async def test_secrets_of_a_connection_are_in_no_file_and_no_argument(den: Den) -> None:
@@ -522,7 +538,3 @@ async def test_an_interpreter_that_fails_is_an_error_with_a_reason(
     monkeypatch.setattr(sys, "executable", "false")
     with pytest.raises(children.CannotStart, match="the process that owns child processes cannot be started"):
         await opened(origin())
-
-
-def test_isolation_is_told() -> None:
-    assert children.isolation() == "none"

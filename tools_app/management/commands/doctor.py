@@ -134,10 +134,10 @@ def _of_sources() -> Iterator[Diagnosis]:
             how = f"See them with `toolhub source list {source.name}`, and approve them with `toolhub source approve`."
             yield Diagnosis(True, f"source {source.name}: versions that wait for approval: {waiting}", how)
     if commands and (isolation := children.isolation()) == "none":
-        how = "Run the hub, or the command, in a container or as a user of its own to prevent that."
+        how = "To prevent that, run them in a container, or the hub on Linux with Landlock (TOOLHUB_ISOLATE_PROGRAMS)."
         yield Diagnosis(True, "programs of sources run as the user of this hub and can read this hub's files", how)
     elif commands:
-        yield Diagnosis(True, f"programs of sources are isolated by {isolation}")
+        yield Diagnosis(True, f"programs of sources cannot read this hub's files ({isolation})")
 
 
 def _of_data() -> Iterator[Diagnosis]:

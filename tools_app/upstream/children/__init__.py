@@ -6,7 +6,8 @@ what a source may be given (`sdk.child_environment`, connections).
 
 from __future__ import annotations
 
-from tools_app.upstream.children.client import ChildStatus, isolation, open_stream, status, stop, stop_all
+from tools_app.upstream.children.client import ChildStatus, open_stream, status, stop, stop_all
 from tools_app.upstream.children.errors import CannotStart, NotUpYet
+from tools_app.upstream.children.sandbox import isolation
 
 __all__ = ["CannotStart", "ChildStatus", "NotUpYet", "isolation", "open_stream", "status", "stop", "stop_all"]

@@ -24,6 +24,7 @@ from tools_app.sdk.outside import Origin
 from tools_app.text import redaction
 from tools_app.upstream.children import runtime
 from tools_app.upstream.children.errors import CannotStart, NotUpYet
+from tools_app.upstream.children.sandbox import hidden_paths
 from tools_app.upstream.children.supervisor import guard
 
 # For the supervisor to start and answer; its own start takes about 0.15 s.
@@ -146,7 +147,7 @@ async def open_stream(origin: Origin, environment: Mapping[str, str], *, seconds
     order = {
         "order": "open",
         "name": origin.name,
-        "epoch": origin.epoch,
+        "generation": origin.generation,
         "command": list(origin.command),
         "environment": dict(environment),
         "private": origin.per_session,
@@ -157,7 +158,8 @@ async def open_stream(origin: Origin, environment: Mapping[str, str], *, seconds
     while True:
         directory = await _attended(deadline)
         left = deadline - time.monotonic()
-        reply, stream = await _order(directory, {**order, "seconds": max(0.0, left)}, max(0.0, left) + _REPLY_SECONDS)
+        order |= {"seconds": max(0.0, left), "hidden": hidden_paths(directory)}
+        reply, stream = await _order(directory, order, max(0.0, left) + _REPLY_SECONDS)
         if stream is not None and "up" in reply:
             return stream
         if stream is not None:
@@ -268,11 +270,3 @@ def _handshake(origin: Origin) -> dict[str, Any]:
 
 def _time(seconds: float | None) -> datetime | None:
     return datetime.fromtimestamp(seconds, UTC) if seconds else None
-
-
-def isolation() -> str:
-    """How children are kept from the files of this hub: `none`, since they run as the user of the hub.
-
-    Sources show that as "can read this hub's files".
-    """
-    return "none"

@@ -21,7 +21,7 @@ from tools_app.upstream.children.supervisor import guard
 # The address of a UNIX socket has 108 bytes on Linux, 104 on macOS.
 MOST_PATH: Final = 100
 # The number changes with the orders that a supervisor understands: during an upgrade, each release has its own.
-NAME: Final = "children-1"
+NAME: Final = "children-2"
 _PROGRAM: Final = "import sys; sys.path.append(sys.argv[1]); from supervisor import guard; guard.main()"
 _START_SECONDS: Final = 30
 

@@ -47,11 +47,16 @@ class Child:
         self, order: Mapping[str, Any], directory: str, marker: str, limits: Limits, slots: asyncio.Semaphore
     ) -> None:
         self.name: str = order["name"]
-        self.epoch: int = order["epoch"]
+        # Epoch of the source and number of reconnections: compared as lists.
+        self.generation: list[int] = order["generation"]
         self.starts_always: bool = order["always"]
         self.is_private: bool = order["private"]
         self._command: list[str] = order["command"]
         self._own: dict[str, str] = order["environment"]
+        parts = {part for value in self._own.values() for part in (value, *map(str.strip, value.splitlines()))}
+        self._secrets = sorted((part for part in parts if len(part) >= LEAST_SECRET), key=len, reverse=True)
+        # Files and directories of the hub.
+        self._hidden: list[str] = order["hidden"]
         self._handshake: dict[str, Any] = order["handshake"]
         self._directory = directory
         self._marker = marker
@@ -150,7 +155,7 @@ class Child:
     async def _spawn(self) -> None:
         # The supervisor has no other variables than those that every child may have.
         environment = {**os.environ, **self._own, processes.MARK: self._marker}
-        started = processes.start(self._command, environment, self._directory)
+        started = processes.start(self._command, environment, self._directory, self._hidden)
         self.pid = started.pid
         self.starts += 1
         self.session = session = Session(self._write)
@@ -181,7 +186,9 @@ class Child:
 
     def _note(self, lines: list[bytes]) -> None:
         cut = 4 * TAIL_CHARACTERS
-        self._tail.extend(line[:cut].decode(errors="replace")[:TAIL_CHARACTERS] for line in lines[-TAIL_LINES:])
+        # Masked before it is cut, which could leave a part of a secret.
+        texts = (self.masked(line[:cut].decode(errors="replace")) for line in lines[-TAIL_LINES:])
+        self._tail.extend(text[:TAIL_CHARACTERS] for text in texts)
 
     def _note_all(self, lines: list[bytes], _skipped: int) -> float:
         self._note(lines)
@@ -299,10 +306,9 @@ class Child:
         return shown
 
     def masked(self, text: str) -> str:
-        """The text without the values that the child was given."""
-        for value in self._own.values():
-            if len(value) >= LEAST_SECRET:
-                text = text.replace(value, "***")
+        """The text without the values that the child was given, nor the lines of those that have several."""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
         return text
 
     def report(self) -> dict[str, Any]:
@@ -316,7 +322,7 @@ class Child:
             "starts": self.starts,
             "clients": len(self.session.clients),
             "used_at": self.used_at,
-            "lines": [self.masked(line) for line in self._tail],
+            "lines": list(self._tail),
         }
 
 

@@ -20,6 +20,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
+from . import landlock
+
 PR_SET_PDEATHSIG: Final = 1
 PR_SET_DUMPABLE: Final = 4
 PR_SET_CHILD_SUBREAPER: Final = 36
@@ -111,8 +113,12 @@ def reap() -> dict[int, int]:
     return codes
 
 
-def start(command: Sequence[str], environment: Mapping[str, str], directory: str) -> Started:
-    """Start a child below a keeper. The exit code of the keeper is the child's; SIGTERM makes it stop the child.
+def start(
+    command: Sequence[str], environment: Mapping[str, str], directory: str, hidden: Sequence[str] = ()
+) -> Started:
+    """Start a child below a keeper, without access to what is `hidden`.
+
+    The exit code of the keeper is the child's; SIGTERM makes it stop the child.
 
     Raises:
         OSError: no more processes, files or disk space.
@@ -130,7 +136,7 @@ def start(command: Sequence[str], environment: Mapping[str, str], directory: str
             outer.append(writing if is_input else reading)
         pid = os.fork()
         if pid == 0:
-            _keep(supervisor, inner, command, environment, directory)
+            _keep(supervisor, inner, command, environment, directory, hidden)
     except OSError:
         for descriptor in outer:
             os.close(descriptor)
@@ -143,7 +149,12 @@ def start(command: Sequence[str], environment: Mapping[str, str], directory: str
 
 
 def _keep(
-    supervisor: int, pipes: list[int], command: Sequence[str], environment: Mapping[str, str], directory: str
+    supervisor: int,
+    pipes: list[int],
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    directory: str,
+    hidden: Sequence[str],
 ) -> NoReturn:
     code = 1
     try:
@@ -159,7 +170,7 @@ def _keep(
         keeper = os.getpid()
         child = os.fork()
         if child == 0:
-            _become(keeper, command, environment, directory)
+            _become(keeper, command, environment, directory, hidden)
         null = os.open(os.devnull, os.O_RDWR)
         for target in range(3):
             os.dup2(null, target)
@@ -210,7 +221,9 @@ def _signal(seconds: float) -> int | None:
     return signal.sigwait(_KEPT) if pending else None
 
 
-def _become(keeper: int, command: Sequence[str], environment: Mapping[str, str], directory: str) -> NoReturn:
+def _become(
+    keeper: int, command: Sequence[str], environment: Mapping[str, str], directory: str, hidden: Sequence[str]
+) -> NoReturn:
     try:
         os.setsid()
         die_with(keeper)
@@ -222,6 +235,8 @@ def _become(keeper: int, command: Sequence[str], environment: Mapping[str, str],
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
         os.chdir(directory)
+        if hidden:
+            environment = {**environment, **landlock.restrict(hidden, directory, environment)}
         # nothing is left open: the keeper has closed what is above 2
         os.execvpe(command[0], list(command), dict(environment))  # noqa: S606 - no shell is wanted
     except (OSError, ValueError) as error:

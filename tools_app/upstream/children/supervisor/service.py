@@ -56,7 +56,7 @@ class Supervisor:
         self._shared: dict[str, Child] = {}
         # Children of one stream each, by the key that they would have if they were shared.
         self._private: dict[str, list[Child]] = {}
-        self._newest: dict[str, int] = {}
+        self._newest: dict[str, list[int]] = {}
         self._made = 0
         self._seen_at = time.monotonic()
         self._is_ending = False
@@ -158,12 +158,13 @@ class Supervisor:
             stream.finish()
 
     async def _child(self, stream: Stream, order: dict[str, Any], key: str) -> Child:
-        name, epoch = order["name"], order["epoch"]
-        if epoch < self._newest.get(name, epoch):
-            raise FailedError("it has another command by now")
-        if epoch > self._newest.setdefault(name, epoch):
-            self._newest[name] = epoch
-            await self.stop(lambda child: child.name == name and child.epoch < epoch, "its command has changed")
+        name, generation = order["name"], order["generation"]
+        if generation < self._newest.get(name, generation):
+            raise FailedError("it was changed or reconnected meanwhile")
+        if generation > self._newest.setdefault(name, generation):
+            self._newest[name] = generation
+            is_earlier = lambda child: child.name == name and child.generation < generation  # noqa: E731
+            await self.stop(is_earlier, "it was changed or reconnected")
         if order["private"]:
             own = self._private.setdefault(key, [])
             # One whose stream did not wait for it, or that has failed: its next attempt may have to wait.
@@ -295,7 +296,8 @@ class Stream(asyncio.Protocol):
 
 def _key(order: dict[str, Any]) -> str:
     """What makes two orders ask for the same child. A digest, since the environment has secrets."""
-    text = json.dumps([order["name"], order["epoch"], order["command"], order["environment"]], sort_keys=True)
+    parts = [order[name] for name in ("name", "generation", "command", "environment", "hidden")]
+    text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
