@@ -24,6 +24,7 @@ from tools_app.sdk.accounts import ConnectionKind
 from tools_app.sdk.errors import ApiError, ToolError, UpstreamUnavailableError
 from tools_app.sdk.hub_errors import UpstreamSignInError
 from tools_app.upstream.oauth import tokens
+from tools_app.upstream.oauth.token import NoTokenError
 
 
 def expired(name: str = "ann") -> None:
@@ -75,7 +76,9 @@ def test_a_token_that_ends_is_renewed_before_the_call(server: McpUpstream, oauth
     assert (oauth.count("refresh_token"), token_of().version, server.refused) == (1, 2, 0)
     second = tokens.Tokens.of(token_of())
     assert (first.access, first.refresh) != (second.access, second.refresh)
-    assert token_of().expires_at > timezone.now() + timedelta(minutes=50)
+    expires_at = token_of().expires_at
+    assert expires_at is not None
+    assert expires_at > timezone.now() + timedelta(minutes=50)
 
 
 def test_a_short_life_is_renewed_in_a_session_that_is_open(server: McpUpstream, oauth: OAuthServer) -> None:
@@ -350,7 +353,7 @@ def test_a_token_that_comes_after_a_new_sign_in_is_dropped(server: McpUpstream, 
     def renew() -> None:
         try:
             tokens.obtain(account, origin)
-        except tokens.NoTokenError as error:
+        except NoTokenError as error:
             failures.append(error)
 
     thread = threading.Thread(target=renew)

@@ -38,6 +38,8 @@ class Fault:
     delay: float = 0
     # The request is carried out, and its answer is lost.
     lost: bool = False
+    # For how long the connection stays open then.
+    holds: float = 0
     times: int = 1
     # Set when a request has been carried out whose answer is lost.
     done: threading.Event = field(default_factory=threading.Event)
@@ -169,9 +171,9 @@ class OAuthServer:
 
     def _by_refresh(self, form: Mapping[str, str], client_id: str) -> tuple[int, Json]:
         token = form.get("refresh_token", "")
-        for family in self._families:
-            if token in family.used:
-                family.is_revoked = True  # it was stolen, or its answer was lost
+        for one in self._families:
+            if token in one.used:
+                one.is_revoked = True  # it was stolen, or its answer was lost
         family = next((one for one in self._families if token and one.refresh == token), None)
         if family is None or family.is_revoked or family.client_id not in (client_id, *self.redirect_uris):
             return 400, {"error": "invalid_grant", "error_description": "token is not active"}
@@ -270,6 +272,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.lost:
             self._posted(path, form or {})
             fault.done.set()
+            time.sleep(fault.holds)
             self.close_connection = True
             return True
         if not fault.status:

@@ -128,15 +128,22 @@ def credentials(form: Form, values: Mapping[str, str]) -> Credentials:
     return Credentials(environment=values)
 
 
+def options_of(form: Form) -> tuple[str, ...]:
+    """The options that a connection of this form can have."""
+    return {
+        Form.OAUTH: (SCOPES, ISSUER, PER_USER),
+        Form.CLIENT_CREDENTIALS: (SCOPES, ISSUER, TOKEN_URL),
+    }.get(form, ())
+
+
 def fault_of_option(form: Form, name: str, value: object) -> str:
     """Why a connection of this form cannot have this option; empty if it can."""
-    if name == PER_USER and form is Form.OAUTH:
+    if name not in options_of(form):
+        return f"known are: {', '.join(options_of(form))}"
+    if name == PER_USER:
         return "" if isinstance(value, bool) else "expected true or false"
     if name == SCOPES:
         is_valid = isinstance(value, str) and len(value) <= MOST_OPTION and _SCOPE_LIST.fullmatch(value) is not None
         return "" if is_valid else "expected scopes with a space between them"
-    if name == ISSUER or (name == TOKEN_URL and form is Form.CLIENT_CREDENTIALS):
-        is_valid = isinstance(value, str) and len(value) <= MOST_OPTION and _ADDRESS.fullmatch(value) is not None
-        return "" if is_valid else "expected a URL, without a user, query or fragment"
-    known = (SCOPES, ISSUER, PER_USER) if form is Form.OAUTH else (SCOPES, ISSUER, TOKEN_URL)
-    return f"known are: {', '.join(known)}"
+    is_valid = isinstance(value, str) and len(value) <= MOST_OPTION and _ADDRESS.fullmatch(value) is not None
+    return "" if is_valid else "expected a URL, without a user, query or fragment"

@@ -36,7 +36,15 @@ from tools_app.governance.outside import (
     remove_source,
 )
 from tools_app.governance.payloads import note_export, note_payload_read
-from tools_app.governance.sign_ins import Browser, Redirect, begin_sign_in, finish_sign_in, sign_out
+from tools_app.governance.sign_ins import (
+    Browser,
+    Redirect,
+    begin_sign_in,
+    browser,
+    client_document,
+    finish_sign_in,
+    sign_out,
+)
 from tools_app.governance.source_checks import command_warnings
 from tools_app.governance.source_tests import SourceTest, test_source
 from tools_app.governance.sources import change_source, describe_source
@@ -63,6 +71,7 @@ __all__ = [
     "approve_instructions",
     "approve_tools",
     "begin_sign_in",
+    "browser",
     "change_connection",
     "change_key",
     "change_origin",
@@ -70,6 +79,7 @@ __all__ = [
     "change_tool",
     "change_toolset",
     "check_connection",
+    "client_document",
     "command_warnings",
     "confirmed",
     "consequences",

@@ -134,9 +134,10 @@ def unbind(source_name: str) -> list[str]:
     """
     with transaction.atomic():
         rows = Connection.objects.select_for_update().filter(pack=source_name).exclude(form=Form.PACK)
+        for connection in rows:
+            withdraw(connection)
         bound = [connection for connection in rows if connection.sealed]
         for connection in bound:
-            withdraw(connection)
             connection.sealed, connection.references = b"", []
             connection.checked_at, connection.healthy, connection.health = None, None, ""
             connection.save()

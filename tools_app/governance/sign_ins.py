@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 
 from tools_app.access import actions
-from tools_app.base import secrets
+from tools_app.base import conf, secrets
 from tools_app.catalog import connections
 from tools_app.governance.actors import Actor, changing, id_of
 from tools_app.governance.connection_secrets import wrong
@@ -37,6 +38,8 @@ from tools_app.upstream.oauth.tokens import Tokens, stored_values
 
 # From the redirect to the authorization server until the browser comes back.
 SECONDS: Final = 600
+CALLBACK: Final = "admin:tools_app_connection_signed_in"
+DOCUMENT: Final = "api:oauth_client"
 MOST_CODE: Final = 4_000
 MOST_BEGUN: Final = 100
 _AGAIN: Final = "Begin the sign-in again on the page of the connection."
@@ -50,6 +53,26 @@ class Browser:
     redirect_uri: str
     # Where the hub describes itself as a client; empty if other machines cannot read it.
     document_url: str = ""
+
+
+def browser(session: str, requested_url: str) -> Browser:
+    """The browser of a request. `requested_url`: the hub as the request addresses it, if it has no public URL."""
+    public_url = public()
+    base = public_url or requested_url.rstrip("/")
+    document_url = f"{public_url}{reverse(DOCUMENT)}" if public_url.startswith("https://") else ""
+    return Browser(session, f"{base}{reverse(CALLBACK)}", document_url)
+
+
+def public() -> str:
+    """The URL of the hub for other machines; empty if it is not set."""
+    public_url: str = conf.value("TOOLHUB_PUBLIC_URL")
+    return public_url.rstrip("/")
+
+
+def client_document() -> dict[str, Any] | None:
+    """What describes the hub to authorization servers; None if it has no public URL."""
+    own = browser("", "")
+    return clients.document(own.document_url, own.redirect_uri) if own.document_url else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,13 @@ Revocations = list[tuple[Server, str, str, str]]
 
 
 def withdraw(connection: Connection, caller: str | None = None) -> list[str]:
-    """Delete the tokens of a connection, or those of one caller, in the transaction of a change. Returns whose they
-    were.
+    """Delete the tokens of a connection and the sign-ins that have begun, or the tokens of one caller, in the
+    transaction of a change. Returns whose tokens they were.
 
     After the commit they are revoked as well, if their servers answer within seconds; otherwise they expire there.
     """
+    if caller is None:
+        connection.sign_ins.all().delete()
     rows = connection.tokens.select_for_update().order_by("caller")
     rows = rows if caller is None else rows.filter(caller=caller)
     source = Source.objects.filter(name=connection.pack).first()

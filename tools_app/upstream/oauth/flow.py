@@ -96,8 +96,9 @@ def finish(account: Account, origin: Origin, server: Server, code: str, verifier
     Raises:
         OAuthError, ConfigurationError
     """
+    values = connections.values_now(account, origin)
     if server.client_kind == clients.ENTERED:
-        client_secret = connections.values_now(account, origin).get("client_secret", "")
+        client_secret = values.get("client_secret", "")
     form = {
         "grant_type": "authorization_code",
         "code": code,
