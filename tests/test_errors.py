@@ -85,6 +85,7 @@ TABLE = [
     ("ANSWER_NOT_FOUND", "AnswerNotFoundError", 404, False, "WARNING"),
     ("TOOL_NOT_FOUND", "ToolNotFoundError", 404, False, "WARNING"),
     ("UPSTREAM_INVALID_RESPONSE", "UpstreamInvalidResponseError", 502, False, "ERROR"),
+    ("UPSTREAM_SIGN_IN", "UpstreamSignInError", 503, False, "WARNING"),
     ("UPSTREAM_STARTING", "UpstreamStartingError", 503, True, "WARNING"),
     ("UPSTREAM_TLS", "UpstreamTlsError", 502, False, "ERROR"),
     ("UPSTREAM_UNAVAILABLE", "UpstreamUnavailableError", 502, True, "ERROR"),

@@ -135,6 +135,12 @@ class McpUpstream:
         self.events = False
         self.with_sessions = True
         self.lost_status, self.lost_text = 404, "Session not found"
+        # HTTP: whether an Authorization header is accepted (None: none is needed), what is said otherwise, and other
+        # documents that the server has, by path.
+        self.accepts: Callable[[str], bool] | None = None
+        self.challenge = "Bearer"
+        self.documents: dict[str, Json] = {}
+        self.refused = 0
         self.behaviours: dict[str, Behaviour] = {}
         self.faults: dict[str, Fault] = {}
         self.sessions: set[str] = set()
@@ -372,6 +378,8 @@ class McpUpstream:
         method, headers, body = received
         self.requests.append((method, headers))
         message: Json = json.loads(body) if body else {}
+        if await self._guarded(headers, writer):
+            return True
         kind = message.get("method", "") if method == "POST" else method
         if message:
             self.messages.append(message)
@@ -385,12 +393,8 @@ class McpUpstream:
             await reader.read()
             return False
         session = headers.get("mcp-session-id")
-        if method == "DELETE":
-            self.sessions.discard(session or "")
-            await _respond(writer, 200)
-            return True
-        if method == "GET":
-            return await self._stream(session, reader, writer)
+        if method != "POST":
+            return await self._without_message(method, session, reader, writer)
         if self._is_lost(message, session):
             error = {"code": -32600, "message": self.lost_text}
             refusal = {"jsonrpc": "2.0", "id": message.get("id"), "error": error}
@@ -403,6 +407,27 @@ class McpUpstream:
         if kind == "subscriptions/listen":
             return await self._listen(message, reader, writer)
         return await self._answered(message, reader, writer, fault)
+
+    async def _without_message(
+        self, method: str, session: str | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
+        if method == "GET":
+            return await self._stream(session, reader, writer)
+        self.sessions.discard(session or "")
+        await _respond(writer, 200)
+        return True
+
+    async def _guarded(self, headers: Mapping[str, str], writer: asyncio.StreamWriter) -> bool:
+        """Whether the request was for a document, or had no valid token."""
+        if (document := self.documents.get(headers[":path"])) is not None:
+            await _respond(writer, 200, json.dumps(document).encode())
+            return True
+        if self.accepts is None or self.accepts(headers.get("authorization", "")):
+            return False
+        self.refused += 1
+        status = 404 if headers[":path"].startswith("/.well-known") else 401
+        await _respond(writer, status, headers={"WWW-Authenticate": self.challenge})
+        return True
 
     def _cut_fault(self) -> Fault | None:
         for fault in self.faults.values():
@@ -608,7 +633,8 @@ async def _request_of(
         first, *lines = head.decode("latin-1").split("\r\n")
         headers = {line.partition(":")[0].lower(): line.partition(":")[2].strip() for line in lines if line}
         if end and len(body) >= int(headers.get("content-length", 0)):
-            return first.split(" ")[0], headers, body
+            method, path = first.split(" ")[:2]
+            return method, headers | {":path": path}, body
         if most is not None and len(received) >= most:
             return None
         chunk = await reader.read(2**20 if most is None else most - len(received))

@@ -174,6 +174,7 @@ TOOL_DELETE: Final = replace(
 
 CONNECTION_CREATE, CONNECTION_CHANGE, CONNECTION_DELETE = _of_administrators("connection")
 CONNECTION_TEST: Final = replace(CONNECTION_CHANGE, event="connection.test", changes=False)
+CONNECTION_SIGN_IN, CONNECTION_SIGN_OUT = CONNECTION_CHANGE.events("connection.sign_in", "connection.sign_out")
 
 KEY_CREATE, KEY_CHANGE = Action(ADMIN, "add_apikey", ALL).events("key.create", "key.change")
 KEY_REVOKE, KEY_ROTATE = Action(ADMIN, "change_apikey", ALL).events("key.revoke", "key.rotate")

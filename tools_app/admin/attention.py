@@ -20,7 +20,7 @@ from tools_app.catalog.snapshot import Snapshot
 from tools_app.catalog.source_states import SourceState
 from tools_app.journal import retention
 from tools_app.journal.insights import Figures, Period
-from tools_app.models import ApiKey, Approval, Connection, ErrorGroup, Source, Stop
+from tools_app.models import ApiKey, Approval, Connection, ErrorGroup, Source, SourceStatus, Stop
 
 # Both thresholds must be reached, so that a single failure does not raise an alarm.
 FEWEST_ERRORS: Final = 5
@@ -105,7 +105,10 @@ def sources() -> Iterator[Reason]:
     found = list(rows.order_by("name"))
     for one in found[:MOST_NAMED]:
         words = _("Source %(name)s is not available: %(why)s") % {"name": one.name, "why": one.status.error}
-        yield Reason("bad", words, links.address("source", "change", one.pk))
+        is_sign_in = one.status.availability == SourceStatus.Availability.SIGN_IN and one.connection_id is not None
+        # Where an operator signs in, if there is such a page.
+        where = ("connection", "change", one.connection_id) if is_sign_in else ("source", "change", one.pk)
+        yield Reason("bad", words, links.address(*where))
     more = len(found) - MOST_NAMED
     if more > 0:
         words = ngettext("%(n)s more source is not available.", "%(n)s more sources are not available.", more)

@@ -20,14 +20,24 @@ from django.views.decorators.debug import sensitive_variables
 
 from tools_app import governance
 from tools_app.access import actions
-from tools_app.admin import links, theme
-from tools_app.admin.governed import FailuresAsMessages, GovernedAdmin, actor, require
+from tools_app.admin import links, sign_ins, theme
+from tools_app.admin.governed import FailuresAsMessages, actor, require
 from tools_app.admin.lists import Column
+from tools_app.admin.sign_ins import SignInAdmin
 from tools_app.catalog import catalog, connections
+from tools_app.catalog import forms as connection_forms
+from tools_app.catalog import sign_ins as sign_in_states
 from tools_app.governance import probes
 from tools_app.governance.connections import CONNECTION
 from tools_app.models import Call, Connection, Source
-from tools_app.sdk.accounts import MOST_NAMES, MOST_OPTION, ConnectionKind, ConnectionOption, OptionValue
+from tools_app.sdk.accounts import (
+    MOST_NAMES,
+    MOST_OPTION,
+    PER_USER,
+    ConnectionKind,
+    ConnectionOption,
+    OptionValue,
+)
 from tools_app.sdk.errors import ValidationError
 
 MOST_SHOWN: Final = 10
@@ -77,13 +87,19 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes non
         if self.instance.pk is not None and "secret" in self.fields:
             self.fields["secret"].help_text = _("Stored. Leave empty to keep it. Required again if you change the URL.")
             self.initial.update({_field(option): value for option, value in _options_of(self.instance)})
+        if self.instance.form in connection_forms.OAUTH:
+            self.initial.update({_field(option): value for option, value in self.instance.options.items()})
 
     def changes(self) -> dict[str, Any]:
         """The changes for `governance`, without the secret. An empty option is reset to its default."""
         cleaned = self.cleaned_data
         if cleaned.get("form") or (self.instance.pk is not None and self.instance.form):
             chosen = ("form", "url", "allow_http", "timeout_ms") if self.instance.pk is None else ()
-            return {part: cleaned[part] for part in (*chosen, *OUTSIDE)}
+            form = cleaned.get("form") or self.instance.form
+            names = connection_forms.options_of(Form(form)) if form in connection_forms.OAUTH else ()
+            oauth_options = {name: cleaned[_field(name)] or None for name in names if _field(name) in cleaned}
+            changed = {"options": oauth_options} if any(oauth_options.values()) or self.instance.options else {}
+            return {part: cleaned[part] for part in (*chosen, *OUTSIDE)} | changed
         options = {
             name.removeprefix(OPTION): None if value == "" else value
             for name, value in cleaned.items()
@@ -144,7 +160,7 @@ class EnvironmentConnection:
 
 
 @admin.register(Connection)
-class ConnectionAdmin(GovernedAdmin[Connection]):
+class ConnectionAdmin(SignInAdmin):
     form = ConnectionForm
     change_list_template = "admin/tools_app/connection/change_list.html"
     list_display = ("shown_name", "pack", "condition", "last_test", "last_call", "shown_keys", "changed")
@@ -152,7 +168,13 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
     search_fields = ("name", "pack", "url")
     search_help_text = gettext_lazy("Name, source or URL")
     ordering = ("name",)
-    posts: ClassVar = {"test": "test/", "remove": "<int:pk>/remove/"}
+    posts: ClassVar = {
+        "test": "test/",
+        "remove": "<int:pk>/remove/",
+        "sign_in": "<int:pk>/sign-in/",
+        "sign_out": "<int:pk>/sign-out/",
+    }
+    views: ClassVar = {"signed_in": "signed-in/"}
     nothing_yet = (
         gettext_lazy("No connections yet"),
         gettext_lazy("A connection holds the URL and the key that the tools of a source use."),
@@ -166,10 +188,12 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
         rows = [(f"{NAME}{number}", f"{VALUE}{number}") for number in _rows(obj)] if may_change else []
         if obj is not None and obj.form:
             secret = ("shown_names",) if not may_change else ("secret",) if obj.form == Form.BEARER else tuple(rows)
-            return ("name", "pack", "form", "url", *secret, "shown_references", *OUTSIDE)
+            oauth = tuple(_oauth_fields(obj)) if may_change else ("shown_oauth_options",) if obj.options else ()
+            return ("name", "pack", "form", "url", *secret, "shown_references", *oauth, *OUTSIDE)
         text = ("secret",) if may_change else ()
         form = ("form",) if obj is None else ()
-        return ("name", "pack", *form, "url", *text, *rows, *PLAIN[1:], *self._option_fields(request, obj))
+        oauth = tuple(_oauth_fields(None)) if obj is None else ()
+        return ("name", "pack", *form, "url", *text, *rows, *oauth, *PLAIN[1:], *self._option_fields(request, obj))
 
     def _option_fields(self, request: HttpRequest, obj: Connection | None) -> tuple[str, ...]:
         """Options of its pack, once the pack is chosen; read-only users see their values."""
@@ -194,6 +218,7 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
                 widget=theme.PasswordInput(attrs={"autocomplete": "new-password"}),
                 help_text=_VALUE_HELP if number == 1 else "",
             )
+        own |= _oauth_fields(obj)
         if obj is not None and self.has_change_permission(request):
             own |= {_field(option.name): _form_field(option) for option in _declared_options(obj)}
             # As in Django: read-only fields are not fields of the form.
@@ -209,7 +234,7 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
         if obj is None:
             return ()
         return (
-            ("name", "pack", "form", "url", "shown_names", "shown_references")
+            ("name", "pack", "form", "url", "shown_names", "shown_references", "shown_oauth_options")
             if obj.form
             else ("name", "pack", "shown_options")
         )
@@ -225,6 +250,7 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
         return (
             super()
             .get_queryset(request)
+            .prefetch_related("tokens")
             .annotate(
                 key_count=Count("keys"),
                 called_at=Subquery(newest.values("started_at")[:1]),
@@ -268,6 +294,10 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
         words = {True: _("yes"), False: _("no")}
         pairs = ((name, words[value] if isinstance(value, bool) else value) for name, value in _options_of(connection))
         return ", ".join(f"{name}: {value}" for name, value in pairs)
+
+    @admin.display(description=gettext_lazy("Options"))
+    def shown_oauth_options(self, connection: Connection) -> str:
+        return ", ".join(f"{name}: {value}" for name, value in sorted(connection.options.items()))
 
     @admin.display(description=gettext_lazy("Names"))
     def shown_names(self, connection: Connection) -> str:
@@ -335,13 +365,55 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
                 may_test=self.has_change_permission(request),
                 test_address=links.address("connection", "test"),
                 may_remove=actions.CONNECTION_DELETE.permits(request.user),
+                **sign_ins.context_of(request, connection),
             )
 
 
 _VALUE_HELP: Final = gettext_lazy(
-    "Headers, query parameters or variables; “user” and “password” for a user. A value can contain "
+    "Headers, query parameters or variables; “user” and “password” for a user; “client_id” and “client_secret” for "
+    "OAuth, if a client was created for the hub. A value can contain "
     "${TOOLHUB_SECRET_NAME} or ${file:NAME}. Empty: keep what is stored."
 )
+
+
+def _oauth_fields(connection: Connection | None) -> dict[str, forms.Field]:
+    """The options of the forms of OAuth, as fields. `None`: of all, as the form is not chosen yet."""
+    form = connection.form if connection is not None else ""
+    names = (
+        dict.fromkeys(name for one in sorted(connection_forms.OAUTH) for name in connection_forms.options_of(one))
+        if connection is None
+        else connection_forms.options_of(Form(form))
+    )
+    return {_field(name): _oauth_field(name) for name in names}
+
+
+def _oauth_field(name: str) -> forms.Field:
+    label, help_text = _OAUTH_WORDS[name]
+    if name == PER_USER:
+        return forms.BooleanField(label=label, help_text=help_text, required=False, widget=theme.Switch)
+    return forms.CharField(
+        label=label, help_text=help_text, required=False, max_length=MOST_OPTION, widget=theme.TextInput
+    )
+
+
+_OAUTH_WORDS: Final = {
+    connection_forms.SCOPES: (
+        gettext_lazy("Scopes"),
+        gettext_lazy("OAuth: what to ask for, with spaces between. Empty: what the source says."),
+    ),
+    connection_forms.ISSUER: (
+        gettext_lazy("Authorization server"),
+        gettext_lazy("OAuth: the URL of the issuer. Empty: the one that the source names."),
+    ),
+    connection_forms.TOKEN_URL: (
+        gettext_lazy("Token URL"),
+        gettext_lazy("OAuth with client id and secret: where tokens come from, if the source names no server."),
+    ),
+    PER_USER: (
+        gettext_lazy("Each caller signs in"),
+        gettext_lazy("OAuth: every key and user has a sign-in of its own. Off: all callers use one."),
+    ),
+}
 
 
 def _rows(connection: Connection | None) -> range:
@@ -350,7 +422,9 @@ def _rows(connection: Connection | None) -> range:
         return range(1, EMPTY_ROWS + 1)
     if connection.form in ("", Form.BEARER):
         return range(0)
-    more = 0 if connection.form == Form.BASIC else EMPTY_ROWS
+    if connection.form == Form.OAUTH:
+        return range(1, 3)
+    more = 0 if connection.form in (Form.BASIC, Form.CLIENT_CREDENTIALS) else EMPTY_ROWS
     return range(1, min(len(connection.names) + more, MOST_NAMES) + 1)
 
 
@@ -404,6 +478,9 @@ def _state(connection: Connection, kind: ConnectionKind | None, places: connecti
         return links.mark("quiet", _("off"))
     if fault := connections.fault(connection, kind, places):
         return links.with_sub(links.mark("bad", _("misconfigured")), fault)
+    sign_in = sign_in_states.state_of(connection)
+    if sign_in is not None and sign_in.state in ("sign_in_required", "failing"):
+        return links.with_sub(sign_ins.mark(sign_in), sign_in.error)
     return links.mark("good", _("on, read-only") if connection.read_only else _("on"))
 
 

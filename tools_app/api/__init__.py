@@ -22,6 +22,7 @@ from tools_app.api import (
     failures,
     health,
     keys,
+    oauth_client,
     openapi,
     resource,
     root,
@@ -56,6 +57,7 @@ register_exception_handlers(api)
 api.add_router("", root.router)
 api.add_router("", health.router)
 api.add_router(issuer.METADATA.lstrip("/"), resource.router)
+api.add_router(".well-known", oauth_client.router)
 api.add_router("v1", openapi.router)
 api.add_router("v1", search.labels)
 # Before the paths with a tool name, which would match "call" and "search".

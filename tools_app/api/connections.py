@@ -12,14 +12,14 @@ from pydantic import BeforeValidator, ConfigDict, Field, SecretStr
 
 from tools_app import governance
 from tools_app.access import actions
-from tools_app.api.answers import AsIs, ResponseSchema, TextOrNone, timestamp
+from tools_app.api.answers import AsIs, ResponseSchema, TextOrNone, Timestamp, timestamp
 from tools_app.api.authentication import actor_of, require
 from tools_app.api.bodies import Body, Reason, without_default
 from tools_app.api.errors import Failure
 from tools_app.api.queries import Removal
 from tools_app.api.routing import StrictRouter
 from tools_app.base import database
-from tools_app.catalog import catalog, connections
+from tools_app.catalog import catalog, connections, sign_ins
 from tools_app.governance import probes
 from tools_app.models import Connection
 from tools_app.models.tools import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS
@@ -55,7 +55,7 @@ Secret = Annotated[
         json_schema_extra=_write_only,
     ),
 ]
-Form = Literal["header", "bearer", "basic", "query", "environment"]
+Form = Literal["header", "bearer", "basic", "query", "environment", "oauth", "client_credentials"]
 Secrets = Annotated[
     dict[
         Annotated[str, Field(min_length=1, max_length=200)],
@@ -77,7 +77,7 @@ Options = Annotated[
     Field(
         max_length=50,
         description="Options that the pack declares, by name; null resets one to its default. Omitted options are "
-        "unchanged",
+        "unchanged. Of the forms of OAuth: `scopes`, `issuer`, `token_url`, `per_user`",
     ),
 ]
 TimeLimit = Annotated[int, Field(ge=MIN_TIMEOUT_MS, le=MAX_TIMEOUT_MS)]
@@ -89,6 +89,21 @@ class ConnectionHealth(ResponseSchema):
     healthy: bool
     checked_at: Annotated[str, BeforeValidator(lambda moment: timestamp(moment) if moment is not None else "")]
     reason: TextOrNone = Field(validation_alias="health", description="What failed and how to fix it")
+
+
+class SignIn(ResponseSchema):
+    """The tokens of a connection, without the tokens."""
+
+    state: Literal["signed_in", "sign_in_required", "failing", "not_used"] = Field(
+        description="`sign_in_required`: a person signs in on the page of the connection in the admin; `not_used`: the "
+        "first call requests a token"
+    )
+    issuer: TextOrNone = Field(description="The authorization server")
+    scopes: TextOrNone
+    expires_at: Timestamp | None = Field(description="End of the token; before, the hub requests another")
+    signed_in_at: Timestamp | None
+    signed_in_by: TextOrNone
+    error: TextOrNone = Field(description="Why the last request for a token failed")
 
 
 class ConnectionItem(ResponseSchema):
@@ -107,9 +122,11 @@ class ConnectionItem(ResponseSchema):
     timeout_ms: int | None
     enabled: bool
     options: AsIs[dict[str, OptionValue]] = Field(
-        description="All options that the pack declares, with their current values"
+        description="All options that the pack declares, with their current values; those of the forms of OAuth that "
+        "are set"
     )
     fault: TextOrNone = Field(description="Why the connection cannot be used; null if it can")
+    sign_in: SignIn | None = Field(description="null: the hub requests no tokens for this connection")
     health: ConnectionHealth | None = Field(description="null: not tested yet")
     keys: int | None = Field(
         description="Number of keys that use the connection; null for connections from environment variables"
@@ -186,7 +203,7 @@ async def create_connection(request: HttpRequest, body: ConnectionRequest) -> Co
     """Create a connection. Requires `admin:*`. It is not used until you assign it to a key.
 
     That of a pack needs `url` and `secret`; that of a source outside the hub needs `form`, and `secrets` or, for a
-    bearer token, `secret`.
+    bearer token, `secret`. With the form `oauth`, a person signs in afterwards, on its page in the admin.
     """
     actor = actor_of(request, actions.CONNECTION_CREATE)
     values = {"secret": "", **body.values()}
@@ -252,7 +269,7 @@ def _not_found() -> NotFoundError:
 
 
 def _rows() -> QuerySet[Connection]:
-    return Connection.objects.annotate(number_of_keys=Count("keys")).order_by("name")
+    return Connection.objects.annotate(number_of_keys=Count("keys")).prefetch_related("tokens").order_by("name")
 
 
 def _all() -> Iterator[ConnectionItem]:
@@ -285,6 +302,7 @@ def _environment_item(account: Account) -> ConnectionItem:
         url=account.base,
         enabled=True,
         options=dict(account.options),
+        sign_in=None,
         health=None,
         keys=None,
     )
@@ -296,8 +314,9 @@ def _stored_item(row: Any, kind: ConnectionKind | None, places: connections.Plac
         id=row.name,
         source="stored",
         form=row.form or None,
-        options=dict(kind.settled(row.options)) if kind is not None else row.options,
+        options=dict(kind.settled(row.options)) if kind is not None and not row.form else row.options,
         fault=connections.fault(row, kind, places),
+        sign_in=sign_ins.state_of(row),
         health=row if row.healthy is not None else None,
         keys=row.number_of_keys,
     )

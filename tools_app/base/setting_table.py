@@ -173,6 +173,14 @@ _LISTENING: Final = Group(
             of_site=True,
         ),
         Setting(
+            "TOOLHUB_PUBLIC_URL",
+            SECURE_ADDRESS,
+            "",
+            "the hub as other machines reach it, e.g. https://hub.example.org: authorization servers send sign-ins "
+            "back to it, and read there who the hub is",
+            default_text="the address of the request",
+        ),
+        Setting(
             "TOOLHUB_TRUSTED_PROXIES",
             names(is_network, "addresses and networks like 10.0.0.0/8"),
             (),

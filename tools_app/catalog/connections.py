@@ -268,23 +268,37 @@ def credentials_of(account: Account, origin: Origin | None = None) -> Credential
     Raises:
         ConfigurationError: it cannot be used: the message is safe to show.
     """
-    if account.defect:
-        raise _unusable(account, account.defect)
-    if origin is not None and (origin.name, origin.epoch) != (account.pack, account.epoch):
-        # A connection to the former server must not get the secret for the present one.
-        raise _unusable(account, f"{account.pack} has been changed meanwhile", "Try again.")
     if not account.form:
+        _check(account, origin)
         return Credentials(headers={account.kind.header: f"{account.kind.prefix}{secret_of(account)}"})
+    return forms.credentials(Form(account.form), values_now(account, origin))
+
+
+def values_now(account: Account, origin: Origin | None = None) -> dict[str, str]:
+    """The values of a connection with a form, by name, with the current values of their references. As above.
+
+    Raises:
+        ConfigurationError
+    """
+    _check(account, origin)
     try:
         values = {name: references.resolved(value) for name, value in values_of(account).items()}
     except references.MissingError as error:
         next_step = "An operator should set what is missing, or an administrator another secret."
         raise _unusable(account, str(error), next_step) from None
-    form = Form(account.form)
     for name, value in values.items():
-        if fault := forms.fault_of_value(form, name, value):
+        if fault := forms.fault_of_value(Form(account.form), name, value):
             raise _unusable(account, fault)
-    return forms.credentials(form, values)
+    return values
+
+
+def _check(account: Account, origin: Origin | None) -> None:
+    """Raises: ConfigurationError."""
+    if account.defect:
+        raise _unusable(account, account.defect)
+    if origin is not None and (origin.name, origin.epoch) != (account.pack, account.epoch):
+        # A connection to the former server must not get the secret for the present one.
+        raise _unusable(account, f"{account.pack} has been changed meanwhile", "Try again.")
 
 
 def _unusable(account: Account, reason: str, next_step: str = _SET_AGAIN) -> ConfigurationError:
@@ -308,7 +322,9 @@ def _outside(row: dict[str, Any], kind: ConnectionKind, place: tuple[str, int] |
     if place is None:
         defect = f"there is no source {row['pack']}"
     elif not sealed:
-        defect = "its source has changed, and its secret was deleted: set it again"
+        is_oauth = row["form"] in forms.OAUTH
+        again = "save it again, and sign in" if is_oauth else "set it again"
+        defect = f"its source has changed, and its secret was deleted: {again}"
     elif origin_of(location) != origin_of(row["url"]):
         # A change of a source that does not delete the secrets must not send them elsewhere.
         defect = "its secret was set for another address of its source: set it again"
@@ -323,6 +339,7 @@ def _outside(row: dict[str, Any], kind: ConnectionKind, place: tuple[str, int] |
         enabled=row["enabled"],
         form=row["form"],
         names=tuple(row["names"]),
+        options=tuple(sorted(row["options"].items())),
         references=References(tuple(row["references"])) if row["references"] else None,
         defect=defect,
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tools_app.models import Connection, Source
-from tools_app.sdk.accounts import MOST_NAMES, MOST_SECRET, Credentials, is_sendable
+from tools_app.sdk.accounts import MOST_NAMES, MOST_OPTION, MOST_SECRET, PER_USER, Credentials, is_sendable
 from tools_app.sdk.child_environment import refusal_of
 from tools_app.sdk.errors import shortened
 
@@ -17,9 +17,23 @@ Form = Connection.Form
 TOKEN: Final = "token"  # noqa: S105 – the name of the value
 USER: Final = "user"
 PASSWORD: Final = "password"  # noqa: S105
+CLIENT_ID: Final = "client_id"
+CLIENT_SECRET: Final = "client_secret"  # noqa: S105
+# Options of the forms of OAuth.
+SCOPES: Final = "scopes"
+ISSUER: Final = "issuer"
+TOKEN_URL: Final = "token_url"  # noqa: S105
 # Forms whose names are fixed.
-FIXED: Final[Mapping[Form, tuple[str, ...]]] = {Form.BEARER: (TOKEN,), Form.BASIC: (USER, PASSWORD)}
+FIXED: Final[Mapping[Form, tuple[str, ...]]] = {
+    Form.BEARER: (TOKEN,),
+    Form.BASIC: (USER, PASSWORD),
+    Form.CLIENT_CREDENTIALS: (CLIENT_ID, CLIENT_SECRET),
+}
+# Forms whose tokens the hub requests itself (upstream/oauth).
+OAUTH: Final = frozenset({Form.OAUTH, Form.CLIENT_CREDENTIALS})
 MOST_RESOLVED: Final = 64 * 1024
+_SCOPE_LIST: Final = re.compile(r"[!#-\[\]-~]+( [!#-\[\]-~]+)*")
+_ADDRESS: Final = re.compile(r"https?://[^\s/?#@\\]+(/[^\s?#\\]*)?")
 
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _PARAMETER: Final = re.compile(r"[A-Za-z0-9._~\[\]-]{1,100}")
@@ -37,7 +51,7 @@ def forms_of(source_kind: str) -> tuple[Form, ...]:
     """The forms that connections of such a source can have."""
     if source_kind == Source.Kind.MCP_STDIO:
         return (Form.ENVIRONMENT,)
-    return (Form.HEADER, Form.BEARER, Form.BASIC, Form.QUERY)
+    return (Form.HEADER, Form.BEARER, Form.BASIC, Form.QUERY, Form.OAUTH, Form.CLIENT_CREDENTIALS)
 
 
 def fault_of_names(form: Form, names: Iterable[str]) -> tuple[str, str] | None:
@@ -49,6 +63,9 @@ def fault_of_names(form: Form, names: Iterable[str]) -> tuple[str, str] | None:
             if name not in fixed or name not in names:
                 return name, f"this form consists of {wanted}"
         return None
+    if form is Form.OAUTH:
+        is_valid = set(names) in ({CLIENT_ID}, {CLIENT_ID, CLIENT_SECRET}, set())
+        return None if is_valid else ("", f"this form has {CLIENT_ID}, with or without {CLIENT_SECRET}, or nothing")
     if not 1 <= len(names) <= MOST_NAMES:
         return "", f"expected 1 to {MOST_NAMES} names with a value"
     for name in names:
@@ -108,4 +125,28 @@ def credentials(form: Form, values: Mapping[str, str]) -> Credentials:
             return Credentials(headers={"Authorization": f"Basic {pair}"})
         case Form.QUERY:
             return Credentials(query=values)
+        case Form.OAUTH | Form.CLIENT_CREDENTIALS:
+            # They go to the authorization server; the source gets tokens.
+            return Credentials()
     return Credentials(environment=values)
+
+
+def options_of(form: Form) -> tuple[str, ...]:
+    """The options that a connection of this form can have."""
+    return {
+        Form.OAUTH: (SCOPES, ISSUER, PER_USER),
+        Form.CLIENT_CREDENTIALS: (SCOPES, ISSUER, TOKEN_URL),
+    }.get(form, ())
+
+
+def fault_of_option(form: Form, name: str, value: object) -> str:
+    """Why a connection of this form cannot have this option; empty if it can."""
+    if name not in options_of(form):
+        return f"known are: {', '.join(options_of(form))}"
+    if name == PER_USER:
+        return "" if isinstance(value, bool) else "expected true or false"
+    if name == SCOPES:
+        is_valid = isinstance(value, str) and len(value) <= MOST_OPTION and _SCOPE_LIST.fullmatch(value) is not None
+        return "" if is_valid else "expected scopes with a space between them"
+    is_valid = isinstance(value, str) and len(value) <= MOST_OPTION and _ADDRESS.fullmatch(value) is not None
+    return "" if is_valid else "expected a URL, without a user, query or fragment"

@@ -104,6 +104,7 @@ class RunningCall:
             raise StoppedError.because(account.stopped)
         if obstacle := account.obstacle_now(writes=entry.hints.writes):
             raise ToolDisabledError.named(entry.name, obstacle, accounts.ASK)
+        account = account.of_caller(self.caller.id)
         self.account = account
         self.call.connection = account.name
         return account

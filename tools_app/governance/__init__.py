@@ -36,6 +36,15 @@ from tools_app.governance.outside import (
     remove_source,
 )
 from tools_app.governance.payloads import note_export, note_payload_read
+from tools_app.governance.sign_ins import (
+    Browser,
+    Redirect,
+    begin_sign_in,
+    browser,
+    client_document,
+    finish_sign_in,
+    sign_out,
+)
 from tools_app.governance.source_checks import command_warnings
 from tools_app.governance.source_tests import SourceTest, test_source
 from tools_app.governance.sources import change_source, describe_source
@@ -51,6 +60,8 @@ __all__ = [
     "SELECTORS",
     "TOOLSET",
     "Actor",
+    "Browser",
+    "Redirect",
     "SourceTest",
     "add_error_note",
     "add_source",
@@ -59,6 +70,8 @@ __all__ = [
     "approve_definitions",
     "approve_instructions",
     "approve_tools",
+    "begin_sign_in",
+    "browser",
     "change_connection",
     "change_key",
     "change_origin",
@@ -66,6 +79,7 @@ __all__ = [
     "change_tool",
     "change_toolset",
     "check_connection",
+    "client_document",
     "command_warnings",
     "confirmed",
     "consequences",
@@ -77,6 +91,7 @@ __all__ = [
     "delete_tool",
     "delete_toolset",
     "describe_source",
+    "finish_sign_in",
     "note_check",
     "note_export",
     "note_health",
@@ -100,6 +115,7 @@ __all__ = [
     "set_enabled",
     "set_hints",
     "set_policy",
+    "sign_out",
     "stop",
     "test_source",
     "trusted",

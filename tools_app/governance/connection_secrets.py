@@ -49,8 +49,14 @@ def seal_values(connection: Connection, source: Source | None, secret: Secret, b
         ValidationError
     """
     form = _form(connection, source, before, is_secret_new=bool(secret))
-    if source is None or not secret:
+    if source is None:
         return ""
+    if not secret:
+        is_sealed = bool(connection.sealed) and not connection._state.adding and connection.form == before["form"]
+        if form is not Form.OAUTH or is_sealed:
+            return ""
+        # It needs no values: a person signs in.
+        secret = {}
     if isinstance(secret, str):
         if form is not Form.BEARER:
             raise wrong("secret", "The secret of this form must be an object of names and their values")
@@ -71,7 +77,7 @@ def seal_values(connection: Connection, source: Source | None, secret: Secret, b
     connection.names = list(forms.FIXED.get(form, ()) or sorted(values))
     connection.references = references.found_in(values.values())
     connection.sealed = secrets.encrypted(json.dumps(values).encode())
-    return f"set: {', '.join(sorted(secret))}"
+    return f"set: {', '.join(sorted(secret)) or 'nothing'}"
 
 
 def _form(connection: Connection, source: Source | None, before: Mapping[str, Any], *, is_secret_new: bool) -> Form:
@@ -87,9 +93,10 @@ def _form(connection: Connection, source: Source | None, before: Mapping[str, An
     elif connection.form not in forms.forms_of(source.kind):
         names = ", ".join(forms.forms_of(source.kind))
         raise wrong("form", f"A connection of a source of the type {source.kind} has one of these forms: {names}")
-    if not is_secret_new and connection._state.adding:
+    needs_secret = connection.form != Form.OAUTH
+    if needs_secret and not is_secret_new and connection._state.adding:
         raise wrong("secret", "A connection needs a secret")
-    if not is_secret_new and connection.form != form_before:
+    if needs_secret and not is_secret_new and connection.form != form_before:
         raise wrong("secret", "Give the secret again: it was set for another form")
     return Form(connection.form)
 

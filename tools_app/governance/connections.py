@@ -15,11 +15,12 @@ from django.views.decorators.debug import sensitive_variables
 
 from tools_app.access import actions
 from tools_app.base import secrets
-from tools_app.catalog import catalog, connections
+from tools_app.catalog import catalog, connections, forms
 from tools_app.governance import connection_secrets
 from tools_app.governance.actors import Actor, changing
 from tools_app.governance.connection_secrets import Secret, wrong
-from tools_app.models import Approval, Connection, IdempotencyKey, Source, StoredAnswer
+from tools_app.governance.tokens import withdraw
+from tools_app.models import Approval, Connection, IdempotencyKey, SignIn, Source, StoredAnswer, UpstreamToken
 from tools_app.sdk.accounts import OptionValue
 from tools_app.sdk.errors import (
     ConfigurationError,
@@ -36,11 +37,17 @@ Form = Connection.Form
 CONNECTION: Final = ("form", "url", "read_only", "allow_http", "timeout_ms", "enabled", "options")
 # Those that are about requests of packs: a source outside has its own address and limits.
 _OF_PACKS: Final = ("url", "allow_http", "timeout_ms", "options")
+# A change of these deletes tokens.
+_ENDS_SIGN_IN: Final = {"form", "options", "secret"}
+# The note of a new secret of the same client.
+_ROTATED: Final = ["set", f"set: {forms.CLIENT_SECRET}"]
 # A change of these invalidates the result of the last check.
 _WHERE: Final = {"form", "url", "allow_http", "secret"}
 # All encrypted columns.
 SEALED: Final[tuple[tuple[type[Model], str], ...]] = (
     (Connection, "sealed"),
+    (UpstreamToken, "sealed"),
+    (SignIn, "sealed"),
     (Approval, "arguments"),
     (IdempotencyKey, "reply"),
     (StoredAnswer, "content"),
@@ -84,6 +91,11 @@ def change_connection(name: str, *, actor: Actor, secret: Secret = "", reason: s
         changes = _decide(connection, secret, parts)
         if _WHERE & changes.keys():
             connection.checked_at, connection.healthy, connection.health = None, None, ""
+        if changes.get("secret") == _ROTATED and len(changes) == 1:
+            connection.tokens.update(retry_at=None, failures=0)
+        elif _ENDS_SIGN_IN & changes.keys():
+            # Tokens belong to a client, and to what it asked for.
+            withdraw(connection)
         if changes:
             connection.save()
             change.note(f"connection:{name}", changes)
@@ -108,6 +120,7 @@ def delete_connection(name: str, *, actor: Actor, reason: str = "") -> list[str]
         # A removed source keeps its row.
         connection.sources.update(connection=None)
         changes = {part: [getattr(connection, part), None] for part in ("pack", "url")} | {"keys": [keys, []]}
+        withdraw(connection)
         connection.delete()
         change.note(f"connection:{name}", changes)
     return keys
@@ -121,6 +134,8 @@ def unbind(source_name: str) -> list[str]:
     """
     with transaction.atomic():
         rows = Connection.objects.select_for_update().filter(pack=source_name).exclude(form=Form.PACK)
+        for connection in rows:
+            withdraw(connection)
         bound = [connection for connection in rows if connection.sealed]
         for connection in bound:
             connection.sealed, connection.references = b"", []
@@ -234,16 +249,39 @@ def _decide(connection: Connection, secret: Secret, parts: Mapping[str, Any]) ->
 
 def _set_parts(connection: Connection, parts: Mapping[str, Any], *, is_outside: bool) -> None:
     """Raises: ValidationError."""
-    for part, value in parts.items():
+    # The form first, which decides about the options.
+    for part, value in sorted(parts.items(), key=lambda pair: pair[0] != "form"):
         if part not in CONNECTION:
             raise ValidationError(f"{part!r} is no part of a connection; known are {', '.join(CONNECTION)}")
         if is_outside and part in _OF_PACKS:
-            if value:
+            if part == "options" and connection.form in forms.OAUTH:
+                connection.options = _oauth_options(connection, value)
+            elif value:
                 raise wrong(part, f"A connection of a source outside the hub has no {part}: set it at the source")
             continue
+        if part == "form" and value != connection.form and is_outside:
+            connection.options = {}
         if part == "options":
             value = _options(connection, value)
         setattr(connection, part, value.strip() if isinstance(value, str) else value)
+
+
+def _oauth_options(connection: Connection, changes: Mapping[str, Any]) -> dict[str, OptionValue]:
+    """The options as changed. None and an empty text reset one.
+
+    Raises:
+        ValidationError
+    """
+    form = Form(connection.form)
+    problems = [
+        Problem(f"/options/{shortened(name)}", f"{shortened(name)}: {fault}", fault)
+        for name, value in changes.items()
+        if value not in (None, "") and (fault := forms.fault_of_option(form, name, value))
+    ]
+    if problems:
+        raise ValidationError(problems=problems)
+    new_options = {**connection.options, **changes}
+    return {name: value for name, value in new_options.items() if value not in (None, "", False)}
 
 
 def _options(connection: Connection, changes: Mapping[str, Any]) -> dict[str, OptionValue]:

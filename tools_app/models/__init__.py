@@ -13,6 +13,7 @@ from tools_app.models.connections import Connection
 from tools_app.models.figures import CallHour, PendingCount
 from tools_app.models.idempotency import IdempotencyKey
 from tools_app.models.keys import ApiKey, KeyConnection, KeyToolset
+from tools_app.models.oauth import SignIn, UpstreamToken
 from tools_app.models.processes import Agent, Chore, Process
 from tools_app.models.revision import Revision
 from tools_app.models.sources import Source, SourceStatus
@@ -40,6 +41,7 @@ __all__ = [
     "PendingCount",
     "Process",
     "Revision",
+    "SignIn",
     "Source",
     "SourceStatus",
     "Stop",
@@ -49,4 +51,5 @@ __all__ = [
     "ToolRecord",
     "ToolTag",
     "Toolset",
+    "UpstreamToken",
 ]

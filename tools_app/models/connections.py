@@ -23,11 +23,13 @@ class Connection(models.Model):
         BASIC = "basic", "user and password"
         QUERY = "query", "query parameters"
         ENVIRONMENT = "environment", "environment variables"
+        OAUTH = "oauth", "OAuth: a person signs in"
+        CLIENT_CREDENTIALS = "client_credentials", "OAuth: client id and secret"
 
     name = models.CharField(max_length=64, unique=True, validators=[LIKE_A_TOOL])
     pack = models.CharField("source", max_length=64, help_text="The source whose tools use this connection.")
     form = models.CharField(
-        max_length=16,
+        max_length=32,
         blank=True,
         choices=Form.choices,
         default=Form.PACK,

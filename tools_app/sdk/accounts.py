@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Protocol
 
 from tools_app.sdk import variables
@@ -30,6 +30,8 @@ MOST_SECRET: Final = 4_000
 MOST_OPTION: Final = 500
 # Headers, parameters or variables of one connection.
 MOST_NAMES: Final = 20
+# The option of a connection with which every caller signs in on its own.
+PER_USER: Final = "per_user"
 ASK: Final = "Ask an administrator of this hub: the connections are in the admin."
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
@@ -246,6 +248,8 @@ class Account:
     references: References | None = None
     # Of a source outside: the epoch for which this is its account.
     epoch: int = 0
+    # The caller whose sign-in is used; empty: that of all callers.
+    user: str = ""
     # Why it cannot be used until it is changed, for example an invalid address.
     defect: str = ""
     # The message for callers if an operator has stopped it.
@@ -260,9 +264,14 @@ class Account:
     def mark(self) -> str:
         """A digest that changes when the account can reach other data: another address, secret or option."""
         parts = [self.pack, self.name, self.base, repr(self.options), self.form, *self.names]
+        parts += [self.user] if self.user else []
         if self.references is not None:
             parts += [*self.references.names, repr(self.references.state)]
         return hashlib.sha256("\n".join(parts).encode() + b"\n" + (self.sealed or self.secret.encode())).hexdigest()
+
+    def of_caller(self, caller_id: str) -> Account:
+        """The account as this caller uses it: with a sign-in of its own, where the connection says so."""
+        return replace(self, user=caller_id) if dict(self.options).get(PER_USER) is True else self
 
     @property
     def fault(self) -> str:

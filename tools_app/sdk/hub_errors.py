@@ -180,6 +180,25 @@ class UpstreamStartingError(ToolError):
         )
 
 
+class UpstreamSignInError(ToolError):
+    """The hub's account at a source outside has to be signed in again, by a person; the source was not asked."""
+
+    code = "UPSTREAM_SIGN_IN"
+    status = 503
+    nothing_done = True
+    blames_upstream = False
+    log_level = logging.WARNING
+
+    @classmethod
+    def of(cls, upstream: str, why: str) -> UpstreamSignInError:
+        return cls(
+            f"The account of this hub at {upstream} cannot be used: {why}",
+            context={"upstream": upstream},
+            next_step="Do not repeat the call: ask an operator of this hub to sign in, on the page of the connection "
+            "in the admin. The tool works again at once.",
+        )
+
+
 class ShuttingDownError(ToolError):
     """This process is shutting down and accepts no new calls."""
 

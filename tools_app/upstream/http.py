@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import httpx2
@@ -29,6 +29,7 @@ from tools_app.http.secrecy import Secrets
 from tools_app.sdk.accounts import Credentials, is_sendable
 from tools_app.sdk.errors import shortened
 from tools_app.sdk.outside import Origin
+from tools_app.upstream.oauth.token import NoTokenError, Token
 from tools_app.upstream.wire import (
     MOST_BYTES,
     Broken,
@@ -41,6 +42,9 @@ from tools_app.upstream.wire import (
     lines_of,
     masking,
 )
+
+if TYPE_CHECKING:
+    from tools_app.upstream.oauth.bearer import Bearer
 
 log = logging.getLogger("tools_app.upstream")
 
@@ -77,10 +81,16 @@ def checked(origin: Origin) -> None:
 
 
 class HttpTransport(Transport):
-    def __init__(self, origin: Origin, credentials: Credentials) -> None:
-        """Raises: Broken, if the hub may not connect to the address; ConfigurationError, for unsendable credentials."""
+    def __init__(self, origin: Origin, credentials: Credentials, bearer: Bearer | None = None) -> None:
+        """`bearer`: where the token of each request comes from, if the hub requests tokens itself.
+
+        Raises: Broken, if the hub may not connect to the address; ConfigurationError, for unsendable credentials.
+        """
         super().__init__(masking(credentials))
         checked(origin)
+        self._bearer = bearer
+        # The token in use and the one before, which answers must not repeat.
+        self._tokens: tuple[str, ...] = ()
         self._url = httpx2.URL(origin.location).copy_merge_params(dict(credentials.query))
         self._headers = dict(Secrets(credentials.headers).headers)
         closed: Callable[[Any], bool] = is_of_the_machine if origin.internal else _is_not_public
@@ -100,6 +110,8 @@ class HttpTransport(Transport):
                     await self._drained(await self._request("DELETE"))
             except (*_FAILURES, TimeoutError):
                 pass  # the server ends it by itself
+        if self._bearer is not None:
+            self._bearer.close()
         await self._sdk.aclose()
 
     # ---- requests
@@ -154,6 +166,12 @@ class HttpTransport(Transport):
                 reason = await self._answered(post, response)
             finally:
                 await response.aclose()
+        except NoTokenError as error:
+            # Before it was sent, or after a 401, with which it was not executed.
+            fate = post.fate
+            fate.sent, fate.status = "no", None
+            fate.needs_sign_in, fate.retry_after = error.needs_sign_in, error.retry_after
+            reason = error.reason
         except _FAILURES as error:
             reason = _why(error)
         except Exception as error:  # A bug must not end the other requests.
@@ -283,7 +301,38 @@ class HttpTransport(Transport):
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
-        """Send a request, and follow redirects within the origin. The caller closes the response."""
+        """Send a request, with a token if the hub requests them. The caller closes the response.
+
+        Raises:
+            NoTokenError
+        """
+        token = await self._bearer.current() if self._bearer is not None else None
+        response = await self._exchange(method, fate, content, headers, token)
+        if token is None or self._bearer is None:
+            return response
+        if response.status_code != 401:
+            self._bearer.accepted(token)
+            return response
+        # A 401 was certainly not executed. Once: what refuses a new token as well would refuse the next.
+        try:
+            token = await self._bearer.replacement(token)
+        except BaseException:
+            await response.aclose()
+            raise
+        if token is None:
+            return response
+        await response.aclose()
+        return await self._exchange(method, fate, content, headers, token)
+
+    async def _exchange(
+        self,
+        method: str,
+        fate: Fate | None,
+        content: bytes | None,
+        headers: Mapping[str, str] | None,
+        token: Token | None,
+    ) -> httpx2.Response:
+        """Send a request, and follow redirects within the origin."""
         sent = {"accept": f"application/json, {_STREAM}", "user-agent": "toolhub", **self._headers}
         if content is not None:
             sent["content-type"] = "application/json"
@@ -292,6 +341,8 @@ class HttpTransport(Transport):
         if self._version:
             sent[MCP_PROTOCOL_VERSION_HEADER] = self._version
         sent = {**sent, **(headers or {}), "accept-encoding": "identity"}
+        if token is not None:
+            sent["authorization"] = self._authorization(token)
         url = self._url
         for _ in range(MOST_REDIRECTS):
             request = httpx2.Request(method, url, headers=sent, content=content)
@@ -305,6 +356,12 @@ class HttpTransport(Transport):
             await response.aclose()
             url = target
         return response
+
+    def _authorization(self, token: Token) -> str:
+        if token.value not in self._tokens:
+            self._tokens = (token.value, *self._tokens[:1])
+            self._mask = Secrets({f"x-{number}": one for number, one in enumerate(self._tokens)}).masked_body
+        return f"Bearer {token.value}"
 
     async def _drained(self, response: httpx2.Response) -> None:
         """Read the rest of a small response, so that its connection can be used again."""
@@ -434,13 +491,15 @@ def _unreadable(fate: Fate, reason: str) -> str:
     return reason
 
 
-_FAILURES: Final = (httpx2.TransportError, OSError, NotOurOriginError, NotPublicError, TooLong)
+_FAILURES: Final = (httpx2.TransportError, OSError, NotOurOriginError, NotPublicError, TooLong, NoTokenError)
 
 
 def _why(error: BaseException) -> str:
     """The reason of a failure, without addresses and texts of libraries."""
     if isinstance(error, TooLong):
         return f"it sent {error}"
+    if isinstance(error, NoTokenError):
+        return error.reason
     if isinstance(error, NotOurOriginError | NotPublicError):
         return "its address is not public; mark the source as internal if it is meant to be"
     if isinstance(error, httpx2.ConnectTimeout):

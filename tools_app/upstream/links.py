@@ -326,7 +326,8 @@ async def _initialize(client: ClientSession, transport: Transport) -> None:
         if isinstance(transport, HttpTransport) and await transport.speaks_old_transport():
             raise Broken(OLD_TRANSPORT) from None
         reason = transport.opening.failure or f"it refuses the handshake: {shortened(error.error.message)}"
-        raise Broken(reason, status=transport.opening.status) from None
+        needs_sign_in = transport.opening.needs_sign_in
+        raise Broken(reason, status=transport.opening.status, needs_sign_in=needs_sign_in) from None
     except ValidationError:
         # Its message would quote what was sent.
         raise Broken("its answer to the handshake is not valid") from None
@@ -340,4 +341,4 @@ def _check(transport: Transport, error: MCPError) -> None:
     if error.error.code == CONNECTION_CLOSED and transport.end:
         raise Broken(transport.end) from None
     if fate.failure and fate.status not in _UNKNOWN:
-        raise Broken(fate.failure, status=fate.status, retry_after=fate.retry_after) from None
+        raise fate.broken() from None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tools_app.base import database
-from tools_app.catalog import connections
+from tools_app.catalog import connections, forms
 from tools_app.models import Source
 from tools_app.sdk.accounts import Account, Credentials
 from tools_app.sdk.errors import ToolError
@@ -16,6 +16,9 @@ from tools_app.upstream.http import HttpTransport
 from tools_app.upstream.lines import LineTransport
 from tools_app.upstream.links import Link, opened
 from tools_app.upstream.wire import Broken, Transport, masking
+
+if TYPE_CHECKING:
+    from tools_app.upstream.oauth.bearer import Bearer
 
 CONNECT_SECONDS: Final = 30.0
 # The first start of a child may have to download it.
@@ -41,7 +44,7 @@ async def connected(
         credentials = Credentials()
         if account is not None:
             credentials = await database.run(connections.credentials_of, account, origin)
-        transport = await _transport(origin, credentials)
+        transport = await _transport(origin, account, credentials)
     except ToolError as error:
         raise Broken(error.message) from error
     seconds = CONNECT_SECONDS if isinstance(transport, HttpTransport) else START_SECONDS
@@ -52,13 +55,23 @@ async def connected(
         yield link
 
 
-async def _transport(origin: Origin, credentials: Credentials) -> Transport:
+async def _transport(origin: Origin, account: Account | None, credentials: Credentials) -> Transport:
     match origin.kind:
         case Source.Kind.MCP_HTTP:
-            return HttpTransport(origin, credentials)
+            return HttpTransport(origin, credentials, bearer_of(account, origin))
         case Source.Kind.MCP_STDIO:
             return await _to_child(origin, credentials)
     raise Broken(f"a source of type {origin.kind} is not connected to")
+
+
+def bearer_of(account: Account | None, origin: Origin) -> Bearer | None:
+    """Where the tokens of a connection come from; None if it sends no tokens that the hub requests itself."""
+    if account is None or account.form not in forms.OAUTH:
+        return None
+    # Imported late: most connections have another form.
+    from tools_app.upstream.oauth.bearer import Bearer
+
+    return Bearer(account, origin)
 
 
 async def _to_child(origin: Origin, credentials: Credentials) -> Transport:

@@ -22,7 +22,12 @@ from tools_app.sdk.errors import (
     UpstreamUnavailableError,
     shortened,
 )
-from tools_app.sdk.hub_errors import DefinitionChangedError, OutcomeUnknownError, UpstreamStartingError
+from tools_app.sdk.hub_errors import (
+    DefinitionChangedError,
+    OutcomeUnknownError,
+    UpstreamSignInError,
+    UpstreamStartingError,
+)
 from tools_app.sdk.outside import Origin
 from tools_app.sdk.prompt import Message
 from tools_app.sdk.runner import Returned
@@ -77,6 +82,8 @@ def gone(origin: Origin, spec: ToolSpec) -> GoneError:
 def broken(origin: Origin, spec: ToolSpec, error: Broken) -> ToolError:
     """The error for a request without an answer."""
     name = origin.name
+    if error.needs_sign_in:
+        return UpstreamSignInError.of(name, error.reason)
     if error.is_starting:
         return UpstreamStartingError.of(name, error.reason, error.retry_after or 10)
     if error.status is not None and not error.is_lost:

@@ -102,7 +102,8 @@ class Session:
             try:
                 return await self._over(link, method, params, asked)
             except Broken as error:
-                if not error.is_lost and (error.sent != "no" or error.status is not None or asked.remaining() < 0.1):
+                is_unsent = error.sent == "no" and error.status is None and not error.needs_sign_in
+                if not error.is_lost and (not is_unsent or asked.remaining() < 0.1):
                     raise
                 if error.is_lost or link.transport.ended.is_set():
                     self._leave(link)

@@ -88,7 +88,8 @@ class Upstreams:
             cause = unwrapped(error)
             if not isinstance(cause, Broken):
                 raise
-            kind = SignInRequiredError if cause.status in (401, 403) else UnavailableError
+            is_refused = cause.needs_sign_in or cause.status in (401, 403)
+            kind = SignInRequiredError if is_refused else UnavailableError
             raise kind(f"{origin.name}: {cause.reason}") from cause
 
     async def _listing(self, origin: Origin) -> Listing:

@@ -72,6 +72,7 @@ class Broken(Exception):
         is_lost: bool = False,
         is_unreadable: bool = False,
         is_starting: bool = False,
+        needs_sign_in: bool = False,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -84,6 +85,8 @@ class Broken(Exception):
         self.is_unreadable = is_unreadable
         # Whether the caller's time was over before the upstream could be asked at all.
         self.is_starting = is_starting
+        # Whether a person has to sign in before the upstream can be asked. Nothing was done.
+        self.needs_sign_in = needs_sign_in
 
 
 class TooLong(Exception):
@@ -102,6 +105,7 @@ class Fate:
     is_lost: bool = False
     # Whether there is an answer, but none that can be read.
     is_unreadable: bool = False
+    needs_sign_in: bool = False
     # What the caller waits for; None for requests of the SDK.
     answer: asyncio.Future[Outcome] | None = None
 
@@ -132,6 +136,7 @@ class Fate:
             retry_after=self.retry_after,
             is_lost=self.is_lost,
             is_unreadable=self.is_unreadable,
+            needs_sign_in=self.needs_sign_in,
         )
 
 
