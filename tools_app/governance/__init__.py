@@ -37,6 +37,17 @@ from tools_app.governance.outside import (
 )
 from tools_app.governance.payloads import note_export, note_payload_read
 from tools_app.governance.source_checks import command_warnings
+from tools_app.governance.source_documents import (
+    DocumentPreview,
+    OperationPreview,
+    document_of,
+    import_document,
+    preview_document,
+    preview_source,
+    replace_document,
+    select_operations,
+    selection_of,
+)
 from tools_app.governance.source_tests import SourceTest, test_source
 from tools_app.governance.sources import change_source, describe_source
 from tools_app.governance.stops import resume, stop
@@ -51,6 +62,8 @@ __all__ = [
     "SELECTORS",
     "TOOLSET",
     "Actor",
+    "DocumentPreview",
+    "OperationPreview",
     "SourceTest",
     "add_error_note",
     "add_source",
@@ -77,6 +90,8 @@ __all__ = [
     "delete_tool",
     "delete_toolset",
     "describe_source",
+    "document_of",
+    "import_document",
     "note_check",
     "note_export",
     "note_health",
@@ -85,17 +100,22 @@ __all__ = [
     "of_caller",
     "of_command",
     "of_user",
+    "preview_document",
+    "preview_source",
     "reconnect_source",
     "refuse_call",
     "refuse_definitions",
     "remove_source",
     "remove_tag",
     "reopen_errors",
+    "replace_document",
     "resolve_errors",
     "resume",
     "revoke_key",
     "rotate_key",
     "rotate_secrets",
+    "select_operations",
+    "selection_of",
     "set_ask",
     "set_enabled",
     "set_hints",

@@ -76,6 +76,10 @@ class Upstreams:
     # ---- listings
 
     def listing(self, origin: Origin) -> Listing:
+        if origin.kind == Source.Kind.OPENAPI:
+            from tools_app.upstream import documents
+
+            return documents.listing(origin)
         from tools_app.upstream.links import unwrapped
         from tools_app.upstream.wire import Broken
 
