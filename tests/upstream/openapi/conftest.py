@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.faultd import Faultd, Seen
+from tests.support.faultd import Faultd, Seen, Wire
 from tools_app.models import Source
 from tools_app.sdk.context import Caller, Context
 from tools_app.sdk.deadline import Deadline
@@ -128,3 +128,20 @@ async def service(faultd: Faultd) -> AsyncIterator[Service]:
     origin = Origin("shop", Source.Kind.OPENAPI, 1, location=f"{faultd.url}/ok", internal=True)
     yield Service(upstreams, origin, faultd)
     await upstreams.aclose()
+
+
+Says = Callable[..., Service]
+
+
+@pytest.fixture
+def says(service: Service) -> Says:
+    """The service, which gives this answer to everything."""
+
+    def at(content: bytes = b"", *, status: str = "200 OK", kind: str = "application/json", headers=()) -> Service:
+        async def answer(wire: Wire) -> None:
+            await wire.answer(content, status=status, kind=kind, headers=headers)
+
+        service.server.answer("says", answer)
+        return service.at("says")
+
+    return at

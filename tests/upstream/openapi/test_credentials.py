@@ -19,21 +19,21 @@ SECRET = "s3cr3t-of-this-test"
 LOOK = Operation("GET", "/things")
 
 
-def account(form: str, epoch: int = 1, **values: str) -> Account:
+def account(form: str, values: dict[str, str], *, epoch: int = 1) -> Account:
     kind = ConnectionKind.outside("shop")
     return Account("main", "shop", kind, "", secret=json.dumps(values), form=form, names=tuple(values), epoch=epoch)
 
 
-HEADER = account("header", **{"X-Api-Key": SECRET, "X-Tenant": "a"})
-QUERY = account("query", **{"api_key": SECRET, "a b": "c&d"})
+HEADER = account("header", {"X-Api-Key": SECRET, "X-Tenant": "a"})
+QUERY = account("query", {"api_key": SECRET, "a b": "c&d"})
 
 
 @pytest.mark.parametrize(
     ("used", "headers", "target"),
     [
         (HEADER, {"x-api-key": SECRET, "x-tenant": "a"}, "/ok/things"),
-        (account("bearer", token=SECRET), {"authorization": f"Bearer {SECRET}"}, "/ok/things"),
-        (account("basic", user="u", password="p"), {"authorization": "Basic dTpw"}, "/ok/things"),
+        (account("bearer", {"token": SECRET}), {"authorization": f"Bearer {SECRET}"}, "/ok/things"),
+        (account("basic", {"user": "u", "password": "p"}), {"authorization": "Basic dTpw"}, "/ok/things"),
         (QUERY, {}, f"/ok/things?api_key={SECRET}&a%20b=c%26d"),
     ],
 )
@@ -61,12 +61,12 @@ async def test_a_caller_cannot_replace_what_the_connection_sends(service: Servic
 
 async def test_a_connection_to_a_former_address_is_not_used(service: Service) -> None:
     with pytest.raises(ConfigurationError, match="has been changed"):
-        await service.call(LOOK, account=account("bearer", epoch=2, token=SECRET))
+        await service.call(LOOK, account=account("bearer", {"token": SECRET}, epoch=2))
     assert not service.server.requests
     assert service.sent == ["no"]
 
 
-@pytest.mark.parametrize("used", [HEADER, QUERY, account("bearer", token=SECRET)])
+@pytest.mark.parametrize("used", [HEADER, QUERY, account("bearer", {"token": SECRET})])
 async def test_an_echoed_secret_is_masked(service: Service, used: Account) -> None:
     assert SECRET not in json.dumps(await service.call(LOOK, account=used))
 
