@@ -101,6 +101,7 @@ OBJECT = {"R": 100, "G": 200, "B": 150}
         (query(media_type="application/json"), {"a": [1, None]}, "?color=%7B%22a%22%3A%5B1%2Cnull%5D%7D"),
         (query(media_type="application/json"), "x", "?color=%22x%22"),
         (query(media_type="application/vnd.a+json"), [], "?color=%5B%5D"),
+        (query(media_type="*/*"), "x", "?color=%22x%22"),
         (query(media_type="text/plain"), "x y", "?color=x%20y"),
         (in_path(media_type="application/json"), {"a": 1}, "/%7B%22a%22%3A1%7D"),
     ],

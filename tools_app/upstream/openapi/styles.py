@@ -64,8 +64,9 @@ def is_json(media_type: str) -> bool:
 
 
 def _content(parameter: Parameter, value: object) -> str:
-    """The text of a parameter with a media type."""
-    return json_of(value) if is_json(parameter.media_type) else text_of(value)
+    """The text of a parameter with a media type: JSON, unless it is one of text."""
+    is_text = parameter.media_type.startswith("text/") and not is_json(parameter.media_type)
+    return text_of(value) if is_text else json_of(value)
 
 
 # ---- path
