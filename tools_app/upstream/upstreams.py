@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from django.db import DatabaseError
@@ -21,6 +21,7 @@ from tools_app.sdk.spec import ToolSpec
 from tools_app.sources import outside
 
 if TYPE_CHECKING:
+    from tools_app.upstream.openapi import Services
     from tools_app.upstream.session import Session
 
 log = logging.getLogger("tools_app.upstream")
@@ -49,6 +50,10 @@ class Upstreams:
 
     def runner(self, origin: Origin, spec: ToolSpec) -> Runner:
         # Imported at the first use: most commands connect to nothing.
+        if origin.kind == Source.Kind.OPENAPI:
+            from tools_app.upstream.openapi import HttpRunner
+
+            return HttpRunner(self._services, origin, spec)
         from tools_app.upstream.runner import McpRunner
 
         return McpRunner(self, origin, spec)
@@ -72,6 +77,12 @@ class Upstreams:
             task = asyncio.create_task(self._announce(name))
             self._announcing[name] = task
             task.add_done_callback(lambda _: self._announcing.pop(name, None))
+
+    @cached_property
+    def _services(self) -> Services:
+        from tools_app.upstream.openapi import Services
+
+        return Services()
 
     # ---- listings
 
@@ -107,6 +118,8 @@ class Upstreams:
 
     async def reconnect(self, name: str) -> None:
         await self._end([key for key in self._sessions if key[0].name == name])
+        if "_services" in vars(self):
+            await self._services.close(name)
         # Imported at the first use: most hubs start no children.
         from tools_app.upstream import children
 
@@ -119,6 +132,8 @@ class Upstreams:
                 while any(session.is_busy for session in list(self._sessions.values())):  # noqa: ASYNC110 – of any loop
                     await asyncio.sleep(0.02)
         await self._end(list(self._sessions))
+        if "_services" in vars(self):
+            await self._services.close()
         loop = asyncio.get_running_loop()
         # Sessions that others have replaced, and changes that are noted in a thread, which cannot be cancelled.
         if ending := [task for task in (*self._closing, *self._announcing.values()) if task.get_loop() is loop]:
