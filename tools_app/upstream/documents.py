@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from tools_app.base.ports import UnavailableError
 from tools_app.http import WebClient, addresses
+from tools_app.http.network import NotPublicError
 from tools_app.http.public import Address, is_of_the_machine, is_public
 from tools_app.http.web import NOT_MODIFIED, PORTS
 from tools_app.models import SourceDocument
@@ -69,6 +70,9 @@ async def _fetch(address: str, internal: bool, etag: str, modified: str) -> Fetc
     except ToolTimeoutError as error:
         raise UnavailableError(f"it was not read within {SECONDS:.0f} s") from error
     except ToolError as error:
+        if isinstance(error.__cause__, NotPublicError):
+            reason = "its address is not public; permit an internal address if it is one of your own"
+            raise UnavailableError(reason) from error
         raise UnavailableError(hygiene.cleaned(error.message.removeprefix(f"Failed to {_OPERATION}: "))) from error
     finally:
         await client.close()
