@@ -112,7 +112,7 @@ def test_what_is_refused_is_said_and_what_was_selected_is_kept(admin: Client) ->
         ({"upload": ""}, "one of them"),
         ({"document": TEXT}, "one of them"),
         ({"name": "My Shop"}, "2 to 16 lowercase letters"),
-        ({"upload": "", "document": "{"}, "The document is not JSON"),
+        ({"upload": "", "document": "{"}, "The document is neither JSON nor YAML"),
         ({"upload": "", "document": '{"swagger": "2.0"}'}, "Convert it"),
         ({"upload": "", "document_url": "https://10.0.0.1/x"}, "The address is not public"),
         ({"upload": "", "carried": "AAAA"}, "The document is damaged"),
@@ -179,7 +179,29 @@ def test_a_document_is_replaced(admin: Client) -> None:
     sources.current().describe("shop", actor="test")
     shown = page(admin, f"{SOURCES}{source.pk}/change/")
     assert "changed" in shown.text
-    assert "The document is not JSON" in sent(admin, address, upload=upload("{")).text
+    (version,) = governance.waiting_versions(source)
+    assert "List some" in page(admin, f"/admin/tools_app/definition/{version.definition.pk}/change/").text
+
+
+def test_a_changed_request_is_shown_where_it_is_approved(admin: Client) -> None:
+    source = imported()
+    governance.change_source("shop", enabled=True, actor=governance.trusted("test"))
+    sources.current().describe("shop", actor="test")
+    governance.approve_tools("shop", actor=governance.trusted("test"))
+    other = document()
+    other["security"] = []
+    governance.replace_document("shop", text=json.dumps(other).encode(), actor=governance.trusted("test"))
+    sources.current().describe("shop", actor="test")
+    versions = governance.waiting_versions(source)
+    assert len(versions) == 5, "nothing but what is sent has changed"
+    shown = page(admin, f"/admin/tools_app/definition/{versions[0].definition.pk}/change/")
+    assert "Request" in shown.text
+    assert "X-Api-Key" in shown.text
+
+
+def test_a_broken_document_replaces_none(admin: Client) -> None:
+    address = f"{SOURCES}{imported().pk}/document/"
+    assert "The document is neither JSON nor YAML" in sent(admin, address, upload=upload("{")).text
 
 
 def test_the_origin_of_a_document_is_its_base_url(admin: Client) -> None:

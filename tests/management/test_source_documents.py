@@ -27,7 +27,7 @@ def shop() -> Iterator[Shop]:
 @pytest.fixture
 def file(tmp_path: Path) -> str:
     made = tmp_path / "shop.json"
-    made.write_text(json.dumps(document()))
+    made.write_text(json.dumps(document(webhooks={"sold": {}})))
     return str(made)
 
 
@@ -44,6 +44,8 @@ def test_a_preview_shows_what_an_import_would_bring(file: str) -> None:
     assert "orders:\n  GET /orders: shop_list_orders, read, " in shown
     assert "  DELETE /orders/{orderId}: shop_cancel_order, destructive, " in shown
     assert "not supported: GET /basket: " in shown
+    assert "note: " in shown
+    assert "ebhooks" in shown
     chosen = data("source", "preview", file, "--select", "tag:stock")
     assert [one["key"] for one in chosen["operations"] if one["selected"]] == ["GET /stock/{sku}"]
     assert not Source.objects.filter(kind="openapi").exists()
@@ -101,7 +103,7 @@ def test_a_document_is_read_from_a_url(shop: Shop) -> None:
         (["add", "shop", "--openapi", "FILE", "--per-session"], "are for MCP servers"),
         (["add", "shop", "--openapi", "FILE", "--select", "GET /nothing"], "no operation matches 'GET /nothing'"),
         (["add", "shop", "--openapi", "FILE", "--url", "https://10.0.0.1"], "The address is not public"),
-        (["preview", "BROKEN"], "The document is not JSON"),
+        (["preview", "BROKEN"], "The document is neither JSON nor YAML"),
         (["select", "shop"], "give operations or patterns, or --all"),
         (["select", "shop", "x", "--all"], "give operations or patterns, or --all"),
     ],

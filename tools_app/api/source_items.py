@@ -168,6 +168,7 @@ class DocumentPreview(ResponseSchema):
     tokens: int = Field(description="Estimated tokens of the selected operations in the MCP tool list")
     operations: list[OperationItem]
     unsupported: list[UnsupportedOperation] = Field(description="Operations that cannot be tools, and why")
+    notes: list[str] = Field(description="What else the document has, and what of it is ignored")
     servers: ServerChoice = Field(description="Base URLs that the document names")
     needs: list[ConnectionNeed] = Field(description="Connections that fit its security schemes; agents need one")
     untrusted: Literal[True] = True

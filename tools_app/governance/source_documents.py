@@ -63,6 +63,8 @@ class DocumentPreview:
     operations: tuple[OperationPreview, ...]
     # Keys of operations that cannot be called, each with the reason.
     unsupported: tuple[tuple[str, str], ...]
+    # What else the document has, and what of it is ignored.
+    notes: tuple[str, ...]
     servers: Servers
     needs: tuple[Need, ...]
 
@@ -322,6 +324,7 @@ def _preview(read: _ReadDocument, name: str, selected: Collection[str] | None) -
         bytes=len(read.fetched.text),
         operations=tuple(_operation(operation, names, wanted) for operation in read.document.operations),
         unsupported=tuple(read.document.unsupported),
+        notes=tuple(read.document.notes),
         servers=documents.servers_of(read.document, read.address),
         needs=tuple(documents.needs_of(facts)),
     )

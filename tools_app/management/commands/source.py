@@ -426,6 +426,7 @@ def _previewed(preview: governance.DocumentPreview) -> list[str]:
             lines.append(f"{tag}:")
         lines.append(f"  {operation.key}: {operation.name}, {operation.access}, {operation.tokens:,} tokens")
         lines += [f"    ! {problem}" for problem in operation.problems]
+    lines += [f"note: {note}" for note in preview.notes]
     return [*lines, *(f"not supported: {key}: {reason}" for key, reason in preview.unsupported)]
 
 
