@@ -77,7 +77,7 @@ class Operation:
             "accepts": list(self.accepts),
             "success": list(self.success),
         }
-        return {name: value for name, value in data.items() if value}
+        return {name: value for name, value in data.items() if value or name == "path"}
 
 
 def _scheme(scheme: Any) -> Scheme:
