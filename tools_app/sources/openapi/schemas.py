@@ -62,6 +62,7 @@ _SINGLES: Final = (
 # Weaker parts under these keywords make the whole accept less.
 _INVERTING: Final = ("not", "if", "then", "else", "maxContains")
 _CLOSING: Final = ("additionalProperties", "unevaluatedProperties", "propertyNames")
+_WITH_PARTS: Final = frozenset({*_MAPS, *_LISTS, *_SINGLES})
 _COMBINING: Final = ("allOf", "anyOf", "oneOf")
 _ACCEPTED: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _OTHERS: Final = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -180,15 +181,17 @@ class Conversion:
         if not _ACCEPTED.fullmatch(last) or not str(reference).startswith("#/components/schemas/"):
             digest = hashlib.sha256(str(reference).encode(errors="surrogatepass")).hexdigest()
             name = f"{_OTHERS.sub('_', last).strip('_')[:40] or 'part'}_{digest[:8]}"
+        while name in self.definitions:
+            name = f"{name}_"
         self._names[reference] = name
         self._charge(len(name) + 6)
         self.definitions[name] = self.add(source, level, name)
         return name
 
     def _values(self, source: Mapping[str, Any], target: Schema) -> None:
-        for keyword, accepts in _VALUES.items():
-            if keyword in source and accepts(source[keyword]):
-                target[keyword] = source[keyword]
+        for keyword, value in source.items():
+            if (accepts := _VALUES.get(keyword)) is not None and accepts(value):
+                target[keyword] = value
         for exclusive, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
             if source.get(exclusive) is True and limit in target:
                 target[exclusive] = target.pop(limit)
@@ -200,13 +203,14 @@ class Conversion:
         self._required(source, target)
 
     def _required(self, source: Mapping[str, Any], target: Schema) -> None:
-        if isinstance(required := source.get("required"), list):
+        if isinstance(required := source.get("required"), list) and self._has_room(len(required)):
             names = [name for name in required if isinstance(name, str) and _is_name(name)]
             properties = _mapping(source.get("properties"))
             names = [name for name in names if not self._is_left_out(properties.get(name))]
             if names:
                 target["required"] = list(dict.fromkeys(names))
-        if isinstance(dependent := source.get("dependentRequired"), dict):
+        dependent = source.get("dependentRequired")
+        if isinstance(dependent, dict) and texts.fits(dependent, _MOST_ENUM):
             target["dependentRequired"] = {
                 name: list(dict.fromkeys(names))
                 for name, names in dependent.items()
@@ -233,24 +237,26 @@ class Conversion:
                 self._is_weaker = True
 
     def _parts(self, source: Mapping[str, Any], target: Schema, level: int, definition: str) -> None:
-        below = level + 1
-        unnamed = set[str]()
-        for keyword in _MAPS:
-            if isinstance(parts := source.get(keyword), dict):
+        if source.keys().isdisjoint(_WITH_PARTS):
+            return
+        unnamed = False
+        for keyword, parts in source.items():
+            if keyword in _MAPS and isinstance(parts, dict):
                 if self._has_room(len(parts)):
-                    self._map(keyword, parts, target, below, definition)
+                    self._map(keyword, parts, target, level + 1, definition)
                 else:
-                    # Properties that are not named must be accepted.
-                    unnamed.update(_CLOSING)
-        for keyword in _LISTS:
-            if isinstance(parts := source.get(keyword), list) and parts and self._has_room(len(parts)):
+                    unnamed = True
+            elif keyword in _LISTS and isinstance(parts, list) and parts and self._has_room(len(parts)):
                 # Alternatives describe the same value.
-                inner = level if keyword in _COMBINING else below
+                inner = level if keyword in _COMBINING else level + 1
                 target[keyword] = [self.add(part, inner, definition) for part in parts]
-        for keyword in _SINGLES:
-            part = source.get(keyword)
-            if isinstance(part, dict | bool) and part is not True and keyword not in unnamed:
-                target[keyword] = self.add(part, below, definition) if part is not False else False
+            elif keyword in _SINGLES and parts is False:
+                target[keyword] = False
+            elif keyword in _SINGLES and isinstance(parts, dict):
+                target[keyword] = self.add(parts, level + 1, definition)
+        for keyword in _CLOSING if unnamed else ():
+            # Properties that are not named must be accepted.
+            target.pop(keyword, None)
 
     def _map(self, keyword: str, parts: Mapping[Any, Any], target: Schema, level: int, definition: str) -> None:
         listed: Schema = {}

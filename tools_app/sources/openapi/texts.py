@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 from typing import Any, Final
 
 from tools_app.text.budget import written
@@ -23,8 +24,12 @@ _LINES: Final = re.compile(r" ?\n ?")
 
 def text(value: object, most: int, *, line: bool = False) -> str:
     """A text of the document without markup and blanks that say nothing; cut at the end of a word. `line`: in one."""
-    if not isinstance(value, str):
-        return ""
+    return _short(value, most, line) if isinstance(value, str) and value else ""
+
+
+@lru_cache(4_096)
+def _short(value: str, most: int, line: bool) -> str:
+    # Components are described again for each operation that uses them.
     # More than this cannot become short enough.
     plain = UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value[: 4 * most + 2_000])
     plain = _BLOCKS.sub(" ", _INLINE.sub("", plain)) if "<" in plain else plain
