@@ -86,6 +86,14 @@ setup-sources: dev  ## install the MCP servers of tests/real/servers, outside th
 test-sources: setup-sources  ## put them behind a hub: add, approve, call, kill, restart
 	@$(BIN)/python -m pytest -q -m real_sources tests/real/servers $(ARGS)
 
+.PHONY: setup-openapi
+setup-openapi: dev  ## install OpenAPI documents of others, outside the checkout: 800 MB; needs npm
+	@$(BIN)/python scripts/openapi_documents.py
+
+.PHONY: test-openapi
+test-openapi: setup-openapi  ## read all of them: each operation is a tool that clients accept, or has a reason (five minutes)
+	@$(BIN)/python -m pytest -q -s -m real_openapi tests/real/openapi $(ARGS)
+
 .PHONY: setup-node
 setup-node:  ## fetch the MCP clients that others wrote, and a Node.js that runs them, into tests/node; needs npm
 	@scripts/node.sh

@@ -54,10 +54,10 @@ def loaded(body: bytes, media_type: str = "") -> dict[str, Any]:
 
 
 def _is_json(body: bytes, media_type: str) -> bool:
+    """Whether it begins as JSON does. YAML has braces too, with keys that need no quotes."""
     start = body[:1000].lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n\0")
-    return start[:1] in (b"{", b"[") and (
-        b"yaml" not in media_type.encode() or start[1:].lstrip(b"\r\n\t \0")[:1] == b'"'
-    )
+    second = start[1:].lstrip(b" \t\r\n\0")[:1]
+    return start[:1] in (b"{", b"[") and ("json" in media_type or second in (b'"', b"}", b"[", b"{", b"]"))
 
 
 def _from_json(body: bytes) -> Any:
@@ -157,7 +157,7 @@ class _Yaml:
         while not isinstance(event := self._parser.get_event(), events.MappingEndEvent):
             key = self._key(event, depth)
             value = self._node(self._parser.get_event(), depth + 1)
-            if key == _MERGE and isinstance(event, events.ScalarEvent) and event.style is None:
+            if key == _MERGE and isinstance(event, events.ScalarEvent) and event.implicit[0]:
                 for one in value if isinstance(value, list) else [value]:
                     if not isinstance(one, dict):
                         raise self._refused(event, "a merge of what is no mapping")

@@ -23,9 +23,12 @@ MOST_OUTPUT: Final = 8 * 1024
 MOST_KEY: Final = 2_000
 _MOST_PARAMETERS: Final = 300
 _MOST_PROBLEMS: Final = 20
-_MOST_DESCRIPTION: Final = 800
+_MOST_DESCRIPTION: Final = 700
 _MOST_SUMMARY: Final = 200
+# Characters about one parameter, and about each of many.
 _MOST_PARAMETER: Final = 300
+_MOST_OF_MANY: Final = 100
+_MANY: Final = 20
 _MOST_TITLE: Final = 100
 _MOST_ID: Final = 300
 _STYLES: Final = {
@@ -99,12 +102,13 @@ class Reading:
         accepts, success, output = self._answers()
         schemas.finish()
         self.is_cut = schemas.is_cut
-        for schema, beside in self.described:
-            _describe(schema, beside)
+        most = _MOST_PARAMETER if len(self.described) <= _MANY else _MOST_OF_MANY
+        for target, beside in self.described:
+            _describe(target, beside, most)
         self.problems |= schemas.problems
         self._note_the_rest()
         operation = Operation(self.method, path, parameters, body, security, accepts, success)
-        schema = {"type": "object", "properties": self.properties}
+        schema: Schema = {"type": "object", "properties": self.properties}
         schema |= {"required": self.required} if self.required else {}
         schema |= {"additionalProperties": False}
         schema |= {"$defs": schemas.definitions} if schemas.definitions else {}
@@ -379,9 +383,9 @@ def _obstacle(place: str, name: str, parameter: Mapping[str, Any]) -> str:
     return "has a name that cannot be stored" if texts.UNSTORABLE.search(name) or len(name) > 500 else ""
 
 
-def _describe(schema: Schema, beside: Mapping[str, Any]) -> None:
+def _describe(schema: Schema, beside: Mapping[str, Any], most: int) -> None:
     """What is said beside the schema of a parameter applies to the parameter, and so comes first."""
-    if description := texts.text(beside.get("description"), _MOST_PARAMETER):
+    if description := texts.text(beside.get("description"), most):
         schema["description"] = description
     if beside.get("deprecated") is True:
         schema["deprecated"] = True

@@ -39,7 +39,8 @@ def read(text: bytes, *, media_type: str = "", selected: Collection[str] | None 
     """
     if len(text) > MOST_BYTES:
         raise DocumentError(f"The document is larger than {MOST_BYTES // 1024**2} MiB", SMALLER)
-    if len(text) <= SMALL:
+    # An anchor of YAML begins with &: with aliases, a small document has many values.
+    if len(text) <= SMALL and b"&" not in text:
         return _assembled(records(text, media_type, selected))
     return _assembled(process.records(text, media_type, selected))
 

@@ -131,14 +131,15 @@ class Conversion:
 
     def _cut(self, source: Any, target: Schema) -> None:
         """The part of a schema for which there is no room."""
-        if isinstance(source, dict):
-            kind = source.get("type")
-            if isinstance(kind, str) and kind in _TYPES and source.get("nullable") is not True:
-                target["type"] = kind
-            if kind not in _TYPES - {"object", "array"}:
-                target["description"] = NOT_IN_FULL
-            self.is_cut = self._is_weaker = True
-            self._charge(_own_size(target))
+        if not isinstance(source, dict):
+            return
+        self.is_cut = self._is_weaker = True
+        kind = source.get("type")
+        if isinstance(kind, str) and kind in _TYPES and source.get("nullable") is not True:
+            target["type"] = kind
+        if self._left > -_RESERVE // 4 and kind in (None, "object", "array"):
+            target["description"] = NOT_IN_FULL
+        self._charge(_own_size(target))
 
     # ---- one schema
 

@@ -11,9 +11,9 @@ from tools_app.text.budget import written
 # Databases refuse NUL, and no encoding has lone surrogates.
 UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 # Descriptions of many documents are HTML. Only names of tags: `<id>` is a placeholder.
-_TAGS: Final = re.compile(
-    r"</?(?:a|b|blockquote|br|code|dd|div|dl|dt|em|h[1-6]|i|li|note|ol|p|pre|span|strong|table|tbody|td|th|thead|tr|u|ul)"
-    r"(?:\s[^<>]{0,500})?/?>",
+_INLINE: Final = re.compile(r"</?(?:a|b|code|em|i|span|strong|u)(?:\s[^<>]{0,500})?/?>", re.IGNORECASE)
+_BLOCKS: Final = re.compile(
+    r"</?(?:blockquote|br|dd|div|dl|dt|h[1-6]|li|note|ol|p|pre|table|tbody|td|th|thead|tr|ul)(?:\s[^<>]{0,500})?/?>",
     re.IGNORECASE,
 )
 _BLANKS: Final = re.compile(r"[ \t]*\n\s*\n\s*")
@@ -27,7 +27,7 @@ def text(value: object, most: int, *, line: bool = False) -> str:
         return ""
     # More than this cannot become short enough.
     plain = UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value[: 4 * most + 2_000])
-    plain = _TAGS.sub(" ", plain) if "<" in plain else plain
+    plain = _BLOCKS.sub(" ", _INLINE.sub("", plain)) if "<" in plain else plain
     plain = _LINES.sub("\n", _SPACES.sub(" ", _BLANKS.sub("\n\n", plain))).strip()
     plain = " ".join(plain.split()) if line else plain
     if len(plain) <= most:
