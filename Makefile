@@ -62,6 +62,10 @@ test-real-redmine: dev  ## install, fill and start a real Redmine (Debian, as ro
 test-api: dev  ## let schemathesis ask a real server all that docs/openapi.json allows, and much that it does not
 	@TOOLHUB_TEST_API_SECONDS=$${SECONDS_EACH:-600} $(BIN)/python -m pytest -q -s tests/api/test_cases.py $(ARGS)
 
+.PHONY: test-openapi-calls
+test-openapi-calls: dev  ## 10,000 generated calls to a service made from an OpenAPI document (two minutes)
+	@TOOLHUB_TEST_OPENAPI_CALLS=$${CALLS:-10000} $(BIN)/python -m pytest -q -s tests/upstream/openapi/test_turned_round.py $(ARGS)
+
 .PHONY: test-real-web
 test-real-web: dev  ## search with the SearXNG at TOOLHUB_TEST_SEARXNG_URL; says so where none is set
 	@$(BIN)/python -m pytest -q -m real_web tests/packs/websearch/test_world.py $(ARGS)

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -122,6 +123,17 @@ def test_arguments_are_checked_before_anything_is_sent(shop: Faultd, alice: Call
             engine.call_sync("shop_look", arguments, alice, door="code")
         assert caught.value.code == "VALIDATION_ERROR"
     assert not shop.requests
+
+
+def test_a_connection_authenticates_the_calls_of_those_who_may_use_it(shop: Faultd, alice: Caller) -> None:
+    secret = {"X-Api-Key": "s3cr3t-of-the-shop", "X-Tenant": "a"}
+    governance.create_connection("main", "shop", form="header", secret=secret, actor=OPERATOR)
+    with pytest.raises(ToolError, match="Tool is disabled: shop_look"):
+        look(alice)
+    look(replace(alice, reach=replace(alice.reach, connections=None)))
+    (seen,) = shop.requests
+    assert (seen.headers["x-api-key"], seen.headers["x-tenant"]) == ("s3cr3t-of-the-shop", "a")
+    eventually(lambda: recorded("shop_look").connection == "main")
 
 
 def test_a_cut_after_sending_leaves_the_outcome_open(shop: Faultd, alice: Caller) -> None:

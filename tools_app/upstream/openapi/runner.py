@@ -85,16 +85,13 @@ class HttpRunner:
             raise InvalidArgumentsError(problems=problems)
         in_path = {parameter.name: (parameter, value) for parameter, value in given if parameter.place == "path"}
         path, query = styles.target(operation.path, in_path)
+        in_query = ((parameter, value) for parameter, value in given if parameter.place == "query")
+        in_header = ((parameter, value) for parameter, value in given if parameter.place == "header")
         return Draft(
             path,
             query,
-            tuple(
-                pair
-                for parameter, value in given
-                if parameter.place == "query"
-                for pair in styles.query(parameter, value)
-            ),
-            tuple(styles.header(parameter, value) for parameter, value in given if parameter.place == "header"),
+            tuple(pair for parameter, value in in_query for pair in styles.query(parameter, value)),
+            tuple(pair for parameter, value in in_header for pair in styles.header(parameter, value)),
             shortened(", ".join(styles.text_of(value) for _, value in in_path.values())),
             body,
         )

@@ -182,8 +182,12 @@ def _encoded(text: str, safe: str = "") -> str:
 # ---- headers
 
 
-def header(parameter: Parameter, value: object) -> Pair:
-    """Raises: InvalidArgumentsError: the value cannot be sent, or the hub sets this header."""
+def header(parameter: Parameter, value: object) -> Iterator[Pair]:
+    """The header, unless its list or object is empty.
+
+    Raises:
+        InvalidArgumentsError: the value cannot be sent, or the hub sets this header.
+    """
     if not _HEADER_NAME.fullmatch(parameter.name):
         raise refused(parameter.argument, "this is not the name of a header")
     if parameter.name.lower() in _OURS or parameter.name.lower().startswith(_OUR_FAMILIES):
@@ -193,4 +197,5 @@ def header(parameter: Parameter, value: object) -> Pair:
         raise refused(
             parameter.argument, "a header takes printable ASCII characters only, without spaces at its beginning or end"
         )
-    return parameter.name, text
+    if parameter.media_type or value not in ([], {}):
+        yield parameter.name, text
