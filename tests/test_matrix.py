@@ -363,7 +363,7 @@ PAGES: Final[dict[str, tuple[str, str]]] = {
     "tools_app_errorlog_export": (VIEWER, NOBODY),
     "tools_app_source_decide": (NOBODY, OPERATOR),
     "tools_app_source_document": (ADMIN, ADMIN),
-    "tools_app_source_import": (ADMIN, ADMIN),
+    "tools_app_source_add_document": (ADMIN, ADMIN),
     "tools_app_source_operations": (ADMIN, ADMIN),
     "tools_app_source_describe": (NOBODY, OPERATOR),
     "tools_app_source_instructions": (NOBODY, OPERATOR),

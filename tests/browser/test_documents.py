@@ -116,7 +116,7 @@ def test_a_document_is_imported_and_its_operations_are_called(
 
 def test_a_document_is_imported_without_scripts(sit_down: SitDown) -> None:
     one = sit_down(java_script_enabled=False)
-    page = one.open(f"{SOURCES}import/")
+    page = one.open(f"{SOURCES}add-document/")
     page.get_by_label("Name", exact=True).fill("plainshop")
     page.get_by_label("Text", exact=True).fill(json.dumps(shops.document()))
     page.get_by_role("button", name="Show operations").click()

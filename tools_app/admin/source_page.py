@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from tools_app import governance
 from tools_app.access import actions
 from tools_app.admin import links
-from tools_app.admin.source_imports import needs_in_words
+from tools_app.admin.source_documents import needs_in_words
 from tools_app.admin.source_tools import SHOW, WAITING
 from tools_app.admin.states import SOURCE_TONES, SOURCE_WORDS
 from tools_app.catalog import catalog, listed, source_states

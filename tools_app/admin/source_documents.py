@@ -151,14 +151,14 @@ class Group:
         return sum(row.operation.tokens for row in self.rows)
 
 
-class SourceImports(GovernedAdmin[Source]):
+class DocumentImports(GovernedAdmin[Source]):
     views: ClassVar = {
-        "import": "import/",
+        "add_document": "add-document/",
         "operations": "<int:pk>/operations/",
         "document": "<int:pk>/document/",
     }
 
-    def import_view(self, request: HttpRequest) -> HttpResponse:
+    def add_document_view(self, request: HttpRequest) -> HttpResponse:
         """The form, then the operations of its document, then the source."""
         require(request, actions.SOURCE_CREATE)
         form = ImportForm(request.POST, request.FILES) if request.method == "POST" else ImportForm()
@@ -196,7 +196,7 @@ class SourceImports(GovernedAdmin[Source]):
             form=form,
             hidden=[(name, "on" if value is True else value) for name, value in hidden.items() if value],
             location=form.cleaned_data.get("location") or form.data.get("location") or preview.servers.proposal,
-            cancel_address=links.address("source", "import"),
+            cancel_address=links.address("source", "add_document"),
             button=_("Add source"),
         )
 

@@ -20,7 +20,7 @@ from tools_app.models import AuditEntry, Source, SourceDocument
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tools")]
 
 SOURCES = "/admin/tools_app/source/"
-IMPORT = f"{SOURCES}import/"
+IMPORT = f"{SOURCES}add-document/"
 TEXT = json.dumps(document())
 
 
