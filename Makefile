@@ -62,6 +62,10 @@ test-real-redmine: dev  ## install, fill and start a real Redmine (Debian, as ro
 test-api: dev  ## let schemathesis ask a real server all that docs/openapi.json allows, and much that it does not
 	@TOOLHUB_TEST_API_SECONDS=$${SECONDS_EACH:-600} $(BIN)/python -m pytest -q -s tests/api/test_cases.py $(ARGS)
 
+.PHONY: test-openapi-calls
+test-openapi-calls: dev  ## 10,000 generated calls to a service made from an OpenAPI document (two minutes)
+	@TOOLHUB_TEST_OPENAPI_CALLS=$${CALLS:-10000} $(BIN)/python -m pytest -q -s tests/upstream/openapi/test_turned_round.py $(ARGS)
+
 .PHONY: test-real-web
 test-real-web: dev  ## search with the SearXNG at TOOLHUB_TEST_SEARXNG_URL; says so where none is set
 	@$(BIN)/python -m pytest -q -m real_web tests/packs/websearch/test_world.py $(ARGS)
@@ -81,6 +85,14 @@ setup-sources: dev  ## install the MCP servers of tests/real/servers, outside th
 .PHONY: test-sources
 test-sources: setup-sources  ## put them behind a hub: add, approve, call, kill, restart
 	@$(BIN)/python -m pytest -q -m real_sources tests/real/servers $(ARGS)
+
+.PHONY: setup-openapi
+setup-openapi: dev  ## install OpenAPI documents of others, outside the checkout: 800 MB; needs npm
+	@$(BIN)/python scripts/openapi_documents.py
+
+.PHONY: test-openapi
+test-openapi: setup-openapi  ## read all of them: each operation is a tool that clients accept, or has a reason (five minutes)
+	@$(BIN)/python -m pytest -q -s -m real_openapi tests/real/openapi $(ARGS)
 
 .PHONY: setup-node
 setup-node:  ## fetch the MCP clients that others wrote, and a Node.js that runs them, into tests/node; needs npm

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -18,6 +19,7 @@ from django.test.utils import CaptureQueriesContext
 
 import tools_app
 from tests.admin.conftest import approval, error_group
+from tests.support import shop
 from tests.support.tools import Hub
 from tests.test_matrix import ALL, ENDPOINTS, endpoints
 from tools_app import governance
@@ -33,6 +35,7 @@ from tools_app.sdk.reach import Reach
 EVENTS: Final = {action.event for action in ACTIONS if action.event}
 CONNECTION: Final = {"url": "https://desk.example.org", "secret": "s3cret"}
 Made = dict[str, Any]
+DOCUMENT: Final = json.dumps(shop.document()).encode()
 # How to call each function that makes a change, so that only the permission is missing.
 CHANGES: Final[dict[str, Callable[[Made], tuple[tuple[Any, ...], dict[str, Any]]]]] = {
     "add_source": lambda made: (("wiki",), {"kind": "mcp_http", "location": "https://wiki.example.org/mcp"}),
@@ -64,6 +67,11 @@ CHANGES: Final[dict[str, Callable[[Made], tuple[tuple[Any, ...], dict[str, Any]]
     "describe_source": lambda made: ((made["source"],), {}),
     "note_check": lambda made: (("main", "desk"), {"healthy": True, "words": "Well."}),
     "note_payload_read": lambda made: (("0" * 32,), {}),
+    "import_document": lambda made: (("made",), {"text": DOCUMENT}),
+    "preview_document": lambda made: ((), {"text": DOCUMENT}),
+    "preview_source": lambda made: (("shop",), {}),
+    "replace_document": lambda made: (("shop",), {"text": DOCUMENT}),
+    "select_operations": lambda made: (("shop", ["GET *"]), {}),
     "reconnect_source": lambda made: (("tracker",), {}),
     "refuse_call": lambda made: ((made["approval"],), {}),
     "refuse_definitions": lambda made: (([made["definition"]],), {}),
@@ -93,6 +101,7 @@ def made(hub: Hub) -> Made:
     governance.create_toolset("mine", actor=test)
     governance.stop("pack", "builtin", actor=test)
     governance.add_source("tracker", kind="mcp_http", location="https://tracker.example.org/mcp", actor=test)
+    governance.import_document("shop", text=DOCUMENT, actor=test)
     definition = Definition.objects.filter(tool__name="echo").select_related("tool__source").get()
     source = definition.tool.source
     assert source is not None

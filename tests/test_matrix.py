@@ -26,6 +26,7 @@ from mcp_types import ResourceTemplateReference
 
 from tests.admin.conftest import agent, approval, error_group, failed_call, process
 from tests.api.rest import Rest
+from tests.support import shop
 from tests.support.packs.desk import pack
 from tests.support.tools import Hub
 from tests.support.upstreams import ProgrammableUpstreams
@@ -93,6 +94,10 @@ ENDPOINTS: Final[dict[str, str]] = {
     "PATCH /v1/sources/{source_name}": MANAGE,
     "POST /v1/sources": SOURCES,
     "DELETE /v1/sources/{source_name}": SOURCES,
+    "POST /v1/sources/preview": SOURCES,
+    "GET /v1/sources/{source_name}/operations": MANAGE,
+    "PATCH /v1/sources/{source_name}/operations": SOURCES,
+    "POST /v1/sources/{source_name}/document": SOURCES,
     "POST /v1/sources/{source_name}/test": SOURCES,
     "POST /v1/sources/{source_name}/approve": MANAGE,
     "POST /v1/sources/{source_name}/describe": MANAGE,
@@ -121,6 +126,11 @@ ENDPOINTS: Final[dict[str, str]] = {
 }
 # Programs need admin:*, as this removes what operators have decided.
 PEOPLE_ONLY: Final = {"DELETE /v1/tools/{name}", "DELETE /v1/tools/call", "DELETE /v1/tools/search"}
+# Only for sources that are OpenAPI documents.
+OF_DOCUMENTS: Final = {
+    *(f"{method} /v1/sources/{{source_name}}/operations" for method in ("GET", "PATCH")),
+    "POST /v1/sources/{source_name}/document",
+}
 # Not for sources that are Python code.
 OF_OUTSIDE: Final = {
     "DELETE /v1/sources/{source_name}",
@@ -134,6 +144,9 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     "PATCH /v1/keys/{key_id}": {"connections": []},
     "POST /v1/errors/{group_id}/notes": {"text": "Seen"},
     "POST /v1/sources": {"name": "made", "location": "https://wiki.example.org/mcp"},
+    "POST /v1/sources/preview": {"document": json.dumps(shop.document())},
+    "PATCH /v1/sources/{source_name}/operations": {"select": ["GET *"]},
+    "POST /v1/sources/{source_name}/document": {"document": json.dumps(shop.document())},
     "POST /v1/stops": {"kind": "pack", "name": "builtin"},
     "POST /v1/stops/resume": {"kind": "pack", "name": "builtin"},
     "POST /v1/toolsets": {"name": "made"},
@@ -190,6 +203,9 @@ def test_an_endpoint_admits_the_right_callers(hub: Hub, endpoint: str, monkeypat
         ids["source_name"] = governance.add_source(
             "tracker", kind="mcp_http", location=url, actor=governance.trusted("test")
         ).name
+    if endpoint in OF_DOCUMENTS:
+        text = json.dumps(shop.document()).encode()
+        ids["source_name"] = governance.import_document("shop", text=text, actor=governance.trusted("test")).name
     path = path.format(name="none" if endpoint in PEOPLE_ONLY else "echo", **ids)
     body = BODIES.get(endpoint, {})
     needed = ENDPOINTS[endpoint]
@@ -346,6 +362,9 @@ PAGES: Final[dict[str, tuple[str, str]]] = {
     "tools_app_errorgroup_note": (NOBODY, OPERATOR),
     "tools_app_errorlog_export": (VIEWER, NOBODY),
     "tools_app_source_decide": (NOBODY, OPERATOR),
+    "tools_app_source_document": (ADMIN, ADMIN),
+    "tools_app_source_add_document": (ADMIN, ADMIN),
+    "tools_app_source_operations": (ADMIN, ADMIN),
     "tools_app_source_describe": (NOBODY, OPERATOR),
     "tools_app_source_instructions": (NOBODY, OPERATOR),
     "tools_app_source_named": (VIEWER, VIEWER),
@@ -391,7 +410,10 @@ def subjects(db: None) -> dict[str, Any]:
     by = governance.trusted("test")
     # Nothing listens there.
     source = governance.add_source("wiki", kind="mcp_http", location="http://127.0.0.1:9/mcp", internal=True, actor=by)
+    imported = governance.import_document("shop", text=json.dumps(shop.document()).encode(), actor=by)
     return {
+        "tools_app_source_document": imported.pk,
+        "tools_app_source_operations": imported.pk,
         "tools_app_source_test": 0,
         "tools_app_toolrecord_hints": ToolRecord.objects.create(name="wiki_read", source=source).pk,
         "tools_app_agent": agent().pk,

@@ -45,8 +45,14 @@ _MCP: Final = re.compile(r"/mcp(?:/.*)?", re.DOTALL)
 _REST: Final = re.compile(r"/(?:v1(?!/docs\Z)(?:/.*)?|health|\.well-known/.*)?", re.DOTALL)
 
 
+# Requests that contain an OpenAPI document.
+_UPLOADS: Final = re.compile(
+    r"/v1/sources(?:/preview|/[^/]+/document)?|/admin/tools_app/source/(?:import|[0-9]+/document)/"
+)
+
+
 def _taken_in(application: Any, most_bytes: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE) -> Any:
-    return Intake(application, most_bytes, settings.TOOLHUB_BODY_SECONDS)
+    return Intake(application, most_bytes, settings.TOOLHUB_BODY_SECONDS, _UPLOADS)
 
 
 _pages = _taken_in(StaticFiles(Pages(_django)))

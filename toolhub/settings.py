@@ -128,6 +128,8 @@ TOOLHUB_LOGIN_FAILURES: int = env("TOOLHUB_LOGIN_FAILURES")
 TOOLHUB_LOGIN_SECONDS: int = env("TOOLHUB_LOGIN_SECONDS")
 TOOLHUB_SESSION_SECONDS: int = env("TOOLHUB_SESSION_SECONDS")
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
+# The operations of an OpenAPI document have a field each.
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 6_000
 # An operator who runs a SearXNG wants it asked first.
 WEBSEARCH_SEARXNG_URL: str = env("WEBSEARCH_SEARXNG_URL")
 WEBSEARCH_ENGINES: list[str] = env("WEBSEARCH_ENGINES", ("searxng", "duckduckgo") if WEBSEARCH_SEARXNG_URL else None)

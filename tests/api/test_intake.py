@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
@@ -46,8 +47,8 @@ class Conversation:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"ok"})
 
-    def run(self, seconds: float = 5) -> tuple[int, bytes]:
-        taken_in = Intake(self.application, LIMIT, seconds)
+    def run(self, seconds: float = 5, uploads: re.Pattern[str] | None = None) -> tuple[int, bytes]:
+        taken_in = Intake(self.application, LIMIT, seconds, uploads)
         asyncio.run(asyncio.wait_for(taken_in(self.scope, self.receive, self.send), 10))
         assert [message["type"] for message in self.sent[:2]] == ["http.response.start", "http.response.body"]
         assert not self.sent[-1].get("more_body")
@@ -64,6 +65,24 @@ def test_a_body_within_the_limit_passes(chunks: list[bytes]) -> None:
 
     assert conversation.run() == (200, b"ok")
     assert conversation.seen == b"".join(chunks)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("POST", "/up", 200), ("POST", "/up/more", 413), ("PATCH", "/up", 413)]
+)
+def test_only_uploads_may_be_larger(method: str, path: str, status: int) -> None:
+    conversation = Conversation(b"x" * 2 * LIMIT)
+    conversation.scope |= {"method": method, "path": path}
+
+    assert conversation.run(uploads=re.compile("/up"))[0] == status
+
+
+def test_an_upload_has_a_limit_too() -> None:
+    conversation = Conversation(b"x", length=str(intake.MOST_UPLOAD + 1).encode())
+    conversation.scope["path"] = "/up"
+
+    status, body = conversation.run(uploads=re.compile("/up"))
+    assert (status, b"at most 8,388,608 bytes" in body) == (413, True)
 
 
 @pytest.mark.parametrize("length", [b"1001", b"9" * 5000, b"1048577"])

@@ -118,8 +118,12 @@ def test_a_command_takes_the_rest_of_the_line() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("add", "wiki"), 2, "give either --url URL, or --command"),
-        (("add", "wiki", "--url", URL, "--command", "npx"), 2, "give either --url URL, or --command"),
+        (("add", "wiki"), 2, "give either --url URL, --openapi FILE|URL, or --command"),
+        (
+            ("add", "wiki", "--url", URL, "--command", "npx"),
+            2,
+            "give either --url URL, --openapi FILE|URL, or --command",
+        ),
         (("add", "Wiki", "--url", URL), 1, "A name has 2 to 16 lowercase letters"),
         (("add", "wiki", "--url", "http://10.0.0.1/"), 1, "must begin with https://. Permit an internal address"),
         (("list", "nope"), 1, "there is no source 'nope'"),

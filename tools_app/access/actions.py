@@ -144,6 +144,9 @@ SOURCE_CREATE, SOURCE_ORIGIN = Action(ADMIN, "add_source", SOURCES, all_tools=Tr
     "source.create", "source.origin"
 )
 SOURCE_TEST: Final = replace(SOURCE_ORIGIN, event="source.test", changes=False)
+# Its request is of the hub, to an address that the actor names.
+SOURCE_PREVIEW: Final = replace(SOURCE_ORIGIN, event="source.preview", changes=False)
+SOURCE_DOCUMENT, SOURCE_SELECT = SOURCE_ORIGIN.events("source.document", "source.select")
 SOURCE_REMOVE: Final = Action(ADMIN, "delete_source", SOURCES, all_tools=True, event="source.remove")
 SOURCE_INTERNAL: Final = replace(SOURCE_ORIGIN, lifts="cannot give {} an internal address", instead="set the address")
 SOURCE_UNPIN: Final = replace(

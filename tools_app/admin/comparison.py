@@ -37,6 +37,8 @@ _WORDS: Final = {
     "untrusted": _lazy("May return external content"),
     "escapes": _lazy("Returns external content only in marked fields"),
     "icon": _lazy("Icon"),
+    # Of operations of OpenAPI documents.
+    "_operation": _lazy("Request"),
 }
 _HINTS: Final = {
     "readOnlyHint": _lazy("Read-only"),

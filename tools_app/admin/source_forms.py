@@ -25,6 +25,7 @@ log = logging.getLogger("tools_app.admin")
 
 HTTP: Final = Source.Kind.MCP_HTTP
 COMMAND: Final = Source.Kind.MCP_STDIO
+DOCUMENT: Final = Source.Kind.OPENAPI
 # Submitted by the button that saves nothing, and shows the words of a command.
 CHECK: Final = "_check"
 MOST_COMMAND: Final = 33_000
@@ -67,7 +68,60 @@ class CommandField(forms.CharField):
         return words_of(super().clean(value))
 
 
-class OriginForm(forms.Form):
+class SourceForm(forms.Form):
+    """A form that `governance` validates and saves."""
+
+    def styled(self) -> None:
+        for field in self.fields.values():
+            if not isinstance(field.widget, (forms.CheckboxInput, forms.CheckboxSelectMultiple, forms.RadioSelect)):
+                field.widget.attrs["class"] = f"hub-input {field.widget.attrs.get('class', '')}".rstrip()
+
+    def saved(self, save: Callable[[], object]) -> bool:
+        """Save a valid form; what `governance` refuses becomes errors of the form. False: nothing was saved."""
+        if CHECK in self.data or not self.is_valid():
+            return False
+        try:
+            save()
+        except ToolError as error:
+            self._refuse(error)
+        except DatabaseError:
+            log.exception("a change in the admin failed")
+            self.add_error(None, str(BUSY))
+        return not self.errors
+
+    def _refuse(self, error: ToolError) -> None:
+        problems = error.problems if isinstance(error, ValidationError) else ()
+        for problem in problems:
+            part = problem.path.strip("/").partition("/")[0]
+            # What to do about it, where that is not only to correct the field.
+            has_step = len(problems) == 1 and error.next_step != type(error).default_next_step
+            message = f"{problem.message}. {error.next_step}" if has_step else problem.message
+            self.add_error(part if part in self.fields else None, message)
+        if not problems:
+            self.add_error(None, sentences(error))
+
+
+def reason_field() -> forms.CharField:
+    return forms.CharField(
+        label=_lazy("Reason"),
+        required=False,
+        max_length=500,
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+        help_text=_lazy("Optional, recorded in the audit log."),
+    )
+
+
+def name_field() -> forms.CharField:
+    return forms.CharField(
+        label=_lazy("Name"),
+        max_length=16,
+        validators=[PREFIX],
+        widget=forms.TextInput(attrs={"autocomplete": "off", "autocapitalize": "none", "spellcheck": "false"}),
+        help_text=_lazy("2 to 16 lowercase letters and numbers, the first a letter. It is never changed or reused."),
+    )
+
+
+class OriginForm(SourceForm):
     """What a connection to a source outside depends on."""
 
     location = forms.CharField(
@@ -144,13 +198,7 @@ class OriginForm(forms.Form):
         widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
         help_text=_lazy("A command runs as the user of this hub. Enter your own password to confirm it."),
     )
-    reason = forms.CharField(
-        label=_lazy("Reason"),
-        required=False,
-        max_length=500,
-        widget=forms.TextInput(attrs={"autocomplete": "off"}),
-        help_text=_lazy("Optional, recorded in the audit log."),
-    )
+    reason = reason_field()
 
     def __init__(self, request: HttpRequest, source: Source | None = None, data: Any = None) -> None:
         self._request = request
@@ -164,12 +212,16 @@ class OriginForm(forms.Form):
         cast(forms.ChoiceField, self.fields["connection"]).choices = choices
         for name in self._unused():
             del self.fields[name]
-        for field in self.fields.values():
-            if not isinstance(field.widget, (forms.CheckboxInput, forms.CheckboxSelectMultiple, forms.RadioSelect)):
-                field.widget.attrs["class"] = f"hub-input {field.widget.attrs.get('class', '')}".rstrip()
+        if source is not None and source.kind == DOCUMENT:
+            self.fields["location"].label = _lazy("Base URL")
+            self.fields["location"].help_text = _lazy("Paths of the operations are appended to it.")
+        self.styled()
 
     def _unused(self) -> set[str]:
         """Fields that this user or this source does not have."""
+        if self.source is not None and self.source.kind == DOCUMENT:
+            # It is listed from its document, without an account, and has no sessions.
+            return {"command", "start", "password", "connection", "per_session", "declares"}
         if self.source is None or self.source.kind != COMMAND:
             return {"command", "start", "password"}
         return {"location", "internal"} | (set() if may_command(self._request) else {"command", "password"})
@@ -216,38 +268,11 @@ class OriginForm(forms.Form):
             values["start"] = Source.Start.ON_DEMAND
         return values
 
-    def saved(self, save: Callable[[], object]) -> bool:
-        """Save a valid form; what `governance` refuses becomes errors of the form. False: nothing was saved."""
-        if CHECK in self.data or not self.is_valid():
-            return False
-        try:
-            save()
-        except ToolError as error:
-            self._refuse(error)
-        except DatabaseError:
-            log.exception("a change in the admin failed")
-            self.add_error(None, str(BUSY))
-        return not self.errors
-
-    def _refuse(self, error: ToolError) -> None:
-        problems = error.problems if isinstance(error, ValidationError) else ()
-        for problem in problems:
-            part = problem.path.strip("/").partition("/")[0]
-            self.add_error(part if part in self.fields else None, problem.message)
-        if not problems:
-            self.add_error(None, sentences(error))
-
 
 class AddForm(OriginForm):
     """A new source outside."""
 
-    name = forms.CharField(
-        label=_lazy("Name"),
-        max_length=16,
-        validators=[PREFIX],
-        widget=forms.TextInput(attrs={"autocomplete": "off", "autocapitalize": "none", "spellcheck": "false"}),
-        help_text=_lazy("2 to 16 lowercase letters and numbers, the first a letter. It is never changed or reused."),
-    )
+    name = name_field()
     kind = forms.ChoiceField(
         label=_lazy("Source type"),
         choices=[

@@ -13,8 +13,10 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from tools_app import governance
 from tools_app.access import actions
 from tools_app.admin import links
+from tools_app.admin.source_documents import needs_in_words
 from tools_app.admin.source_tools import SHOW, WAITING
 from tools_app.admin.states import SOURCE_TONES, SOURCE_WORDS
 from tools_app.catalog import catalog, listed, projection, source_states
@@ -22,13 +24,14 @@ from tools_app.catalog.entry import Entry
 from tools_app.models import Definition, Source, SourceStatus, Toolset
 from tools_app.sdk import wording
 from tools_app.sdk.spec import Kind
+from tools_app.sources.documents import needs_of
 from tools_app.text.budget import size_of, tokens_of
 
 if TYPE_CHECKING:
     from tools_app.upstream.children import ChildStatus
 
 MOST_UNSTABLE: Final = 20
-VIEWS: Final = ("test", "reconnect", "instructions", "origin", "remove")
+VIEWS: Final = ("test", "reconnect", "instructions", "origin", "remove", "operations", "document")
 
 
 def mark(source: Source) -> SafeString:
@@ -86,13 +89,44 @@ def _origin(source: Source, status: SourceStatus) -> list[tuple[str, object]]:
     return [
         (_("Server"), status.server),
         (_("Protocol version"), status.era),
-        (_("Connection"), source.connection.name if source.connection is not None else _("none")),
+        *_document(source),
+        (
+            _("Connection"),
+            ""
+            if source.kind == Source.Kind.OPENAPI
+            else source.connection.name
+            if source.connection is not None
+            else _("none"),
+        ),
         (_("Address"), _("private addresses and plain http permitted") if source.internal else ""),
         (_("Start"), str(start)),
-        (_("Sessions"), _("one for each agent") if source.per_session else _("shared")),
+        (_("Sessions"), _sessions(source)),
         (_("May ask for"), declared),
         (_("Failure pattern"), source.failure_rule.get("pattern", "")),
         (_("Defaults"), "" if source.pin_defaults else _("change without approval")),
+    ]
+
+
+def _sessions(source: Source) -> str:
+    if source.kind == Source.Kind.OPENAPI:
+        return ""
+    return _("one for each agent") if source.per_session else _("shared")
+
+
+def _document(source: Source) -> list[tuple[str, object]]:
+    document = governance.document_of(source)
+    if document is None:
+        return []
+    number = document.facts.get("operations", 0)
+    imported = _("all %(n)s") if document.selected is None else _("%(some)s of %(n)s")
+    some = len(document.selected or ())
+    return [
+        (_("Document"), document.address or _("uploaded by %(name)s") % {"name": document.uploaded_by}),
+        (_("Document read"), _moment(document.fetched_at)),
+        (_("Cannot be read again"), document.error),
+        (_("Operations imported"), imported % {"n": f"{number:,}", "some": f"{some:,}"}),
+        (_("Operations not supported"), f"{document.facts.get('unsupported', 0):,}"),
+        (_("Needs a connection"), needs_in_words(needs_of(document.facts))),
     ]
 
 
@@ -124,6 +158,8 @@ def outside(source: Source, request: HttpRequest) -> dict[str, Any]:
         "may_approve_instructions": actions.SOURCE_INSTRUCTIONS.permits(request.user) and not is_approved,
         "may_change_origin": actions.SOURCE_ORIGIN.permits(request.user),
         "may_remove": actions.SOURCE_REMOVE.permits(request.user),
+        "is_document": source.kind == Source.Kind.OPENAPI,
+        "may_select": source.kind == Source.Kind.OPENAPI and actions.SOURCE_SELECT.permits(request.user),
         "may_connect": actions.CONNECTION_CREATE.permits(request.user),
         "connection_address": links.address("connection", "add", pack=source.name),
         **{f"{view}_address": links.address("source", view, source.pk) for view in VIEWS},

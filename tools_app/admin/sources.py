@@ -23,6 +23,7 @@ from tools_app.admin import audit, links, source_page, source_tools
 from tools_app.admin.filters import SourceStateFilter
 from tools_app.admin.governed import FailuresAsMessages, actor, posted, require
 from tools_app.admin.lists import Column
+from tools_app.admin.source_documents import DocumentImports
 from tools_app.admin.source_imports import SourceImports
 from tools_app.admin.source_origins import SourceOrigins
 from tools_app.admin.source_tools import SourceTools
@@ -53,7 +54,7 @@ class SourceRow(Protocol):
 
 
 @admin.register(Source)
-class SourceAdmin(SourceOrigins, SourceImports, SourceTools):
+class SourceAdmin(SourceOrigins, SourceImports, DocumentImports, SourceTools):
     change_list_template = "admin/tools_app/source/change_list.html"
     list_display = (
         *("switch", "shown_name", "shown_state", "kind", "shown_tools", "shown_waiting", "shown_tokens"),
@@ -71,7 +72,7 @@ class SourceAdmin(SourceOrigins, SourceImports, SourceTools):
         "switch": "<int:pk>/switch/",
         "describe": "<int:pk>/describe/",
     }
-    views: ClassVar = {**SourceOrigins.views, **SourceImports.views, "named": "named/"}
+    views: ClassVar = {**SourceOrigins.views, **SourceImports.views, **DocumentImports.views, "named": "named/"}
     fields = (
         "trust",
         "timeout_ms",

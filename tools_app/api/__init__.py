@@ -27,6 +27,7 @@ from tools_app.api import (
     resource,
     root,
     search,
+    source_documents,
     sources,
     stops,
     tool_server,
@@ -75,5 +76,7 @@ api.add_router("v1/toolsets", toolsets.router)
 api.add_router("v1/connections", connections.router)
 api.add_router("v1/approvals", approvals.router)
 api.add_router("v1/definitions", definitions.router)
+# Before the paths with the name of a source, which would match "preview".
+api.add_router("v1/sources", source_documents.router)
 api.add_router("v1/sources", sources.router)
 api.add_router("v1/stops", stops.router)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections import Counter
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -31,12 +32,22 @@ LINGER_SECONDS: Final = 2.0
 LINGER_BYTES: Final = 16 * 1024 * 1024
 
 
-class Intake:
-    """ASGI middleware: refuses bodies of more than `limit` bytes, and those that take longer than `seconds`."""
+# Of requests that contain an OpenAPI document: what one sender may have in memory.
+MOST_UPLOAD: Final = MOST_OF_ONE
 
-    def __init__(self, application: Application, limit: int, seconds: float) -> None:
+
+class Intake:
+    """ASGI middleware: refuses bodies of more than `limit` bytes, and those that take longer than `seconds`.
+
+    `uploads`: the paths of requests that may have `MOST_UPLOAD` bytes.
+    """
+
+    def __init__(
+        self, application: Application, limit: int, seconds: float, uploads: re.Pattern[str] | None = None
+    ) -> None:
         self._application = application
         self._limit = limit
+        self._uploads = uploads
         self._seconds = seconds
         self._room = _Room()
 
@@ -47,7 +58,7 @@ class Intake:
         if fault := self._fault(scope):
             await refuse(fault, receive, send)
             return
-        body = _RequestBody(scope, receive, self._limit, self._seconds, self._room)
+        body = _RequestBody(scope, receive, self._limit_of(scope), self._seconds, self._room)
         try:
             await self._handle(scope, body, receive, send)
         finally:
@@ -74,9 +85,13 @@ class Intake:
             return HeadersTooLargeError()
         if not _is_utf8(query):
             return ValidationError("The query string is not UTF-8")
-        if _content_length(scope) > self._limit:
-            return BodyTooLargeError.over(self._limit)
+        if _content_length(scope) > (limit := self._limit_of(scope)):
+            return BodyTooLargeError.over(limit)
         return None
+
+    def _limit_of(self, scope: Scope) -> int:
+        is_upload = self._uploads is not None and scope["method"] == "POST" and self._uploads.fullmatch(scope["path"])
+        return MOST_UPLOAD if is_upload else self._limit
 
 
 class _RequestBody:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal, Self
 
 from django.db.models import Count, Q, QuerySet
@@ -12,9 +13,11 @@ from tools_app.api.definitions import DefinitionItem
 from tools_app.api.tools import Pagination, RateLimit
 from tools_app.catalog import catalog, listed
 from tools_app.catalog.source_states import SourceState, state_of, status_of
-from tools_app.governance import waiting_versions
+from tools_app.governance import document_of, waiting_versions
 from tools_app.models import Source
+from tools_app.sdk.errors import NotFoundError
 from tools_app.sdk.spec import Kind
+from tools_app.sources.documents import needs_of
 
 SourceKind = Literal["shipped", "plugin", "app", "folder", "code", "mcp_http", "mcp_stdio", "openapi"]
 Trust = Literal["auto", "hold_changes", "hold_all"]
@@ -98,6 +101,84 @@ class Instructions(ResponseSchema):
     approved: bool = Field(description="Whether an operator has approved this text")
 
 
+class ConnectionNeed(ResponseSchema):
+    """A security scheme of a document, as the connection that fits it."""
+
+    scheme: str
+    form: Literal["header", "bearer", "basic", "query"] | None = Field(description="Null: no connection fits it")
+    names: list[str] = Field(description="Headers or parameters of the secret, or what is not supported")
+
+    @classmethod
+    def all_of(cls, needs: Iterable[Any]) -> list[Self]:
+        return [cls.of(need, form=need.form or None) for need in needs]
+
+
+class DocumentItem(ResponseSchema):
+    """The OpenAPI document of a source. Its texts were written by others."""
+
+    url: TextOrNone = Field(validation_alias="address", description="Where it is read again; null: it was uploaded")
+    title: str
+    version: str
+    digest: str = Field(description="SHA-256 of the document")
+    fetched_at: Timestamp | None = Field(description="When it was read, or confirmed, last")
+    error: TextOrNone = Field(description="Why it could not be read again: the version before it applies")
+    operations: int = Field(description="Number of its operations that can be tools")
+    unsupported: int = Field(description="Number of those that cannot; `GET …/operations` has the reasons")
+    selected: list[str] | None = Field(description="Operations that are imported; null: all")
+    needs: list[ConnectionNeed] = Field(description="Connections that fit its security schemes; agents need one")
+
+    @classmethod
+    def shown(cls, source: Source) -> Self | None:
+        document = document_of(source)
+        if document is None:
+            return None
+        numbers = {name: document.facts.get(name, 0) for name in ("operations", "unsupported")}
+        texts = {name: document.facts.get(name, "") for name in ("title", "version")}
+        return cls.of(document, **numbers, **texts, needs=ConnectionNeed.all_of(needs_of(document.facts)))
+
+
+class OperationItem(ResponseSchema):
+    key: str = Field(description="Method and path: what a selection names", examples=["GET /pets/{petId}"])
+    tag: TextOrNone
+    summary: TextOrNone
+    name: str = Field(description="Of the tool, as agents see it")
+    tokens: int = Field(description="Estimated tokens in the MCP tool list")
+    access: Literal["read", "write", "destructive"] = Field(description="As its method claims")
+    problems: list[str] = Field(description="What to know before it is imported, such as clients that cannot use it")
+    selected: bool = Field(validation_alias="is_selected")
+
+
+class UnsupportedOperation(ResponseSchema):
+    key: str
+    reason: str
+
+
+class ServerChoice(ResponseSchema):
+    choices: list[str]
+    proposal: TextOrNone = Field(description="Used if no `location` is given; null: it is not certain which one")
+
+
+class DocumentPreview(ResponseSchema):
+    """What a document has. All of its texts were written by others."""
+
+    title: str
+    version: str
+    digest: str = Field(description="SHA-256 of the document")
+    bytes: int
+    tokens: int = Field(description="Estimated tokens of the selected operations in the MCP tool list")
+    operations: list[OperationItem]
+    unsupported: list[UnsupportedOperation] = Field(description="Operations that cannot be tools, and why")
+    notes: list[str] = Field(description="What else the document has, and what of it is ignored")
+    servers: ServerChoice = Field(description="Base URLs that the document names")
+    needs: list[ConnectionNeed] = Field(description="Connections that fit its security schemes; agents need one")
+    untrusted: Literal[True] = True
+
+    @classmethod
+    def shown(cls, preview: Any) -> Self:
+        unsupported = [UnsupportedOperation(key=key, reason=reason) for key, reason in preview.unsupported]
+        return cls.of(preview, unsupported=unsupported, needs=ConnectionNeed.all_of(preview.needs))
+
+
 class OutsideSource(ResponseSchema):
     """What only a source outside has."""
 
@@ -115,6 +196,7 @@ class OutsideSource(ResponseSchema):
     unstable: list[str] = Field(description="Tools that two listings in a row described differently")
     instructions: Instructions | None
     tokens: int = Field(description="Estimated tokens of its tools that can be called, in the MCP tool list")
+    document: DocumentItem | None = Field(description="Null: it is an MCP server")
 
     @classmethod
     def shown(cls, source: Source) -> Self:
@@ -137,6 +219,7 @@ class OutsideSource(ResponseSchema):
             era=status.era,
             unstable=status.unstable,
             instructions=instructions,
+            document=DocumentItem.shown(source),
             tokens=sum(costs[entry.name] for entry in snapshot.callable if entry.source_name == source.name),
         )
 
@@ -147,6 +230,14 @@ class SourceDetail(SourceItem):
     outside: OutsideSource | None = Field(description="Null: its tools are Python code of this hub")
     waiting: int = Field(description="Number of versions that wait for approval")
     waiting_versions: list[WaitingVersion] = Field(description=f"The first {MOST_WAITING} of them")
+
+    @classmethod
+    def named(cls, name: str) -> SourceDetail:
+        """Raises: NotFoundError."""
+        source = rows().filter(name=named(name)).first()
+        if source is None:
+            raise _not_found()
+        return detail(source)
 
 
 class SourcePage(ResponseSchema):
@@ -187,6 +278,22 @@ class Approved(ResponseSchema):
     approved: list[str] = Field(description="The tools of the versions that were approved")
     outdated: list[str] = Field(description="Of `definitions`: those that the source has replaced by others meanwhile")
     source: SourceDetail
+
+
+def named(name: str) -> str:
+    """A name that can be looked up.
+
+    Raises:
+        NotFoundError
+    """
+    # PostgreSQL refuses NUL in a string.
+    if "\0" in name:
+        raise _not_found()
+    return name
+
+
+def _not_found() -> NotFoundError:
+    return NotFoundError("There is no such source", next_step="The sources are at /v1/sources.")
 
 
 def rows() -> QuerySet[Source]:

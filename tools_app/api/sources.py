@@ -8,6 +8,7 @@ from django.db import transaction
 from django.http import HttpRequest
 from ninja import Query
 from pydantic import ConfigDict, Field
+from pydantic.alias_generators import to_camel
 
 from tools_app import governance
 from tools_app.access import actions
@@ -28,6 +29,7 @@ from tools_app.api.queries import (
 )
 from tools_app.api.routing import StrictRouter
 from tools_app.api.slow import run_apart
+from tools_app.api.source_documents import MOST_SELECTED, DocumentBody
 from tools_app.api.source_items import (
     Approved,
     Capability,
@@ -39,12 +41,13 @@ from tools_app.api.source_items import (
     SourceTest,
     Start,
     Trust,
+    named,
 )
 from tools_app.api.tools import Pagination, PolicyDecision
 from tools_app.base import database
 from tools_app.governance import Actor
 from tools_app.models import Definition
-from tools_app.sdk.errors import NotFoundError
+from tools_app.sdk.errors import Problem, ValidationError
 
 router = StrictRouter(tags=["sources"])
 
@@ -56,16 +59,21 @@ class SourceQuery(QueryString):
     limit: Limit = 50
 
 
-class NewSource(Body):
-    """A server of MCP over HTTP. Commands are added at the shell or in the admin."""
+class NewSource(DocumentBody):
+    """A server of MCP over HTTP, or an OpenAPI document. Commands are added at the shell or in the admin."""
 
     name: str = Field(
         pattern=r"^[a-z][a-z0-9]{1,15}$",
         description="Names of its tools begin with it; it is never used again",
         examples=["wiki"],
     )
-    kind: Literal["mcp_http"] = "mcp_http"
-    location: str = Field(description="URL, without secrets", examples=["https://wiki.example.org/mcp"])
+    kind: Literal["mcp_http", "openapi"] = "mcp_http"
+    location: str = Field(
+        default="",
+        description="URL, without secrets. Of a document: the base URL of the service; empty: the only absolute one "
+        "that the document names",
+        examples=["https://wiki.example.org/mcp"],
+    )
     internal: bool = Field(
         default=False,
         description="Permit a private address and plain http. Only people and keys with `admin:*` can do this",
@@ -75,7 +83,32 @@ class NewSource(Body):
     failure_pattern: str = Field(
         default="", max_length=500, description="Regular expression: results whose text matches are failures"
     )
+    select: list[str] | None = Field(
+        default=None,
+        max_length=MOST_SELECTED,
+        description="Of a document: operations, or patterns for them, as `PATCH …/operations` takes them; null: all",
+    )
     reason: Reason = ""
+
+    def add(self, actor: Actor) -> None:
+        """Raises: ToolError."""
+        parts: dict[str, Any] = {
+            name: getattr(self, name) for name in ("name", "location", "internal", "failure_pattern", "reason")
+        }
+        of_servers, of_documents = ({name: getattr(self, name) for name in names} for names in (_SERVER, _DOCUMENT))
+        is_document = self.kind == "openapi"
+        for name, value in (of_servers if is_document else of_documents).items():
+            if value:
+                problem = f"A source of the kind {self.kind} has no {to_camel(name)}"
+                raise ValidationError(problems=[Problem(f"/{to_camel(name)}", problem)])
+        if is_document:
+            governance.import_document(**parts, **self.given(), select=self.select, actor=actor)
+        else:
+            governance.add_source(**parts, **of_servers, kind=self.kind, actor=actor)
+
+
+_SERVER: Final = ("per_session", "declares")
+_DOCUMENT: Final = ("document", "document_url", "select")
 
 
 class SourceChange(Body):
@@ -164,14 +197,14 @@ async def list_sources(request: HttpRequest, query: Query[SourceQuery]) -> Sourc
 
 @router.post("", response={201: SourceDetail, 409: Failure})
 async def add_source(request: HttpRequest, body: NewSource) -> SourceDetail:
-    """Add an MCP server as a draft: it is off, and its tools wait for approval. Requires `sources:manage`.
+    """Add an MCP server or an OpenAPI document as a draft: it is off, and its tools wait for approval.
 
-    The key must not be restricted to toolsets. Without `admin:*` it cannot approve what the source lists.
+    Requires `sources:manage`. The key must not be restricted to toolsets. Without `admin:*` it cannot approve what the
+    source lists. A document is read at once; `POST /v1/sources/preview` shows what it has.
     """
     actor = actor_of(request, actions.SOURCE_CREATE)
-    parts = body.model_dump(exclude={"name"})
-    await database.run(governance.add_source, body.name, **parts, actor=actor)
-    return await database.run(_detail, body.name)
+    await run_apart(body.add, actor=actor)
+    return await database.run(SourceDetail.named, body.name)
 
 
 @router.get("/{source_name}", response={200: SourceDetail, 304: None}, url_name="source")
@@ -181,7 +214,7 @@ async def show_source(request: HttpRequest, source_name: str) -> SourceDetail:
     For a source outside, that includes what its server says, and the versions that wait for approval.
     """
     require(request, actions.SOURCES_READ)
-    return await database.run(_detail, source_name)
+    return await database.run(SourceDetail.named, source_name)
 
 
 @router.patch("/{source_name}", response={200: SourceDetail, 409: Failure})
@@ -202,8 +235,8 @@ async def change_source(request: HttpRequest, source_name: str, body: SourceChan
     if decided or not body.origin():
         actions.SOURCE_CHANGE.require(caller)
     actor = governance.of_caller(caller)
-    await database.run(_change, _checked(source_name), body, decided, actor)
-    return await database.run(_detail, source_name)
+    await database.run(_change, named(source_name), body, decided, actor)
+    return await database.run(SourceDetail.named, source_name)
 
 
 @router.delete("/{source_name}", response={204: None, 409: Failure})
@@ -213,7 +246,7 @@ async def remove_source(request: HttpRequest, source_name: str, query: Query[Rem
     The key must not be restricted to toolsets. Its name is never used again; its calls stay in the journal.
     """
     actor = actor_of(request, actions.SOURCE_REMOVE)
-    await database.run(governance.remove_source, _checked(source_name), actor=actor, reason=query.reason or "")
+    await database.run(governance.remove_source, named(source_name), actor=actor, reason=query.reason or "")
 
 
 @router.post("/{source_name}/test", response={200: SourceTest, 409: Failure})
@@ -223,7 +256,7 @@ async def test_source(request: HttpRequest, source_name: str) -> SourceTest:
     The key must not be restricted to toolsets. Takes up to some minutes if a program has to be installed first.
     """
     actor = actor_of(request, actions.SOURCE_TEST)
-    return SourceTest.of(await run_apart(governance.test_source, _checked(source_name), actor=actor))
+    return SourceTest.of(await run_apart(governance.test_source, named(source_name), actor=actor))
 
 
 @router.post("/{source_name}/approve", response={200: Approved, 409: Failure})
@@ -234,7 +267,7 @@ async def approve_tools(request: HttpRequest, source_name: str, body: Approval) 
     has set the URL of the source itself needs `admin:*`.
     """
     actor = actor_of(request, actions.SOURCE_CHANGE)
-    return await database.run(_approve, _checked(source_name), body, actor)
+    return await database.run(_approve, named(source_name), body, actor)
 
 
 @router.post("/{source_name}/describe", response={200: Description, 409: Failure})
@@ -244,8 +277,8 @@ async def describe_source(request: HttpRequest, source_name: str, body: Explanat
     The key must not be restricted to toolsets. Refused if this process does not have the source.
     """
     actor = actor_of(request, actions.SOURCE_DESCRIBE)
-    report = await run_apart(governance.describe_source, _checked(source_name), actor=actor, reason=body.reason)
-    return Description.of(report, source=await database.run(_detail, source_name))
+    report = await run_apart(governance.describe_source, named(source_name), actor=actor, reason=body.reason)
+    return Description.of(report, source=await database.run(SourceDetail.named, source_name))
 
 
 @router.post("/{source_name}/reconnect", response={200: SourceDetail, 409: Failure})
@@ -255,19 +288,8 @@ async def reconnect_source(request: HttpRequest, source_name: str, body: Explana
     The key must not be restricted to toolsets.
     """
     actor = actor_of(request, actions.SOURCE_RECONNECT)
-    await database.run(governance.reconnect_source, _checked(source_name), actor=actor, reason=body.reason)
-    return await database.run(_detail, source_name)
-
-
-def _checked(name: str) -> str:
-    # PostgreSQL refuses NUL in a string.
-    if "\0" in name:
-        raise _not_found()
-    return name
-
-
-def _not_found() -> NotFoundError:
-    return NotFoundError("There is no such source", next_step="The sources are at /v1/sources.")
+    await database.run(governance.reconnect_source, named(source_name), actor=actor, reason=body.reason)
+    return await database.run(SourceDetail.named, source_name)
 
 
 def _change(name: str, body: SourceChange, decided: set[str], actor: Actor) -> None:
@@ -303,17 +325,10 @@ def _approve(name: str, body: Approval, actor: Actor) -> Approved:
         Definition.objects.filter(pk__in=seen or (), approved_at__isnull=False).values_list("pk", flat=True)
     )
     outdated = [text for text in body.definitions or () if number_in_path(text) not in approved_keys]
-    return Approved(approved=approved, outdated=outdated, source=_detail(name))
+    return Approved(approved=approved, outdated=outdated, source=SourceDetail.named(name))
 
 
 def _page(query: SourceQuery) -> SourcePage:
     rows = apply_filters(source_items.rows(), {"kind": query.kind, "enabled": query.enabled})
     pagination = Pagination.over(query, total=rows.count())
     return SourcePage(sources=[SourceItem.shown(source) for source in rows[rows_of(query)]], pagination=pagination)
-
-
-def _detail(name: str) -> SourceDetail:
-    source = source_items.rows().filter(name=_checked(name)).first()
-    if source is None:
-        raise _not_found()
-    return source_items.detail(source)

@@ -16,12 +16,12 @@ from tools_app.governance import source_checks
 from tools_app.governance.actors import Actor, Change, changing, id_of
 from tools_app.governance.connections import unbind
 from tools_app.governance.hints import HINTS
-from tools_app.models import Approval, Connection, Source, SourceStatus, ToolRecord
+from tools_app.models import Approval, Connection, Source, SourceDocument, SourceStatus, ToolRecord
 from tools_app.sdk.errors import AuthorizationError, ConflictError, NotFoundError, Problem, ValidationError, shortened
 from tools_app.sources import outside, sync
 
 # Kinds of sources that can be added.
-KINDS: Final = (Source.Kind.MCP_HTTP, Source.Kind.MCP_STDIO)
+KINDS: Final = Source.OUTSIDE
 
 
 def add_source(
@@ -36,13 +36,14 @@ def add_source(
     declares: Iterable[str] = (),
     failure_pattern: str = "",
     connection: str = "",
+    document: SourceDocument | None = None,
     actor: Actor,
     reason: str = "",
 ) -> Source:
     """Add a source outside as a draft: it is off, and none of its tools is recorded until it was switched on.
 
     `location` is the URL of a server, `command` the words of a command that starts one. `command_warnings` has what
-    an operator should know about a command.
+    an operator should know about a command. `import_document` reads an OpenAPI `document`.
 
     Raises:
         ValidationError
@@ -51,8 +52,10 @@ def add_source(
     """
     with changing(actions.SOURCE_CREATE, actor, reason) as change:
         sync.lock()
-        if kind not in KINDS:
-            raise _wrong("kind", f"kind must be one of {', '.join(KINDS)}")
+        if kind not in KINDS or (kind == Source.Kind.OPENAPI) != (document is not None):
+            raise _wrong(
+                "kind", f"kind must be one of {', '.join(KINDS)}, and only {Source.Kind.OPENAPI} has a document"
+            )
         source_checks.check_name(name, connection=connection)
         source = Source(name=name, prefix=name, kind=kind, enabled=False, created_by=id_of(actor))
         _set_origin(source, location=location, command=command, internal=internal, actor=actor)
@@ -61,6 +64,12 @@ def add_source(
         source.save(force_insert=True)
         SourceStatus.objects.create(source=source)
         changes = {part: [None, value] for part, value in _parts(source).items() if value not in ("", [], {}, None)}
+        if document is not None:
+            document.source, document.uploaded_by = source, id_of(actor)
+            document.save(force_insert=True)
+            changes["document"] = [None, document.noted]
+            if document.selected is not None:
+                changes["selected"] = [None, document.selected]
         change.note(f"source:{name}", {"kind": [None, kind], **changes})
     return source
 
@@ -131,6 +140,7 @@ def reconnect_source(name: str, *, actor: Actor, reason: str = "") -> None:
         source = outside_source(name)
         Source.objects.filter(pk=source.pk).update(reconnects=F("reconnects") + 1)
         SourceStatus.objects.filter(source=source).update(failures=0)
+        outside.read_again(name)
         outside.list_again(name)
         change.note(f"source:{name}", {})
         _reconnect(name)
@@ -158,6 +168,7 @@ def remove_source(name: str, *, actor: Actor, reason: str = "") -> list[str]:
             enabled=False, removed_at=timezone.now(), connection=None, epoch=source.epoch + 1, approved_instructions=""
         )
         SourceStatus.objects.filter(source=source).update(next_try_at=None, lease_holder="", lease_until=None)
+        SourceDocument.objects.filter(source=source).delete()
         change.note(f"source:{name}", changes)
         _reconnect(name)
     return tools
@@ -231,7 +242,11 @@ def _set_origin(
     if command is not None and list(command):
         raise _wrong("command", "A source with a URL has no command")
     was_internal, is_internal = source.internal, source.internal if internal is None else internal
-    url = source_checks.clean_location(source.location if location is None else location, internal=is_internal)
+    url = source_checks.clean_location(
+        source.location if location is None else location,
+        internal=is_internal,
+        is_base=source.kind == Source.Kind.OPENAPI,
+    )
     if is_internal and (url != source.location or not was_internal):
         actor.require(actions.SOURCE_INTERNAL, source.name)
     source.location, source.internal = url, is_internal

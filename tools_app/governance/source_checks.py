@@ -31,6 +31,7 @@ _RESERVED: Final = frozenset(
         *Source.Kind.values,
         *("environment", "hub", "mcp", "openapi", "outside", "source", "system", "tool", "toolhub"),
         *("calls", "tools"),  # in URIs of the hub's own resources
+        "preview",  # in URLs of the REST API
     }
 )
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "cmd", "powershell", "pwsh"})
@@ -72,33 +73,32 @@ def check_name(name: str, *, connection: str = "") -> None:
         )
 
 
-def clean_location(location: str, *, internal: bool) -> str:
-    """The URL of a source.
+def clean_location(location: str, *, internal: bool, part: str = "location", is_base: bool = False) -> str:
+    """The URL of a source, or of its document. `is_base`: paths are appended to it.
 
     Raises:
         ValidationError: without the URL, which may contain a password.
     """
     location = location.strip()
-    if not location or len(location) > MOST_LOCATION:
-        raise _wrong("location", f"The URL must have 1 to {MOST_LOCATION:,} characters")
+    if not 1 <= len(location) <= MOST_LOCATION:
+        raise _wrong(part, f"The URL must have 1 to {MOST_LOCATION:,} characters")
     parts = addresses.split(location)
     if isinstance(parts, str):
-        raise _wrong("location", f"The URL {parts}")
+        raise _wrong(part, f"The URL {parts}")
     scheme, host, port, path, rest = parts
-    if "#" in rest:
-        raise _wrong("location", "The URL must not have a fragment (`#…`)")
+    if "#" in rest or (rest and is_base):
+        what = "a fragment (`#…`)" if "#" in rest else "a query (`?…`), since paths are appended to it"
+        raise _wrong(part, f"The URL must not have {what}")
     if redacted_text(location) != location:
-        raise _wrong("location", "The URL contains a secret", "Leave it out, and store it as a connection.")
+        raise _wrong(part, "The URL contains a secret", "Leave it out, and store it as a connection.")
     if public.names_the_machine(host):
-        raise _wrong("location", "The address is that of a metadata service or of this machine's own network")
-    if _is_own(host, port, path):
-        raise _wrong("location", "The address is that of this hub: its tools would contain themselves")
-    if internal:
-        return location
-    if scheme != "https":
-        raise _wrong("location", "The URL must begin with https://", _PERMIT)
-    if not _may_be_public(host):
-        raise _wrong("location", "The address is not public", _PERMIT)
+        raise _wrong(part, "The address is that of a metadata service or of this machine's own network")
+    if _is_own(host, port, path, is_base=is_base):
+        raise _wrong(part, "The address is that of this hub: its tools would contain themselves")
+    if not internal and scheme != "https":
+        raise _wrong(part, "The URL must begin with https://", _PERMIT)
+    if not internal and not _may_be_public(host):
+        raise _wrong(part, "The address is not public", _PERMIT)
     return location
 
 
@@ -200,7 +200,7 @@ def clean_pattern(pattern: str) -> dict[str, str]:
 def is_own_address(location: str) -> bool:
     """Whether the URL is known to be this hub's."""
     parts = addresses.split(location)
-    return not isinstance(parts, str) and _is_own(*parts[1:4])
+    return not isinstance(parts, str) and _is_own(*parts[1:4], is_base=False)
 
 
 def server_of(location: str) -> tuple[str, str, int] | None:
@@ -275,13 +275,15 @@ def _may_be_public(host: str) -> bool:
     return "." in name and not name.endswith((".localhost", ".local", ".internal", ".lan", ".home.arpa"))
 
 
-def _is_own(host: str, port: int, path: str) -> bool:
-    """Whether the address is known to be this hub's."""
+def _is_own(host: str, port: int, path: str, *, is_base: bool) -> bool:
+    """Whether the address is known to be this hub's: its MCP endpoint, or the base of its REST API."""
     host = host.lower().rstrip(".")
+    paths = ("/mcp/", "/v1/") if is_base else ("/mcp/",)
+    if not f"{path}/".startswith(paths) and not (is_base and path.strip("/") == ""):
+        return False
     if addresses.is_loopback(host):
-        return port == getattr(settings, "PORT", None) and f"{path}/".startswith("/mcp/")
-    names = {name.lower().strip("[]") for name in settings.ALLOWED_HOSTS}
-    return host in names and f"{path}/".startswith("/mcp/")
+        return port == getattr(settings, "PORT", None)
+    return host in {name.lower().strip("[]") for name in settings.ALLOWED_HOSTS}
 
 
 def _wrong(part: str, message: str, next_step: str | None = None) -> ValidationError:

@@ -87,6 +87,7 @@ def test_source(name: str, *, actor: Actor) -> SourceTest:
 def _test(name: str, actor: Actor) -> SourceTest:
     with changing(actions.SOURCE_TEST, actor):
         epoch = outside_source(name).epoch
+        outside.read_again(name)
     provider = outside.provider(name)
     if provider is None:
         raise ConflictError(f"Source {name} was removed during the test")

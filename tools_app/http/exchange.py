@@ -76,7 +76,7 @@ class Exchange:
             events.request_ended(self.request, self.response, self.size, time.monotonic() - started_at)
 
     async def _within_time(self, transport: httpx.AsyncBaseTransport) -> Response | UpstreamRefusal:
-        self.request.extensions = {**_TIMEOUTS, WAITS: True}
+        self.request.extensions = {**self.request.extensions, **_TIMEOUTS, WAITS: True}
         try:
             # httpx's timeouts apply to single reads: a slowly dripping body outlives them.
             async with asyncio.timeout(self.seconds):

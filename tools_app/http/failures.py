@@ -239,6 +239,10 @@ def _messages(body: Any, depth: int) -> Iterator[str]:
         for part in body[:_MOST_WORDS]:
             yield from _messages(part, depth + 1)
     elif depth < 4 and isinstance(body, dict):
+        if isinstance(body.get("msg"), str):  # {"loc": ["body", "subject"], "msg": "field required"}
+            place = body.get("loc")
+            yield f"{'.'.join(map(str, place))}: {body['msg']}" if place and isinstance(place, list) else body["msg"]
+            return
         message_keys = [key for key in _MESSAGE_KEYS if body.get(key)]
         for key in message_keys:
             yield from _messages(body[key], depth + 1)

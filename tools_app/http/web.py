@@ -38,6 +38,9 @@ MOST_HOPS: Final = 3
 MOST_ADDRESS: Final = 2_000
 AT_ONCE: Final = 20
 PORTS: Final = frozenset({80, 443})
+# The status of a page that is what a conditional request knows already.
+NOT_MODIFIED: Final = 304
+_CONDITIONS: Final = frozenset({"if-none-match", "if-modified-since"})
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _NOBODYS: Final = Secrets({})
 _PATH: Final = "/%:@!$&'()*+,;=~-._"
@@ -100,7 +103,7 @@ class WebClient:
         reads: Reads = "text",
         seconds: float | None = None,
     ) -> Page:
-        """A page, after all redirects.
+        """A page, after all redirects. The status of a conditional request can be `NOT_MODIFIED`: without data.
 
         Raises:
             ToolError: the URL is not public, or the page is not available or not of the requested type.
@@ -144,6 +147,8 @@ class WebClient:
             outcome = await self._once(method, place, content, operation, headers, reads, end)
             if isinstance(outcome, Response):
                 return Page(str(place), outcome.status, outcome.data, outcome.headers)
+            if outcome.status == NOT_MODIFIED and not _CONDITIONS.isdisjoint(map(str.lower, headers)):
+                return Page(str(place), NOT_MODIFIED, None, outcome.headers)
             url = _target(place, outcome)
             if outcome.status in (301, 302, 303):
                 method, content = "GET", None

@@ -16,7 +16,7 @@ def take_back(apps: Any, schema_editor: Any) -> None:
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("tools_app", "0021_reconnections"),
+        ("tools_app", "0022_openapi_documents"),
     ]
 
     operations = [

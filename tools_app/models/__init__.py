@@ -10,6 +10,7 @@ from tools_app.models.audit import AuditEntry
 from tools_app.models.calls import Call, ErrorGroup, ErrorHour, ErrorLog, ErrorNote
 from tools_app.models.checks import ToolCheck
 from tools_app.models.connections import Connection
+from tools_app.models.documents import SourceDocument
 from tools_app.models.figures import CallHour, PendingCount
 from tools_app.models.idempotency import IdempotencyKey
 from tools_app.models.keys import ApiKey, KeyConnection, KeyToolset
@@ -43,6 +44,7 @@ __all__ = [
     "Revision",
     "SignIn",
     "Source",
+    "SourceDocument",
     "SourceStatus",
     "Stop",
     "StoredAnswer",

@@ -1,8 +1,8 @@
 """Lists sources outside when they are due. Every process may; a lease in the database has one of them do it.
 
-Due are sources that were never listed, HTTP sources after a few minutes, and any source whose `next_try_at` has come:
-it reported a change, an operator asked for it, or it failed some time ago. A child process that has stopped is not
-started only to list it again: it is listed when a call starts it, which makes it due.
+Due are sources that were never listed, HTTP sources after a few minutes, documents after an hour, and any source whose
+`next_try_at` has come: it reported a change, an operator asked for it, or it failed some time ago. A child process that
+has stopped is not started only to list it again: it is listed when a call starts it, which makes it due.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ log = logging.getLogger("tools_app.sources")
 # Changes that other processes record are found after this time, and those of this process at once.
 POLL_SECONDS: Final = 5.0
 PERIOD_SECONDS: Final = 300.0
+# Documents change rarely, and may be large.
+DOCUMENT_SECONDS: Final = 3600.0
 LEASE_SECONDS: Final = 30.0
 MOST_AT_ONCE: Final = 8
 # A listing that takes longer is given up: its thread may never end.
@@ -176,15 +178,15 @@ def due(now: datetime, holder: str = "", running: Iterable[str] = ()) -> list[st
     never = Q(status=None) | Q(status__described_at=None, status__next_try_at=None)
     # Children that always run are listed like servers that do.
     periodic = Q(kind=Source.Kind.MCP_HTTP) | Q(kind=Source.Kind.MCP_STDIO, start=Source.Start.ALWAYS)
-    is_old = Q(
-        status__described_at__lte=now - timedelta(seconds=PERIOD_SECONDS),
-        status__availability=SourceStatus.Availability.OK,
-    )
+    is_old = periodic & Q(status__described_at__lte=now - timedelta(seconds=PERIOD_SECONDS))
+    # Also those that were uploaded: an operation that is not selected any more is retired by the second listing.
+    is_old |= Q(kind=Source.Kind.OPENAPI, status__described_at__lte=now - timedelta(seconds=DOCUMENT_SECONDS))
+    is_old &= Q(status__availability=SourceStatus.Availability.OK)
     is_free = Q(status=None) | Q(status__lease_until=None) | Q(status__lease_until__lte=now)
     if holder:
         is_free |= Q(status__lease_holder=holder)
     rows = Source.objects.filter(is_free, kind__in=Source.OUTSIDE, enabled=True, removed_at=None)
-    rows = rows.filter(never | Q(status__next_try_at__lte=now) | (periodic & is_old)).exclude(name__in=list(running))
+    rows = rows.filter(never | Q(status__next_try_at__lte=now) | is_old).exclude(name__in=list(running))
     return list(rows.order_by("status__next_try_at", "name").values_list("name", flat=True))
 
 

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from tools_app.base import conf, hub, ports
 from tools_app.base.ports import UnavailableError
-from tools_app.models import Definition, Source, SourceStatus, ToolRecord
+from tools_app.models import Definition, Source, SourceDocument, SourceStatus, ToolRecord
 from tools_app.sdk.heavy import without_collections
 from tools_app.sdk.outside import Listing, Origin
 from tools_app.sdk.runner import Runner
@@ -65,7 +65,7 @@ class OutsideProvider:
         # A process that only serves what is recorded does not need it.
         from tools_app.sources import foreign
 
-        names = _names_of(self.name)
+        names = names_of(self.name)
         tools, problems = foreign.described(self._origin, listing, names, pin_defaults=self._pin_defaults)
         rules = foreign.NORMALISER, conf.value("TOOLHUB_VERSION"), self._pin_defaults, self._trust, self._origin.epoch
         server = Server(
@@ -116,6 +116,11 @@ def list_again(name: str) -> None:
     transaction.on_commit(hub.part(Wake).event.set)
 
 
+def read_again(name: str) -> None:
+    """Have the document of a source read again at its next listing, however recent it is."""
+    SourceDocument.objects.filter(source__name=name).update(tried_at=None)
+
+
 # ---- a source that has moved
 
 
@@ -158,7 +163,7 @@ def _forget_offers(row: Source) -> None:
 # ---- text of strangers
 
 
-def _names_of(name: str) -> Mapping[tuple[str, str], str]:
+def names_of(name: str) -> Mapping[tuple[str, str], str]:
     """The names that were given to what this source lists. Those of resources need not be unique."""
     kinds = (Kind.TOOL, Kind.PROMPT)
     records = ToolRecord.everything.filter(source__name=name, kind__in=kinds)

@@ -46,8 +46,8 @@ _OF_THE_REQUEST: Final = frozenset({INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_P
 _GONE: Final = re.compile(r"unknown tool|no such tool|tool\b.{0,200}\b(not found|unknown|does not exist)", re.I | re.S)
 _URI_CHARACTERS: Final = "!#$%&'()*+,/:;=?@[]~"
 _PARTS: Final = ("content", "messages", "contents")
-_LATER: Final = "Try again later; if the error persists, an operator should look at the source."
-_NOTHING_SENT: Final = f"Nothing was sent. {_LATER}"
+LATER: Final = "Try again later; if the error persists, an operator should look at the source."
+_NOTHING_SENT: Final = f"Nothing was sent. {LATER}"
 
 
 class GoneError(DefinitionChangedError):
@@ -103,7 +103,7 @@ def broken(origin: Origin, spec: ToolSpec, error: Broken) -> ToolError:
         unsent.nothing_done = True
         return unsent
     kind = UnreadableError if error.is_unreadable else UnansweredError
-    return kind(f"Network error: {name} gave no answer: {error.reason}", context=context, next_step=_LATER)
+    return kind(f"Network error: {name} gave no answer: {error.reason}", context=context, next_step=LATER)
 
 
 def refused(origin: Origin, spec: ToolSpec, error: MCPError) -> ToolError:
@@ -154,9 +154,9 @@ def _of_tool(origin: Origin, spec: ToolSpec, result: Mapping[str, Any]) -> Retur
     if result.get("isError"):
         if len(text) < 300 and spec.key in text and _GONE.search(text):
             raise gone(origin, spec)
-        raise _failed(origin, spec, text)
+        raise failed(origin, spec, text)
     if origin.failure_pattern and patterns.matches(origin.failure_pattern, text[:MOST_MATCHED]):
-        raise _failed(origin, spec, text)
+        raise failed(origin, spec, text)
     if not blocks:
         words = "" if structured is None else json.dumps(structured, ensure_ascii=False)
         blocks = [Block({"type": "text", "text": words})]
@@ -165,7 +165,7 @@ def _of_tool(origin: Origin, spec: ToolSpec, result: Mapping[str, Any]) -> Retur
     return Returned(blocks, structured=structured)
 
 
-def _failed(origin: Origin, spec: ToolSpec, text: str) -> ToolExecutionError:
+def failed(origin: Origin, spec: ToolSpec, text: str) -> ToolExecutionError:
     words = text[:MOST_MESSAGE] + ("…" if len(text) > MOST_MESSAGE else "")
     return ToolExecutionError(
         words or f"{spec.name} failed, and {origin.name} does not say why",

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Collection
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from django.db import DatabaseError
@@ -22,6 +22,7 @@ from tools_app.sdk.spec import ToolSpec
 from tools_app.sources import outside
 
 if TYPE_CHECKING:
+    from tools_app.upstream.openapi import Services
     from tools_app.upstream.session import Session
 
 log = logging.getLogger("tools_app.upstream")
@@ -50,6 +51,10 @@ class Upstreams:
 
     def runner(self, origin: Origin, spec: ToolSpec) -> Runner:
         # Imported at the first use: most commands connect to nothing.
+        if origin.kind == Source.Kind.OPENAPI:
+            from tools_app.upstream.openapi import HttpRunner
+
+            return HttpRunner(self._services, origin, spec)
         from tools_app.upstream.runner import McpRunner
 
         return McpRunner(self, origin, spec)
@@ -74,9 +79,19 @@ class Upstreams:
             self._announcing[name] = task
             task.add_done_callback(lambda _: self._announcing.pop(name, None))
 
+    @cached_property
+    def _services(self) -> Services:
+        from tools_app.upstream.openapi import Services
+
+        return Services()
+
     # ---- listings
 
     def listing(self, origin: Origin) -> Listing:
+        if origin.kind == Source.Kind.OPENAPI:
+            from tools_app.upstream import documents
+
+            return documents.listing(origin)
         from tools_app.upstream.links import unwrapped
         from tools_app.upstream.wire import Broken
 
@@ -105,6 +120,8 @@ class Upstreams:
 
     async def reconnect(self, name: str) -> None:
         await self._end([key for key in self._sessions if key[0].name == name])
+        if "_services" in vars(self):
+            await self._services.close(name)
         # Imported at the first use: most hubs start no children.
         from tools_app.upstream import children
 
@@ -126,6 +143,8 @@ class Upstreams:
                 while any(session.is_busy for session in list(self._sessions.values())):  # noqa: ASYNC110 – of any loop
                     await asyncio.sleep(0.02)
         await self._end(list(self._sessions))
+        if "_services" in vars(self):
+            await self._services.close()
         loop = asyncio.get_running_loop()
         # Sessions that others have replaced, and changes that are noted in a thread, which cannot be cancelled.
         if ending := [task for task in (*self._closing, *self._announcing.values()) if task.get_loop() is loop]:

@@ -24,6 +24,7 @@ from tools_app.sdk.hub_errors import Refusal
 from tools_app.sdk.spec import Kind
 from tools_app.setup import installation
 from tools_app.setup.installation import NotReady, Schema
+from tools_app.sources.documents import needs_of
 from tools_app.upstream import children
 
 REWORD: Final = "Reword it: it could mislead an agent."
@@ -130,6 +131,7 @@ def _of_sources() -> Iterator[Diagnosis]:
         text = f"source {source.name} ({Source.Kind(source.kind).label}): {state.replace('_', ' ')}{since}"
         advice = f"See `toolhub source test {source.name}`." if failing else ""
         yield Diagnosis(not failing, f"{text}: {status.error}" if status.error else text, advice)
+        yield from _of_document(source)
         if waiting := len(governance.waiting_versions(source)):
             how = f"See them with `toolhub source list {source.name}`, and approve them with `toolhub source approve`."
             yield Diagnosis(True, f"source {source.name}: versions that wait for approval: {waiting}", how)
@@ -138,6 +140,21 @@ def _of_sources() -> Iterator[Diagnosis]:
         yield Diagnosis(True, "programs of sources run as the user of this hub and can read this hub's files", how)
     elif commands:
         yield Diagnosis(True, f"programs of sources cannot read this hub's files ({isolation})")
+
+
+def _of_document(source: Source) -> Iterator[Diagnosis]:
+    """What an OpenAPI document needs, and why it cannot be read again."""
+    document = governance.document_of(source)
+    if document is None:
+        return
+    if document.error:
+        how = f"Calls continue with the version that was read. See `toolhub source document {source.name} FILE|URL`."
+        yield Diagnosis(False, f"source {source.name}: its document cannot be read again: {document.error}", how)
+    needs = needs_of(document.facts)
+    if needs and not Connection.objects.filter(pack=source.name, enabled=True).exists():
+        words = " or ".join(need.words for need in needs)
+        how = "Create it in the admin under Connections, and give it to the keys that use the source."
+        yield Diagnosis(True, f"source {source.name}: needs a connection: {words}", how)
 
 
 def _of_data() -> Iterator[Diagnosis]:

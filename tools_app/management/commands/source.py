@@ -6,13 +6,14 @@ import argparse
 import asyncio
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from django.core.management.base import CommandParser
 
 from tools_app import engine, governance
 from tools_app.api import source_items
-from tools_app.api.source_items import SourceDetail, SourceItem, SourceTest
+from tools_app.api.source_items import ConnectionNeed, DocumentPreview, SourceDetail, SourceItem, SourceTest
 from tools_app.governance import Actor
 from tools_app.governance.source_checks import CAPABILITIES, shown_command
 from tools_app.management.hub_command import REFUSED, Abort, HubCommand
@@ -20,10 +21,12 @@ from tools_app.management.tables import aligned
 from tools_app.models import Definition, Source, ToolRecord, Toolset
 from tools_app.sdk.errors import shortened
 from tools_app.sdk.names import folded
+from tools_app.sources.documents import Need
 from tools_app.text import hygiene
 
 MOST_LINES: Final = 100
 MOST_NAMES: Final = 20
+MOST_DOCUMENT: Final = 32 * 1024 * 1024
 COLUMNS: Final = ("NAME", "TYPE", "STATE", "TOOLS", "SINCE", "ORIGIN OR ERROR")
 # Lines for people, and data.
 _Answer = tuple[Sequence[str], Any]
@@ -31,7 +34,8 @@ _Answer = tuple[Sequence[str], Any]
 
 class Command(HubCommand):
     help = (
-        "Manage sources of tools, such as MCP servers: add, list, test, on, off, approve, reconnect, remove. "
+        "Manage sources of tools, such as MCP servers and OpenAPI documents: preview, add, list, test, on, off, "
+        "approve, select, document, reconnect, remove. "
         "A new source is off, and none of its tools runs before you approve it."
     )
     needs_variables = False
@@ -48,7 +52,15 @@ class Command(HubCommand):
             own.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
             return own
 
-        _add_origin(verb("add", "Add an MCP server: toolhub source add NAME --url URL, or … add NAME --command WORD…"))
+        adding = "Add an MCP server (--url URL, or --command WORD…), or an OpenAPI document (--openapi FILE|URL)."
+        _add_origin(verb("add", adding))
+        preview = verb(
+            "preview", "Show the operations of an OpenAPI document. Stores nothing.", named=False, reason=False
+        )
+        preview.add_argument("document", metavar="FILE|URL", help="the document; JSON or YAML")
+        preview.add_argument("--name", default="", help="the source that it would be; names of its tools begin with it")
+        _add_selection(preview)
+        _add_internal(preview)
         listing = verb("list", "List the sources, or show one with what waits for approval.", named=False, reason=False)
         listing.add_argument("name", nargs="?", default="", help="a source")
         verb("test", "Connect to a source, and show its tools. Records none of them.", reason=False)
@@ -64,6 +76,11 @@ class Command(HubCommand):
         approval.add_argument(
             "--accept-hints", action="store_true", help="accept what they claim: read-only, not destructive, idempotent"
         )
+        selection = verb("select", "Select the operations of an OpenAPI document that are imported as tools.")
+        selection.add_argument("patterns", nargs="*", metavar="OPERATION", help=_PATTERN)
+        selection.add_argument("--all", action="store_true", dest="selects_all", help="all, also later ones")
+        document = verb("document", "Replace the OpenAPI document of a source. Changed tools wait for approval.")
+        document.add_argument("document", metavar="FILE|URL", help="the document; JSON or YAML")
         verb("reconnect", "End the connections and processes of a source, and list it again at once.")
         verb("remove", "Remove a source: its tools are retired, its secrets deleted. Its name is never used again.")
 
@@ -81,8 +98,13 @@ class Command(HubCommand):
 
     def _add(self, options: dict[str, Any]) -> _Answer:
         name, url, command = options["name"], options["url"], list(options["command"])
+        steps = f"Next: toolhub source test {name}, toolhub source on {name}, toolhub source approve {name} --enable."
+        if options["openapi"]:
+            return self._add_document(options, steps)
+        if options["select"]:
+            raise Abort("--select is for OpenAPI documents: give --openapi FILE|URL", REFUSED)
         if bool(url) == bool(command):
-            raise Abort("give either --url URL, or --command and the words of a command", REFUSED)
+            raise Abort("give either --url URL, --openapi FILE|URL, or --command and the words of a command", REFUSED)
         for warning in governance.command_warnings(command):
             self.tell(f"toolhub: {warning}")
         governance.add_source(
@@ -95,11 +117,65 @@ class Command(HubCommand):
             per_session=options["per_session"],
             declares=options["declares"],
             failure_pattern=options["failure_pattern"],
+            connection=options["connection"],
             actor=governance.of_command(),
             reason=options["reason"],
         )
-        steps = f"Next: toolhub source test {name}, toolhub source on {name}, toolhub source approve {name} --enable."
         return [f"{name} is added, and off. {steps}"], _as_json(_detail(name))
+
+    def _add_document(self, options: dict[str, Any], steps: str) -> _Answer:
+        name = options["name"]
+        if options["command"] or options["per_session"] or options["declares"] or options["always"]:
+            raise Abort("--command, --per-session, --declare and --always are for MCP servers", REFUSED)
+        governance.import_document(
+            name,
+            **_document(options["openapi"]),
+            location=options["url"],
+            select=options["select"] or None,
+            internal=options["internal"],
+            connection=options["connection"],
+            failure_pattern=options["failure_pattern"],
+            actor=governance.of_command(),
+            reason=options["reason"],
+        )
+        detail = _detail(name)
+        return [f"{name} is added, and off.", *_of_document(detail), steps], _as_json(detail)
+
+    def _preview(self, options: dict[str, Any]) -> _Answer:
+        preview = governance.preview_document(
+            **_document(options["document"]),
+            name=options["name"],
+            internal=options["internal"],
+            select=options["select"] or None,
+            actor=governance.of_command(),
+        )
+        return _previewed(preview), _as_json(DocumentPreview.shown(preview))
+
+    def _select(self, options: dict[str, Any]) -> _Answer:
+        name, patterns = options["name"], options["patterns"]
+        if bool(patterns) == options["selects_all"]:
+            raise Abort("give operations or patterns, or --all", REFUSED)
+        added, removed = governance.select_operations(
+            name, patterns or None, actor=governance.of_command(), reason=options["reason"]
+        )
+        words = [f"Imported from now on: {', '.join(added)}."] if added else []
+        words += [f"Not imported any more: {', '.join(removed)}."] if removed else []
+        words += self._listed(name) if words else ["Nothing has changed."]
+        return words, {"added": added, "removed": removed}
+
+    def _document(self, options: dict[str, Any]) -> _Answer:
+        name = options["name"]
+        given = _document(options["document"])
+        governance.replace_document(name, **given, actor=governance.of_command(), reason=options["reason"])
+        listed = self._listed(name)
+        detail = _detail(name)
+        return [f"{name} has a new document.", *_of_document(detail), *listed], _as_json(detail)
+
+    def _listed(self, name: str) -> list[str]:
+        """List a source now, if it is on. A hub that runs would do it within seconds."""
+        if not _source(name).enabled:
+            return []
+        return [f"{governance.describe_source(name, actor=governance.of_command())}"]
 
     def _list(self, options: dict[str, Any]) -> _Answer:
         if options["name"]:
@@ -188,11 +264,47 @@ def _next_steps(name: str) -> list[str]:
     return words
 
 
-def _add_origin(parser: Any) -> None:
-    parser.add_argument("--url", default="", help="the address of a server over HTTP, without secrets")
+_PATTERN: Final = "its method and path, a pattern for its path or name, such as 'GET /pets*', or tag:NAME"
+
+
+def _add_selection(parser: Any) -> None:
+    help = f"import only these operations of a document: {_PATTERN}; repeatable"
+    parser.add_argument("--select", action="append", default=[], metavar="OPERATION", help=help)
+
+
+def _add_internal(parser: Any) -> None:
     parser.add_argument(
         "--internal", action="store_true", help="permit a private address and plain http for this source"
     )
+
+
+def _document(given: str) -> dict[str, Any]:
+    """The document that a word names: its URL, or the content of its file.
+
+    Raises:
+        Abort
+    """
+    if given.startswith(("http://", "https://")):
+        return {"address": given}
+    file = Path(given)
+    try:
+        if file.stat().st_size > MOST_DOCUMENT:
+            raise Abort(f"{given} is larger than {MOST_DOCUMENT // 1024**2} MiB", REFUSED)
+        return {"text": file.read_bytes()}
+    except OSError as error:
+        raise Abort(f"{given} cannot be read: {error.strerror}", REFUSED) from error
+
+
+def _add_origin(parser: Any) -> None:
+    parser.add_argument(
+        "--url",
+        default="",
+        help="the address of a server over HTTP, without secrets; with --openapi, the base URL of the service",
+    )
+    parser.add_argument("--openapi", default="", metavar="FILE|URL", help="an OpenAPI document; JSON or YAML")
+    _add_selection(parser)
+    _add_internal(parser)
+    parser.add_argument("--connection", default="", help="the account with which it is listed")
     parser.add_argument("--always", action="store_true", help="start the command with the hub, not at the first call")
     parser.add_argument("--per-session", action="store_true", help="a session of its own for every client session")
     parser.add_argument(
@@ -227,7 +339,7 @@ def _source(name: str) -> Source:
     return row
 
 
-def _as_json(shown: SourceItem | SourceTest) -> dict[str, Any]:
+def _as_json(shown: SourceItem | SourceTest | DocumentPreview) -> dict[str, Any]:
     data: dict[str, Any] = shown.model_dump(by_alias=True, mode="json")
     return data
 
@@ -241,12 +353,13 @@ def _row(source: Source, item: dict[str, Any]) -> tuple[str, ...]:
 
 def _shown(detail: SourceDetail) -> list[str]:
     lines = [f"{detail.name}: {detail.state}", f"type: {detail.kind}"]
-    if detail.location:
+    if detail.location and detail.kind != "openapi":
         lines.append(f"location: {detail.location}")
     if (outside := detail.outside) is not None:
         lines += [f"command: {shown_command(outside.command)}"] if outside.command else []
         lines += [f"connection: {outside.connection}"] if outside.connection else []
         lines += [f"server: {outside.server} ({outside.era})"] if outside.server else []
+        lines += _of_document(detail)
         lines.append(f"tokens of its tools that are on, in lists: about {outside.tokens:,}")
     if detail.error:
         lines.append(f"error: {detail.error}" + (f" (since {detail.since})" if detail.since else ""))
@@ -279,6 +392,45 @@ def _found(found: SourceTest) -> list[str]:
         lines.append(f"client: {more:,} more; --json shows all")
     lines += ["instructions, written by others:", *_quoted(found.instructions)] if found.instructions else []
     return lines
+
+
+def _of_document(detail: SourceDetail) -> list[str]:
+    document = detail.outside.document if detail.outside is not None else None
+    if document is None:
+        return []
+    chosen = "all" if document.selected is None else f"{len(document.selected):,}"
+    lines = [
+        f"document: {document.title} {document.version}, from {document.url or 'a file'}",
+        f"operations: {document.operations:,} (imported: {chosen}), not supported: {document.unsupported:,}",
+        f"base URL: {detail.location}",
+    ]
+    lines += [f"document, error: {document.error}"] if document.error else []
+    return lines + _needed(document.needs)
+
+
+def _needed(needs: Sequence[ConnectionNeed]) -> list[str]:
+    words = [Need(need.scheme, need.form or "", tuple(need.names)).words for need in needs]
+    return [f"needs a connection: {' or '.join(words)}"] if words else []
+
+
+def _previewed(preview: governance.DocumentPreview) -> list[str]:
+    shown = [operation for operation in preview.operations if operation.is_selected]
+    lines = [
+        f"{preview.title} {preview.version}, {preview.bytes:,} bytes",
+        f"base URL: {preview.servers.proposal or 'give it with --url; the document names '}"
+        + ("" if preview.servers.proposal else ", ".join(preview.servers.choices) or "none"),
+        *_needed(ConnectionNeed.all_of(preview.needs)),
+        f"operations: {len(shown):,} of {len(preview.operations):,} (about {preview.tokens:,} tokens in lists)",
+    ]
+    tag = ""
+    for operation in sorted(shown, key=lambda operation: operation.tag):
+        if operation.tag != tag:
+            tag = operation.tag
+            lines.append(f"{tag}:")
+        lines.append(f"  {operation.key}: {operation.name}, {operation.access}, {operation.tokens:,} tokens")
+        lines += [f"    ! {problem}" for problem in operation.problems]
+    lines += [f"note: {note}" for note in preview.notes]
+    return [*lines, *(f"not supported: {key}: {reason}" for key, reason in preview.unsupported)]
 
 
 def _quoted(text: str) -> list[str]:

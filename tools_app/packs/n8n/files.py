@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import stat
 from collections.abc import Mapping
-from pathlib import Path, PurePath
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -17,13 +13,15 @@ from tools_app.packs.n8n.changes import CHANGED, after_updating, create, replace
 from tools_app.packs.n8n.runs import as_list, as_map
 from tools_app.packs.n8n.summary import quoted
 from tools_app.packs.n8n.workflows import brief, fetch_for_update
+from tools_app.sdk import files
 from tools_app.sdk.context import Context
-from tools_app.sdk.errors import AuthorizationError, ConfigurationError, NotFoundError, ValidationError
+from tools_app.sdk.errors import ValidationError
 from tools_app.sdk.examples import Example
 from tools_app.sdk.hints import Hints
 from tools_app.sdk.signatures import Says
 
 MOST_BYTES: Final = 1024 * 1024
+_INSTEAD: Final = "Send the workflow itself, with create_workflow or update_workflow."
 _TAGS: Final = ("n8n", "workflow", "write", "file")
 
 FilePath = Annotated[
@@ -92,17 +90,9 @@ async def _read(ctx: Context, file_path: str) -> tuple[dict[str, Any], list[str]
     Raises:
         ToolError: the caller may not read files, or the file is unreadable or not a workflow.
     """
-    if ctx.files is None:
-        if ctx.caller.kind != "local":
-            raise AuthorizationError(
-                "Permission denied: files can only be read for callers on the hub's own machine",
-                next_step="Send the workflow itself, with create_workflow or update_workflow.",
-            )
-        raise ConfigurationError(
-            "TOOLHUB_FILE_ROOT is not set: files cannot be read",
-            next_step="An operator can set it. Or send the workflow itself, with create_workflow or update_workflow.",
-        )
-    content = await asyncio.to_thread(_content, ctx.files, file_path)
+    content = await files.read(ctx, file_path, MOST_BYTES, _INSTEAD)
+    if len(content) > MOST_BYTES:
+        raise _wrong(f"File is larger than {MOST_BYTES:,} bytes")
     try:
         workflow = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -122,31 +112,6 @@ async def _read(ctx: Context, file_path: str) -> tuple[dict[str, Any], list[str]
     if workflow.get("pinData"):
         warnings.append("pinData: pinned data in the file was ignored.")
     return parts | {"settings": dict(as_map(workflow.get("settings")))}, warnings
-
-
-def _content(root: Path, file_path: str) -> bytes:
-    """A regular file below `root`. All other files get the same error, so that it does not reveal what exists."""
-    missing = NotFoundError(
-        f"File not found: {PurePath(file_path).name or '?'}",
-        context={"operation": "read file", "resourceType": "File", "resourceId": PurePath(file_path).name or "?"},
-        next_step="The file must be inside the directory TOOLHUB_FILE_ROOT; paths are relative to it.",
-    )
-    try:
-        base = root.resolve(strict=True)
-        path = (base / file_path).resolve(strict=True)
-        if not path.is_relative_to(base):
-            raise missing
-        # Check the opened file (race condition): symlinks created meanwhile are not followed, pipes do not block.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise missing
-            content = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError, RuntimeError) as error:
-        missing.detail = error
-        raise missing from error
-    if len(content) > MOST_BYTES:
-        raise _wrong(f"File is larger than {MOST_BYTES:,} bytes")
-    return content
 
 
 def _wrong(message: str, detail: object = None) -> ValidationError:

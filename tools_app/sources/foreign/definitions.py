@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tools_app.models.sources import LoadProblem
+from tools_app.models.sources import LoadProblem, Source
 from tools_app.sdk.errors import shortened
 from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.outside import Listing, Origin
@@ -74,6 +74,8 @@ class _Describer:
         self._origin, self._unstable, self._pin_defaults = origin, listing.unstable, pin_defaults
         self._names = Names(origin.name, stored_names)
         self._stored = stored_names
+        # A reader of this hub makes the definitions of OpenAPI documents. What servers list has no private members.
+        self._key = "_key" if origin.kind == Source.Kind.OPENAPI else "name"
         self._level = logging.ERROR
 
     def add(self, kind: Kind, items: Sequence[Any]) -> None:
@@ -81,7 +83,7 @@ class _Describer:
         for number, item in enumerate(items[:MOST_ITEMS], 1):
             original = ""
             try:
-                original = _original(kind, item)
+                original = _original(kind, item, key=self._key)
                 if original in keys:
                     raise DefinitionError("it is listed twice")
                 keys.add(original)
@@ -114,10 +116,10 @@ class _Describer:
         (title, first), (description, second) = hygiene.counted_json(title), hygiene.counted_json(description)
         output, why_not_listed = _output_schema(wire)
         is_named = kind in (Kind.TOOL, Kind.PROMPT)
-        label = original if is_named else _text(wire, "name") or original
+        label = _text(wire, "name") or original
         body: dict[str, Any] = {} if kind is Kind.TOOL else {"kind": str(kind)}
         body |= {
-            "name": self._names.of(kind, label, unique=is_named),
+            "name": self._names.of(kind, original if is_named else label, label, unique=is_named),
             "title": title,
             "description": description,
             # What a source says about its own place among other tools has no meaning here.
@@ -142,8 +144,12 @@ class _Describer:
         if hygiene.counted_json(body)[1]:
             # In the name of a definition, for example.
             raise DefinitionError("its parameters have invisible characters")
-        body["pin"] = pins.pin_of(kind, wire, defaults=self._pin_defaults)
+        operation = _mapping(wire.get("_operation")) if self._key != "name" else {}
+        # The name of an operation has no effect once its tool has one: its key identifies it.
+        pinned = {**wire, "name": original} if operation else wire
+        body["pin"] = pins.pin_of(kind, pinned, defaults=self._pin_defaults)
         runtime = self._runtime(kind, original, schema, why_not_listed)
+        runtime |= {"operation": dict(operation)} if operation else {}
         if _mapping(wire.get("execution")).get("taskSupport") == "required":
             runtime["uncallable"] = "it runs as a task only, and this hub calls no tasks of other servers"
             self.problems.append(
@@ -183,15 +189,15 @@ class _Describer:
         return {name: value for name, value in fields.items() if value}
 
 
-def _original(kind: Kind, item: object) -> str:
-    """The name or URI that the source uses.
+def _original(kind: Kind, item: object, *, key: str) -> str:
+    """The name or URI that the source uses. `key`: the member of tools that has it.
 
     Raises:
         DefinitionError: the definition cannot be used.
     """
     if not isinstance(item, Mapping):
         raise DefinitionError("it is not a JSON object")
-    original = item.get({Kind.RESOURCE: "uri", Kind.TEMPLATE: "uriTemplate"}.get(kind, "name"))
+    original = item.get({Kind.RESOURCE: "uri", Kind.TEMPLATE: "uriTemplate"}.get(kind, key))
     if not isinstance(original, str) or not original.strip():
         raise DefinitionError("it has no name")
     if fault := _fault(item):

@@ -26,11 +26,12 @@ class Names:
         self._prefix, self._stored = prefix, stored
         self._taken = {(kind, folded(name)) for (kind, _), name in stored.items()}
 
-    def of(self, kind: str, original: str, *, unique: bool = True) -> str:
-        """The name; for kinds whose names need not be unique, it depends on nothing but the original."""
+    def of(self, kind: str, original: str, label: str = "", *, unique: bool = True) -> str:
+        """The name, made from the label if there is one. For kinds whose names need not be unique, it depends on
+        nothing but the original."""
         if unique and (stored := self._stored.get((kind, original))):
             return stored
-        plain = original.lower()
+        plain = (label or original).lower()
         slug = _OTHERS.sub("_", plain).strip("_-")
         name = f"{self._prefix}_{slug}"
         is_taken = unique and (kind, folded(name)) in self._taken

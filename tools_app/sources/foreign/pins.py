@@ -16,6 +16,8 @@ from tools_app.sdk.spec import canonical
 _FIELDS: Final = (
     *("name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution", "icons"),
     *("arguments", "uri", "uriTemplate", "mimeType"),
+    # How the arguments of an operation become a request.
+    "_operation",
 )
 # Sets: servers write them in the order of a hash table, which differs at every start.
 _SETS: Final = ("required", "enum", "type")
