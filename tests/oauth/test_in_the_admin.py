@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.test import Client
 
 from tests.admin.conftest import browser
 from tests.admin.pages import page, sent
 from tests.api.rest import Rest
-from tests.oauth.conftest import ACTOR, by_person, look, sign_in, token_of
+from tests.oauth.conftest import ACTOR, by_credentials, by_person, look, sign_in, token_of
 from tests.oauth.test_tokens import expired
 from tests.support.mcp_upstream import McpUpstream
 from tests.support.oauth_server import OAuthServer
@@ -154,3 +156,24 @@ def test_the_document_of_the_hub_exists_where_others_can_read_it(server: McpUpst
     assert document["client_id"] == f"https://hub.example.org{path}"
     assert document["redirect_uris"] == [f"https://hub.example.org{BACK}"]
     assert document["token_endpoint_auth_method"] == "none"
+
+
+def test_the_shell_names_the_page_and_shows_no_token(server: McpUpstream, oauth: OAuthServer, settings: Any) -> None:
+    def run(*arguments: str) -> str:
+        out = io.StringIO()
+        call_command("connection", *arguments, stdout=out)
+        return out.getvalue()
+
+    assert run() == "There are no stored connections.\n"
+    by_person()
+    by_credentials()
+    assert run() == "ann: acme, oauth, sign in required\nrobot: acme, client_credentials, not used\n"
+    settings.TOOLHUB_PUBLIC_URL = "https://hub.example.org"
+    assert run("signin", "ann") == f"https://hub.example.org{address()}\n"
+    sign_in(oauth)
+    shown = run("list")
+    assert "ann: acme, oauth, signed in until 2" in shown
+    assert tokens.Tokens.of(token_of()).access not in shown
+    for name in ("robot", "nobody", "a\0b"):
+        with pytest.raises(CommandError):
+            run("signin", name)

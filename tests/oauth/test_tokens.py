@@ -162,6 +162,7 @@ def test_a_person_has_to_sign_in_again_when_the_grant_is_gone_and_then_it_works_
         assert refused.value.code == "UPSTREAM_SIGN_IN"
         assert refused.value.nothing_done
         assert "invalid_grant" in refused.value.message
+        assert "not active" not in refused.value.message, "what outsiders say does not reach agents"
     asked = [form for path, form in oauth.requests if path == "/token" and form.get("grant_type") == "refresh_token"]
     assert len(asked) == 1, "it asks once, and never in a loop"
     assert token_of().needs_sign_in
@@ -195,6 +196,19 @@ def test_without_a_refresh_token_the_end_of_the_token_is_the_end_of_the_sign_in(
     forget_memory()
     with pytest.raises(UpstreamSignInError, match="has expired, and cannot be renewed"):
         look()
+
+
+def test_a_token_that_cannot_be_renewed_is_used_to_its_end(server: McpUpstream, oauth: OAuthServer) -> None:
+    oauth.issues_refresh = False
+    by_person()
+    sign_in(oauth)
+    now = timezone.now()
+    UpstreamToken.objects.update(renew_at=now - timedelta(seconds=1), expires_at=now + timedelta(seconds=50))
+    look()
+    UpstreamToken.objects.update(needs_sign_in=True)
+    forget_memory()
+    look()
+    assert len(server.calls) == 2
 
 
 def test_while_the_authorization_server_is_down_a_valid_token_is_used_and_nobody_floods_it(

@@ -103,7 +103,8 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes non
         options = {
             name.removeprefix(OPTION): None if value == "" else value
             for name, value in cleaned.items()
-            if name.startswith(OPTION) and value != self.initial[name]
+            # A new connection also has the fields of the forms of OAuth.
+            if name.startswith(OPTION) and name in self.initial and value != self.initial[name]
         }
         return {part: cleaned[part] for part in PLAIN} | ({"options": options} if options else {})
 

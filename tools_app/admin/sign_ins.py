@@ -6,7 +6,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -61,6 +61,8 @@ class SignInAdmin(GovernedAdmin[Connection]):
     def signed_in_view(self, request: HttpRequest) -> HttpResponse:
         """Where the authorization server sends the browser back to."""
         require(request, actions.CONNECTION_SIGN_IN)
+        if request.method != "GET":
+            return HttpResponseNotAllowed(["GET"])
         names = {"state": "state", "code": "code", "issuer": "iss", "error": "error"}
         redirect = governance.Redirect(**{part: request.GET.get(name, "") for part, name in names.items()})
         with FailuresAsMessages(request):

@@ -13,7 +13,7 @@ from tools_app.api.errors import RouteNotFoundError
 router = Router(auth=None)
 
 
-@router.get("toolhub-client.json", include_in_schema=False, url_name="oauth_client")
+@router.get("/toolhub-client.json", include_in_schema=False, url_name="oauth_client")
 async def show_client(request: HttpRequest) -> HttpResponse:
     limits.count_stranger(request)
     document = governance.client_document()

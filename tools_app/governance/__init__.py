@@ -43,6 +43,7 @@ from tools_app.governance.sign_ins import (
     browser,
     client_document,
     finish_sign_in,
+    public_url,
     sign_out,
 )
 from tools_app.governance.source_checks import command_warnings
@@ -117,6 +118,7 @@ __all__ = [
     "of_user",
     "preview_document",
     "preview_source",
+    "public_url",
     "reconnect_source",
     "refuse_call",
     "refuse_definitions",

@@ -57,16 +57,16 @@ class Browser:
 
 def browser(session: str, requested_url: str) -> Browser:
     """The browser of a request. `requested_url`: the hub as the request addresses it, if it has no public URL."""
-    public_url = public()
-    base = public_url or requested_url.rstrip("/")
-    document_url = f"{public_url}{reverse(DOCUMENT)}" if public_url.startswith("https://") else ""
+    own_url = public_url()
+    base = own_url or requested_url.rstrip("/")
+    document_url = f"{own_url}{reverse(DOCUMENT)}" if own_url.startswith("https://") else ""
     return Browser(session, f"{base}{reverse(CALLBACK)}", document_url)
 
 
-def public() -> str:
+def public_url() -> str:
     """The URL of the hub for other machines; empty if it is not set."""
-    public_url: str = conf.value("TOOLHUB_PUBLIC_URL")
-    return public_url.rstrip("/")
+    url: str = conf.value("TOOLHUB_PUBLIC_URL")
+    return url.rstrip("/")
 
 
 def client_document() -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import logging
 import math
 import re
 from collections.abc import Mapping
@@ -15,6 +16,8 @@ from tools_app.http.plain import PlainError, PlainResponse
 from tools_app.sdk.errors import shortened
 from tools_app.text import json_text, redaction
 from tools_app.text.json_text import JsonError
+
+log = logging.getLogger("tools_app.upstream.oauth")
 
 MOST_TOKEN: Final = 16 * 1024
 MOST_SCOPES: Final = 2_000
@@ -186,8 +189,10 @@ def refusal(response: PlainResponse, answer: Mapping[str, Any] | None, where: st
     """The error for a request that was not granted."""
     code = answer.get("error") if answer is not None else None
     if isinstance(code, str) and _CODE.fullmatch(code) and response.status < 500 and response.status != 429:
+        # Not in the message, which agents read: it is by outsiders.
         description = redaction.redacted_text(text_of(answer or {}, "error_description", 200))
-        return RefusedError(code, f"{where} refuses: {code}{f' ({shortened(description)})' if description else ''}")
+        log.info("%s refuses: %s %s", where, code, shortened(description))
+        return RefusedError(code, f"{where} refuses: {code}")
     if response.status in (401, 403):
         return RefusedError("invalid_client", f"{where} refuses the client (HTTP {response.status})")
     retry_after = response.headers.get("retry-after", "")

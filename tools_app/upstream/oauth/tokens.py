@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError
 from django.db import connections as database_connections
 from django.db.models import F, Q
 from django.utils import timezone
@@ -105,15 +105,17 @@ def _obtain(account: Account, origin: Origin, refused: int) -> Token:
         # One that was requested meanwhile is used, however short its life is.
         if is_usable and (row.version > first or row.renew_at is None or row.renew_at > now):
             return _token(row, tokens)
+        has_pause = row.retry_at is not None and row.retry_at > now
+        cannot_renew = account.form == Form.OAUTH and (row.needs_sign_in or not tokens.refresh)
+        if is_usable and (has_pause or cannot_renew) and (row.expires_at is None or row.expires_at > now):
+            return _token(row, tokens)
         if row.needs_sign_in:
             raise NoTokenError(row.error or SIGN_IN, needs_sign_in=True)
-        if row.retry_at is not None and row.retry_at > now:
-            if is_usable and (row.expires_at is None or row.expires_at > now):
-                return _token(row, tokens)
+        if cannot_renew:
+            raise NoTokenError(_without_refresh(row, tokens), needs_sign_in=True)
+        if row.retry_at is not None and has_pause:
             wait = (row.retry_at - now).total_seconds()
             raise NoTokenError(f"its token could not be renewed: {row.error}", retry_after=max(1.0, wait))
-        if account.form == Form.OAUTH and not tokens.refresh:
-            raise NoTokenError(_without_refresh(row, tokens), needs_sign_in=True)
         if (claim := _claim(row)) is not None:
             _renew(account, origin, row, tokens, claim)
         elif time.monotonic() > end or hub.current().is_closing:
@@ -294,10 +296,10 @@ def _record_failure(
         "refreshing_until": None,
         "refreshing_by": "",
     }
-    with transaction.atomic():
-        rows = UpstreamToken.objects.filter(pk=row.pk, version=row.version, refreshing_by=claim)
-        if rows.update(**values) and is_final:
-            note_sign_in(row, str(values["error"]))
+    # Not in one transaction: governance locks these rows in the other order.
+    rows = UpstreamToken.objects.filter(pk=row.pk, version=row.version, refreshing_by=claim)
+    if rows.update(**values) and is_final:
+        note_sign_in(row, str(values["error"]))
 
 
 def note_sign_in(row: UpstreamToken, reason: str) -> None:
