@@ -12,7 +12,7 @@ from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -24,6 +24,7 @@ from tools_app.admin import links, theme
 from tools_app.admin.governed import FailuresAsMessages, GovernedAdmin, actor, require
 from tools_app.admin.lists import Column
 from tools_app.catalog import catalog, connections
+from tools_app.catalog.forms import FIXED, forms_of
 from tools_app.governance import probes
 from tools_app.governance.connections import CONNECTION
 from tools_app.models import Call, Connection, Source
@@ -83,7 +84,7 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes non
         cleaned = self.cleaned_data
         if cleaned.get("form") or (self.instance.pk is not None and self.instance.form):
             chosen = ("form", "url", "allow_http", "timeout_ms") if self.instance.pk is None else ()
-            return {part: cleaned[part] for part in (*chosen, *OUTSIDE)}
+            return {part: cleaned[part] for part in (*chosen, *OUTSIDE) if part in cleaned}
         options = {
             name.removeprefix(OPTION): None if value == "" else value
             for name, value in cleaned.items()
@@ -163,7 +164,10 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
 
     def get_fields(self, request: HttpRequest, obj: Connection | None = None) -> tuple[str | tuple[str, ...], ...]:
         may_change = obj is None or self.has_change_permission(request)
-        rows = [(f"{NAME}{number}", f"{VALUE}{number}") for number in _rows(obj)] if may_change else []
+        chosen = _chosen_form(request) if obj is None else None
+        rows = [(f"{NAME}{number}", f"{VALUE}{number}") for number in _rows(obj, chosen)] if may_change else []
+        if chosen is not None:
+            return ("name", "pack", "form", *(("secret",) if chosen == Form.BEARER else rows), *OUTSIDE)
         if obj is not None and obj.form:
             secret = ("shown_names",) if not may_change else ("secret",) if obj.form == Form.BEARER else tuple(rows)
             return ("name", "pack", "form", "url", *secret, "shown_references", *OUTSIDE)
@@ -183,9 +187,14 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
         self, request: HttpRequest, obj: Connection | None = None, change: bool = False, **kwargs: Any
     ) -> type[ModelForm[Connection]]:
         own: dict[str, Any] = {}
-        for number in _rows(obj):
+        chosen = _chosen_form(request) if obj is None else None
+        for number in _rows(obj, chosen):
             own[f"{NAME}{number}"] = forms.CharField(
-                label=_("Name"), required=False, max_length=200, widget=theme.TextInput(attrs={"autocomplete": "off"})
+                label=_("Name"),
+                required=False,
+                max_length=200,
+                initial=FIXED[chosen][number - 1] if chosen in FIXED else "",
+                widget=theme.TextInput(attrs={"autocomplete": "off"}),
             )
             own[f"{VALUE}{number}"] = forms.CharField(
                 label=_("Value"),
@@ -200,6 +209,13 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
             own |= {"pack": None, "form": None}
             if obj.form and obj.form != Form.BEARER:
                 own["secret"] = None
+        if chosen is not None:
+            own["form"] = forms.ChoiceField(
+                label=_("Form"),
+                choices=[(chosen, chosen.label)],
+                widget=theme.Select,
+                help_text=_other_forms(request, chosen),
+            )
         if obj is None or self.has_change_permission(request):
             kwargs["form"] = type("ConnectionForm", (ConnectionForm,), own)
         return super().get_form(request, obj, change, **kwargs)
@@ -344,8 +360,39 @@ _VALUE_HELP: Final = gettext_lazy(
 )
 
 
-def _rows(connection: Connection | None) -> range:
+def _chosen_source(request: HttpRequest) -> Source | None:
+    """The source outside for which a connection is created, if the address of the page names it."""
+    name = request.GET.get("pack", "")
+    rows = Source.objects.filter(kind__in=Source.OUTSIDE, removed_at=None)
+    return None if "\0" in name else rows.filter(name=name).first()
+
+
+def _chosen_form(request: HttpRequest) -> Form | None:
+    """Its form: that of the address, else the usual one. None: the page has to offer all."""
+    if (source := _chosen_source(request)) is None:
+        return None
+    possible, wanted = forms_of(source.kind), request.GET.get("form", "")
+    if wanted in possible:
+        return Form(wanted)
+    return Form.BEARER if Form.BEARER in possible else possible[0]
+
+
+def _other_forms(request: HttpRequest, chosen: Form) -> SafeString:
+    """Links to the same page for other forms: it has the fields of one."""
+    source = _chosen_source(request)
+    others = [form for form in forms_of(source.kind) if form != chosen] if source is not None else []
+    if source is None or not others:
+        return format_html("{}", _("How the secret is sent."))
+    pairs = ((links.address("connection", "add", pack=source.name, form=form), form.label) for form in others)
+    return format_html(
+        "{} {}", _("Other forms:"), format_html_join(", ", '<a class="hub-link" href="{}">{}</a>', pairs)
+    )
+
+
+def _rows(connection: Connection | None, chosen: Form | None = None) -> range:
     """The numbers of the fields for names and values."""
+    if chosen in FIXED:
+        return range(1, len(FIXED[chosen]) + 1) if chosen != Form.BEARER else range(0)
     if connection is None:
         return range(1, EMPTY_ROWS + 1)
     if connection.form in ("", Form.BEARER):
