@@ -193,7 +193,7 @@ class ConnectionAdmin(GovernedAdmin[Connection]):
                 label=_("Name"),
                 required=False,
                 max_length=200,
-                initial=FIXED[chosen][number - 1] if chosen in FIXED else "",
+                initial=FIXED[chosen][number - 1] if chosen is not None and chosen in FIXED else "",
                 widget=theme.TextInput(attrs={"autocomplete": "off"}),
             )
             own[f"{VALUE}{number}"] = forms.CharField(
@@ -391,8 +391,8 @@ def _other_forms(request: HttpRequest, chosen: Form) -> SafeString:
 
 def _rows(connection: Connection | None, chosen: Form | None = None) -> range:
     """The numbers of the fields for names and values."""
-    if chosen in FIXED:
-        return range(1, len(FIXED[chosen]) + 1) if chosen != Form.BEARER else range(0)
+    if chosen is not None and chosen in FIXED:
+        return range(0) if chosen is Form.BEARER else range(1, len(FIXED[chosen]) + 1)
     if connection is None:
         return range(1, EMPTY_ROWS + 1)
     if connection.form in ("", Form.BEARER):
