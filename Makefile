@@ -83,7 +83,7 @@ setup-sources: dev  ## install the MCP servers of tests/real/servers, outside th
 	@$(BIN)/python scripts/mcp_servers.py
 
 .PHONY: test-sources
-test-sources: setup-sources  ## put them behind a hub: add, approve, call, kill, restart
+test-sources: setup-sources setup-node  ## put them behind a hub: add, approve, call, kill, restart; and run the conformance suite
 	@$(BIN)/python -m pytest -q -m real_sources tests/real/servers $(ARGS)
 
 .PHONY: setup-openapi

@@ -355,9 +355,9 @@ class TestManyFaults:
         ids=["items", "names", "objects", "text"],
     )
     def test_are_reported_quickly(self, value: Any) -> None:
-        begun = time.perf_counter()
+        begun = time.process_time()
         problems = self.many.problems(value)
-        assert time.perf_counter() - begun < 2
+        assert time.process_time() - begun < 2
         assert 1 <= len(problems) <= MAX_PROBLEMS
 
     def test_names_that_callers_chose_are_short_and_printable(self) -> None:

@@ -281,9 +281,9 @@ EVIL = {
 @pytest.mark.parametrize("text", EVIL.values(), ids=EVIL)
 def test_no_text_takes_long(text: str) -> None:
     def seconds() -> float:
-        begun = time.perf_counter()
+        begun = time.process_time()
         redacted_text(text)
-        return time.perf_counter() - begun
+        return time.process_time() - begun
 
     assert any(seconds() < 1 for _ in range(3))
 
@@ -447,9 +447,9 @@ def test_a_summary_that_fits_exactly_is_not_cut() -> None:
 
 def test_a_summary_of_much_does_not_take_long() -> None:
     much = {"rows": [{"id": n, "text": "password=x " * 100} for n in range(20_000)]}
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert len(summary(much).encode()) <= 2048
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 2
 
 
 @given(

@@ -256,9 +256,9 @@ ATTACKS: dict[str, Any] = {
 
 @pytest.mark.parametrize("schema", ATTACKS.values(), ids=ATTACKS)
 def test_an_attack_is_refused_at_once(schema: Schema) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert faults(schema)
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 2
 
 
 def test_a_schema_that_contains_itself_is_refused() -> None:

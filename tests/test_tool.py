@@ -370,10 +370,10 @@ class TestBareSchemas:
         deep: Schema = {"type": "object"}
         for _ in range(1_000):
             deep = {"type": "object", "properties": {"x": deep}}
-        begun = time.perf_counter()
+        begun = time.process_time()
         with pytest.raises(DefinitionError, match="nested deeper than 64 levels"):
             SchemaTool(lambda arguments: None, deep, name="x", description="x")
-        assert time.perf_counter() - begun < 2
+        assert time.process_time() - begun < 2
 
 
 def test_wrong_arguments_are_refused_with_everything_that_is_wrong() -> None:

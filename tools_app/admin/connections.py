@@ -12,7 +12,7 @@ from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -99,7 +99,7 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes non
             names = connection_forms.options_of(Form(form)) if form in connection_forms.OAUTH else ()
             oauth_options = {name: cleaned[_field(name)] or None for name in names if _field(name) in cleaned}
             changed = {"options": oauth_options} if any(oauth_options.values()) or self.instance.options else {}
-            return {part: cleaned[part] for part in (*chosen, *OUTSIDE)} | changed
+            return {part: cleaned[part] for part in (*chosen, *OUTSIDE) if part in cleaned} | changed
         options = {
             name.removeprefix(OPTION): None if value == "" else value
             for name, value in cleaned.items()
@@ -186,7 +186,11 @@ class ConnectionAdmin(SignInAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Connection | None = None) -> tuple[str | tuple[str, ...], ...]:
         may_change = obj is None or self.has_change_permission(request)
-        rows = [(f"{NAME}{number}", f"{VALUE}{number}") for number in _rows(obj)] if may_change else []
+        chosen = _chosen_form(request) if obj is None else None
+        rows = [(f"{NAME}{number}", f"{VALUE}{number}") for number in _rows(obj, chosen)] if may_change else []
+        if chosen is not None:
+            secret = ("secret",) if chosen == Form.BEARER else tuple(rows)
+            return ("name", "pack", "form", *secret, *_oauth_fields(None, chosen), *OUTSIDE)
         if obj is not None and obj.form:
             secret = ("shown_names",) if not may_change else ("secret",) if obj.form == Form.BEARER else tuple(rows)
             oauth = tuple(_oauth_fields(obj)) if may_change else ("shown_oauth_options",) if obj.options else ()
@@ -208,9 +212,15 @@ class ConnectionAdmin(SignInAdmin):
         self, request: HttpRequest, obj: Connection | None = None, change: bool = False, **kwargs: Any
     ) -> type[ModelForm[Connection]]:
         own: dict[str, Any] = {}
-        for number in _rows(obj):
+        chosen = _chosen_form(request) if obj is None else None
+        fixed = connection_forms.FIXED.get(chosen) if chosen is not None else None
+        for number in _rows(obj, chosen):
             own[f"{NAME}{number}"] = forms.CharField(
-                label=_("Name"), required=False, max_length=200, widget=theme.TextInput(attrs={"autocomplete": "off"})
+                label=_("Name"),
+                required=False,
+                max_length=200,
+                initial=fixed[number - 1] if fixed else "",
+                widget=theme.TextInput(attrs={"autocomplete": "off"}),
             )
             own[f"{VALUE}{number}"] = forms.CharField(
                 label=_("Value"),
@@ -219,13 +229,20 @@ class ConnectionAdmin(SignInAdmin):
                 widget=theme.PasswordInput(attrs={"autocomplete": "new-password"}),
                 help_text=_VALUE_HELP if number == 1 else "",
             )
-        own |= _oauth_fields(obj)
+        own |= _oauth_fields(obj, chosen)
         if obj is not None and self.has_change_permission(request):
             own |= {_field(option.name): _form_field(option) for option in _declared_options(obj)}
             # As in Django: read-only fields are not fields of the form.
             own |= {"pack": None, "form": None}
             if obj.form and obj.form != Form.BEARER:
                 own["secret"] = None
+        if chosen is not None:
+            own["form"] = forms.ChoiceField(
+                label=_("Form"),
+                choices=[(chosen, chosen.label)],
+                widget=theme.Select,
+                help_text=_other_forms(request, chosen),
+            )
         if obj is None or self.has_change_permission(request):
             kwargs["form"] = type("ConnectionForm", (ConnectionForm,), own)
         return super().get_form(request, obj, change, **kwargs)
@@ -377,14 +394,13 @@ _VALUE_HELP: Final = gettext_lazy(
 )
 
 
-def _oauth_fields(connection: Connection | None) -> dict[str, forms.Field]:
-    """The options of the forms of OAuth, as fields. `None`: of all, as the form is not chosen yet."""
-    form = connection.form if connection is not None else ""
-    names = (
-        dict.fromkeys(name for one in sorted(connection_forms.OAUTH) for name in connection_forms.options_of(one))
-        if connection is None
-        else connection_forms.options_of(Form(form))
-    )
+def _oauth_fields(connection: Connection | None, chosen: Form | None = None) -> dict[str, forms.Field]:
+    """The options of the form of a connection, as fields: of all forms, if none is chosen yet."""
+    if connection is None and chosen is None:
+        possible = sorted(connection_forms.OAUTH)
+    else:
+        possible = [Form(connection.form)] if connection is not None and connection.form else [chosen] if chosen else []
+    names = dict.fromkeys(name for form in possible for name in connection_forms.options_of(form))
     return {_field(name): _oauth_field(name) for name in names}
 
 
@@ -417,8 +433,41 @@ _OAUTH_WORDS: Final = {
 }
 
 
-def _rows(connection: Connection | None) -> range:
+def _chosen_source(request: HttpRequest) -> Source | None:
+    """The source outside for which a connection is created, if the address of the page names it."""
+    name = request.GET.get("pack", "")
+    rows = Source.objects.filter(kind__in=Source.OUTSIDE, removed_at=None)
+    return None if "\0" in name else rows.filter(name=name).first()
+
+
+def _chosen_form(request: HttpRequest) -> Form | None:
+    """Its form: that of the address, else the usual one. None: the page has to offer all."""
+    if (source := _chosen_source(request)) is None:
+        return None
+    possible, wanted = connection_forms.forms_of(source.kind), request.GET.get("form", "")
+    if wanted in possible:
+        return Form(wanted)
+    return Form.BEARER if Form.BEARER in possible else possible[0]
+
+
+def _other_forms(request: HttpRequest, chosen: Form) -> SafeString:
+    """Links to the same page for other forms: it has the fields of one."""
+    source = _chosen_source(request)
+    others = [form for form in connection_forms.forms_of(source.kind) if form != chosen] if source is not None else []
+    if source is None or not others:
+        return format_html("{}", _("How the secret is sent."))
+    pairs = ((links.address("connection", "add", pack=source.name, form=form), form.label) for form in others)
+    return format_html(
+        "{} {}", _("Other forms:"), format_html_join(", ", '<a class="hub-link" href="{}">{}</a>', pairs)
+    )
+
+
+def _rows(connection: Connection | None, chosen: Form | None = None) -> range:
     """The numbers of the fields for names and values."""
+    if chosen is Form.OAUTH:
+        return range(1, 3)
+    if chosen is not None and chosen in connection_forms.FIXED:
+        return range(0) if chosen is Form.BEARER else range(1, len(connection_forms.FIXED[chosen]) + 1)
     if connection is None:
         return range(1, EMPTY_ROWS + 1)
     if connection.form in ("", Form.BEARER):

@@ -18,6 +18,7 @@ from typing import Any, Final, overload
 from django.db import transaction
 
 from tools_app.base import hub, ports
+from tools_app.base.loops import post
 from tools_app.engine.calls import Calls, Options, Result
 from tools_app.journal.attendance import Presence
 from tools_app.journal.failures import failure, storable
@@ -232,7 +233,7 @@ def end_within(seconds: float) -> None:
     """Refuse new calls, and cancel those still running after that time. For signal handlers; `close` follows."""
     engine = hub.part(Engine)
     if engine.loop is not None and engine.calls is not None:
-        engine.loop.call_soon_threadsafe(engine.calls.end_within, seconds)
+        post(engine.loop, engine.calls.end_within, seconds)
 
 
 async def close(seconds: float = DRAIN_SECONDS) -> None:
@@ -257,7 +258,11 @@ def reconnect(name: str) -> None:
     if loop is None:
         asyncio.run(_reconnect(name))
     else:
-        asyncio.run_coroutine_threadsafe(_reconnect(name), loop)
+        work = _reconnect(name)
+        try:
+            asyncio.run_coroutine_threadsafe(work, loop)
+        except RuntimeError:  # The loop was closed just now, and its connections with it.
+            work.close()
 
 
 async def _reconnect(name: str) -> None:

@@ -27,6 +27,7 @@ from starlette.requests import Request
 from starlette.types import Receive, Send
 
 from tools_app.base import conf
+from tools_app.base.loops import post
 from tools_app.catalog import catalog
 from tools_app.mcp_server import exchange, server
 from tools_app.mcp_server.answering import Answer
@@ -63,7 +64,7 @@ class Transport:
         await asyncio.shield(self._started)
 
     def leave(self) -> None:
-        self._loop.call_soon_threadsafe(self._leave)
+        post(self._loop, self._leave)
 
     async def close(self) -> None:
         self._closing.set()

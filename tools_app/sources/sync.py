@@ -32,6 +32,7 @@ from tools_app.sdk.names import folded
 from tools_app.sdk.spec import Kind, ToolSpec
 from tools_app.sources.provider import DescribedTool, Provider, SourceContents
 from tools_app.sources.registry import RegistrationError
+from tools_app.text import hygiene
 from tools_app.text.redaction import redacted_text
 
 log = logging.getLogger("tools_app.sources")
@@ -329,7 +330,8 @@ def record_failure(
     row = _row_of(provider)
     with transaction.atomic():
         status = SourceStatus.objects.select_for_update().get(source=row)
-        status.error, status.since = redacted_text(reason).replace("\0", "")[:1000], status.since or now
+        # It may quote a server, and is written to terminals.
+        status.error, status.since = hygiene.cleaned(redacted_text(reason))[:1000], status.since or now
         status.failures += 1
         if due_at is ... or status.next_try_at == due_at:
             status.next_try_at = _next_try(status, row)

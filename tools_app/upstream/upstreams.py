@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from django.db import DatabaseError
 
 from tools_app.base import database
+from tools_app.base.loops import post
 from tools_app.base.ports import SignInRequiredError, UnavailableError
 from tools_app.models import Source
 from tools_app.sdk.accounts import Account
@@ -133,8 +134,7 @@ class Upstreams:
     def end(self, origins: Collection[Origin]) -> None:
         for key, session in list(self._sessions.items()):
             if key[0] in origins:
-                with suppress(RuntimeError):  # The loop has ended, and its sessions with it.
-                    session.loop.call_soon_threadsafe(self._drop, key)
+                post(session.loop, self._drop, key)
 
     async def aclose(self) -> None:
         """End all sessions, each after its last call, for which it waits for a while. Later calls open others."""

@@ -21,7 +21,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION, M
 from tools_app.base import conf, hub
 from tools_app.sdk.child_environment import refused_variables
 from tools_app.sdk.outside import Origin
-from tools_app.text import redaction
+from tools_app.text import hygiene, redaction
 from tools_app.upstream.children import runtime
 from tools_app.upstream.children.errors import CannotStart, NotUpYet
 from tools_app.upstream.children.sandbox import hidden_paths
@@ -165,7 +165,7 @@ async def open_stream(origin: Origin, environment: Mapping[str, str], *, seconds
         if stream is not None:
             stream[1].close()
         if "failed" in reply:
-            raise CannotStart(redaction.redacted_text(reply["failed"]), _time(reply.get("next_try_at")))
+            raise CannotStart(_shown(reply["failed"]), _time(reply.get("next_try_at")))
         if "starting" in reply or time.monotonic() >= deadline:
             raise NotUpYet(f"it is still starting after {seconds:g} s")
         # The supervisor ended before it answered: nothing was sent to the child.
@@ -196,12 +196,12 @@ async def status(name: str) -> ChildStatus | None:
 def _status(report: dict[str, Any], children: int) -> ChildStatus:
     return ChildStatus(
         state=report["state"],
-        reason=redaction.redacted_text(report["reason"]),
+        reason=_shown(report["reason"]),
         since=datetime.fromtimestamp(report["since"], UTC),
         next_try=_time(report["next_try_at"]),
         pid=report["pid"],
         restarts=max(0, report["starts"] - 1),
-        lines=tuple(redaction.redacted_text(line) for line in report["lines"]),
+        lines=tuple(map(_shown, report["lines"])),
         clients=report["clients"],
         children=children,
     )
@@ -266,6 +266,11 @@ def _handshake(origin: Origin) -> dict[str, Any]:
             "clientInfo": information,
         },
     }
+
+
+def _shown(text: str) -> str:
+    """What a program wrote, without secrets and without what controls a terminal."""
+    return hygiene.cleaned(redaction.redacted_text(text))
 
 
 def _time(seconds: float | None) -> datetime | None:
