@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import subprocess
 import sys
@@ -119,6 +120,12 @@ async def test_the_same_server_reads_everything_where_isolation_is_off(
     found = await attempts(hostile(canary=canary, files=own, processes=[process], runtime=str(den.directory)))
     assert {f"read {path}: True" for path in own} <= {*found}
     assert f"/proc/{process}/environ: True" in found
+
+
+async def test_devices_are_not_hidden(den: Den, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.ENV_FILE = Path(os.devnull)
+    monkeypatch.setenv("SECRET_KEY_FILE", os.devnull)
+    assert os.devnull not in sandbox.hidden_paths(den.directory)
 
 
 @needs_landlock

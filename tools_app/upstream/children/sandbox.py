@@ -35,7 +35,8 @@ def _paths() -> Iterator[Path]:
     for name in ("TOOLHUB_SECRETS_DIR", "TOOLHUB_TOOLS_DIR"):
         if directory := conf.value(name):
             yield Path(directory)
-    if (file := getattr(settings, "ENV_FILE", None)) is not None and Path(file).exists():
+    # Not a device: /dev/null is how one goes without such a file, and programs need it.
+    if (file := getattr(settings, "ENV_FILE", None)) is not None and Path(file).is_file():
         yield Path(file)
     for database in settings.DATABASES.values():
         if "sqlite" in database["ENGINE"] and database["NAME"] and Path(database["NAME"]).is_absolute():
