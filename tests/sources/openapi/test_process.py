@@ -78,9 +78,14 @@ def test_an_error_of_the_document_comes_back_with_what_to_do(alone: None) -> Non
 
 
 def test_a_document_that_takes_too_long_is_given_up(alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "SECONDS", 0.01)
-    with pytest.raises(DocumentError, match="took more than"):
+    monkeypatch.setattr(process, "PATIENCE", 0.01)
+    with pytest.raises(DocumentError, match="took more than 0.01 s"):
         read(large(2_000))
+    monkeypatch.setattr(process, "PATIENCE", 120)
+    busy = "import resource; resource.setrlimit(resource.RLIMIT_CPU, (1, 2))\nwhile True: pass"
+    monkeypatch.setattr(process, "_PROGRAM", busy)
+    with pytest.raises(DocumentError, match="took more than 30 s of the processor"):
+        read(b"{}")
 
 
 def test_a_process_that_ends_early_is_no_shorter_document(alone: None, monkeypatch: pytest.MonkeyPatch) -> None:

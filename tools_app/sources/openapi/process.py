@@ -10,6 +10,7 @@ import gc
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Collection, Iterator
@@ -22,7 +23,9 @@ from tools_app.sdk import child_environment
 from tools_app.sources.openapi.document import DocumentError
 from tools_app.text.budget import written
 
+# Of the processor. On a busy machine, that many take longer.
 SECONDS: Final = 30
+PATIENCE: Final = 120
 MEMORY: Final = 1024**3
 _PROGRAM: Final = (
     "import json, sys; sys.path[:0] = json.loads(sys.argv[1]); "
@@ -49,11 +52,13 @@ def records(text: bytes, media_type: str, selected: Collection[str] | None) -> I
             env=child_environment.inherited(os.environ),
             cwd="/",
             close_fds=True,
-            timeout=SECONDS,
+            timeout=PATIENCE,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise DocumentError(f"Reading the document took more than {SECONDS} s", _SIMPLER) from None
+        raise DocumentError(f"Reading the document took more than {PATIENCE} s", _SIMPLER) from None
+    if done.returncode == -signal.SIGXCPU:
+        raise DocumentError(f"Reading the document took more than {SECONDS} s of the processor", _SIMPLER)
     is_complete = False
     # One line at a time: parsing all of them at once would block other threads.
     for line in io.BytesIO(done.stdout):
