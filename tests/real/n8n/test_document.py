@@ -45,7 +45,7 @@ def test_workflows_are_those_of_the_pack(documented: Documented, n8n: Server, as
     body = {"name": "Té & <tea>", "nodes": [NODE], "connections": {}, "settings": {}}
     one = call("POST /workflows", body=body)["id"]
     assert shown(one)["name"] == "Té & <tea>"
-    two = ask("create_workflow", name="Two", nodes=[NODE], connections={})["id"]
+    two = ask("create_workflow", name="Two", nodes=[NODE], connections={}, settings={})["id"]
     assert call("GET /workflows/{id}", id=two)["name"] == "Two"
     listed = {workflow["id"] for workflow in call("GET /workflows", limit=100)["data"]}
     assert {one, two} <= listed
