@@ -36,6 +36,7 @@ from tools_app.governance.outside import (
     remove_source,
 )
 from tools_app.governance.payloads import note_export, note_payload_read
+from tools_app.governance.restoring import Present, Settled, note_backup, present_state, settle_restored
 from tools_app.governance.source_checks import command_warnings
 from tools_app.governance.source_tests import SourceTest, test_source
 from tools_app.governance.sources import change_source, describe_source
@@ -51,6 +52,8 @@ __all__ = [
     "SELECTORS",
     "TOOLSET",
     "Actor",
+    "Present",
+    "Settled",
     "SourceTest",
     "add_error_note",
     "add_source",
@@ -77,6 +80,7 @@ __all__ = [
     "delete_tool",
     "delete_toolset",
     "describe_source",
+    "note_backup",
     "note_check",
     "note_export",
     "note_health",
@@ -85,6 +89,7 @@ __all__ = [
     "of_caller",
     "of_command",
     "of_user",
+    "present_state",
     "reconnect_source",
     "refuse_call",
     "refuse_definitions",
@@ -100,6 +105,7 @@ __all__ = [
     "set_enabled",
     "set_hints",
     "set_policy",
+    "settle_restored",
     "stop",
     "test_source",
     "trusted",
