@@ -102,17 +102,17 @@ def test_a_new_home_has_the_same_contents_and_ends_what_was_open(
 
 def test_what_was_revoked_rotated_or_stopped_since_stays_so(hub: Backed, tmp_path: Path) -> None:
     backup = hub.backup(tmp_path / "a.backup")
-    for command in (("revokekey", "agent"), ("stop", "connection", "account"), ("addkey", "later")):
-        assert hub.home.run(*command).returncode == 0
     rotated = key_in(hub.home.run("rotatekey", "other").stdout)
+    for command in (("revokekey", "agent"), ("stop", "key", "other"), ("addkey", "later")):
+        assert hub.home.run(*command).returncode == 0
     hub.store.query("UPDATE tools_app_revision SET value = value + 9000000000000")
     before = revision(hub.store)
     said = restored(hub.home, backup, "--replace", "--keys-as-of-backup")
     assert "Revoked since the backup, and still revoked: agent." in said
     keys = {key["name"]: key for key in json.loads(hub.home.run("listkeys", "--json").stdout)}
-    assert {name: key["state"] for name, key in keys.items()} == {"agent": "revoked", "other": "works"}
+    assert {name: key["state"] for name, key in keys.items()} == {"agent": "revoked", "other": "stopped"}
     assert keys["other"]["prefix"] == rotated[5:13]
-    assert hub.store.query("SELECT kind, name FROM tools_app_stop") == [("connection", "account")]
+    assert hub.store.query("SELECT kind, name FROM tools_app_stop") == [("key", "other")]
     assert all(new > old for new, old in zip(revision(hub.store), before, strict=True))
     kept = said.partition("is kept as ")[2].partition(". Delete")[0]
     if POSTGRES:

@@ -200,6 +200,7 @@ def _staged_file(file: Archive, place: Path) -> Iterator[Path]:
 @contextlib.contextmanager
 def _staged_database(file: Archive, home: Path | None) -> Iterator[str]:
     folder = home or file.path.parent
+    archive.clear_leftovers(folder)
     _require_room(folder, file.manifest)
     with contextlib.ExitStack() as stack:
         draft = stack.enter_context(archive.partial(folder / "database", "restore"))
