@@ -140,6 +140,10 @@ settings: dev  ## write .env.example and the tables of docs/operate.md from the 
 messages: dev  ## collect what the admin says into tools_app/locale, compile it, and name what is not translated
 	@$(BIN)/python scripts/messages.py
 
+.PHONY: dist
+dist: dev  ## build a release into dist/: wheel, source archive, SBOM (CycloneDX), checksums
+	@$(BIN)/python scripts/release.py
+
 .PHONY: lock
 lock: dev  ## write the lock files from pyproject.toml; ARGS=--upgrade takes newer versions
 	@$(COMPILE_LOCK) --extra postgres --output-file requirements.lock

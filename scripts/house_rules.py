@@ -30,6 +30,7 @@ RULES = {
     "secret": "looks like a secret; read it from the settings, and revoke it if it was real",
     "path": "a path of one machine; make it relative, or take it from the settings",
     "registry": "names a package registry; which one is used is the business of the machine",
+    "foreign-name": "the package `toolhub` on public indexes belongs to others; install the wheel of `make dist`",
     "todo": "unfinished work belongs in an issue, or in this commit",
     "plain-words": "not plain technical English; use the standard term (CONTRIBUTING.md, Language)",
     "syntax": "cannot be parsed as Python",
@@ -139,6 +140,13 @@ WORDS = re.compile(r"[A-Za-z]+(?:[ ./:_-][A-Za-z]+)*|.*[{<$%].*")  # names and p
 PATHS = re.compile(r"(?<![\w.~$})-])/(?:(?:home|Users)/\w|root/|workspaces?/)|\b[A-Z]:\\+Users\\")
 TEMPORARY = re.compile(r"(?<![\w.~$})/-])/(?:var/)?tmp/\w")
 REGISTRIES = re.compile(r"pypi\.org/(?:simple|legacy)|files\.pythonhosted\.org|registry\.(?:npmjs|yarnpkg)\.")
+FOREIGN_NAME = re.compile(
+    r"""\b (?: (?:pip3?|pipx|uv|poetry|pdm)\ (?:pip\ |tool\ )?(?:install|add|run|download) | uvx )\b
+        (?:\ [\w.=<>~!/@:*-]+(?:\[[\w,-]+\])?)*?  # options and other packages
+        \ ["']?toolhub(?![\w/-])
+    """,
+    re.VERBOSE,
+)
 UNFINISHED = re.compile(r"\b(?:T[O]DO|F[I]XME|X[X]X)\b")
 UNESCAPED = re.compile(r"\{\{[^}]*\|\s*safe\b|\{%-?\s*autoescape off\b")
 
@@ -188,6 +196,7 @@ LINE_RULES: dict[str, Callable[[str, str], object]] = {
         PATHS.search(line) or (not path.startswith(("tests/", "scripts/")) and TEMPORARY.search(line))
     ),
     "registry": lambda path, line: REGISTRIES.search(line),
+    "foreign-name": lambda path, line: FOREIGN_NAME.search(line),
     "todo": lambda path, line: not path.endswith(".json") and UNFINISHED.search(line),
     "mark-safe": lambda path, line: path.endswith((".html", ".txt")) and UNESCAPED.search(line),
     "plain-words": lambda path, line: _is_prose(path) and UNPLAIN.search(line),

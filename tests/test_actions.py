@@ -16,6 +16,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 import tools_app
 from tests.admin.conftest import approval, error_group
@@ -65,6 +66,7 @@ CHANGES: Final[dict[str, Callable[[Made], tuple[tuple[Any, ...], dict[str, Any]]
     "delete_tool": lambda made: (("echo",), {}),
     "delete_toolset": lambda made: (("mine",), {}),
     "describe_source": lambda made: ((made["source"],), {}),
+    "note_backup": lambda made: ((timezone.now(), {"file": "a.backup"}), {}),
     "note_check": lambda made: (("main", "desk"), {"healthy": True, "words": "Well."}),
     "note_payload_read": lambda made: (("0" * 32,), {}),
     "import_document": lambda made: (("made",), {"text": DOCUMENT}),
@@ -83,6 +85,7 @@ CHANGES: Final[dict[str, Callable[[Made], tuple[tuple[Any, ...], dict[str, Any]]
     "revoke_key": lambda made: ((made["key"],), {}),
     "rotate_key": lambda made: ((made["key"],), {"grace": timedelta()}),
     "rotate_secrets": lambda made: ((), {}),
+    "settle_restored": lambda made: (("a.backup", timezone.now(), None), {"keys_as_of_backup": False}),
     "set_ask": lambda made: (("echo", True), {}),
     "set_enabled": lambda made: ((["echo"], False), {}),
     "set_hints": lambda made: (("echo",), {"read_only": True}),

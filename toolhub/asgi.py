@@ -35,6 +35,7 @@ from tools_app.base import database, hub  # noqa: E402
 from tools_app.catalog import catalog  # noqa: E402
 from tools_app.journal import retention  # noqa: E402
 from tools_app.mcp_server import http  # noqa: E402
+from tools_app.setup.backup.schedule import Scheduler  # noqa: E402
 from tools_app.sources.watcher import Watcher  # noqa: E402
 
 # Less than the server's shutdown timeout (see `serve`).
@@ -107,7 +108,7 @@ def _ending(before: Callable[[int, FrameType | None], Any], number: int, frame: 
 
 
 async def _lifespan(receive: Any, send: Any) -> None:
-    keeper, watcher = retention.Keeper(), Watcher()
+    keeper, watcher, scheduler = retention.Keeper(), Watcher(), Scheduler()
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
@@ -118,12 +119,14 @@ async def _lifespan(receive: Any, send: Any) -> None:
             await database.run(resolve, "/")
             keeper.start()
             watcher.start()
+            scheduler.start()
             await _mcp.start()
             _keep_what_is_here()
             await send({"type": "lifespan.startup.complete"})
         else:
             await asyncio.to_thread(keeper.stop)
             await asyncio.to_thread(watcher.stop)
+            await asyncio.to_thread(scheduler.stop)
             await _mcp.stop()
             await hub.current().aclose()
             await send({"type": "lifespan.shutdown.complete"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import time_machine
@@ -311,3 +312,13 @@ def test_a_newcomer_makes_the_first_call_without_leaving_the_admin(tools: None, 
     assert OVERVIEW in [link["href"] for link in page(viewer, "/admin/tools_app/call/").all("a", class_="hub-link")]
     nothing = page(chief, "/admin/tools_app/toolset/")
     assert nothing.one("a", class_="hub-button")["href"] == "/admin/tools_app/toolset/add/"
+
+
+def test_the_age_of_the_last_backup_is_shown_where_there_is_one(tools: None, viewer: Client, settings: Any) -> None:
+    assert "Age of the last backup" not in figures(page(viewer, OVERVIEW))
+    governance.note_backup(timezone.now() - timedelta(hours=5), {"file": "a.backup"}, actor=governance.trusted("hub"))
+    number, address = figures(page(viewer, OVERVIEW))["Age of the last backup"]
+    assert number.replace("\xa0", " ") == "5 hours"
+    assert "a.backup" in page(viewer, address).text
+    settings.TOOLHUB_BACKUP_DIR, settings.TOOLHUB_BACKUP_EVERY_HOURS = "backups", 2
+    assert "Scheduled backups fail: the last good one is of" in page(viewer, OVERVIEW).text

@@ -29,7 +29,12 @@ def test_a_hub_that_works_is_healthy(rest: Rest) -> None:
     assert response.status_code == 200
     told = response.json()
     assert TIMESTAMP.fullmatch(told.pop("timestamp"))
-    assert told == {"status": "healthy", "checks": {"database": "pass", "tools": "pass"}, "stopped": False}
+    assert told == {
+        "status": "healthy",
+        "checks": {"database": "pass", "tools": "pass"},
+        "stopped": False,
+        "backupAgeSeconds": None,
+    }
 
 
 def test_a_hub_in_which_no_tool_can_be_called_is_degraded(rest: Rest, all_off: None) -> None:
@@ -46,7 +51,12 @@ def test_a_hub_without_its_database_is_unhealthy_and_says_no_more(rest: Rest, no
     assert response.status_code == 503
     told = response.json()
     del told["timestamp"]
-    assert told == {"status": "unhealthy", "checks": {"database": "fail", "tools": "fail"}, "stopped": False}
+    assert told == {
+        "status": "unhealthy",
+        "checks": {"database": "fail", "tools": "fail"},
+        "stopped": False,
+        "backupAgeSeconds": None,
+    }
 
 
 def test_without_its_database_the_hub_refuses_with_503_and_the_sign_stays(rest: Rest, no_database: None) -> None:

@@ -55,6 +55,19 @@ class Home:
             check=False,
         )
 
+    def python(self, program: str) -> subprocess.CompletedProcess[str]:
+        """Run Python in the environment of the hub."""
+        environment = {**self.environment, "DJANGO_SETTINGS_MODULE": "toolhub.settings"}
+        return subprocess.run(
+            [sys.executable, "-c", program],
+            env=environment,
+            cwd=CHECKOUT.anchor,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
     def start(self, *arguments: str, **extra: str) -> subprocess.Popen[str]:
         """Start a command that keeps running. The caller ends it."""
         return subprocess.Popen(

@@ -1,8 +1,9 @@
 """Upgrade the demo's hub from another checkout of ToolHub to this one, and compare what is in its database.
 
-    python -m tests.upgrade OLD [--postgres postgres://…]
+    python -m tests.upgrade [OLD] [--postgres postgres://…]
 
-OLD is a checkout of an earlier version; this interpreter runs both. The old code fills a hub with two weeks of calls,
+OLD is a checkout of an earlier version; by default, the commit that the file BASE names, which is extracted from the
+repository. This interpreter runs both. The old code fills a hub with two weeks of calls,
 keys, toolsets, approvals, connections and changes, and serves an agent that stays connected. Then this checkout
 migrates the database. Every row and column of before must be there, unchanged; hashes must fit their definitions;
 agents are shown the same tools; an approval and an idempotency key of before still hold.
@@ -125,18 +126,31 @@ class Contents:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("old", type=Path, help="a checkout of the earlier version")
+    parser.add_argument("old", type=Path, nargs="?", help="a checkout of the earlier version; default: that of BASE")
     parser.add_argument("--postgres", metavar="URL", help="also on this server, in a database made for it")
     options = parser.parse_args()
     found = 0
     for name in ("SQLite", *(["PostgreSQL"] if options.postgres else [])):
         with tempfile.TemporaryDirectory(prefix="toolhub-upgrade-") as folder:
-            differences = upgrade(Path(folder), options.old.resolve(), options.postgres, name)
+            old = options.old.resolve() if options.old else base_version(Path(folder) / "base")
+            differences = upgrade(Path(folder), old, options.postgres, name)
         print(f"{name}: {len(differences)} differences")
         for difference in differences:
             print(f"  {difference}")
         found += len(differences)
     raise SystemExit(1 if found else 0)
+
+
+def base_version(folder: Path) -> Path:
+    """The files of the oldest version from which an upgrade has to work."""
+    folder.mkdir()
+    archive = subprocess.run(["git", "archive", base_commit()], cwd=CHECKOUT, stdout=subprocess.PIPE, check=True)
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
+    return folder
+
+
+def base_commit() -> str:
+    return Path(__file__).with_name("BASE").read_text().strip()
 
 
 def upgrade(folder: Path, old: Path, server: str | None, name: str) -> list[str]:

@@ -194,6 +194,8 @@ GROUP_CREATE, GROUP_CHANGE, GROUP_DELETE = _of_administrators("group", app="auth
 CALLER_FORGET, SECRETS_ROTATE, USER_LOCK, USER_MISTYPE = Action().events(
     "caller.forget", "secrets.rotate", "user.lock", "user.mistype"
 )
+BACKUP_RESTORE: Final = Action(event="backup.restore")
+BACKUP_CREATE: Final = Action(event="backup.create", changes=False)
 TOOL_REGISTER, TOOL_REDEFINE, TOOL_RETIRE, TOOL_RETURN = Action().events(
     "tool.register", "tool.redefine", "tool.retire", "tool.return"
 )

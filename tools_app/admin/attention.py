@@ -21,6 +21,7 @@ from tools_app.catalog.source_states import SourceState
 from tools_app.journal import retention
 from tools_app.journal.insights import Figures, Period
 from tools_app.models import ApiKey, Approval, Connection, ErrorGroup, Source, SourceStatus, Stop
+from tools_app.setup.backup import status
 
 # Both thresholds must be reached, so that a single failure does not raise an alarm.
 FEWEST_ERRORS: Final = 5
@@ -54,6 +55,16 @@ def clock(now: datetime) -> Iterator[Reason]:
             "after": date_format(localtime(leap.after), "DATETIME_FORMAT"),
         }
         yield Reason("bad", words % moments)
+
+
+def backups(made_at: datetime | None, now: datetime) -> Iterator[Reason]:
+    """Scheduled backups that are not made."""
+    if status.is_overdue(made_at, now):
+        words = _("Scheduled backups fail: there is no good one yet.")
+        if made_at is not None:
+            moment = date_format(localtime(made_at), "DATETIME_FORMAT")
+            words = _("Scheduled backups fail: the last good one is of %(time)s.") % {"time": moment}
+        yield Reason("bad", words)
 
 
 def stops() -> Iterator[Reason]:

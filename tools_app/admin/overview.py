@@ -7,12 +7,14 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from django.db.models import F
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -27,6 +29,7 @@ from tools_app.journal import insights
 from tools_app.journal.insights import Bucket, Figures, Period
 from tools_app.models import Agent, Call, Connection, ErrorGroup, ErrorLog, ToolRecord
 from tools_app.sdk.hub_errors import StorageBusyError
+from tools_app.setup.backup import status
 
 MOST_SHOWN: Final = 6
 MOST_CONNECTIONS: Final = 20
@@ -106,6 +109,8 @@ def context(request: HttpRequest, page_context: dict[str, Any]) -> dict[str, Any
         reasons += attention.errors(period)
     if may(actions.KEYS_READ):
         reasons += attention.keys(now)
+    if may(actions.AUDIT_READ):
+        _add_backups(now, figures, reasons)
     page_context.update(_lists(request, may, figures))
     reasons.sort(key=lambda reason: reason.tone != "bad")
     page_context.update(
@@ -191,6 +196,16 @@ def _of_errors() -> Figure:
 def _of_approvals(pending_approvals: int) -> Figure:
     address = links.address("approval", "changelist")
     return Figure(_("Pending approvals"), f"{pending_approvals:,}", address, "warn" if pending_approvals else "")
+
+
+def _add_backups(now: datetime, figures: list[Figure], reasons: list[Reason]) -> None:
+    made_at = status.last_good()
+    if made_at is not None or status.interval() is not None:
+        age = _("none") if made_at is None else timesince(made_at, now, depth=1)
+        address = links.address("auditentry", "changelist", action="backup.create")
+        is_overdue = status.is_overdue(made_at, now)
+        figures.append(Figure(_("Age of the last backup"), age, address, "bad" if is_overdue else ""))
+    reasons += attention.backups(made_at, now)
 
 
 def _list_of(bucket: Bucket) -> str:

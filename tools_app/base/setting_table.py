@@ -659,6 +659,29 @@ _RETENTION: Final = Group(
         Setting("TOOLHUB_KEEP_FIGURES_DAYS", whole_number(1, 36_500), 730, "retention of hourly figures"),
     ),
 )
+_BACKUPS: Final = Group(
+    "backups",
+    (
+        Setting(
+            "TOOLHUB_BACKUP_DIR",
+            PATH,
+            None,
+            "directory in which a running hub stores backups regularly, best on another disk",
+            default_text="no scheduled backups",
+        ),
+        Setting("TOOLHUB_BACKUP_EVERY_HOURS", whole_number(1, 8_760), 24, "interval of scheduled backups"),
+        Setting("TOOLHUB_BACKUP_KEEP", whole_number(1, 1_000), 7, "number of scheduled backups that are kept"),
+        Setting(
+            "TOOLHUB_BACKUP_PASSPHRASE",
+            LINE,
+            "",
+            "at least 12 characters; backups contain the keys of this hub, encrypted with it, and a restore needs it. "
+            "Empty: backups do not contain the keys",
+            is_secret=True,
+            of_site=True,
+        ),
+    ),
+)
 _WEB_SEARCH: Final = Group(
     "web search (docs/packs/websearch.md)",
     (
@@ -707,7 +730,20 @@ _WEB_SEARCH: Final = Group(
         ),
     ),
 )
-GROUPS: Final = (_LISTENING, _OAUTH, _STATE, _PEOPLE, _LOGS, _TOOLS, _RATES, _ANSWERS, _MCP, _RETENTION, _WEB_SEARCH)
+GROUPS: Final = (
+    _LISTENING,
+    _OAUTH,
+    _STATE,
+    _PEOPLE,
+    _LOGS,
+    _TOOLS,
+    _RATES,
+    _ANSWERS,
+    _MCP,
+    _RETENTION,
+    _BACKUPS,
+    _WEB_SEARCH,
+)
 SETTINGS: Final = {setting.name: setting for group in GROUPS for setting in group.settings}
 
 # What another Django project gets for settings that it does not have.

@@ -36,6 +36,7 @@ from tools_app.governance.outside import (
     remove_source,
 )
 from tools_app.governance.payloads import note_export, note_payload_read
+from tools_app.governance.restoring import Present, Settled, note_backup, present_state, settle_restored
 from tools_app.governance.sign_ins import (
     Browser,
     Redirect,
@@ -75,7 +76,9 @@ __all__ = [
     "Browser",
     "DocumentPreview",
     "OperationPreview",
+    "Present",
     "Redirect",
+    "Settled",
     "SourceTest",
     "add_error_note",
     "add_source",
@@ -108,6 +111,7 @@ __all__ = [
     "document_of",
     "finish_sign_in",
     "import_document",
+    "note_backup",
     "note_check",
     "note_export",
     "note_health",
@@ -116,6 +120,7 @@ __all__ = [
     "of_caller",
     "of_command",
     "of_user",
+    "present_state",
     "preview_document",
     "preview_source",
     "public_url",
@@ -137,6 +142,7 @@ __all__ = [
     "set_enabled",
     "set_hints",
     "set_policy",
+    "settle_restored",
     "sign_out",
     "stop",
     "test_source",

@@ -22,7 +22,7 @@ _OWN_SETTINGS: Final = "toolhub.settings"
 # Variables for HTTP and for the first start do not concern an agent's process.
 _NEEDED: Final = re.compile(
     r"""DATABASE_URL(_FILE)? | LOG_LEVEL
-      | TOOLHUB_ (?! PROCESS$ | ADMIN_ | HTTPS$ | TRUSTED_ | CORS_ | BODY_ | MCP_ | TEST_ ) \w+""",
+      | TOOLHUB_ (?! PROCESS$ | ADMIN_ | BACKUP_ | HTTPS$ | TRUSTED_ | CORS_ | BODY_ | MCP_ | TEST_ ) \w+""",
     re.VERBOSE,
 )
 _PATHS: Final = re.compile(r"TOOLHUB_(ENV_FILE|TOOLS_DIR|SECRETS_DIR|LOG_FILE)|\w+_FILE")

@@ -25,7 +25,7 @@ from typing import Any, Final, Self
 from django.apps import apps
 from django.core.management import call_command
 from django.core.management.commands.migrate import Command as Migrate
-from django.db import DatabaseError, OperationalError, connection
+from django.db import DatabaseError, OperationalError, connection, transaction
 from django.db.migrations.recorder import MigrationRecorder
 
 from tools_app import governance
@@ -39,6 +39,9 @@ log = logging.getLogger("tools_app.sources")
 Say = Callable[[str], object]
 
 KEPT_COPIES: Final = 5
+WAY_BACK: Final = (
+    "install that version, or restore a backup that was made before the update: `toolhub restore FILE --replace`"
+)
 _ADVISORY_LOCK: Final = 1_620_934_712
 # PostgreSQL: connection, resources, locks, shutdown and start.
 _PASSING_STATES: Final = ("08", "53", "55", "57")
@@ -87,7 +90,7 @@ def schema() -> Schema:
         raise NotReady.because(error) from error
     if not any(app == "tools_app" for app, _ in applied):
         return Schema.EMPTY  # Also if a first start was interrupted before our first migration.
-    shipped = set(_shipped())
+    shipped = set(shipped_migrations())
     if {step for step in applied if step[0] == "tools_app"} - shipped:
         return Schema.NEWER
     return Schema.OLDER if shipped - applied else Schema.CURRENT
@@ -128,10 +131,7 @@ def set_up(say: Say, *, only_if_empty: bool = False) -> SyncReport | None:
             # Another process may have set up this hub while this one waited for the lock.
             state = schema()
             if state is Schema.NEWER:
-                raise NotReady(
-                    "the database was created by a later version of ToolHub; install that version, "
-                    "or restore a copy from backups"
-                )
+                raise NotReady(f"the database was created by a later version of ToolHub; {WAY_BACK}")
             if state is Schema.OLDER and only_if_empty:
                 raise NotReady(
                     "the database is older than this program; run `toolhub migrate` (or start `toolhub serve`)"
@@ -152,10 +152,30 @@ def _migrate(state: Schema, say: Say) -> None:
     if state is Schema.OLDER and (copy := copied()) is not None:
         say(f"  backup: {copy}")
     if apps.is_installed("django.contrib.admin"):
-        # Django's own command: ours would make a second backup.
-        call_command(Migrate(), verbosity=0, interactive=False, skip_checks=True)
+        with all_or_nothing() if state is Schema.OLDER else contextlib.nullcontext():
+            # Django's own command: ours would make a second backup.
+            call_command(Migrate(), verbosity=0, interactive=False, skip_checks=True)
     else:
         _migrate_elsewhere()
+
+
+@contextlib.contextmanager
+def all_or_nothing() -> Iterator[None]:
+    """One transaction for all migrations of an update: if one fails, the earlier version can continue."""
+    if connection.vendor == "postgresql":
+        with transaction.atomic(), connection.cursor() as cursor:
+            # A table with deferred checks that are still due could not be altered by the next migration.
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            yield
+        return
+    # Migrations rebuild tables without checks of references, which can be switched outside of a transaction only.
+    connection.disable_constraint_checking()
+    try:
+        with transaction.atomic():
+            yield
+            connection.check_constraints()
+    finally:
+        connection.enable_constraint_checking()
 
 
 def welcome(chosen_password: str, *, actor: governance.Actor) -> Welcome:
@@ -212,7 +232,7 @@ def _may_pass(error: DatabaseError) -> bool:
     return isinstance(error, OperationalError) and (not reason or any(word in reason for word in _PASSING_WORDS))
 
 
-def _shipped() -> Iterator[tuple[str, str]]:
+def shipped_migrations() -> Iterator[tuple[str, str]]:
     """Every migration of the installed apps, by name: listing files is fast, loading them is not."""
     for app in apps.get_app_configs():
         spec = importlib.util.find_spec(f"{app.name}.migrations")
@@ -224,11 +244,9 @@ def _shipped() -> Iterator[tuple[str, str]]:
 
 def _migrate_elsewhere() -> None:
     """Migrate in a subprocess with all apps: this process did not load those with other tables."""
-    environment = {key: value for key, value in os.environ.items() if key != "TOOLHUB_PROCESS"}
-    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     done = subprocess.run(
         [sys.executable, "-m", "django", "migrate", "--verbosity=0"],
-        env=environment,
+        env=environment_of_children(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -239,16 +257,29 @@ def _migrate_elsewhere() -> None:
         raise NotReady((done.stderr.strip().splitlines() or ["setting up the database failed"])[-1])
 
 
+def environment_of_children() -> dict[str, str]:
+    """For commands of this hub that `python -m django` runs."""
+    environment = {key: value for key, value in os.environ.items() if key != "TOOLHUB_PROCESS"}
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    return environment
+
+
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
     """Lock, so that one process at a time sets up a hub."""
     with contextlib.ExitStack() as held:
-        if (home := conf.home()) is not None:
-            held.enter_context(_file_lock(home / ".lock"))
+        held.enter_context(locked_home())
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_lock(%s)", [_ADVISORY_LOCK])
             held.callback(_unlock)
+        yield
+
+
+@contextlib.contextmanager
+def locked_home() -> Iterator[None]:
+    """Let one process at a time set up or replace what is in the home."""
+    with _file_lock(home / ".lock") if (home := conf.home()) is not None else contextlib.nullcontext():
         yield
 
 

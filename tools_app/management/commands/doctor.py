@@ -23,6 +23,7 @@ from tools_app.sdk import wording
 from tools_app.sdk.hub_errors import Refusal
 from tools_app.sdk.spec import Kind
 from tools_app.setup import installation
+from tools_app.setup.backup import status
 from tools_app.setup.installation import NotReady, Schema
 from tools_app.sources.documents import needs_of
 from tools_app.upstream import children
@@ -85,7 +86,7 @@ def _of_schema(state: Schema) -> Diagnosis:
     advice = {
         Schema.EMPTY: "Not set up yet: run `toolhub serve`.",
         Schema.OLDER: "Run `toolhub migrate`.",
-        Schema.NEWER: "Install the version of ToolHub that created it, or restore a copy from backups.",
+        Schema.NEWER: f"{installation.WAY_BACK[0].upper()}{installation.WAY_BACK[1:]}.",
         Schema.CURRENT: "",
     }[state]
     return Diagnosis(state is Schema.CURRENT, f"database ({connection.vendor}): its schema is {state.value}", advice)
@@ -106,6 +107,17 @@ def _of_tools() -> Iterator[Diagnosis]:
         about = spec.name if spec.kind is Kind.TOOL else f"{spec.kind.family} {spec.key}"
         for finding in wording.findings(spec.body, others):
             yield Diagnosis(False, f"{about}: {finding}", REWORD)
+
+
+def _of_backups() -> Diagnosis:
+    made_at, now = status.last_good(), timezone.now()
+    text = f"last good backup: {made_at:%Y-%m-%d %H:%M} UTC" if made_at is not None else "there is no backup yet"
+    if status.is_overdue(made_at, now):
+        return Diagnosis(
+            False, text, "Scheduled backups fail: see the log of `toolhub serve`, or run `toolhub backup`."
+        )
+    hint = "Run `toolhub backup`, or set TOOLHUB_BACKUP_DIR for scheduled ones."
+    return Diagnosis(True, text, hint if made_at is None and status.interval() is None else "")
 
 
 def _of_refusals(snapshot: Snapshot) -> Iterator[Diagnosis]:
@@ -166,6 +178,7 @@ def _of_data() -> Iterator[Diagnosis]:
     )
     if (leap := retention.leap(timezone.now())) is not None:
         yield Diagnosis(False, str(leap), f"{retention.CURE[0].upper()}{retention.CURE[1:]}.")
+    yield _of_backups()
     installation.record_changes()
     snapshot = catalog.current()
     yield Diagnosis(True, f"{len(snapshot.callable)} of {len(snapshot.all)} tools can be called")

@@ -1,4 +1,4 @@
-"""Django's `migrate`, with a backup of a SQLite database before it changes."""
+"""Django's `migrate`, all or nothing, with a backup of a SQLite database before it changes."""
 
 from __future__ import annotations
 
@@ -16,4 +16,7 @@ class Command(Migrate):
             copy = installation.copied()
             if copy is not None and options["verbosity"] > 0:
                 self.stdout.write(f"Backup of the database: {copy}")
+            with installation.all_or_nothing():
+                super().handle(*args, **options)
+            return
         super().handle(*args, **options)
