@@ -94,6 +94,8 @@ ENDPOINTS: Final[dict[str, str]] = {
     "POST /v1/sources": SOURCES,
     "DELETE /v1/sources/{source_name}": SOURCES,
     "POST /v1/sources/{source_name}/test": SOURCES,
+    "GET /v1/sources/{source_name}/admission": MANAGE,
+    "POST /v1/sources/{source_name}/admission": SOURCES,
     "POST /v1/sources/{source_name}/approve": MANAGE,
     "POST /v1/sources/{source_name}/describe": MANAGE,
     "POST /v1/sources/{source_name}/reconnect": MANAGE,
@@ -124,7 +126,7 @@ PEOPLE_ONLY: Final = {"DELETE /v1/tools/{name}", "DELETE /v1/tools/call", "DELET
 # Not for sources that are Python code.
 OF_OUTSIDE: Final = {
     "DELETE /v1/sources/{source_name}",
-    *(f"POST /v1/sources/{{source_name}}/{verb}" for verb in ("test", "approve", "reconnect")),
+    *(f"POST /v1/sources/{{source_name}}/{verb}" for verb in ("test", "admission", "approve", "reconnect")),
 }
 BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST /v1/tools/call": {"name": "echo", "parameters": {"message": "hi"}},
@@ -186,9 +188,10 @@ def test_an_endpoint_admits_the_right_callers(hub: Hub, endpoint: str, monkeypat
     ids |= {"approval_id": "0" * 32, "definition_id": "0", "source_name": "tests.support.packs.small"}
     if endpoint in OF_OUTSIDE:
         ProgrammableUpstreams().connect(monkeypatch)
-        url = "https://tracker.example.org/mcp"
+        # Nothing listens there.
+        url, by = "http://127.0.0.1:9/mcp", governance.trusted("test")
         ids["source_name"] = governance.add_source(
-            "tracker", kind="mcp_http", location=url, actor=governance.trusted("test")
+            "tracker", kind="mcp_http", location=url, internal=True, actor=by
         ).name
     path = path.format(name="none" if endpoint in PEOPLE_ONLY else "echo", **ids)
     body = BODIES.get(endpoint, {})
@@ -345,6 +348,8 @@ PAGES: Final[dict[str, tuple[str, str]]] = {
     "tools_app_errorgroup_export": (VIEWER, NOBODY),
     "tools_app_errorgroup_note": (NOBODY, OPERATOR),
     "tools_app_errorlog_export": (VIEWER, NOBODY),
+    "tools_app_source_admission": (VIEWER, VIEWER),
+    "tools_app_source_admit": (NOBODY, NOBODY),  # of a source that does not exist, since it works in a thread
     "tools_app_source_decide": (NOBODY, OPERATOR),
     "tools_app_source_describe": (NOBODY, OPERATOR),
     "tools_app_source_instructions": (NOBODY, OPERATOR),
@@ -391,6 +396,7 @@ def subjects(db: None) -> dict[str, Any]:
     # Nothing listens there.
     source = governance.add_source("wiki", kind="mcp_http", location="http://127.0.0.1:9/mcp", internal=True, actor=by)
     return {
+        "tools_app_source_admit": 0,
         "tools_app_source_test": 0,
         "tools_app_toolrecord_hints": ToolRecord.objects.create(name="wiki_read", source=source).pk,
         "tools_app_agent": agent().pk,

@@ -144,6 +144,8 @@ SOURCE_CREATE, SOURCE_ORIGIN = Action(ADMIN, "add_source", SOURCES, all_tools=Tr
     "source.create", "source.origin"
 )
 SOURCE_TEST: Final = replace(SOURCE_ORIGIN, event="source.test", changes=False)
+# It also starts the program of a command, as a test does.
+SOURCE_ADMIT: Final = replace(SOURCE_TEST, event="source.admit")
 SOURCE_REMOVE: Final = Action(ADMIN, "delete_source", SOURCES, all_tools=True, event="source.remove")
 SOURCE_INTERNAL: Final = replace(SOURCE_ORIGIN, lifts="cannot give {} an internal address", instead="set the address")
 SOURCE_UNPIN: Final = replace(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tools_app.access.actions import SCOPES
 from tools_app.governance.actors import Actor, confirmed, of_caller, of_command, of_user, trusted
+from tools_app.governance.admission import admit_source, latest_admission
 from tools_app.governance.approvals import (
     approve_call,
     approve_definitions,
@@ -55,6 +56,7 @@ __all__ = [
     "add_error_note",
     "add_source",
     "add_tag",
+    "admit_source",
     "approve_call",
     "approve_definitions",
     "approve_instructions",
@@ -77,6 +79,7 @@ __all__ = [
     "delete_tool",
     "delete_toolset",
     "describe_source",
+    "latest_admission",
     "note_check",
     "note_export",
     "note_health",

@@ -38,6 +38,9 @@ class LineTransport(Transport):
 
     async def __aexit__(self, *exc_info: object) -> None:
         await super().__aexit__(*exc_info)
+        self.hang_up()
+
+    def hang_up(self) -> None:
         # Not awaited: the other side may never read what is left.
         self._writer.transport.abort()
 

@@ -1,4 +1,4 @@
-"""Add, list, test, approve, reconnect and remove sources of tools."""
+"""Add, list, test, admit, approve, reconnect and remove sources of tools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.core.management.base import CommandParser
 
 from tools_app import engine, governance
 from tools_app.api import source_items
-from tools_app.api.source_items import SourceDetail, SourceItem, SourceTest
+from tools_app.api.source_items import AdmissionReport, SourceDetail, SourceItem, SourceTest
 from tools_app.governance import Actor
 from tools_app.governance.source_checks import CAPABILITIES, shown_command
 from tools_app.management.hub_command import REFUSED, Abort, HubCommand
@@ -25,13 +25,14 @@ from tools_app.text import hygiene
 MOST_LINES: Final = 100
 MOST_NAMES: Final = 20
 COLUMNS: Final = ("NAME", "TYPE", "STATE", "TOOLS", "SINCE", "ORIGIN OR ERROR")
+_MARKS: Final = {"passed": "ok  ", "finding": "!   ", "not_tried": "-   "}
 # Lines for people, and data.
 _Answer = tuple[Sequence[str], Any]
 
 
 class Command(HubCommand):
     help = (
-        "Manage sources of tools, such as MCP servers: add, list, test, on, off, approve, reconnect, remove. "
+        "Manage sources of tools, such as MCP servers: add, list, test, admit, on, off, approve, reconnect, remove. "
         "A new source is off, and none of its tools runs before you approve it."
     )
     needs_variables = False
@@ -52,6 +53,12 @@ class Command(HubCommand):
         listing = verb("list", "List the sources, or show one with what waits for approval.", named=False, reason=False)
         listing.add_argument("name", nargs="?", default="", help="a source")
         verb("test", "Connect to a source, and show its tools. Records none of them.", reason=False)
+        admission = verb("admit", "Run a source once in isolation, and store a report: the admission test.")
+        admission.add_argument(
+            "--call-read-only",
+            action="store_true",
+            help="also call up to three tools that say they only read, with wrong arguments",
+        )
         verb("on", "Switch a source on, and record its tools; they wait for approval.")
         verb("off", "Switch a source off: all calls of its tools are refused.")
         approval = verb("approve", "Approve waiting versions of tools, as listed by `toolhub source list NAME`.")
@@ -98,7 +105,8 @@ class Command(HubCommand):
             actor=governance.of_command(),
             reason=options["reason"],
         )
-        steps = f"Next: toolhub source test {name}, toolhub source on {name}, toolhub source approve {name} --enable."
+        verbs = ", ".join(f"toolhub source {verb} {name}" for verb in ("test", "admit", "on", "approve"))
+        steps = f"Next: {verbs} --enable."
         return [f"{name} is added, and off. {steps}"], _as_json(_detail(name))
 
     def _list(self, options: dict[str, Any]) -> _Answer:
@@ -112,6 +120,16 @@ class Command(HubCommand):
     def _test(self, options: dict[str, Any]) -> _Answer:
         found = SourceTest.of(governance.test_source(options["name"], actor=governance.of_command()))
         return _found(found), _as_json(found)
+
+    def _admit(self, options: dict[str, Any]) -> _Answer:
+        row = governance.admit_source(
+            options["name"],
+            call_read_only=options["call_read_only"],
+            actor=governance.of_command(),
+            reason=options["reason"],
+        )
+        report = AdmissionReport.shown(row)
+        return _admission(report), _as_json(report)
 
     def _on(self, options: dict[str, Any]) -> _Answer:
         return self._switch(options, enabled=True)
@@ -227,7 +245,7 @@ def _source(name: str) -> Source:
     return row
 
 
-def _as_json(shown: SourceItem | SourceTest) -> dict[str, Any]:
+def _as_json(shown: SourceItem | SourceTest | AdmissionReport) -> dict[str, Any]:
     data: dict[str, Any] = shown.model_dump(by_alias=True, mode="json")
     return data
 
@@ -275,6 +293,17 @@ def _found(found: SourceTest) -> list[str]:
     lines += [f"problem: {problem}" for problem in found.problems]
     lines += [f"! {finding}" for finding in found.findings]
     lines += ["instructions, written by others:", *_quoted(found.instructions)] if found.instructions else []
+    return lines
+
+
+def _admission(report: AdmissionReport) -> list[str]:
+    lines = [f"{report.source}: {report.server or 'no server'}"]
+    for check in report.checks:
+        lines.append(f"{_MARKS[check.state]} {check.title}: {check.found}".rstrip(": "))
+        lines += [f"    {detail}" for detail in check.details]
+        lines += [f"    → {check.next_step}"] if check.next_step else []
+    if report.compared_with:
+        lines.append(f"since the last report: {'; '.join(report.changes) or 'no changes'}")
     return lines
 
 

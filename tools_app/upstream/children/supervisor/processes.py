@@ -159,7 +159,7 @@ def _keep(
         keeper = os.getpid()
         child = os.fork()
         if child == 0:
-            _become(keeper, command, environment, directory)
+            become(keeper, command, environment, directory)
         null = os.open(os.devnull, os.O_RDWR)
         for target in range(3):
             os.dup2(null, target)
@@ -210,7 +210,7 @@ def _signal(seconds: float) -> int | None:
     return signal.sigwait(_KEPT) if pending else None
 
 
-def _become(keeper: int, command: Sequence[str], environment: Mapping[str, str], directory: str) -> NoReturn:
+def become(keeper: int, command: Sequence[str], environment: Mapping[str, str], directory: str) -> NoReturn:
     try:
         os.setsid()
         die_with(keeper)
