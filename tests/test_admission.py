@@ -119,7 +119,7 @@ EVIL: Final = mcp_upstream.tool(
     ("command", "check", "words"),
     [
         (server("print('Welcome!', flush=True)"), "output", "Welcome!"),
-        (server(after="print('Goodbye!', flush=True)"), "output", "Goodbye!"),
+        (server(after="print('Goodbye!', end='', flush=True)"), "output", "Goodbye!"),
         (server(after=SLEEP), "end", "ended with SIGTERM"),
         (server("import signal; signal.signal(15, signal.SIG_IGN)", SLEEP), "end", "ended with SIGKILL"),
         (server(after="time.sleep(0.3)"), "", ""),
@@ -148,6 +148,12 @@ def test_a_server_that_misbehaves_in_one_way(command: list[str], check: str, wor
 def test_a_server_that_dies_of_the_newer_era_says_so() -> None:
     row = admitted([sys.executable, "-I", "-S", SERVER, "dies-of-discover"])
     assert "asked for the newer era, it fails" in findings(row)["eras"]
+
+
+def test_a_server_that_ends_during_a_call_says_so() -> None:
+    found = admitted(server(behaviours={"read": {"die": True}}), calls=True)
+    assert "exit code 3" in findings(found)["end"]
+    assert lines(found)["arguments"]["state"] == "not_tried"
 
 
 def test_one_era_is_no_finding() -> None:
@@ -302,6 +308,7 @@ def test_a_source_that_moves_meanwhile_gets_no_report(monkeypatch: pytest.Monkey
         with pytest.raises(ConflictError, match="changed during the test"):
             governance.admit_source("wiki", actor=SHELL)
     assert not Admission.objects.exists()
+    assert AuditEntry.objects.filter(action="source.admit").count() == 1
 
 
 class Moving(list[Any]):
@@ -337,10 +344,16 @@ def test_the_children_of_callers_are_not_touched(hub_home: Path) -> None:
     shared = source.origin
     assert shared is not None
 
+    def admit() -> None:
+        try:
+            governance.admit_source("wiki", actor=SHELL)
+        finally:
+            connection.close()
+
     async def around() -> tuple[Any, Any]:
         client = await opened(shared)
         before = await children.status("wiki")
-        await asyncio.to_thread(governance.admit_source, "wiki", actor=SHELL)
+        await asyncio.to_thread(admit)
         answer = await client.request("tools/list")
         assert answer["result"]["tools"]
         client.close()

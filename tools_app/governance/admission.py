@@ -104,16 +104,19 @@ def _admit(name: str, actor: Actor, reason: str, *, call_read_only: bool) -> Adm
     packs = dict(ToolRecord.objects.values_list("folded_name", "pack"))
     report = report_of(Facts(evidence, _contents(name, evidence), packs))
     server = hygiene.cleaned(evidence.listing.server)[:200] if evidence.listing is not None else ""
+    findings = sum(line["state"] == FINDING for line in report["lines"])
+    called = sorted({shortened(call.tool) for call in evidence.calls or ()})
+    row = None
     with changing(actions.SOURCE_ADMIT, actor, reason) as change:
-        source = outside_source(name)
-        if source.epoch != origin.epoch:
-            raise ConflictError(f"Source {name} was changed during the test", next_step="Run it again.")
-        row = _stored(
-            Admission(source=source, epoch=source.epoch, server=server, report=report, tested_by=id_of(actor))
-        )
-        findings = sum(line["state"] == FINDING for line in report["lines"])
-        called = sorted({call.tool[:100] for call in evidence.calls or ()})
+        # Also if there is nothing to store any more: a program was started, and tools were called.
         change.note(f"source:{name}", {"server": [None, server], "findings": [None, findings], "called": [[], called]})
+        source = Source.objects.select_for_update().filter(name=name, removed_at=None, epoch=origin.epoch).first()
+        if source is not None:
+            row = _stored(
+                Admission(source=source, epoch=source.epoch, server=server, report=report, tested_by=id_of(actor))
+            )
+    if row is None:
+        raise ConflictError(f"Source {name} was changed during the test", next_step="Run it again.")
     return row
 
 

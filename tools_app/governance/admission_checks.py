@@ -157,13 +157,15 @@ def _output(facts: Facts) -> Found:
 
 def _end(facts: Facts) -> Found:
     findings, seconds = [], 0.0
-    for ended in (run.ended for run in facts.runs if run.ended is not None):
+    for ended in (run.ended for run in facts.runs if run.ended is not None and run.version):
         if ended.how == "itself":
             findings.append(f"it ended by itself after {ended.seconds:.1f} s, with exit code {ended.code}")
             continue
         seconds = max(seconds, ended.seconds)
         if ended.how.startswith("SIG"):
             findings.append(f"it ignored the end of input, and was ended with {ended.how} after {ended.seconds:.0f} s")
+        elif ended.code:
+            findings.append(f"it ended with exit code {ended.code}")
         elif ended.seconds > SLOW_END:
             findings.append(f"it took {ended.seconds:.1f} s")
     if seconds:
@@ -359,8 +361,9 @@ CHECKS: Final = (
         "end",
         "Ends at the end of input",
         _end,
-        "The hub ends it with SIGTERM, then SIGKILL: unsaved data may be lost. Report it to the authors.",
-        ("process", "end"),
+        "If it ended by itself, look at its standard error. Otherwise the hub ends it with SIGTERM, then SIGKILL, and "
+        "data that it has not saved may be lost.",
+        ("process", "session", "end"),
     ),
     Check(
         "children",

@@ -45,6 +45,7 @@ CALL_SECONDS: Final = 5.0
 MOST_CALLED: Final = 3
 MOST_LINES: Final = 10
 MOST_CHARACTERS: Final = 300
+MOST_COUNTED: Final = 100_000
 MOST_ENTRIES: Final = 20_000
 MOST_DEPTH: Final = 4
 UNKNOWN_ARGUMENT: Final = "toolhub_unknown_argument"
@@ -257,6 +258,7 @@ class _Examination:
         draining = asyncio.create_task(_drained(process.reader, lines))
         try:
             run.ended = await process.ended()
+            await asyncio.wait({draining}, timeout=1.0)
         finally:
             await process.close()
             draining.cancel()
@@ -279,11 +281,7 @@ class _Lines(LineTransport):
 
     def __init__(self, process: Isolated, mask: Callable[[bytes], bytes] | None) -> None:
         super().__init__(process.reader, process.writer, mask)
-        self._process = process
         self.strays: list[str] = []
-
-    def hang_up(self) -> None:
-        self._process.close_input()
 
     async def _take(self, line: bytes) -> None:
         dropped = self.dropped
@@ -293,8 +291,9 @@ class _Lines(LineTransport):
 
 
 def _keep(strays: list[str], line: bytes) -> None:
-    # Their number is shown, the first ones are.
-    strays.append(line[: 4 * MOST_CHARACTERS].decode(errors="replace") if len(strays) < MOST_LINES else "")
+    # Of the others, only their number is shown.
+    if len(strays) < MOST_COUNTED:
+        strays.append(line[: 4 * MOST_CHARACTERS].decode(errors="replace") if len(strays) < MOST_LINES else "")
 
 
 async def _drained(reader: asyncio.StreamReader, strays: list[str]) -> None:
@@ -302,10 +301,16 @@ async def _drained(reader: asyncio.StreamReader, strays: list[str]) -> None:
     rest = b""
     while chunk := await reader.read(64 * 1024):
         *lines, rest = (rest + chunk).split(b"\n")
-        rest = rest[:MOST_CHARACTERS]
-        for line in lines:
-            if line.strip() and not line.lstrip().startswith(b"{") and len(strays) < 1_000:
-                _keep(strays, line)
+        rest = rest[: 4 * MOST_CHARACTERS]
+        _keep_all(strays, lines)
+    _keep_all(strays, [rest])
+
+
+def _keep_all(strays: list[str], lines: Sequence[bytes]) -> None:
+    for line in lines:
+        # What begins like a message is taken for one: nothing reads it any more.
+        if line.strip() and not line.lstrip().startswith(b"{"):
+            _keep(strays, line)
 
 
 async def _nothing(link: Link) -> None:

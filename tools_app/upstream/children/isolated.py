@@ -115,14 +115,14 @@ class Isolated:
 
     async def ended(self) -> Ended | None:
         """Close its input, and wait for its end. None: the watcher did not report."""
-        self.close_input()
+        self._close_input()
         with contextlib.suppress(OSError, ValueError, TypeError, TimeoutError):
             self._orders.write(b"end\n")
             async with asyncio.timeout(_REPORT_SECONDS):
                 return Ended(**json.loads(await self._reports.readline()))
         return None
 
-    def close_input(self) -> None:
+    def _close_input(self) -> None:
         # A pipe that is closed already cannot be aborted.
         if not self.writer.transport.is_closing():
             self.writer.transport.abort()
@@ -137,7 +137,7 @@ class Isolated:
         # Its last lines: what kept the pipe open has been killed.
         await asyncio.wait({self._reading}, timeout=1.0)
         self._reading.cancel()
-        self.close_input()
+        self._close_input()
         for transport in self._transports:
             transport.close()
         with contextlib.suppress(OSError):

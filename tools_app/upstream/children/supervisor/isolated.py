@@ -27,6 +27,7 @@ from . import processes
 # Between two looks at the processes; at their end it is measured more exactly.
 LOOK_SECONDS: Final = 0.2
 _END_LOOK_SECONDS: Final = 0.02
+_ORDER_SECONDS: Final = 0.2
 # For processes that end a moment after the one that started them.
 GRACE_SECONDS: Final = 0.5
 MOST_REPORTED: Final = 20
@@ -91,6 +92,8 @@ class _Watch:
         steps: list[tuple[float, int]] = []
         while True:
             if (code := processes.reap().get(child)) is not None:
+                if not closed_at and self._is_told():
+                    how, closed_at = "end of input", time.monotonic()
                 return {"how": how, "code": code, "seconds": time.monotonic() - (closed_at or began)}
             now = time.monotonic()
             if now >= next_look:
@@ -108,6 +111,10 @@ class _Watch:
                 how, closed_at = "end of input", time.monotonic()
                 last = closed_at + self._patience
                 steps = [(last, signal.SIGTERM), (last + processes.STEP_SECONDS, signal.SIGKILL)]
+
+    def _is_told(self) -> bool:
+        """Whether the order that input was closed is under way: a quick server ends before it arrives."""
+        return bool(select.select([self._control], [], [], _ORDER_SECONDS)[0] and self._control.recv(64))
 
     def _look(self) -> None:
         found = processes.descendants()
