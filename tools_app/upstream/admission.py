@@ -210,15 +210,22 @@ class _Examination:
     async def _connect(
         self, era: str, seconds: float, credentials: Credentials, look: Callable[[Link], Awaitable[None]]
     ) -> Run:
-        run, process = Run(), None
+        run = Run()
+        process: Isolated | None = None
         transport: Transport | None = None
+
+        async def looked(link: Link) -> None:
+            await look(link)
+            if process is not None:
+                await process.look()
+
         try:
             if self._home is None:
                 transport = HttpTransport(self._origin, credentials)
             else:
                 process = await self._start(self._home, credentials)
                 transport = _Lines(process, self._mask)
-            await self._converse(run, transport, era, seconds, look)
+            await self._converse(run, transport, era, seconds, looked)
         except (Broken, CannotStart) as error:
             run.problem = self._shown(error.reason)
         except ToolError as error:

@@ -17,6 +17,7 @@ from typing import IO, Final, Self
 
 from tools_app.sdk import child_environment
 from tools_app.upstream.children.errors import CannotStart
+from tools_app.upstream.children.supervisor import isolated as supervisor
 
 # After the end of its input, until it gets SIGTERM, then SIGKILL.
 PATIENCE_SECONDS: Final = 10.0
@@ -25,6 +26,7 @@ _MOST_LINE: Final = 1_000
 _CHUNK: Final = 64 * 1024
 # Until the watcher has reported: longer than it waits for the server.
 _REPORT_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 5.0
 _END_SECONDS: Final = 15.0
 _PROGRAM: Final = "import sys; sys.path.append(sys.argv[1]); from supervisor import isolated; isolated.main()"
 
@@ -67,6 +69,8 @@ class Isolated:
         self.lines: deque[str] = deque(maxlen=MOST_LINES)
         self._process, self._transports = process, transports
         self._reports, self._orders = control
+        # The report, if the server has ended before it was asked for.
+        self._report = b""
         self._reading = asyncio.create_task(self._read(errors))
 
     @classmethod
@@ -113,13 +117,25 @@ class Isolated:
         texts = (line[: 4 * _MOST_LINE].decode(errors="replace")[:_MOST_LINE].strip() for line in lines)
         self.lines.extend(text for text in texts if text)
 
+    async def look(self) -> None:
+        """Have its processes looked at now: a short run could be missed."""
+        with contextlib.suppress(OSError, ValueError, TimeoutError):
+            self._orders.write(supervisor.LOOK)
+            self._report = await self._line(_LOOK_SECONDS)
+
+    async def _line(self, seconds: float) -> bytes:
+        async with asyncio.timeout(seconds):
+            line = await self._reports.readline()
+        return b"" if line == supervisor.SEEN else line
+
     async def ended(self) -> Ended | None:
         """Close its input, and wait for its end. None: the watcher did not report."""
         self._close_input()
         with contextlib.suppress(OSError, ValueError, TypeError, TimeoutError):
-            self._orders.write(b"end\n")
-            async with asyncio.timeout(_REPORT_SECONDS):
-                return Ended(**json.loads(await self._reports.readline()))
+            self._orders.write(supervisor.END)
+            # The second, if a look was answered late.
+            report = self._report or await self._line(_REPORT_SECONDS) or await self._line(_REPORT_SECONDS)
+            return Ended(**json.loads(report))
         return None
 
     def _close_input(self) -> None:

@@ -3,8 +3,8 @@
     python -I -S -c "…; isolated.main()" CHILDREN_DIRECTORY CONTROL
 
 Standard input, output and error are the pipes of the server. CONTROL is a socket of the hub: the first line is the
-order, a second one says that the input was closed. The answer is one line, once the server has ended. If the socket is
-closed, for example since the hub was killed, everything is killed.
+order, later ones are `LOOK` and `END`. The answer to the first is one line, once the server has ended. If the socket
+is closed, for example since the hub was killed, everything is killed.
 
 The process above the watcher does nothing but wait: it ends what is left if the watcher is killed.
 """
@@ -31,6 +31,10 @@ _ORDER_SECONDS: Final = 0.2
 # For processes that end a moment after the one that started them.
 GRACE_SECONDS: Final = 0.5
 MOST_REPORTED: Final = 20
+# Orders after the first: look at the processes now, which is answered; input was closed.
+LOOK: Final = b"look\n"
+SEEN: Final = b"seen\n"
+END: Final = b"end\n"
 _MOST_ORDER: Final = 4 * 1024 * 1024
 _MOST_WORDS: Final = 200
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -106,15 +110,19 @@ class _Watch:
                     os.killpg(child, number)
             pause = _END_LOOK_SECONDS if closed_at else LOOK_SECONDS / 4
             if select.select([self._control], [], [], pause)[0]:
-                if not self._control.recv(64):
+                if not (received := self._control.recv(64)):
                     return None
+                if received == LOOK:
+                    self._look()
+                    self._control.sendall(SEEN)
+                    continue
                 how, closed_at = "end of input", time.monotonic()
                 last = closed_at + self._patience
                 steps = [(last, signal.SIGTERM), (last + processes.STEP_SECONDS, signal.SIGKILL)]
 
     def _is_told(self) -> bool:
         """Whether the order that input was closed is under way: a quick server ends before it arrives."""
-        return bool(select.select([self._control], [], [], _ORDER_SECONDS)[0] and self._control.recv(64))
+        return bool(select.select([self._control], [], [], _ORDER_SECONDS)[0]) and self._control.recv(64) == END
 
     def _look(self) -> None:
         found = processes.descendants()
