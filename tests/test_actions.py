@@ -42,6 +42,7 @@ CHANGES: Final[dict[str, Callable[[Made], tuple[tuple[Any, ...], dict[str, Any]]
     "add_source": lambda made: (("wiki",), {"kind": "mcp_http", "location": "https://wiki.example.org/mcp"}),
     "add_error_note": lambda made: ((made["group"], "Seen"), {}),
     "add_tag": lambda made: (("night", ["echo"]), {}),
+    "admit_source": lambda made: (("tracker",), {}),
     "approve_call": lambda made: ((made["approval"],), {}),
     "approve_definitions": lambda made: (([made["definition"]],), {}),
     "approve_instructions": lambda made: (("tracker", ""), {}),

@@ -100,6 +100,8 @@ ENDPOINTS: Final[dict[str, str]] = {
     "PATCH /v1/sources/{source_name}/operations": SOURCES,
     "POST /v1/sources/{source_name}/document": SOURCES,
     "POST /v1/sources/{source_name}/test": SOURCES,
+    "GET /v1/sources/{source_name}/admission": MANAGE,
+    "POST /v1/sources/{source_name}/admission": SOURCES,
     "POST /v1/sources/{source_name}/approve": MANAGE,
     "POST /v1/sources/{source_name}/describe": MANAGE,
     "POST /v1/sources/{source_name}/reconnect": MANAGE,
@@ -135,7 +137,7 @@ OF_DOCUMENTS: Final = {
 # Not for sources that are Python code.
 OF_OUTSIDE: Final = {
     "DELETE /v1/sources/{source_name}",
-    *(f"POST /v1/sources/{{source_name}}/{verb}" for verb in ("test", "approve", "reconnect")),
+    *(f"POST /v1/sources/{{source_name}}/{verb}" for verb in ("test", "admission", "approve", "reconnect")),
 }
 BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST /v1/tools/call": {"name": "echo", "parameters": {"message": "hi"}},
@@ -200,9 +202,10 @@ def test_an_endpoint_admits_the_right_callers(hub: Hub, endpoint: str, monkeypat
     ids |= {"approval_id": "0" * 32, "definition_id": "0", "source_name": "tests.support.packs.small"}
     if endpoint in OF_OUTSIDE:
         ProgrammableUpstreams().connect(monkeypatch)
-        url = "https://tracker.example.org/mcp"
+        # Nothing listens there.
+        url, by = "http://127.0.0.1:9/mcp", governance.trusted("test")
         ids["source_name"] = governance.add_source(
-            "tracker", kind="mcp_http", location=url, actor=governance.trusted("test")
+            "tracker", kind="mcp_http", location=url, internal=True, actor=by
         ).name
     if endpoint in OF_DOCUMENTS:
         text = json.dumps(shop.document()).encode()
@@ -365,6 +368,8 @@ PAGES: Final[dict[str, tuple[str, str]]] = {
     "tools_app_errorgroup_export": (VIEWER, NOBODY),
     "tools_app_errorgroup_note": (NOBODY, OPERATOR),
     "tools_app_errorlog_export": (VIEWER, NOBODY),
+    "tools_app_source_admission": (VIEWER, VIEWER),
+    "tools_app_source_admit": (NOBODY, NOBODY),  # of a source that does not exist, since it works in a thread
     "tools_app_source_decide": (NOBODY, OPERATOR),
     "tools_app_source_document": (ADMIN, ADMIN),
     "tools_app_source_add_document": (ADMIN, ADMIN),
@@ -418,6 +423,7 @@ def subjects(db: None) -> dict[str, Any]:
     return {
         "tools_app_source_document": imported.pk,
         "tools_app_source_operations": imported.pk,
+        "tools_app_source_admit": 0,
         "tools_app_source_test": 0,
         "tools_app_toolrecord_hints": ToolRecord.objects.create(name="wiki_read", source=source).pk,
         "tools_app_agent": agent().pk,

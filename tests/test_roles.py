@@ -23,6 +23,7 @@ NO_CLIENT = {
         f"tools_app.{verb}_{model}"
         for verb in ALL
         for model in (
+            "admission",
             "chore",
             "errorhour",
             "errornote",

@@ -147,6 +147,8 @@ SOURCE_TEST: Final = replace(SOURCE_ORIGIN, event="source.test", changes=False)
 # Its request is of the hub, to an address that the actor names.
 SOURCE_PREVIEW: Final = replace(SOURCE_ORIGIN, event="source.preview", changes=False)
 SOURCE_DOCUMENT, SOURCE_SELECT = SOURCE_ORIGIN.events("source.document", "source.select")
+# It also starts the program of a command, as a test does.
+SOURCE_ADMIT: Final = replace(SOURCE_TEST, event="source.admit")
 SOURCE_REMOVE: Final = Action(ADMIN, "delete_source", SOURCES, all_tools=True, event="source.remove")
 SOURCE_INTERNAL: Final = replace(SOURCE_ORIGIN, lifts="cannot give {} an internal address", instead="set the address")
 SOURCE_UNPIN: Final = replace(

@@ -106,7 +106,10 @@ class SourceOrigins(GovernedAdmin[Source]):
         source = self._outside(request, pk)
         result, error, trial = None, "", None
         try:
-            trial = source_trials.run(source.name, source.epoch, actor(request))
+            who = actor(request)
+            trial = source_trials.run(
+                "test", source.name, source.epoch, lambda: governance.test_source(source.name, actor=who)
+            )
             result = trial.result
         except ToolError as problem:
             error = sentences(problem)

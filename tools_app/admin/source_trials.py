@@ -1,4 +1,4 @@
-"""Testing a source outside from a page: the test may take longer than the page waits."""
+"""Tests of a source outside from a page: a test may take longer than the page waits."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import contextvars
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 
 from django.db import connections
 
-from tools_app import governance
 from tools_app.base import hub
-from tools_app.governance import Actor, SourceTest
 from tools_app.sdk.errors import ToolError
 
 log = logging.getLogger("tools_app.admin")
@@ -24,14 +23,17 @@ SECONDS: Final = 25.0
 MOST_SECONDS: Final = 600.0
 
 
+Result = TypeVar("Result")
+
+
 @dataclass
-class Trial:
+class Trial(Generic[Result]):
     """A test that was started, and its result once there is one."""
 
     name: str
-    epoch: int
+    work: Callable[[], Result]
     started: float = field(default_factory=time.monotonic)
-    result: SourceTest | None = None
+    result: Result | None = None
     error: Exception | None = None
     done: threading.Event = field(default_factory=threading.Event)
     is_shown: bool = False
@@ -40,9 +42,9 @@ class Trial:
     def seconds(self) -> int:
         return round(time.monotonic() - self.started)
 
-    def run(self, actor: Actor) -> None:
+    def run(self) -> None:
         try:
-            self.result = governance.test_source(self.name, actor=actor)
+            self.result = self.work()
         except Exception as error:
             if not isinstance(error, ToolError):
                 log.exception("the test of source %s failed", self.name)
@@ -53,36 +55,36 @@ class Trial:
 
 
 class Trials:
-    """The tests whose results were not shown yet, by source: asking again waits for the same test."""
+    """The tests whose results were not shown yet, by kind and source: asking again waits for the same test."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running: dict[tuple[str, int], Trial] = {}
+        self._running: dict[tuple[str, str, int], Trial[Any]] = {}
 
-    def join(self, name: str, epoch: int, actor: Actor) -> Trial:
-        """The test of this source, started now if there is none."""
+    def join(self, kind: str, name: str, epoch: int, work: Callable[[], Result]) -> Trial[Result]:
+        """The test of this kind and source, started now if there is none."""
         with self._lock:
             self._running = {
                 key: trial
                 for key, trial in self._running.items()
                 if not trial.is_shown and trial.seconds < MOST_SECONDS
             }
-            trial = self._running.get((name, epoch))
+            trial = self._running.get((kind, name, epoch))
             if trial is None:
-                trial = self._running[name, epoch] = Trial(name, epoch)
+                trial = self._running[kind, name, epoch] = Trial(name, work)
                 # With the origin of the request, for the audit trail.
                 context = contextvars.copy_context()
-                hub.current().thread(lambda: context.run(trial.run, actor), f"test-{name}").start()
+                hub.current().thread(lambda: context.run(trial.run), f"{kind}-{name}").start()
         return trial
 
 
-def run(name: str, epoch: int, actor: Actor) -> Trial:
+def run(kind: str, name: str, epoch: int, work: Callable[[], Result]) -> Trial[Result]:
     """Test a source, or wait for the test that runs. After `SECONDS` it returns without a result.
 
     Raises:
         ToolError: the test could not be made.
     """
-    trial = hub.part(Trials).join(name, epoch, actor)
+    trial = hub.part(Trials).join(kind, name, epoch, work)
     trial.is_shown = trial.done.wait(SECONDS)
     if trial.is_shown and trial.error is not None:
         raise trial.error

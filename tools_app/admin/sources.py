@@ -19,13 +19,13 @@ from django.utils.translation import ngettext
 
 from tools_app import governance
 from tools_app.access import actions
-from tools_app.admin import audit, links, source_page, source_tools
+from tools_app.admin import audit, links, source_admissions, source_page, source_tools
 from tools_app.admin.filters import SourceStateFilter
 from tools_app.admin.governed import FailuresAsMessages, actor, posted, require
 from tools_app.admin.lists import Column
+from tools_app.admin.source_admissions import SourceAdmissions
 from tools_app.admin.source_documents import DocumentImports
 from tools_app.admin.source_imports import SourceImports
-from tools_app.admin.source_origins import SourceOrigins
 from tools_app.admin.source_tools import SourceTools
 from tools_app.admin.tool_list import FILTERS, PAGE, carried_query, list_query
 from tools_app.catalog import source_states
@@ -54,7 +54,7 @@ class SourceRow(Protocol):
 
 
 @admin.register(Source)
-class SourceAdmin(SourceOrigins, SourceImports, DocumentImports, SourceTools):
+class SourceAdmin(SourceAdmissions, SourceImports, DocumentImports, SourceTools):
     change_list_template = "admin/tools_app/source/change_list.html"
     list_display = (
         *("switch", "shown_name", "shown_state", "kind", "shown_tools", "shown_waiting", "shown_tokens"),
@@ -67,12 +67,17 @@ class SourceAdmin(SourceOrigins, SourceImports, DocumentImports, SourceTools):
     search_help_text = _lazy("Name or location")
     ordering = ("name",)
     posts: ClassVar = {
-        **SourceOrigins.posts,
+        **SourceAdmissions.posts,
         **SourceTools.posts,
         "switch": "<int:pk>/switch/",
         "describe": "<int:pk>/describe/",
     }
-    views: ClassVar = {**SourceOrigins.views, **SourceImports.views, **DocumentImports.views, "named": "named/"}
+    views: ClassVar = {
+        **SourceAdmissions.views,
+        **SourceImports.views,
+        **DocumentImports.views,
+        "named": "named/",
+    }
     fields = (
         "trust",
         "timeout_ms",
@@ -252,6 +257,7 @@ class SourceAdmin(SourceOrigins, SourceImports, DocumentImports, SourceTools):
         )
         if source.is_outside:
             context.update(source_page.outside(source, request), **source_tools.table(request, source))
+            context.update(source_admissions.card(source, request))
         for part in POLICY:
             if field := context["adminform"].form.fields.get(part):
                 field.widget.attrs["placeholder"] = _("inherit")

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from django.db.models import Count, Q, QuerySet
 from pydantic import AfterValidator, Field
+from pydantic.alias_generators import to_camel
 
 from tools_app.api.answers import AsIs, ResponseSchema, TextOrNone, Timestamp
 from tools_app.api.definitions import DefinitionItem
@@ -14,7 +15,7 @@ from tools_app.api.tools import Pagination, RateLimit
 from tools_app.catalog import catalog, listed
 from tools_app.catalog.source_states import SourceState, state_of, status_of
 from tools_app.governance import document_of, waiting_versions
-from tools_app.models import Source
+from tools_app.models import Admission, Source
 from tools_app.sdk.errors import NotFoundError
 from tools_app.sdk.spec import Kind
 from tools_app.sources.documents import needs_of
@@ -272,6 +273,51 @@ class SourceTest(ResponseSchema):
     problems: list[str] = Field(description="What cannot be used, and why")
     findings: list[str] = Field(description="Suspicious wording, with the name of its tool")
     clients: list[str] = Field(description="What MCP clients do not accept, with the name of the tool")
+
+
+class AdmissionCheck(ResponseSchema):
+    """One check of an admission test. Parts of its texts were written by others."""
+
+    check: str = Field(examples=["end"])
+    title: str = Field(examples=["Ends at the end of input"])
+    state: AsIs[Literal["passed", "finding", "not_tried"]]
+    found: str = Field(description="What was seen, or why it was not tried")
+    details: list[str]
+    next_step: TextOrNone = Field(description="What to do about a finding")
+
+
+class AdmissionReport(ResponseSchema):
+    """What one run of a source in isolation has shown."""
+
+    source: str
+    epoch: int = Field(description="Of the source: another URL or command needs another test")
+    is_current: bool = Field(description="Whether the source has still the URL or command that was tested")
+    server: TextOrNone = Field(description="Name and version of the server")
+    tested_at: Timestamp
+    tested_by: str
+    called_read_only: bool = Field(description="Whether calling tools that say they only read was permitted")
+    checks: list[AdmissionCheck]
+    figures: dict[str, float] = Field(
+        description="Measured: `coldSeconds`, `warmSeconds`, `endSeconds`, `memory` (bytes), `tokens`"
+    )
+    tools: int
+    changes: list[str] = Field(description="What is different from the report before")
+    compared_with: str | None = Field(description="When the report before was made; null: there is none")
+    untrusted: Literal[True] = True
+
+    @classmethod
+    def shown(cls, row: Admission) -> Self:
+        report = dict(row.report)
+        figures = {to_camel(name): value for name, value in report.pop("figures").items()}
+        checks = [AdmissionCheck.model_validate(line) for line in report.pop("lines")]
+        return cls.of(
+            row,
+            **report,
+            source=row.source.name,
+            is_current=row.epoch == row.source.epoch,
+            checks=checks,
+            figures=figures,
+        )
 
 
 class Approved(ResponseSchema):

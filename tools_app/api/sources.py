@@ -31,6 +31,7 @@ from tools_app.api.routing import StrictRouter
 from tools_app.api.slow import run_apart
 from tools_app.api.source_documents import MOST_SELECTED, DocumentBody
 from tools_app.api.source_items import (
+    AdmissionReport,
     Approved,
     Capability,
     Description,
@@ -173,6 +174,13 @@ class Explanation(Body):
     reason: Reason = ""
 
 
+class AdmissionTest(Body):
+    call_read_only: bool = Field(
+        default=False, description="Also call up to three tools that say they only read, with wrong arguments"
+    )
+    reason: Reason = ""
+
+
 class Approval(Body):
     """Which versions of a source to approve: all that wait, or some. Versions that came later are not approved."""
 
@@ -257,6 +265,25 @@ async def test_source(request: HttpRequest, source_name: str) -> SourceTest:
     """
     actor = actor_of(request, actions.SOURCE_TEST)
     return SourceTest.of(await run_apart(governance.test_source, named(source_name), actor=actor))
+
+
+@router.post("/{source_name}/admission", response={200: AdmissionReport, 409: Failure})
+async def admit_source(request: HttpRequest, source_name: str, body: AdmissionTest) -> AdmissionReport:
+    """Run a source outside once in isolation, and store a report about it. Requires `sources:manage`.
+
+    The key must not be restricted to toolsets. Takes up to four minutes. Nothing else is changed.
+    """
+    actor = actor_of(request, actions.SOURCE_ADMIT)
+    name, calls = named(source_name), body.call_read_only
+    row = await run_apart(governance.admit_source, name, call_read_only=calls, actor=actor, reason=body.reason)
+    return AdmissionReport.shown(row)
+
+
+@router.get("/{source_name}/admission", response={200: AdmissionReport, 304: None}, url_name="source-admission")
+async def show_admission(request: HttpRequest, source_name: str) -> AdmissionReport:
+    """Show the last admission report about a source. Requires `tools:manage` and a key not restricted to toolsets."""
+    require(request, actions.SOURCES_READ)
+    return AdmissionReport.shown(await database.run(governance.latest_admission, named(source_name)))
 
 
 @router.post("/{source_name}/approve", response={200: Approved, 409: Failure})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tools_app.access.actions import SCOPES
 from tools_app.governance.actors import Actor, confirmed, of_caller, of_command, of_user, trusted
+from tools_app.governance.admission import admit_source, latest_admission
 from tools_app.governance.approvals import (
     approve_call,
     approve_definitions,
@@ -83,6 +84,7 @@ __all__ = [
     "add_error_note",
     "add_source",
     "add_tag",
+    "admit_source",
     "approve_call",
     "approve_definitions",
     "approve_instructions",
@@ -111,6 +113,7 @@ __all__ = [
     "document_of",
     "finish_sign_in",
     "import_document",
+    "latest_admission",
     "note_backup",
     "note_check",
     "note_export",

@@ -137,7 +137,7 @@ def _result(contents: SourceContents, server: Server, seconds: float) -> SourceT
         era=server.era,
         seconds=seconds,
         tools=[tool.spec.name for tool in tools],
-        tokens=sum(_cost(tool.spec) for tool in tools),
+        tokens=sum(cost_of(tool.spec) for tool in tools),
         resources=sum(tool.spec.kind in (Kind.RESOURCE, Kind.TEMPLATE) for tool in contents.tools),
         prompts=sum(tool.spec.kind is Kind.PROMPT for tool in contents.tools),
         instructions=server.instructions,
@@ -159,7 +159,7 @@ def _result(contents: SourceContents, server: Server, seconds: float) -> SourceT
     )
 
 
-def _cost(spec: ToolSpec) -> int:
+def cost_of(spec: ToolSpec) -> int:
     """Approximate tokens that a tool would add to a list."""
     wire = {
         "name": spec.name,

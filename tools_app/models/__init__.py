@@ -17,12 +17,13 @@ from tools_app.models.keys import ApiKey, KeyConnection, KeyToolset
 from tools_app.models.oauth import SignIn, UpstreamToken
 from tools_app.models.processes import Agent, Chore, Process
 from tools_app.models.revision import Revision
-from tools_app.models.sources import Source, SourceStatus
+from tools_app.models.sources import Admission, Source, SourceStatus
 from tools_app.models.stops import Stop
 from tools_app.models.tools import Definition, Tag, ToolRecord, ToolTag
 from tools_app.models.toolsets import Toolset
 
 __all__ = [
+    "Admission",
     "Agent",
     "ApiKey",
     "Approval",

@@ -269,3 +269,23 @@ class SourceStatus(models.Model):
     @property
     def load_problems(self) -> list[LoadProblem]:
         return [LoadProblem(*problem) for problem in self.problems]
+
+
+class Admission(models.Model):
+    """What one run of a source outside in isolation has shown: the report of an admission test."""
+
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="admissions")
+    epoch = models.PositiveIntegerField(help_text="Of the source: which origin was tested.")
+    server = models.CharField(
+        max_length=200, blank=True, default="", db_default="", help_text="Name and version of the server."
+    )
+    report = models.JSONField(help_text="Checks, figures and changes since the report before.")
+    tested_at = models.DateTimeField(db_default=Now(), editable=False)
+    tested_by = models.CharField(max_length=150, blank=True, default="", db_default="")
+
+    class Meta:
+        verbose_name = "admission report"
+        ordering: ClassVar = ["-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.source_id}: {self.server or 'no server'}"

@@ -51,7 +51,7 @@ class OutsideProvider:
         try:
             listing = ports.upstreams().listing(self._origin)
             with without_collections():
-                return self._contents(listing)
+                return self.contents(listing)
         except UnavailableError:
             raise
         except Exception as error:
@@ -61,7 +61,8 @@ class OutsideProvider:
             log.exception("the listing of %s cannot be read", self.name)
             raise UnavailableError(f"its listing cannot be read: {type(error).__name__}") from error
 
-    def _contents(self, listing: Listing) -> SourceContents:
+    def contents(self, listing: Listing) -> SourceContents:
+        """What this listing means for the hub. A stranger's listing may make it fail in any way."""
         # A process that only serves what is recorded does not need it.
         from tools_app.sources import foreign
 

@@ -38,8 +38,9 @@ class LineTransport(Transport):
 
     async def __aexit__(self, *exc_info: object) -> None:
         await super().__aexit__(*exc_info)
-        # Not awaited: the other side may never read what is left.
-        self._writer.transport.abort()
+        # Not awaited: the other side may never read what is left. A pipe that has broken cannot be aborted.
+        if not self._writer.transport.is_closing():
+            self._writer.transport.abort()
 
     def send(self, key: int, fate: Fate, method: str, params: Mapping[str, Any], headers: Mapping[str, str]) -> None:
         self._put(encoded(method, params, key), fate)

@@ -1,4 +1,5 @@
 """MCP servers that others wrote, behind a hub: added, tested, approved, listed, called, killed, and after a restart.
+The admission test reports what each does.
 
 `make setup-sources` installs them, outside the checkout; `make test-sources` runs this.
 """
@@ -102,6 +103,17 @@ def test_a_server_is_tested_listed_and_approved(hub: Hub, name: str) -> None:
         hub.tools[name] = [tool for tool in agent.names() if tool.startswith(f"{name}_")]
     # A tool that cannot be called is recorded with a problem, and not listed.
     assert len(hub.tools[name]) + len(shown["problems"]) == len(tested["tools"])
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_server_has_an_admission_report(hub: Hub, name: str) -> None:
+    warm = set(_processes(name))
+    report = hub.run("source", "admit", name, "--json", "--call-read-only")
+    checks = {check["check"]: check for check in report["checks"]}
+    assert checks["start"]["state"] == "passed", checks["start"]
+    assert checks["children"]["state"] == "passed", checks["children"]
+    assert report["tools"]
+    assert set(_processes(name)) == warm
 
 
 @pytest.mark.parametrize("name", CALLED)

@@ -1,4 +1,4 @@
-"""Add, list, test, approve, reconnect and remove sources of tools."""
+"""Add, list, test, admit, approve, reconnect and remove sources of tools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from django.core.management.base import CommandParser
 
 from tools_app import engine, governance
 from tools_app.api import source_items
-from tools_app.api.source_items import ConnectionNeed, DocumentPreview, SourceDetail, SourceItem, SourceTest
+from tools_app.api.source_items import (
+    AdmissionReport,
+    ConnectionNeed,
+    DocumentPreview,
+    SourceDetail,
+    SourceItem,
+    SourceTest,
+)
 from tools_app.governance import Actor
 from tools_app.governance.source_checks import CAPABILITIES, shown_command
 from tools_app.management.hub_command import REFUSED, Abort, HubCommand
@@ -28,13 +35,14 @@ MOST_LINES: Final = 100
 MOST_NAMES: Final = 20
 MOST_DOCUMENT: Final = 32 * 1024 * 1024
 COLUMNS: Final = ("NAME", "TYPE", "STATE", "TOOLS", "SINCE", "ORIGIN OR ERROR")
+_MARKS: Final = {"passed": "ok  ", "finding": "!   ", "not_tried": "-   "}
 # Lines for people, and data.
 _Answer = tuple[Sequence[str], Any]
 
 
 class Command(HubCommand):
     help = (
-        "Manage sources of tools, such as MCP servers and OpenAPI documents: preview, add, list, test, on, off, "
+        "Manage sources of tools, such as MCP servers and OpenAPI documents: preview, add, list, test, admit, on, off, "
         "approve, select, document, reconnect, remove. "
         "A new source is off, and none of its tools runs before you approve it."
     )
@@ -64,6 +72,12 @@ class Command(HubCommand):
         listing = verb("list", "List the sources, or show one with what waits for approval.", named=False, reason=False)
         listing.add_argument("name", nargs="?", default="", help="a source")
         verb("test", "Connect to a source, and show its tools. Records none of them.", reason=False)
+        admission = verb("admit", "Run a source once in isolation, and store a report: the admission test.")
+        admission.add_argument(
+            "--call-read-only",
+            action="store_true",
+            help="also call up to three tools that say they only read, with wrong arguments",
+        )
         verb("on", "Switch a source on, and record its tools; they wait for approval.")
         verb("off", "Switch a source off: all calls of its tools are refused.")
         approval = verb("approve", "Approve waiting versions of tools, as listed by `toolhub source list NAME`.")
@@ -188,6 +202,16 @@ class Command(HubCommand):
     def _test(self, options: dict[str, Any]) -> _Answer:
         found = SourceTest.of(governance.test_source(options["name"], actor=governance.of_command()))
         return _found(found), _as_json(found)
+
+    def _admit(self, options: dict[str, Any]) -> _Answer:
+        row = governance.admit_source(
+            options["name"],
+            call_read_only=options["call_read_only"],
+            actor=governance.of_command(),
+            reason=options["reason"],
+        )
+        report = AdmissionReport.shown(row)
+        return _admission(report), _as_json(report)
 
     def _on(self, options: dict[str, Any]) -> _Answer:
         return self._switch(options, enabled=True)
@@ -339,7 +363,7 @@ def _source(name: str) -> Source:
     return row
 
 
-def _as_json(shown: SourceItem | SourceTest | DocumentPreview) -> dict[str, Any]:
+def _as_json(shown: SourceItem | SourceTest | DocumentPreview | AdmissionReport) -> dict[str, Any]:
     data: dict[str, Any] = shown.model_dump(by_alias=True, mode="json")
     return data
 
@@ -431,6 +455,17 @@ def _previewed(preview: governance.DocumentPreview) -> list[str]:
         lines += [f"    ! {problem}" for problem in operation.problems]
     lines += [f"note: {note}" for note in preview.notes]
     return [*lines, *(f"not supported: {key}: {reason}" for key, reason in preview.unsupported)]
+
+
+def _admission(report: AdmissionReport) -> list[str]:
+    lines = [f"{report.source}: {report.server or 'no server'}"]
+    for check in report.checks:
+        lines.append(f"{_MARKS[check.state]} {check.title}: {check.found}".rstrip(": "))
+        lines += [f"    {detail}" for detail in check.details]
+        lines += [f"    → {check.next_step}"] if check.next_step else []
+    if report.compared_with:
+        lines.append(f"since the last report: {'; '.join(report.changes) or 'no changes'}")
+    return lines
 
 
 def _quoted(text: str) -> list[str]:

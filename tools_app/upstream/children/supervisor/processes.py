@@ -170,7 +170,7 @@ def _keep(
         keeper = os.getpid()
         child = os.fork()
         if child == 0:
-            _become(keeper, command, environment, directory, hidden)
+            become(keeper, command, environment, directory, hidden)
         null = os.open(os.devnull, os.O_RDWR)
         for target in range(3):
             os.dup2(null, target)
@@ -221,7 +221,7 @@ def _signal(seconds: float) -> int | None:
     return signal.sigwait(_KEPT) if pending else None
 
 
-def _become(
+def become(
     keeper: int, command: Sequence[str], environment: Mapping[str, str], directory: str, hidden: Sequence[str]
 ) -> NoReturn:
     try:
