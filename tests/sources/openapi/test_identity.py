@@ -49,3 +49,11 @@ def test_names_without_an_operation_id_come_from_method_and_path() -> None:
     assert operation_of({}, path="/users/{userId}/repos", method="get").tool["name"] == "get_users_user_id_repos"
     assert operation_of({"operationId": "获取"}, method="get").tool["name"] == "get_pets"
     assert operation_of({"operationId": "getHTTPStatus.v2"}, method="get").tool["name"] == "get_http_status_v2"
+
+
+def test_what_a_document_says_of_answers_is_recorded_and_not_listed() -> None:
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    answers = {"200": {"description": "", "content": {"application/json": {"schema": schema}}}}
+    (made,) = tools(reading(document({"/pets": {"get": {"responses": answers}}})))
+    assert made.spec.output_schema is None
+    assert '"outputSchema"' in made.raw

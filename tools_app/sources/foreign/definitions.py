@@ -75,7 +75,7 @@ class _Describer:
         self._names = Names(origin.name, stored_names)
         self._stored = stored_names
         # A reader of this hub makes the definitions of OpenAPI documents. What servers list has no private members.
-        self._key = "_key" if origin.kind == Source.Kind.OPENAPI else "name"
+        self._is_document = origin.kind == Source.Kind.OPENAPI
         self._level = logging.ERROR
 
     def add(self, kind: Kind, items: Sequence[Any]) -> None:
@@ -83,7 +83,7 @@ class _Describer:
         for number, item in enumerate(items[:MOST_ITEMS], 1):
             original = ""
             try:
-                original = _original(kind, item, key=self._key)
+                original = _original(kind, item, key="_key" if self._is_document else "name")
                 if original in keys:
                     raise DefinitionError("it is listed twice")
                 keys.add(original)
@@ -114,7 +114,8 @@ class _Describer:
             raise DefinitionError(f"its description is larger than {MOST_DESCRIPTION // 1024} kB")
         schema = normalised(_input_schema(kind, original, wire))
         (title, first), (description, second) = hygiene.counted_json(title), hygiene.counted_json(description)
-        output, why_not_listed = _output_schema(wire)
+        # Documents of services are often wrong about answers, and clients refuse what deviates from a listed schema.
+        output, why_not_listed = (None, "") if self._is_document else _output_schema(wire)
         is_named = kind in (Kind.TOOL, Kind.PROMPT)
         label = _text(wire, "name") or original
         body: dict[str, Any] = {} if kind is Kind.TOOL else {"kind": str(kind)}
@@ -144,7 +145,7 @@ class _Describer:
         if hygiene.counted_json(body)[1]:
             # In the name of a definition, for example.
             raise DefinitionError("its parameters have invisible characters")
-        operation = _mapping(wire.get("_operation")) if self._key != "name" else {}
+        operation = _mapping(wire.get("_operation")) if self._is_document else {}
         # The name of an operation has no effect once its tool has one: its key identifies it.
         pinned = {**wire, "name": original} if operation else wire
         body["pin"] = pins.pin_of(kind, pinned, defaults=self._pin_defaults)
