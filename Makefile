@@ -91,7 +91,7 @@ setup-openapi: dev  ## install OpenAPI documents of others, outside the checkout
 	@$(BIN)/python scripts/openapi_documents.py
 
 .PHONY: test-openapi
-test-openapi: setup-openapi  ## read all of them: each operation is a tool that clients accept, or has a reason (five minutes)
+test-openapi: setup-openapi  ## read all of them: each operation is a tool that clients accept, or has a reason (ten minutes)
 	@$(BIN)/python -m pytest -q -s -m real_openapi tests/real/openapi $(ARGS)
 
 .PHONY: setup-node
