@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -80,6 +80,8 @@ class Shop:
         self.conditions: list[str] = []
         # Without the right key, the API refuses. Empty: it requires none.
         self.key = ""
+        # Which Authorization headers it accepts; None: it looks at none.
+        self.accepts: Callable[[str], bool] | None = None
         # Served instead of the document.
         self.broken: bytes | None = None
         self.has_etag = True
@@ -140,6 +142,8 @@ class Shop:
         self.calls.append(f"{method} {target}")
         if self.key and headers.get("x-api-key") != self.key:
             status, value = 401, {"message": "The key is missing or wrong"}
+        elif self.accepts is not None and not self.accepts(headers.get("authorization", "")):
+            status, value = 401, {"message": "The token is missing or wrong"}
         else:
             status, value = self._api(method, parts.path.removeprefix(BASE), parse_qs(parts.query), body)
         return status, {"Content-Type": "application/json"}, b"" if status == 204 else json.dumps(value).encode()

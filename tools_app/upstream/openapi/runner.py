@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from tools_app.base import database
 from tools_app.catalog import connections
-from tools_app.http.responses import Response, UpstreamRequest
+from tools_app.http.responses import Response, UpstreamRefusal, UpstreamRequest
 from tools_app.http.secrecy import Secrets
 from tools_app.sdk.accounts import Account, Credentials, is_sendable
 from tools_app.sdk.context import Context
@@ -20,11 +20,14 @@ from tools_app.sdk.outside import Origin
 from tools_app.sdk.runner import InThread, Returned
 from tools_app.sdk.spec import ToolSpec
 from tools_app.sources.foreign import original_arguments
+from tools_app.upstream import results
+from tools_app.upstream.oauth.token import NoTokenError, Token
 from tools_app.upstream.openapi import payloads, styles
 from tools_app.upstream.openapi.answers import SAFE, Reader
 from tools_app.upstream.openapi.payloads import Payload
 from tools_app.upstream.openapi.services import Service, Services
 from tools_app.upstream.openapi.styles import Pair
+from tools_app.upstream.wire import Broken
 
 if TYPE_CHECKING:
     import httpx
@@ -97,38 +100,70 @@ class HttpRunner:
         )
 
     async def run(self, context: Context, arguments: Draft, in_thread: InThread) -> Returned:
-        # Imports httpx: at the first call.
-        from tools_app.http.exchange import Exchange
-
-        operation, origin, sent = self._operation, self._origin, _Sent()
-        reader = Reader(origin, self._spec, operation, has_account=context.account is not None)
+        origin, sent = self._origin, _Sent()
+        reader = Reader(origin, self._spec, self._operation, has_account=context.account is not None)
         try:
             service = self._services.of(origin)
-            payload = Payload()
-            if operation.body is not None and arguments.body is not _ABSENT:
-                payload = await payloads.written(operation.body, arguments.body, context)
-            credentials = await self._credentials(context.account)
-            method = operation.method.upper()
-            exchange = Exchange(
-                UpstreamRequest(origin.name, method, f"call {self._spec.name}", writes=method not in SAFE),
-                self._request(service, arguments, payload, credentials, sent),
-                _secrets(credentials),
-                context.remaining() + _GRACE,
-                MOST_BYTES,
-                "bytes",
-            )
-            try:
-                async with service.sockets as transport:
-                    outcome = await exchange.over(transport)
-            except ToolError as error:
-                sent.is_answered = exchange.response is not None
-                raise reader.unanswered(error, sent.state) from error
-            sent.is_answered = True
+            outcome = await self._authorized(service, arguments, context, sent, reader)
             if isinstance(outcome, Response):
                 return await reader.returned(outcome)
             raise reader.refused(outcome, arguments.identifiers)
+        except NoTokenError as error:
+            sent.begin()
+            why = Broken(error.reason, needs_sign_in=error.needs_sign_in, retry_after=error.retry_after)
+            raise results.broken(origin, self._spec, why) from error
         finally:
             context.note_sent(sent.state)
+
+    async def _authorized(
+        self, service: Service, draft: Draft, context: Context, sent: _Sent, reader: Reader
+    ) -> Response | UpstreamRefusal:
+        """Send a request with the credentials of the account, once more if its token is refused.
+
+        Raises:
+            NoTokenError: nothing was done.
+            ToolError: there is no usable response.
+        """
+        credentials = await self._credentials(context.account)
+        bearer = service.bearer(context.account, self._origin)
+        if bearer is None:
+            return await self._exchanged(service, draft, context, credentials, sent, reader)
+        token = await bearer.current()
+        outcome = await self._exchanged(service, draft, context, _with_token(credentials, token), sent, reader)
+        if outcome.status != 401:
+            bearer.accepted(token)
+        # A 401 was not executed. What refuses a new token as well would refuse the next.
+        elif (other := await bearer.replacement(token)) is not None:
+            sent.begin()
+            outcome = await self._exchanged(service, draft, context, _with_token(credentials, other), sent, reader)
+        return outcome
+
+    async def _exchanged(
+        self, service: Service, draft: Draft, context: Context, credentials: Credentials, sent: _Sent, reader: Reader
+    ) -> Response | UpstreamRefusal:
+        # Imports httpx: at the first call.
+        from tools_app.http.exchange import Exchange
+
+        operation, payload = self._operation, Payload()
+        if operation.body is not None and draft.body is not _ABSENT:
+            payload = await payloads.written(operation.body, draft.body, context)
+        method = operation.method.upper()
+        exchange = Exchange(
+            UpstreamRequest(self._origin.name, method, f"call {self._spec.name}", writes=method not in SAFE),
+            self._request(service, draft, payload, credentials, sent),
+            _secrets(credentials),
+            context.remaining() + _GRACE,
+            MOST_BYTES,
+            "bytes",
+        )
+        try:
+            async with service.sockets as transport:
+                outcome = await exchange.over(transport)
+        except ToolError as error:
+            sent.is_answered = exchange.response is not None
+            raise reader.unanswered(error, sent.state) from error
+        sent.is_answered = True
+        return outcome
 
     async def _credentials(self, account: Account | None) -> Credentials:
         """Now, since what they refer to may have changed. May read files."""
@@ -168,6 +203,9 @@ class _Sent:
     """Whether the service got the request. httpcore2 calls it at each step."""
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
         self._has_begun = self.is_answered = False
 
     async def __call__(self, step: str, _: Mapping[str, Any]) -> None:
@@ -189,6 +227,10 @@ def _accepted(operation: Operation) -> str:
         return "application/json, */*;q=0.5"
     first, *others = kinds
     return ", ".join([first, *(f"{kind};q=0.9" for kind in others)])
+
+
+def _with_token(credentials: Credentials, token: Token) -> Credentials:
+    return replace(credentials, headers={**credentials.headers, "Authorization": f"Bearer {token.value}"})
 
 
 def _secrets(credentials: Credentials) -> Secrets:

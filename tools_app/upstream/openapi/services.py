@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 from tools_app.http import addresses
 from tools_app.http.public import is_of_the_machine, is_public, names_the_machine
 from tools_app.http.sockets import Sockets
+from tools_app.sdk.accounts import Account
 from tools_app.sdk.errors import ConfigurationError
 from tools_app.sdk.outside import Origin
+from tools_app.upstream.opening import bearer_of
+
+if TYPE_CHECKING:
+    from tools_app.upstream.oauth.bearer import Bearer
 
 MOST_SERVICES: Final = 200
 MOST_CONNECTIONS: Final = 64
+MOST_BEARERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,18 @@ class Service:
     base: addresses.Base
     sockets: Sockets
     loop: asyncio.AbstractEventLoop
+    # Where tokens of OAuth come from, by the mark of the account.
+    bearers: dict[str, Bearer] = field(default_factory=dict)
+
+    def bearer(self, account: Account | None, origin: Origin) -> Bearer | None:
+        """None: the connection sends no tokens that the hub requests itself."""
+        if account is None or (found := self.bearers.get(account.mark)) is None:
+            found = bearer_of(account, origin)
+            if account is not None and found is not None:
+                if len(self.bearers) >= MOST_BEARERS:
+                    self.bearers.pop(next(iter(self.bearers)))
+                self.bearers[account.mark] = found
+        return found
 
 
 class Services:
