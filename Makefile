@@ -39,7 +39,7 @@ test: dev  ## run the tests on every database there is, and hold coverage of cor
 
 .PHONY: test-e2e
 test-e2e: dev  ## start hubs as people do, also in a project of others, and go in by all doors: commands, REST, MCP
-	@$(BIN)/python -m pytest -q -m e2e -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal tests/e2e tests/embedding tests/upstream/children $(ARGS)
+	@$(BIN)/python -m pytest -q -m e2e -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal tests/e2e tests/embedding tests/upstream/children tests/test_release.py $(ARGS)
 
 .PHONY: test-soak-sources
 test-soak-sources: dev  ## start and kill child processes, hubs and supervisors, hundreds of times; nothing may be left (ten minutes)

@@ -183,11 +183,11 @@ def main() -> None:
     parser.add_argument("--only-postgres", action="store_true", help="leave out SQLite")
     parser.add_argument("--calls", type=int, default=1_000_000)
     options = parser.parse_args()
-    for name, server in (("SQLite", None), ("PostgreSQL", options.postgres)):
-        if (server is None and not options.only_postgres) or server:
-            print(name, flush=True)
-            with tempfile.TemporaryDirectory() as folder:
-                measure(Path(folder), options.calls, server)
+    runs = [] if options.only_postgres else [("SQLite", None)]
+    for name, server in [*runs, *([("PostgreSQL", options.postgres)] if options.postgres else [])]:
+        print(name, flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            measure(Path(folder), options.calls, server)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import queue
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -39,7 +38,7 @@ class Agent:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 – closed with the block
         self.begun = time.monotonic()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "toolhub", "runmcp", *arguments],
+            [home.interpreter, "-m", "toolhub", "runmcp", *arguments],
             env={**home.environment, **extra},
             cwd=CHECKOUT.anchor,
             stdin=subprocess.PIPE,

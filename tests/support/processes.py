@@ -26,6 +26,8 @@ class Home:
 
     path: Path
     extra: dict[str, str] = field(default_factory=dict)
+    # Another version of the hub may need other packages.
+    interpreter: str = sys.executable
 
     @property
     def environment(self) -> dict[str, str]:
@@ -45,7 +47,7 @@ class Home:
     def run(self, *arguments: str, stdin: str = "", **extra: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
         return subprocess.run(
-            [sys.executable, "-m", "toolhub", *arguments],
+            [self.interpreter, "-m", "toolhub", *arguments],
             input=stdin,
             env={**self.environment, **extra},
             cwd=CHECKOUT.anchor,
@@ -59,7 +61,7 @@ class Home:
         """Run Python in the environment of the hub."""
         environment = {**self.environment, "DJANGO_SETTINGS_MODULE": "toolhub.settings"}
         return subprocess.run(
-            [sys.executable, "-c", program],
+            [self.interpreter, "-c", program],
             env=environment,
             cwd=CHECKOUT.anchor,
             capture_output=True,
@@ -71,7 +73,7 @@ class Home:
     def start(self, *arguments: str, **extra: str) -> subprocess.Popen[str]:
         """Start a command that keeps running. The caller ends it."""
         return subprocess.Popen(
-            [sys.executable, "-m", "toolhub", *arguments],
+            [self.interpreter, "-m", "toolhub", *arguments],
             env={**self.environment, **extra},
             cwd=CHECKOUT.anchor,
             stdin=subprocess.PIPE,

@@ -3,10 +3,11 @@
     python -m tests.upgrade [OLD] [--postgres postgres://…]
 
 OLD is a checkout of an earlier version; by default, the commit that the file BASE names, which is extracted from the
-repository. This interpreter runs both. The old code fills a hub with two weeks of calls,
-keys, toolsets, approvals, connections and changes, and serves an agent that stays connected. Then this checkout
-migrates the database. Every row and column of before must be there, unchanged; hashes must fit their definitions;
-agents are shown the same tools; an approval and an idempotency key of before still hold.
+repository. It runs with its own packages: those in its .venv, or else installed from its lock file, for which pip needs
+a package index. The old code fills a hub with two weeks of calls, keys, toolsets, approvals, connections and changes,
+and serves an agent that stays connected. Then this checkout migrates the database. Every row and column of before must
+be there, unchanged; hashes must fit their definitions; agents are shown the same tools; an approval and an idempotency
+key of before still hold.
 Exits with 1 if there are differences.
 """
 
@@ -56,6 +57,10 @@ def pay(amount: int) -> dict[str, int]:
 IGNORED_TABLES = {
     *("tools_app_revision", "tools_app_process", "tools_app_agent"),
     *("django_migrations", "django_session", "sqlite_sequence"),
+}
+# Permissions of models that no longer exist are taken from the hub's groups.
+CONDITIONS = {
+    "auth_group_permissions": "permission_id NOT IN (SELECT id FROM auth_permission WHERE codename = 'view_callsum')"
 }
 # What a sync by the new code may write anew: where the source is, when that was noticed, what was checked.
 IGNORED_COLUMNS = {
@@ -149,6 +154,18 @@ def base_version(folder: Path) -> Path:
     return folder
 
 
+def interpreter_of(old: Path, folder: Path) -> str:
+    """A Python with the packages of that version."""
+    if (own := old / ".venv" / "bin" / "python").exists():
+        return str(own)
+    environment = folder / "environment"
+    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+    python = str(environment / "bin" / "python")
+    options = ("--quiet", "--disable-pip-version-check", "--no-input", "--require-hashes")
+    subprocess.run([python, "-m", "pip", "install", *options, "-r", str(old / "requirements.lock")], check=True)
+    return python
+
+
 def base_commit() -> str:
     return Path(__file__).with_name("BASE").read_text().strip()
 
@@ -165,7 +182,7 @@ def upgrade(folder: Path, old: Path, server: str | None, name: str) -> list[str]
             assert server is not None
             store = stack.enter_context(created(server))
             environment |= store.environment
-        old_home = Home(folder / "home", {**environment, "PYTHONPATH": str(old)})
+        old_home = Home(folder / "home", {**environment, "PYTHONPATH": str(old)}, interpreter_of(old, folder))
         new_home = Home(folder / "home", {**environment, "PYTHONPATH": str(CHECKOUT)})
         fill(old_home)
         requests.begin(old_home)
@@ -189,7 +206,7 @@ def upgrade(folder: Path, old: Path, server: str | None, name: str) -> list[str]
 
 
 def fill(home: Home) -> None:
-    command = [sys.executable, "-c", FILL, secrets.token_urlsafe(12)]
+    command = [home.interpreter, "-c", FILL, secrets.token_urlsafe(12)]
     done = subprocess.run(command, env=home.environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"the earlier version cannot fill its demo:\n{done.stderr}")
@@ -233,7 +250,8 @@ def contents_of(store: Store) -> Contents:
     for table in tables_of(store):
         columns = columns_of(store, table)
         selected = ", ".join(f'"{column}"' for column in columns)
-        rows = store.query(f'SELECT {selected} FROM "{table}"')  # noqa: S608
+        condition = CONDITIONS.get(table, "1 = 1")
+        rows = store.query(f'SELECT {selected} FROM "{table}" WHERE {condition}')  # noqa: S608
         contents.columns[table] = columns
         contents.tables[table] = {
             (row["id"] if "id" in row else json.dumps(row, default=str, sort_keys=True)): row
