@@ -51,7 +51,7 @@ NO_CLIENT = {
             "sourcestatus",
         )
     ),
-    *(f"tools_app.{verb}_{model}" for verb in ALL for model in ("child", "signin", "upstreamtoken")),
+    *(f"tools_app.{verb}_{model}" for verb in ALL for model in ("signin", "sourcedocument", "upstreamtoken")),
     *("tools_app.add_definition", "tools_app.delete_definition"),
     *("tools_app.add_approval", "tools_app.delete_approval"),
     *("tools_app.add_errorgroup", "tools_app.delete_errorgroup"),
