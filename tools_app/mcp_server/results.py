@@ -38,8 +38,9 @@ def success_result(result: Result) -> WireResult:
         # As text too: few clients show `_meta` to their model.
         content.append(_text(answer.note))
     wire = _wire(content, failed=False, meta=meta)
-    # Beside content that another server has sent as well: its clients may know what is in it.
-    declared = answer.content is not None or listed_output(result.entry.spec) is not None
+    # Beside content that another server has sent as well, and of HTTP services: clients may know what is in it.
+    spec = result.entry.spec
+    declared = answer.content is not None or "operation" in spec.runtime or listed_output(spec) is not None
     if answer.structured is not None and not result.via and declared:
         wire["structuredContent"] = answer.structured
     return wire
