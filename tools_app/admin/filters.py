@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from django.contrib.admin import ModelAdmin, SimpleListFilter
+from django.contrib.admin import AllValuesFieldListFilter, ModelAdmin, SimpleListFilter
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.text import capfirst
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
 from tools_app.access.actions import ACTIONS
@@ -33,6 +34,14 @@ SPANS: Final = {
     "7d": _lazy("Last 7 days"),
     "30d": _lazy("Last 30 days"),
 }
+
+
+class CategoryFilter(AllValuesFieldListFilter):
+    """Tools of sources outside have no category."""
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        for choice in super().choices(changelist):
+            yield {**choice, "display": choice["display"] or _("none")}
 
 
 class ChoiceFilter(SimpleListFilter):

@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy as _lazy
 from tools_app import governance
 from tools_app.access import actions
 from tools_app.admin import charts, console, hint_words, links, states, tool_page
-from tools_app.admin.filters import EffectFilter, SourceFilter, StateFilter
+from tools_app.admin.filters import CategoryFilter, EffectFilter, SourceFilter, StateFilter
 from tools_app.admin.governed import FailuresAsMessages, actor, posted, require
 from tools_app.admin.lists import Column
 from tools_app.admin.many_tools import OFF, BulkChange, ManyTools, asks_first
@@ -59,7 +59,7 @@ class ToolAdmin(ManyTools):
     list_filter = (
         StateFilter,
         "pack",
-        "category",
+        ("category", CategoryFilter),
         ("tags", admin.RelatedOnlyFieldListFilter),
         EffectFilter,
         SourceFilter,
