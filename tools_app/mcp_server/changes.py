@@ -110,6 +110,8 @@ class Changes:
         self._streams: dict[ListenHandler, str] = {}
         self._has_listeners = asyncio.Event()
         self._numbers: Numbers | None = None
+        # Whether clients get their lists; until then, they are refused.
+        self.is_ready = True
         # Resources that packs reported as changed.
         self._uris: set[str] = set()
 
@@ -164,7 +166,7 @@ class Changes:
         self._streams[stream] = caller.id
         try:
             accepted = await _accepted_part(params.notifications, current_caller)
-            self._add(id(stream), await _listener(current_caller, bus.publish, _events(accepted)))
+            self._add(id(stream), await self._listener(current_caller, bus.publish, _events(accepted)))
             return await stream(context, params.model_copy(update={"notifications": accepted}))
         finally:
             self._listeners.pop(id(stream), None)
@@ -225,13 +227,21 @@ class Changes:
             # Before it is waited for: the connection may end meanwhile.
             connection.exit_stack.callback(self._leave, connection)
             first: Snapshot | None = connection.state.pop(_SNAPSHOT, None)
-            listener = await _listener(self._caller_of(context), _sender(connection), LISTS, first)
+            listener = await self._listener(self._caller_of(context), _sender(connection), LISTS, first)
             if _ENDED in connection.state:
                 raise MCPError(CONNECTION_CLOSED, "Connection closed")
             if id(connection) not in self._listeners:
                 listener.can_notify = connection.state.get(CAN_NOTIFY, listener.can_notify)
                 self._add(id(connection), listener)
         return self._listeners[id(connection)]
+
+    async def _listener(self, *parts: Any) -> _Listener:
+        """A client that began before the hub was ready is notified, also if its lists could be read meanwhile."""
+        is_ready = self.is_ready
+        listener = await _listener(*parts)
+        if not is_ready:
+            listener.last_state = {}
+        return listener
 
     def _leave(self, connection: Connection) -> None:
         connection.state[_ENDED] = True

@@ -187,7 +187,9 @@ class Peer:
 async def _notify(changes: Changes, opening: Opening | None) -> None:
     """Send change notifications until cancelled, beginning when the hub is ready."""
     if opening is not None:
+        changes.is_ready = False
         await opening.look()
+        changes.is_ready = True
     await changes.tell()
 
 
